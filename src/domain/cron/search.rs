@@ -1,0 +1,68 @@
+//! From wall clock times to instants: the rule for clock changes, and the search forwards and backwards.
+//!
+//! By cron(8) of Debian: a wild job follows real time; any other runs once right after a gap that held one or more of its
+//! times, and not again in the second pass of a fold. The instants of an expression are one fixed set of whole seconds, so
+//! every answer is strictly later (or not later) than what was asked from.
+
+use super::plan::Plan;
+use super::stretch::{CORRECTION, LONGEST_OFFSET, Stretch};
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+
+const END: i64 = UnixMillis::END / 1000;
+
+/// The first occurrence of `plan` at or after the second `from`.
+pub(super) fn first_from(plan: &Plan, zone: &Zone, from: i64) -> Option<i64> {
+    let mut at = from;
+    while at < END {
+        let stretch = Stretch::around(zone.rules(), at);
+        let mut local = at + stretch.offset;
+        if let Some(start) = stretch.start.filter(|_| !plan.is_wild()) {
+            let clock_before = start.at + start.offset_before;
+            let clock_after = start.at + stretch.offset;
+            let is_correction = (clock_after - clock_before).abs() >= CORRECTION;
+            if !is_correction && at == start.at && plan.first_local_from(clock_before)? < clock_after {
+                return Some(at);
+            }
+            if !is_correction {
+                local = local.max(clock_before);
+            }
+        }
+        let next = plan.first_local_from(local);
+        let Some(end) = stretch.end else {
+            return next.map(|next| next - stretch.offset).filter(|next| *next < END);
+        };
+        at = match next {
+            Some(next) if next - stretch.offset < end => return Some(next - stretch.offset).filter(|next| *next < END),
+            // Far from the end of the stretch no clock change can bring back a time before `next`: jump near it.
+            _ if end - at > LONGEST_OFFSET => end.max(next? - LONGEST_OFFSET),
+            _ => end,
+        };
+    }
+    None
+}
+
+/// The newest occurrence of `plan` in `[floor, until]`; `guess` is how far back in seconds it is looked for first.
+pub(super) fn last_until(plan: &Plan, zone: &Zone, floor: i64, until: i64, guess: i64) -> Option<i64> {
+    let within = |from: i64, limit: i64| first_from(plan, zone, from).filter(|found| *found <= limit);
+    let mut width = guess.max(1);
+    let mut found = loop {
+        let from = until.saturating_sub(width - 1).max(floor);
+        match within(from, until) {
+            Some(found) => break found,
+            None if from <= floor => return None,
+            None => width = width.saturating_mul(4),
+        }
+    };
+    // Nothing lies in (limit, until]: halve what is between `found` and it.
+    let mut limit = until;
+    while let Some(later) = within(found + 1, limit) {
+        found = later;
+        let middle = found + (limit - found) / 2 + 1;
+        match within(middle, limit) {
+            Some(later) => found = later,
+            None => limit = middle - 1,
+        }
+    }
+    Some(found)
+}

@@ -1,0 +1,283 @@
+//! Durations as people write them: the one reader and the one writer for files, flags and times of day ahead.
+//!
+//! Invariant: a duration read here is a whole number of milliseconds, at most [`LONGEST`]; [`format_duration`] of it
+//! reads back as itself.
+
+use std::time::Duration;
+
+/// The longest duration a text may name: 100 years of 365.25 days.
+pub const LONGEST: Duration = Duration::from_secs(36_525 * 86_400);
+
+const FORMS: &str = "wanted numbers with units w d h m s ms, as in \"90s\" or \"2h30m\"";
+const ISO_FORMS: &str = "wanted an ISO 8601 duration of weeks, days, hours, minutes and seconds, as in \"PT1H30M\" or \"P1D\"";
+const NANOS_PER_MILLI: u128 = 1_000_000;
+
+/// A text that is no duration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("duration {found:?} {problem}")]
+pub struct DurationError {
+    /// The text found, cut when it is long.
+    pub found: String,
+    /// What is wrong with it and what was wanted.
+    pub problem: String,
+}
+
+/// A unit of time: its length and its place in the order large to small.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Unit {
+    Week,
+    Day,
+    Hour,
+    Minute,
+    Second,
+    Milli,
+}
+
+impl Unit {
+    fn of_word(word: &str) -> Option<Self> {
+        Some(match word {
+            "w" | "week" | "weeks" => Self::Week,
+            "d" | "day" | "days" => Self::Day,
+            "h" | "hr" | "hrs" | "hour" | "hours" => Self::Hour,
+            "m" | "min" | "mins" | "minute" | "minutes" => Self::Minute,
+            "s" | "sec" | "secs" | "second" | "seconds" => Self::Second,
+            "ms" | "milli" | "millis" | "millisecond" | "milliseconds" => Self::Milli,
+            _ => return None,
+        })
+    }
+
+    fn millis(self) -> u128 {
+        match self {
+            Self::Week => 604_800_000,
+            Self::Day => 86_400_000,
+            Self::Hour => 3_600_000,
+            Self::Minute => 60_000,
+            Self::Second => 1_000,
+            Self::Milli => 1,
+        }
+    }
+}
+
+/// The duration `text` means: `90s`, `250ms`, `2h30m`, `1h 30m`, `1.5h`, `1d`, `1w`, `10 minutes`, or ISO 8601 `PT1H30M`.
+///
+/// A day is 24 hours and a week 7 days, whatever the clocks do. The error says what was found and what was wanted.
+pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
+    let refuse = |problem: String| DurationError { found: cut(text), problem };
+    let body = text.trim();
+    if body.is_empty() {
+        return Err(refuse(format!("is empty, {FORMS}")));
+    }
+    if body.starts_with(['-', '\u{2212}']) {
+        return Err(refuse("is negative, wanted 0s or more".to_owned()));
+    }
+    if body.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(refuse(format!("has no unit, write \"{}s\"", cut(body))));
+    }
+    let nanos = match body.strip_prefix(['P', 'p']) {
+        Some(rest) => iso_nanos(&rest.to_ascii_uppercase()),
+        None => unit_nanos(body),
+    };
+    let nanos = nanos.map_err(refuse)?;
+    if nanos > LONGEST.as_nanos() {
+        return Err(refuse("is too long, wanted at most 100 years".to_owned()));
+    }
+    if nanos % NANOS_PER_MILLI != 0 {
+        return Err(refuse("is finer than a millisecond, wanted whole milliseconds".to_owned()));
+    }
+    u64::try_from(nanos / NANOS_PER_MILLI).map(Duration::from_millis).map_err(|_| refuse("is too long".to_owned()))
+}
+
+/// The shortest compound of units that reads back as `duration`: `2h30m`, `1d`, `250ms`; `0s` for none.
+///
+/// Weeks only when nothing else is left over (`2w`, but `30d`). Anything finer than a millisecond is cut off.
+pub fn format_duration(duration: Duration) -> String {
+    let mut left = duration.as_millis();
+    if left == 0 {
+        return "0s".to_owned();
+    }
+    if left.is_multiple_of(Unit::Week.millis()) {
+        return format!("{}w", left / Unit::Week.millis());
+    }
+    let mut text = String::new();
+    for (unit, letters) in [(Unit::Day, "d"), (Unit::Hour, "h"), (Unit::Minute, "m"), (Unit::Second, "s"), (Unit::Milli, "ms")] {
+        let count = left / unit.millis();
+        left %= unit.millis();
+        if count > 0 {
+            text.push_str(&count.to_string());
+            text.push_str(letters);
+        }
+    }
+    text
+}
+
+/// Numbers with unit words, large units first, each at most once.
+fn unit_nanos(mut rest: &str) -> Result<u128, String> {
+    let mut total: u128 = 0;
+    let mut last: Option<Unit> = None;
+    while !rest.is_empty() {
+        let (number, after) = split_while(rest, |c| c.is_ascii_digit() || c == '.');
+        if number.is_empty() {
+            return Err(format!("has {:?} where a number belongs, {FORMS}", cut(rest)));
+        }
+        let (word, after) = split_while(after.trim_start(), char::is_alphabetic);
+        if word.is_empty() {
+            return Err(format!("has no unit after {}, {FORMS}", cut(number)));
+        }
+        let unit = Unit::of_word(word).ok_or_else(|| format!("has the unknown unit {:?}, {FORMS}", cut(word)))?;
+        if last.is_some_and(|before| before >= unit) {
+            return Err(format!("has {word:?} out of order, wanted each unit once, large before small"));
+        }
+        last = Some(unit);
+        total = total.saturating_add(nanos_of(number, unit)?);
+        rest = after.trim_start();
+    }
+    Ok(total)
+}
+
+/// What follows the `P` of an ISO 8601 duration, in upper case.
+fn iso_nanos(text: &str) -> Result<u128, String> {
+    let (days, time) = match text.split_once('T') {
+        Some((_, "")) => return Err(format!("ends after its T, {ISO_FORMS}")),
+        Some((days, time)) => (days, time),
+        None if text.is_empty() => return Err(format!("ends after its P, {ISO_FORMS}")),
+        None => (text, ""),
+    };
+    if days.contains(['Y', 'M']) {
+        return Err(format!("has years or months, which have no fixed length, {ISO_FORMS}"));
+    }
+    let total = iso_part(days, &[("W", Unit::Week), ("D", Unit::Day)])?;
+    let time = iso_part(time, &[("H", Unit::Hour), ("M", Unit::Minute), ("S", Unit::Second)])?;
+    Ok(total.saturating_add(time))
+}
+
+fn iso_part(mut rest: &str, letters: &[(&str, Unit)]) -> Result<u128, String> {
+    let mut total: u128 = 0;
+    let mut letters = letters.iter();
+    while !rest.is_empty() {
+        let (number, after) = split_while(rest, |c| c.is_ascii_digit() || c == '.');
+        let found = letters.find_map(|(letter, unit)| after.strip_prefix(letter).map(|after| (*unit, after)));
+        let (Some((unit, after)), false) = (found, number.is_empty()) else {
+            return Err(format!("cannot be read at {:?}, {ISO_FORMS}", cut(rest)));
+        };
+        total = total.saturating_add(nanos_of(number, unit)?);
+        rest = after;
+    }
+    Ok(total)
+}
+
+/// `number` of `unit`, exact; held at the largest u128, which is past every limit.
+fn nanos_of(number: &str, unit: Unit) -> Result<u128, String> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) {
+        return Err(format!("has the number {:?}, wanted digits as in \"1.5\"", cut(number)));
+    }
+    let fraction = fraction.trim_end_matches('0');
+    if fraction.len() > 9 {
+        return Err(format!("has the number {:?}, wanted at most 9 decimals", cut(number)));
+    }
+    let size = unit.millis() * NANOS_PER_MILLI;
+    let whole = whole.parse::<u128>().unwrap_or(u128::MAX).saturating_mul(size);
+    let scale = (0..fraction.len()).fold(1_u128, |scale, _| scale * 10);
+    let part = fraction.parse::<u128>().unwrap_or(0) * size;
+    if !part.is_multiple_of(scale) {
+        return Err("is finer than a millisecond, wanted whole milliseconds".to_owned());
+    }
+    Ok(whole.saturating_add(part / scale))
+}
+
+fn split_while(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
+    let end = text.find(|c| !belongs(c)).unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// `text` short enough for a one-line message.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(60) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn millis(text: &str) -> u64 {
+        u64::try_from(parse_duration(text).unwrap().as_millis()).unwrap()
+    }
+
+    fn refusal(text: &str) -> String {
+        parse_duration(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_form_people_write_is_read() {
+        for (text, wanted) in [
+            ("90s", 90_000),
+            ("250ms", 250),
+            ("2h30m", 9_000_000),
+            ("1h 30m", 5_400_000),
+            (" 1d ", 86_400_000),
+            ("1w", 604_800_000),
+            ("1.5h", 5_400_000),
+            ("0.25s", 250),
+            ("10 minutes", 600_000),
+            ("1 hour 5 mins", 3_900_000),
+            ("0s", 0),
+            ("PT1H30M", 5_400_000),
+            ("pt0.5s", 500),
+            ("P1D", 86_400_000),
+            ("P1W", 604_800_000),
+            ("P1DT12H", 129_600_000),
+            ("36525d", 3_155_760_000_000),
+        ] {
+            assert_eq!(millis(text), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_was_found_and_wanted() {
+        assert_eq!(refusal("30"), "duration \"30\" has no unit, write \"30s\"");
+        assert_eq!(refusal("-5m"), "duration \"-5m\" is negative, wanted 0s or more");
+        assert_eq!(refusal("999999999999w"), "duration \"999999999999w\" is too long, wanted at most 100 years");
+        assert!(refusal("5 fortnights").contains("unknown unit \"fortnights\", wanted numbers with units w d h m s ms"));
+        assert!(refusal("").contains("is empty"));
+        assert!(refusal("1h30").contains("no unit after 30"));
+        assert!(refusal("30m2h").contains("\"h\" out of order"));
+        assert!(refusal("1h1h").contains("out of order"));
+        assert!(refusal("0.0005s").contains("finer than a millisecond"));
+        assert!(refusal("P1M").contains("no fixed length"));
+        for text in
+            ["P", "PT", "PT1X", "PTH", "P1H", "PT1M1H", "1.h", ".5h", "1.2.3s", "h", "1h,5m", "+5m", "99999h99999999999999999w"]
+        {
+            assert!(!refusal(text).contains('\n'), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_print_in_the_form_people_write() {
+        for text in ["0s", "250ms", "1s500ms", "1m30s", "2h30m", "1d", "1d12h", "30d", "1w", "2w", "3650d"] {
+            assert_eq!(format_duration(parse_duration(text).unwrap()), text);
+        }
+        assert_eq!(format_duration(Duration::from_secs(7200)), "2h");
+        assert_eq!(format_duration(Duration::from_micros(1_999)), "1ms");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_reads_back(millis in 0..=3_155_760_000_000_u64) {
+            let duration = Duration::from_millis(millis);
+            prop_assert_eq!(parse_duration(&format_duration(duration)), Ok(duration));
+        }
+
+        #[test]
+        fn no_text_panics(text in "[-0-9.PTWDHMSwdhms µ]{0,40}|\\PC{0,20}") {
+            if let Err(error) = parse_duration(&text) {
+                prop_assert!(!error.to_string().contains('\n'));
+            }
+        }
+    }
+}

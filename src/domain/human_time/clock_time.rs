@@ -1,0 +1,166 @@
+//! The parts of a written time: a date, a time of day, a weekday, an offset from UTC.
+
+use jiff::civil::{Date, Time, Weekday};
+use jiff::tz::Offset;
+
+use super::words::{Fault, Word};
+
+/// Whether the word is meant as a date: digits, then a hyphen.
+pub(super) fn begins_with_a_date(text: &str) -> bool {
+    let after = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    after.len() < text.len() && after.starts_with('-')
+}
+
+/// `2026-12-24`
+pub(super) fn date(word: Word<'_>) -> Result<Date, Fault> {
+    let refuse = || word.fault(format!("{} is not a date of 1970 to 2099, wanted one as in \"2026-12-24\"", word.shown()));
+    let parts: Vec<&str> = word.text.split('-').collect();
+    let [year, month, day] = parts.as_slice() else { return Err(refuse()) };
+    let number = |text: &str, digits: usize| if text.len() == digits { decimal(text) } else { None };
+    let (Some(year), Some(month), Some(day)) = (number(year, 4), number(month, 2), number(day, 2)) else { return Err(refuse()) };
+    let (Ok(month), Ok(day)) = (i8::try_from(month), i8::try_from(day)) else { return Err(refuse()) };
+    Date::new(year, month, day).ok().filter(|_| (1970..=2099).contains(&year)).ok_or_else(refuse)
+}
+
+/// The time of day the word means, and how many of the words after it belong to it (`9 am`).
+pub(super) fn of_words(word: Word<'_>, after: &[Word<'_>]) -> Result<(Time, usize), Fault> {
+    match word.text {
+        "noon" => return Ok((Time::constant(12, 0, 0, 0), 0)),
+        "midnight" => return Ok((Time::midnight(), 0)),
+        _ => {}
+    }
+    if let Some(half) = Half::of_end(word.text) {
+        return half_day(word, word.part(0, word.text.len() - 2), half).map(|time| (time, 0));
+    }
+    if let Some(next) = after.first()
+        && let Some(half) = Half::of_end(next.text).filter(|_| next.text.len() == 2)
+    {
+        return half_day(word, word, half).map(|time| (time, 1));
+    }
+    if decimal(word.text).is_some() {
+        return Err(word.fault(format!("{} is no time of day, write \"{1}:00\" or \"{1}am\"", word.shown(), word.text)));
+    }
+    digital(word).map(|time| (time, 0))
+}
+
+/// `09:00`, `9:00:30`, `09:00:30.5`
+pub(super) fn digital(word: Word<'_>) -> Result<Time, Fault> {
+    if !word.text.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(word.unknown());
+    }
+    let refuse = || word.fault(format!("{} is not a time of day, wanted 00:00 to 23:59:59", word.shown()));
+    let (clock, fraction) = word.text.split_once('.').map_or((word.text, None), |(clock, fraction)| (clock, Some(fraction)));
+    let parts: Vec<&str> = clock.split(':').collect();
+    let (hour, minute, second) = match parts.as_slice() {
+        [hour, minute] if fraction.is_none() => (hour, minute, &"00"),
+        [hour, minute, second] => (hour, minute, second),
+        _ => return Err(refuse()),
+    };
+    let number = |text: &str, shortest: usize| {
+        let value = decimal(text).filter(|_| (shortest..=2).contains(&text.len()))?;
+        i8::try_from(value).ok()
+    };
+    let (Some(hour), Some(minute), Some(second)) = (number(hour, 1), number(minute, 2), number(second, 2)) else {
+        return Err(refuse());
+    };
+    let nanos = fraction.map_or(Some(0), nanoseconds).ok_or_else(refuse)?;
+    Time::new(hour, minute, second, nanos).map_err(|_| refuse())
+}
+
+/// The digits after the point; past the ninth they are below what is kept.
+fn nanoseconds(digits: &str) -> Option<i32> {
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    digits
+        .bytes()
+        .chain(std::iter::repeat(b'0'))
+        .take(9)
+        .try_fold(0, |value: i32, digit| value.checked_mul(10)?.checked_add(i32::from(digit - b'0')))
+}
+
+/// Before or after noon.
+#[derive(Clone, Copy)]
+enum Half {
+    Am,
+    Pm,
+}
+
+impl Half {
+    fn of_end(text: &str) -> Option<Self> {
+        match text {
+            _ if text.ends_with("am") => Some(Self::Am),
+            _ if text.ends_with("pm") => Some(Self::Pm),
+            _ => None,
+        }
+    }
+}
+
+/// `9`, `9:30` or `9:30:15` of the half: 12am is midnight, 12pm noon.
+fn half_day(shown: Word<'_>, word: Word<'_>, half: Half) -> Result<Time, Fault> {
+    if !word.text.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(shown.unknown());
+    }
+    let refuse = || shown.fault(format!("{} is not a time of day, wanted 12am to 11:59pm", shown.shown()));
+    let time = match decimal(word.text).map(i8::try_from) {
+        Some(Ok(hour)) => Time::new(hour, 0, 0, 0).map_err(|_| refuse())?,
+        _ => digital(word).map_err(|_| refuse())?,
+    };
+    let hour = match (time.hour(), half) {
+        (12, Half::Am) => 0,
+        (12, Half::Pm) => 12,
+        (hour @ 1..=11, Half::Am) => hour,
+        (hour @ 1..=11, Half::Pm) => hour + 12,
+        _ => return Err(refuse()),
+    };
+    time.with().hour(hour).build().map_err(|_| refuse())
+}
+
+/// A clock time and what follows it of a zone: `z`, `+01:00`.
+pub(super) fn split_zone(word: Word<'_>) -> (Word<'_>, Option<Word<'_>>) {
+    match word.text.find(['z', '+', '-']) {
+        Some(place) => (word.part(0, place), Some(word.part(place, word.text.len()))),
+        None => (word, None),
+    }
+}
+
+/// `z`, `+01:00`, `-0330`
+pub(super) fn zone_offset(word: Word<'_>) -> Result<Offset, Fault> {
+    let refuse = || word.fault(format!("{} is no offset from UTC, wanted Z or one as in \"+01:00\"", word.shown()));
+    if word.text == "z" {
+        return Ok(Offset::UTC);
+    }
+    let (sign, digits) = match (word.text.strip_prefix('+'), word.text.strip_prefix('-')) {
+        (Some(digits), _) => (1, digits),
+        (_, Some(digits)) => (-1, digits),
+        _ => return Err(refuse()),
+    };
+    let (hours, minutes) = digits.split_once(':').or_else(|| digits.split_at_checked(2)).ok_or_else(refuse)?;
+    let part = |text: &str, max: i16| decimal(text).filter(|value| text.len() == 2 && *value <= max).map(i32::from);
+    let (Some(hours), Some(minutes)) = (part(hours, 23), part(minutes, 59)) else { return Err(refuse()) };
+    Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).map_err(|_| refuse())
+}
+
+/// The weekday of a word of three letters or in full.
+pub(super) fn weekday(text: &str) -> Option<Weekday> {
+    const DAYS: [(&str, Weekday); 7] = [
+        ("monday", Weekday::Monday),
+        ("tuesday", Weekday::Tuesday),
+        ("wednesday", Weekday::Wednesday),
+        ("thursday", Weekday::Thursday),
+        ("friday", Weekday::Friday),
+        ("saturday", Weekday::Saturday),
+        ("sunday", Weekday::Sunday),
+    ];
+    DAYS.iter().find(|(name, _)| *name == text || name.get(..3) == Some(text)).map(|(_, day)| *day)
+}
+
+/// The first such weekday that is not before `date`.
+pub(super) fn first_on_or_after(date: Date, weekday: Weekday) -> Date {
+    if date.weekday() == weekday { date } else { date.nth_weekday(1, weekday).unwrap_or(date) }
+}
+
+/// A number of ASCII digits alone.
+fn decimal(text: &str) -> Option<i16> {
+    if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
+}

@@ -1,0 +1,183 @@
+//! Examples around Saturday, 2026-11-21 10:00 in Berlin (09:00 UTC), and around its clock changes.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::domain::zone::ZoneName;
+
+const NOW: &str = "2026-11-21T09:00:00Z";
+
+fn berlin() -> Zone {
+    Zone::load(&"Europe/Berlin".parse::<ZoneName>().unwrap()).unwrap()
+}
+
+fn parse_at(text: &str, now: &str) -> Result<Instant, InstantError> {
+    parse_instant(text, UnixMillis::from_timestamp(now.parse().unwrap()).unwrap(), &berlin())
+}
+
+fn shown(text: &str, now: &str) -> String {
+    let found = parse_at(text, now).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(found.note, None, "{text}");
+    found.at.to_string()
+}
+
+fn refusal(text: &str) -> String {
+    parse_at(text, NOW).unwrap_err().to_string()
+}
+
+#[test]
+fn every_form_people_write_is_read() {
+    for (text, wanted) in [
+        ("2026-12-24T09:00:00+01:00", "2026-12-24T08:00:00.000Z"),
+        ("2026-12-24t09:00:00z", "2026-12-24T09:00:00.000Z"),
+        ("2026-12-24 09:00:00.25Z", "2026-12-24T09:00:00.250Z"),
+        ("2026-12-24T09:00-0330", "2026-12-24T12:30:00.000Z"),
+        ("2026-12-24T09:00", "2026-12-24T08:00:00.000Z"),
+        ("2026-12-24 09:00", "2026-12-24T08:00:00.000Z"),
+        ("2026-12-24 09:00:30", "2026-12-24T08:00:30.000Z"),
+        ("2026-12-24 9am", "2026-12-24T08:00:00.000Z"),
+        ("2026-12-24 at noon", "2026-12-24T11:00:00.000Z"),
+        ("2026-12-24", "2026-12-23T23:00:00.000Z"),
+        ("2026-07-01", "2026-06-30T22:00:00.000Z"),
+        ("10:30", "2026-11-21T09:30:00.000Z"),
+        ("09:00", "2026-11-22T08:00:00.000Z"),
+        ("10:00", "2026-11-22T09:00:00.000Z"),
+        ("9am", "2026-11-22T08:00:00.000Z"),
+        ("9 PM", "2026-11-21T20:00:00.000Z"),
+        ("9:30pm", "2026-11-21T20:30:00.000Z"),
+        ("12am", "2026-11-21T23:00:00.000Z"),
+        ("noon", "2026-11-21T11:00:00.000Z"),
+        ("midnight", "2026-11-21T23:00:00.000Z"),
+        ("at noon", "2026-11-21T11:00:00.000Z"),
+        ("today 17:00", "2026-11-21T16:00:00.000Z"),
+        ("today 08:00", "2026-11-21T07:00:00.000Z"),
+        ("tomorrow 9am", "2026-11-22T08:00:00.000Z"),
+        ("  Tomorrow  AT\t9am ", "2026-11-22T08:00:00.000Z"),
+        ("fri 17:00", "2026-11-27T16:00:00.000Z"),
+        ("friday at 5 pm", "2026-11-27T16:00:00.000Z"),
+        ("sat 17:00", "2026-11-21T16:00:00.000Z"),
+        ("sat 09:00", "2026-11-28T08:00:00.000Z"),
+        ("next sat 17:00", "2026-11-28T16:00:00.000Z"),
+        ("next fri 17:00", "2026-11-27T16:00:00.000Z"),
+        ("in 2h30m", "2026-11-21T11:30:00.000Z"),
+        ("in 1h 30m", "2026-11-21T10:30:00.000Z"),
+        ("in 10 minutes", "2026-11-21T09:10:00.000Z"),
+        ("@1790000000", "2026-09-21T14:13:20.000Z"),
+        ("@1790000000123", "2026-09-21T14:13:20.123Z"),
+        ("@0", "1970-01-01T00:00:00.000Z"),
+    ] {
+        assert_eq!(shown(text, NOW), wanted, "{text}");
+    }
+}
+
+#[test]
+fn an_unknown_word_is_pointed_at_with_the_accepted_forms() {
+    let error = parse_at("tomorow 9", NOW).unwrap_err();
+    assert_eq!(error.offset, 0);
+    let text = error.to_string();
+    assert!(
+        text.starts_with(
+            "time \"tomorow 9\": \"tomorow\" at character 1 is not understood (did you mean \"tomorrow\"?), wanted "
+        )
+    );
+    assert!(text.contains("\"in 2h30m\"") && text.contains("\"@1790000000\""));
+    assert_eq!(parse_at("tomorrow 9am sharp", NOW).unwrap_err().offset, 13);
+    assert!(refusal("tomorrow 9").contains("\"9\" at character 10 is no time of day, write \"9:00\" or \"9am\""));
+    assert!(refusal("tomorrow").contains("has no time of day after \"tomorrow\" at character 1"));
+    assert!(refusal("next week").contains("\"week\" at character 6 follows next, wanted a weekday"));
+    assert!(refusal("next").contains("\"next\" at character 1 has no weekday after it"));
+    assert!(refusal("tomorrow at").contains("has no time of day"));
+    assert!(refusal("in 30").contains("has no unit, write \"30s\""));
+    assert!(refusal(" ").contains("is empty, wanted"));
+    assert!(refusal("heute 9am").contains("\"heute\" at character 1 is not understood, wanted"));
+}
+
+#[test]
+fn what_is_no_time_or_date_is_refused_where_it_stands() {
+    for (text, part) in [
+        ("2026-02-30", "\"2026-02-30\" at character 1 is not a date"),
+        ("2026-12-24 25:00", "\"25:00\" at character 12 is not a time of day"),
+        ("2026-12-24T09:00:60Z", "\"09:00:60\" at character 12 is not a time of day"),
+        ("2026-12-24T09:00+25:00", "\"+25:00\" at character 17 is no offset from UTC"),
+        ("2026-12-24T", "\"\" at character 12"),
+        ("13pm", "\"13pm\" at character 1 is not a time of day"),
+        ("0am", "is not a time of day"),
+        ("9:5", "is not a time of day"),
+        ("@", "is no count of seconds since 1970"),
+        ("@@5", "is no count of seconds since 1970"),
+        ("@-5", "is no count of seconds since 1970"),
+    ] {
+        let found = refusal(text);
+        assert!(found.contains(part), "{found}");
+    }
+}
+
+#[test]
+fn what_is_not_within_1970_to_2099_is_refused() {
+    for text in [
+        "9999-01-01",
+        "9999-01-01T00:00:00Z",
+        "1969-12-31T23:59:59Z",
+        "1970-01-01",
+        "2099-12-31T23:59:59-01:00",
+        "99999-01-01",
+        "@4102444800",
+        "@1000000000000000000",
+        "@99999999999999999999999",
+        "@9999999999999",
+        "in 80y",
+        "in 90000d",
+        "in 36525d",
+        "-1",
+    ] {
+        assert!(parse_at(text, NOW).is_err(), "{text}");
+    }
+    assert!(refusal("9999-01-01").contains("1970 to 2099"));
+    assert!(refusal("@1000000000000000000").contains("1970 to 2099"));
+    assert_eq!(shown("2099-12-31T23:59:59.999Z", NOW), "2099-12-31T23:59:59.999Z");
+}
+
+#[test]
+fn a_local_time_inside_a_gap_is_refused_with_the_first_instant_after() {
+    let wanted = "2027-03-28 02:30:00 does not exist in Europe/Berlin, where the clock skips it; \
+                  the first instant after is 2027-03-28T03:00:00+02:00";
+    assert!(refusal("2027-03-28T02:30").contains(wanted), "{}", refusal("2027-03-28T02:30"));
+    let eve = "2027-03-27T12:00:00Z";
+    assert!(parse_at("02:30", eve).unwrap_err().problem.contains("does not exist"));
+    assert!(parse_at("tomorrow 2:30am", eve).unwrap_err().problem.contains("does not exist"));
+    assert_eq!(shown("2027-03-28T02:30Z", NOW), "2027-03-28T02:30:00.000Z");
+}
+
+#[test]
+fn of_a_local_time_that_comes_twice_the_first_is_taken_and_said_so() {
+    let found = parse_at("2026-10-25T02:30", NOW).unwrap();
+    assert_eq!(found.at.to_string(), "2026-10-25T00:30:00.000Z");
+    let wanted = "2026-10-25 02:30:00 comes twice in Europe/Berlin; the first is taken, 2026-10-25T02:30:00+02:00; \
+                  the second is 2026-10-25T02:30:00+01:00";
+    assert_eq!(found.note.as_deref(), Some(wanted));
+}
+
+#[test]
+fn a_time_of_day_in_a_fold_is_the_next_that_is_still_to_come() {
+    // 02:40 for the first time: 02:30 comes once more, 02:50 twice.
+    assert_eq!(parse_at("02:30", "2026-10-25T00:40:00Z").unwrap().at.to_string(), "2026-10-25T01:30:00.000Z");
+    assert_eq!(parse_at("02:50", "2026-10-25T00:40:00Z").unwrap().at.to_string(), "2026-10-25T00:50:00.000Z");
+    // 02:10 for the second time.
+    let found = parse_at("02:30", "2026-10-25T01:10:00Z").unwrap();
+    assert_eq!(found.at.to_string(), "2026-10-25T01:30:00.000Z");
+    assert!(found.note.unwrap().contains("this is the second"));
+    assert_eq!(shown("02:00", "2026-10-25T01:10:00Z"), "2026-10-26T01:00:00.000Z");
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(
+        text in "(today|tomorrow|next|fri|at|in|noon|[0-9]{1,4}[-:apmTZ+@.]{0,2}|2026-1[0-9]-[0-9]{2}|[ t]|2h|é){0,6}|\\PC{0,30}",
+        now in 0..UnixMillis::END,
+    ) {
+        if let Err(error) = parse_instant(&text, UnixMillis::new(now).unwrap(), &berlin()) {
+            prop_assert!(error.offset <= text.len() && text.is_char_boundary(error.offset), "{:?}", error);
+            prop_assert!(!error.to_string().contains('\n'));
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! A text as words with their places, and the faults that point at one.
+
+use super::FORMS;
+
+/// A word of the text, in lower case, and where it begins, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Word<'a> {
+    pub(super) text: &'a str,
+    pub(super) offset: usize,
+    /// How many characters come before it.
+    before: usize,
+}
+
+/// What is wrong, and at which byte.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) offset: usize,
+    pub(super) problem: String,
+}
+
+/// The words of `text`, which blanks separate.
+pub(super) fn split(text: &str) -> Vec<Word<'_>> {
+    let mut words: Vec<Word<'_>> = Vec::new();
+    let mut open: Option<(usize, usize)> = None;
+    for (before, (offset, c)) in text.char_indices().enumerate() {
+        match (open, c.is_whitespace()) {
+            (Some((start, start_before)), true) => {
+                words.push(Word { text: text.get(start..offset).unwrap_or_default(), offset: start, before: start_before });
+                open = None;
+            }
+            (None, false) => open = Some((offset, before)),
+            _ => {}
+        }
+    }
+    if let Some((start, before)) = open {
+        words.push(Word { text: text.get(start..).unwrap_or_default(), offset: start, before });
+    }
+    words
+}
+
+/// `words` without a leading `at`.
+pub(super) fn without_at<'a, 'b>(words: &'b [Word<'a>]) -> &'b [Word<'a>] {
+    match words {
+        [at, rest @ ..] if at.text == "at" => rest,
+        _ => words,
+    }
+}
+
+/// Refuses the first word of `rest`.
+pub(super) fn nothing_after(rest: &[Word<'_>]) -> Result<(), Fault> {
+    match rest.first() {
+        None => Ok(()),
+        Some(extra) => Err(extra.fault(format!("{} follows a whole time, wanted nothing after it", extra.shown()))),
+    }
+}
+
+impl<'a> Word<'a> {
+    pub(super) fn fault(self, problem: String) -> Fault {
+        Fault { offset: self.offset, problem }
+    }
+
+    /// The word and its place, for a message.
+    pub(super) fn shown(self) -> String {
+        format!("{:?} at character {}", cut(self.text), self.before + 1)
+    }
+
+    /// The fault of a word nobody knows, with the nearest known one.
+    pub(super) fn unknown(self) -> Fault {
+        const KNOWN: [&str; 14] = [
+            "today",
+            "tomorrow",
+            "noon",
+            "midnight",
+            "next",
+            "at",
+            "in",
+            "monday",
+            "tuesday",
+            "wednesday",
+            "thursday",
+            "friday",
+            "saturday",
+            "sunday",
+        ];
+        let near = |known: &str| strsim::osa_distance(self.text, known);
+        let alike = |known: &&&str| (1..=2.min(known.len() / 4)).contains(&near(known));
+        let nearest = KNOWN.iter().filter(|_| self.text.len() < 20).filter(alike).min_by_key(|known| near(known));
+        let hint = nearest.map_or_else(String::new, |known| format!(" (did you mean {known:?}?)"));
+        self.fault(format!("{} is not understood{hint}, wanted {FORMS}", self.shown()))
+    }
+
+    /// What stands before the first ASCII `sign` and what after it.
+    pub(super) fn split_at_char(self, sign: char) -> (Word<'a>, Option<Word<'a>>) {
+        match self.text.find(sign) {
+            Some(place) => (self.part(0, place), Some(self.part(place + 1, self.text.len()))),
+            None => (self, None),
+        }
+    }
+
+    /// The bytes from `start` to `end` of it.
+    pub(super) fn part(self, start: usize, end: usize) -> Word<'a> {
+        let before = self.before + self.text.get(..start).map_or(0, |skipped| skipped.chars().count());
+        Word { text: self.text.get(start..end).unwrap_or_default(), offset: self.offset + start, before }
+    }
+}
+
+/// `text` short enough for a one-line message.
+pub(super) fn cut(text: &str) -> String {
+    match text.char_indices().nth(60) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,271 @@
+//! Names and ids: what may be called what, and how a run's id is made of its job and its due time.
+//!
+//! Invariant: a value of one of these types is always well formed, so a name that came from a user or out of Redis can be
+//! put into a key, a log line or a path without another check.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::time::UnixMillis;
+
+/// Why a text is no name or id; the text names what was found and what is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdError {
+    /// Not of the form of a name.
+    #[error("{kind} name {found:?} is not valid: wanted 1 to 63 of a-z 0-9 . _ - beginning with a letter or digit")]
+    Name {
+        /// What kind of thing was to be named: job, queue or node.
+        kind: &'static str,
+        /// The text found, cut to a length that fits a line.
+        found: String,
+    },
+    /// Not of the form of a run id.
+    #[error("run id {found:?} is not valid: wanted JOB@DUE_MS, or JOB@DUE_MS~WORD for a manual run")]
+    Run {
+        /// The text found, cut to a length that fits a line.
+        found: String,
+    },
+}
+
+/// The longest name of a job, queue or node, in bytes.
+pub const MAX_NAME_LEN: usize = 63;
+
+fn is_name(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let first_ok = bytes.first().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let rest_ok = bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'_' | b'-'));
+    first_ok && rest_ok && bytes.len() <= MAX_NAME_LEN
+}
+
+fn shortened(text: &str) -> String {
+    const SHOWN: usize = 80;
+    if text.chars().count() <= SHOWN {
+        return text.to_owned();
+    }
+    let mut cut: String = text.chars().take(SHOWN).collect();
+    cut.push('…');
+    cut
+}
+
+macro_rules! name_type {
+    ($(#[$doc:meta])* $name:ident, $kind:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(String);
+
+        impl $name {
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                if is_name(text) {
+                    Ok(Self(text.to_owned()))
+                } else {
+                    Err(IdError::Name { kind: $kind, found: shortened(text) })
+                }
+            }
+        }
+    };
+}
+
+name_type!(
+    /// A job's name: `[a-z0-9][a-z0-9._-]{0,62}`.
+    JobName,
+    "job"
+);
+name_type!(
+    /// A queue's name, of the same form as a job's.
+    QueueName,
+    "queue"
+);
+name_type!(
+    /// A node's name, of the same form as a job's. Also the name of the source its `jobs.toml` is known by.
+    NodeName,
+    "node"
+);
+
+impl QueueName {
+    /// The queue of a job that names none: `default`.
+    pub fn default_queue() -> Self {
+        Self("default".to_owned())
+    }
+}
+
+impl NodeName {
+    /// The nearest valid name to a host's name: lower case, other characters turned into `-`. `node` if nothing is left.
+    pub fn from_host_name(host: &str) -> Self {
+        let mapped: String = host
+            .to_ascii_lowercase()
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' })
+            .take(MAX_NAME_LEN)
+            .collect();
+        let trimmed = mapped.trim_start_matches(['.', '_', '-']);
+        if trimmed.is_empty() { Self("node".to_owned()) } else { Self(trimmed.to_owned()) }
+    }
+}
+
+/// The id of a run: `job@due_ms`, and `~word` behind it for a manual run. The due time in it never moves, so planting the
+/// same occurrence twice names the same run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId {
+    job: JobName,
+    due: UnixMillis,
+    manual: Option<String>,
+}
+
+impl RunId {
+    /// The id of the regular run of `job` due at `due`.
+    pub fn regular(job: JobName, due: UnixMillis) -> Self {
+        Self { job, due, manual: None }
+    }
+
+    /// The id of a manual run; `word` keeps two of one millisecond apart. Fails unless `word` is 1 to 16 of a-z 0-9.
+    pub fn manual(job: JobName, due: UnixMillis, word: &str) -> Result<Self, IdError> {
+        if is_word(word) {
+            Ok(Self { job, due, manual: Some(word.to_owned()) })
+        } else {
+            Err(IdError::Run { found: shortened(word) })
+        }
+    }
+
+    /// The job this is a run of.
+    pub fn job(&self) -> &JobName {
+        &self.job
+    }
+
+    /// The planned instant.
+    pub fn due(&self) -> UnixMillis {
+        self.due
+    }
+
+    /// Whether a person asked for this run by hand.
+    pub fn is_manual(&self) -> bool {
+        self.manual.is_some()
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    (1..=16).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.job, self.due.as_i64())?;
+        match &self.manual {
+            Some(word) => write!(f, "~{word}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for RunId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        parse_run_id(text).ok_or_else(|| IdError::Run { found: shortened(text) })
+    }
+}
+
+fn parse_run_id(text: &str) -> Option<RunId> {
+    let (job, rest) = text.split_once('@')?;
+    let (due, manual) = match rest.split_once('~') {
+        Some((due, word)) if is_word(word) => (due, Some(word.to_owned())),
+        Some(_) => return None,
+        None => (rest, None),
+    };
+    let canonical = due.bytes().all(|b| b.is_ascii_digit()) && (due == "0" || !due.starts_with('0'));
+    if !canonical {
+        return None;
+    }
+    let due = UnixMillis::new(due.parse().ok()?)?;
+    Some(RunId { job: job.parse().ok()?, due, manual })
+}
+
+/// The strictly rising number of a lease: it tells a job's receiver, and Redis, which of two holders is the later one.
+/// Below 2^53, so exact as a number in Lua and JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fence(u64);
+
+impl Fence {
+    /// The largest fence: 2^53 - 1.
+    pub const MAX: u64 = (1 << 53) - 1;
+
+    /// The fence of that number; none if it is past [`Fence::MAX`].
+    pub fn new(number: u64) -> Option<Self> {
+        (number <= Self::MAX).then_some(Self(number))
+    }
+
+    /// The number.
+    pub fn as_u64(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_what_the_design_allows_and_nothing_else() {
+        for good in ["a", "0", "backup", "a.b_c-d", &"x".repeat(63)] {
+            assert_eq!(good.parse::<JobName>().unwrap().as_str(), good);
+        }
+        let bad = ["", " ", "A", "-rf", ".a", "a b", "a/b", "../../etc/x", "{x}", "a\n", "a\0", "é", "a\u{202e}b", "a@1", "a~b"];
+        for bad in bad.into_iter().chain([&*"x".repeat(64)]) {
+            assert!(bad.parse::<JobName>().is_err(), "{bad:?} was taken");
+        }
+    }
+
+    #[test]
+    fn a_run_id_reads_back_as_itself() {
+        for id in ["backup@1790000000000", "a.b@0", "backup@1790000000000~k3x9"] {
+            assert_eq!(id.parse::<RunId>().unwrap().to_string(), id);
+        }
+    }
+
+    #[test]
+    fn what_is_no_run_id_is_refused() {
+        for bad in [
+            "",
+            "backup",
+            "backup@",
+            "@1",
+            "backup@-1",
+            "backup@01",
+            "backup@+1",
+            "backup@1~",
+            "backup@1~A",
+            "backup@1~a~b",
+            "b@99999999999999999999",
+            "B@1",
+        ] {
+            assert!(bad.parse::<RunId>().is_err(), "{bad:?} was taken");
+        }
+    }
+
+    #[test]
+    fn any_host_name_gives_a_valid_node_name() {
+        assert_eq!(NodeName::from_host_name("Web-1.example.ORG").as_str(), "web-1.example.org");
+        assert_eq!(NodeName::from_host_name("_h").as_str(), "h");
+        assert_eq!(NodeName::from_host_name("").as_str(), "node");
+    }
+}

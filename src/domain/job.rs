@@ -1,0 +1,183 @@
+//! A job: what is to be done, when, and by which rules, as checked values.
+//!
+//! Made by `config::compile` from a table of `jobs.toml`, a JSON line or the flags of `schedctl add`, and written back
+//! by `config::surface`: the text kept in Redis has the same keys as `[jobs.X]`. Nothing in here can be out of its bounds.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::ids::QueueName;
+use super::schedule::Schedule;
+use super::zone::ZoneName;
+
+/// A job's definition, without its name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobSpec {
+    /// When it runs.
+    pub schedule: Schedule,
+    /// The zone its own text or `[defaults]` names; none = the zone stored with the job at its first apply.
+    pub tz: Option<ZoneName>,
+    /// What is done.
+    pub action: Action,
+    /// The pool it runs in.
+    pub queue: QueueName,
+    /// How long one attempt may take. 100 ms to 30 days.
+    pub timeout: Duration,
+    /// How long after TERM the rest of the tree gets KILL. 0 to 1 hour.
+    pub kill_grace: Duration,
+    /// What follows a failed attempt.
+    pub retry: Retry,
+    /// What a due run does while an earlier one is open.
+    pub overlap: Overlap,
+    /// What becomes of occurrences nobody could start in time.
+    pub catch_up: CatchUp,
+    /// Past this age at its claim a run counts as missed. 1 s to 365 days.
+    pub late_after: Duration,
+    /// What may be assumed when an attempt's end is unknown.
+    pub delivery: Delivery,
+    /// Variables added to the small fixed environment. Names are `[A-Za-z_][A-Za-z0-9_]*`; values hold no NUL.
+    pub env: BTreeMap<String, String>,
+    /// The directory a process starts in; none = the home of the user it runs as.
+    pub cwd: Option<PathBuf>,
+}
+
+/// What an attempt does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Runs a program without a shell. At least one word, the first not empty, no NUL in any.
+    Command(Vec<String>),
+    /// Runs a line by `/bin/sh -c`. Not blank, no NUL.
+    Shell(String),
+    /// Makes an HTTP request.
+    Http(HttpRequest),
+}
+
+/// The request of an `http` job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpRequest {
+    /// The method, upper case; GET unless given (POST with a body).
+    pub method: String,
+    /// An absolute `http` or `https` URL with a host and without a user or password; at most 8 KiB.
+    pub url: String,
+    /// Header fields in the order of their names; no CR, LF or NUL in them.
+    pub headers: BTreeMap<String, String>,
+    /// The body; empty = none.
+    pub body: String,
+    /// The statuses that count as success; empty = any 2xx.
+    pub expect: Vec<u16>,
+    /// How many redirects are followed; 0 = a redirect is an answer like any other.
+    pub redirects: u8,
+}
+
+/// What follows a failed attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    /// Attempts after the first. 0 to 1,000.
+    pub limit: u32,
+    /// The wait before the first retry. 0 to 30 days.
+    pub delay: Duration,
+    /// How the wait grows.
+    pub backoff: Backoff,
+    /// The longest wait.
+    pub max_delay: Duration,
+    /// Whether each wait is drawn between its half and its whole, so that failures do not come back together.
+    pub jitter: bool,
+}
+
+/// How the wait between attempts grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backoff {
+    /// Always `delay`.
+    Fixed,
+    /// `delay` times the number of failures.
+    Linear,
+    /// `delay` doubled with each failure.
+    Exponential,
+}
+
+/// What a due run does while an earlier regular run of its job is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overlap {
+    /// It ends `skipped` (overlap).
+    Skip,
+    /// It waits for the open one to end; of those past `max` waiting each ends `skipped` (overlap).
+    Queue {
+        /// How many may wait, at least 1.
+        max: u32,
+    },
+    /// It asks the open one to stop and waits in its place.
+    Replace,
+    /// It runs beside it.
+    Allow,
+}
+
+/// What becomes of missed occurrences.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatchUp {
+    /// Which of them run.
+    pub mode: CatchUpMode,
+    /// Occurrences older than this are skipped whatever the mode. At least 1 s.
+    pub max_age: Option<Duration>,
+    /// With [`CatchUpMode::All`]: only so many of the newest run. 1 to 100,000.
+    pub max_count: u32,
+}
+
+/// Which missed occurrences run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CatchUpMode {
+    /// None.
+    Skip,
+    /// The newest.
+    Latest,
+    /// Each, oldest first.
+    All,
+}
+
+/// What may be assumed when an attempt's end is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// Try again: the job is able to bear a second start.
+    AtLeastOnce,
+    /// Never start it twice: it ends `lost`.
+    AtMostOnce,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            limit: 0,
+            delay: Duration::from_secs(10),
+            backoff: Backoff::Exponential,
+            max_delay: Duration::from_secs(3600),
+            jitter: true,
+        }
+    }
+}
+
+impl Default for CatchUp {
+    fn default() -> Self {
+        Self { mode: CatchUpMode::Latest, max_age: None, max_count: 1_000 }
+    }
+}
+
+impl JobSpec {
+    /// The rules a job has when its text names none (design: defaults), around `schedule` and `action`.
+    pub fn with_defaults(schedule: Schedule, action: Action) -> Self {
+        Self {
+            schedule,
+            tz: None,
+            action,
+            queue: QueueName::default_queue(),
+            timeout: Duration::from_secs(3600),
+            kill_grace: Duration::from_secs(5),
+            retry: Retry::default(),
+            overlap: Overlap::Skip,
+            catch_up: CatchUp::default(),
+            late_after: Duration::from_secs(60),
+            delivery: Delivery::AtLeastOnce,
+            env: BTreeMap::new(),
+            cwd: None,
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Schedules: the forms `[jobs.X]` and `schedctl add` know. The occurrences each stands for are a [`Timetable`]'s.
+
+use std::time::Duration;
+
+use super::time::UnixMillis;
+
+pub use super::cron::{CronError, CronExpr};
+pub use super::timetable::Timetable;
+
+/// When a job runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Schedule {
+    /// Never by itself.
+    Manual,
+    /// Once.
+    At(UnixMillis),
+    /// At anchor + k * period. 1 s to 10 years, whole milliseconds.
+    Every(Duration),
+    /// When one of these matches the wall clock of the job's zone. 1 to 32 of them.
+    Cron(Vec<CronExpr>),
+}

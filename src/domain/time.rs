@@ -1,0 +1,90 @@
+//! Instants: milliseconds since 1970 in UTC, within the years a schedule may name.
+//!
+//! Invariant: 1970-01-01 <= instant < 2100-01-01, so arithmetic on instants cannot overflow and every one can be printed.
+
+use std::fmt;
+use std::time::Duration;
+
+/// An instant, in milliseconds since 1970-01-01T00:00:00Z.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnixMillis(i64);
+
+impl UnixMillis {
+    /// The first instant past what is allowed: 2100-01-01T00:00:00Z.
+    pub const END: i64 = 4_102_444_800_000;
+
+    /// 1970-01-01T00:00:00Z.
+    pub const EPOCH: Self = Self(0);
+
+    /// The instant `millis` after 1970, unless it is before 1970 or not before 2100.
+    pub fn new(millis: i64) -> Option<Self> {
+        (0..Self::END).contains(&millis).then_some(Self(millis))
+    }
+
+    /// Milliseconds since 1970.
+    pub fn as_i64(self) -> i64 {
+        self.0
+    }
+
+    /// This instant moved later, held at the last millisecond of 2099.
+    #[must_use]
+    pub fn saturating_add(self, by: Duration) -> Self {
+        let by = i64::try_from(by.as_millis()).unwrap_or(Self::END);
+        Self((self.0 + by.min(Self::END)).min(Self::END - 1))
+    }
+
+    /// This instant moved earlier, held at 1970.
+    #[must_use]
+    pub fn saturating_sub(self, by: Duration) -> Self {
+        let by = i64::try_from(by.as_millis()).unwrap_or(Self::END);
+        Self((self.0 - by.min(Self::END)).max(0))
+    }
+
+    /// The time from `earlier` to this; zero if `earlier` is later.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or(0))
+    }
+
+    /// The start of this instant's second.
+    #[must_use]
+    pub fn floor_to_second(self) -> Self {
+        Self(self.0 - self.0 % 1000)
+    }
+
+    /// This instant for jiff.
+    pub fn to_timestamp(self) -> jiff::Timestamp {
+        // In range by the invariant: jiff reaches from -9999 to 9999.
+        jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+    }
+
+    /// The instant of a jiff time stamp, cut to the millisecond; none outside 1970 to 2099.
+    pub fn from_timestamp(at: jiff::Timestamp) -> Option<Self> {
+        Self::new(at.as_millisecond())
+    }
+}
+
+/// RFC 3339 in UTC with milliseconds, as in `SCHEDD_DUE`: `2026-12-24T08:00:00.000Z`.
+impl fmt::Display for UnixMillis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3}", self.to_timestamp())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instant_prints_as_rfc_3339_with_milliseconds() {
+        assert_eq!(UnixMillis::new(1_798_099_200_000).unwrap().to_string(), "2026-12-24T08:00:00.000Z");
+        assert_eq!(UnixMillis::new(5).unwrap().to_string(), "1970-01-01T00:00:00.005Z");
+    }
+
+    #[test]
+    fn arithmetic_stays_in_range_whatever_it_is_given() {
+        let late = UnixMillis::new(UnixMillis::END - 1).unwrap();
+        assert_eq!(late.saturating_add(Duration::MAX), late);
+        assert_eq!(late.saturating_sub(Duration::MAX).as_i64(), 0);
+        assert!(UnixMillis::new(-1).is_none() && UnixMillis::new(UnixMillis::END).is_none());
+    }
+}

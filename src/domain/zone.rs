@@ -1,0 +1,169 @@
+//! Time zones by name, from the system's zone data.
+//!
+//! Invariant: a [`ZoneName`] named a zone the system knew when it was read, in the spelling of the zone data. Names that
+//! mean another zone on another host (`localtime`, `posixrules`) are not names here.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+
+/// The name of an IANA time zone, such as `Europe/Berlin`. Cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ZoneName(Arc<str>);
+
+/// A zone and its rules. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Zone {
+    name: ZoneName,
+    rules: TimeZone,
+}
+
+/// A text that names no zone the system knows.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("time zone {found:?} is unknown, {wanted}")]
+pub struct ZoneError {
+    /// The text found, cut when it is long.
+    pub found: String,
+    /// What was wanted, with the nearest names.
+    pub wanted: String,
+    /// The nearest names, best first; empty when nothing is near.
+    pub nearest: Vec<String>,
+}
+
+impl ZoneName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::str::FromStr for ZoneName {
+    type Err = ZoneError;
+
+    fn from_str(text: &str) -> Result<Self, ZoneError> {
+        find(text).map(|zone| zone.name).ok_or_else(|| ZoneError::unknown(text))
+    }
+}
+
+impl fmt::Display for ZoneName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Zone {
+    /// The zone of that name; an error only if the zone data changed since the name was read.
+    pub fn load(name: &ZoneName) -> Result<Self, ZoneError> {
+        find(name.as_str()).ok_or_else(|| ZoneError::unknown(name.as_str()))
+    }
+
+    /// Coordinated universal time.
+    pub fn utc() -> Self {
+        Self { name: ZoneName(Arc::from("UTC")), rules: TimeZone::UTC }
+    }
+
+    /// The zone of this host: `TZ`, else `/etc/localtime`; UTC when that has no IANA name (`TZ=EST5EDT,M3.2.0,M11.1.0`).
+    pub fn of_host() -> Self {
+        TimeZone::try_system().ok().and_then(|rules| find(rules.iana_name()?)).unwrap_or_else(Self::utc)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &ZoneName {
+        &self.name
+    }
+
+    /// Its rules.
+    pub fn rules(&self) -> &TimeZone {
+        &self.rules
+    }
+}
+
+fn find(name: &str) -> Option<Zone> {
+    if ["localtime", "posixrules", "Factory"].iter().any(|odd| odd.eq_ignore_ascii_case(name)) {
+        return None;
+    }
+    let rules = TimeZone::get(name).ok().filter(|rules| !rules.is_unknown())?;
+    let name = ZoneName(Arc::from(rules.iana_name()?));
+    Some(Zone { name, rules })
+}
+
+impl ZoneError {
+    fn unknown(text: &str) -> Self {
+        let found = match text.char_indices().nth(60) {
+            Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+            None => text.to_owned(),
+        };
+        let names: Vec<String> = jiff::tz::db().available().map(|name| name.as_str().to_owned()).collect();
+        if names.is_empty() {
+            let wanted = "this host has no time zone data: install the package tzdata".to_owned();
+            return Self { found, wanted, nearest: Vec::new() };
+        }
+        let nearest = nearest(&found, names);
+        let wanted = if nearest.is_empty() {
+            "wanted an IANA name such as \"Europe/Berlin\" or \"UTC\"".to_owned()
+        } else {
+            format!("wanted an IANA name; the nearest are {}", nearest.join(", "))
+        };
+        Self { found, wanted, nearest }
+    }
+}
+
+/// Up to three of `names` that look like `text`: as a whole, or its city alone.
+fn nearest(text: &str, names: Vec<String>) -> Vec<String> {
+    const ALIKE: f64 = 0.6;
+    let text = text.to_lowercase().replace([' ', '-'], "_");
+    let mut scored: Vec<(f64, String)> = names
+        .into_iter()
+        .map(|name| {
+            let lower = name.to_lowercase();
+            let city = lower.rsplit('/').next().unwrap_or(&lower);
+            let score = strsim::normalized_damerau_levenshtein(&text, &lower);
+            (score.max(strsim::normalized_damerau_levenshtein(&text, city)), name)
+        })
+        .filter(|(score, _)| *score >= ALIKE)
+        .collect();
+    scored.sort_by(|(a, left), (b, right)| b.total_cmp(a).then_with(|| left.cmp(right)));
+    scored.into_iter().take(3).map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> ZoneError {
+        text.parse::<ZoneName>().unwrap_err()
+    }
+
+    #[test]
+    fn a_name_is_kept_in_the_spelling_of_the_zone_data() {
+        assert_eq!("europe/berlin".parse::<ZoneName>().unwrap().as_str(), "Europe/Berlin");
+        assert_eq!("utc".parse::<ZoneName>().unwrap().as_str(), "UTC");
+        let name: ZoneName = "AMERICA/NEW_YORK".parse().unwrap();
+        assert_eq!(Zone::load(&name).unwrap().name().to_string(), "America/New_York");
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_nearest_ones() {
+        assert!(refusal("Europe/Munich").nearest.contains(&"Europe/Zurich".to_owned()));
+        assert_eq!(refusal("EST5EDT6").nearest.first().map(String::as_str), Some("EST5EDT"));
+        assert_eq!(refusal("Berlin").nearest.first().map(String::as_str), Some("Europe/Berlin"));
+        assert_eq!(refusal("new york").nearest.first().map(String::as_str), Some("America/New_York"));
+        let empty = refusal("").to_string();
+        assert_eq!(empty, "time zone \"\" is unknown, wanted an IANA name such as \"Europe/Berlin\" or \"UTC\"");
+    }
+
+    #[test]
+    fn a_name_that_means_another_zone_on_another_host_is_refused() {
+        for text in ["localtime", "LOCALTIME", "posixrules", "Factory", "Etc/Unknown", "../../etc/passwd", "\u{0}", " UTC"] {
+            assert!(text.parse::<ZoneName>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_zone_of_the_host_has_a_name_that_loads() {
+        let host = Zone::of_host();
+        assert_eq!(Zone::load(host.name()).unwrap().name(), host.name());
+        assert_eq!(Zone::load(Zone::utc().name()).unwrap().name().as_str(), "UTC");
+    }
+}

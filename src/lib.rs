@@ -1,0 +1,3 @@
+//! schedd: delayed and cron jobs on Redis, each due run done once although hosts die.
+
+pub mod domain;

@@ -1,0 +1,1 @@
+//! Every test that needs real parts: one binary, a module a subject.
