@@ -1,3 +1,4 @@
 //! schedd: delayed and cron jobs on Redis, each due run done once although hosts die.
 
+pub mod config;
 pub mod domain;

@@ -1,0 +1,164 @@
+//! A whole `jobs.toml` to a [`Config`], or every problem in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::compile_job::{JobContext, compile_job};
+use super::config_error::ConfigError;
+use super::keys;
+use super::node;
+use super::policies::{Origin, Policies, compile_policies, refuse_contradictions};
+use super::problem::{Problems, Span, one_of, sort_by_place};
+use super::reader::{Spot, Table};
+use super::sections::{
+    Config, DaemonConfig, QueueConfig, RedisConfig, compile_daemon, compile_queue_table, compile_redis, has_password,
+};
+use crate::domain::ids::{JobName, QueueName};
+use crate::domain::job::JobSpec;
+use crate::domain::zone::Zone;
+
+/// Who can read the file the text comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exposure {
+    /// Its owner, and at most a group.
+    Private,
+    /// Everybody on the host.
+    Public,
+}
+
+/// What `text` says; `file_name` is for messages, `host_zone` the zone of a local time where the file names none.
+/// Fails with every problem in it.
+pub fn compile_text(text: &str, file_name: &str, host_zone: &Zone) -> Result<Config, ConfigError> {
+    compile_file(text, file_name, host_zone, Exposure::Private)
+}
+
+/// As [`compile_text`], for the text of a file others may be able to read.
+pub(super) fn compile_file(text: &str, file_name: &str, host_zone: &Zone, exposure: Exposure) -> Result<Config, ConfigError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut problems = Problems::default();
+    let config = match node::from_toml(text) {
+        Ok((tree, duplicates)) => {
+            problems.faults = duplicates;
+            Spot::root(&tree).as_table().map(|root| compile_root(&root, host_zone, exposure, &mut problems))
+        }
+        Err(faults) => {
+            problems.faults = faults;
+            None
+        }
+    };
+    sort_by_place(&mut problems.faults);
+    sort_by_place(&mut problems.warnings);
+    match config {
+        Some(config) if problems.faults.is_empty() => Ok(Config { warnings: problems.warnings, ..config }),
+        _ => Err(ConfigError::in_text(file_name, text, problems.faults)),
+    }
+}
+
+/// What `text` says of Redis, though the rest of it may be faulty; none if that cannot be told for sure.
+pub(super) fn compile_redis_alone(text: &str) -> Option<RedisConfig> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    // Without a line that begins so there is no such section, however broken the syntax of the others is.
+    let may_name_one =
+        text.lines().any(|line| line.trim_start().trim_start_matches(['[', ' ', '\t', '"', '\'']).starts_with("redis"));
+    if !may_name_one {
+        return Some(RedisConfig::default());
+    }
+    let (tree, duplicates) = node::from_toml(text).ok()?;
+    let mut problems = Problems { faults: duplicates, ..Problems::default() };
+    let table = Spot::root(&tree).as_table()?.get("redis")?.table("a table: [redis]", &mut problems)?;
+    let redis = compile_redis(&table, &mut problems);
+    problems.faults.is_empty().then_some(redis)
+}
+
+fn compile_root(root: &Table<'_>, host_zone: &Zone, exposure: Exposure, problems: &mut Problems) -> Config {
+    root.refuse_other_keys(&[keys::SECTIONS], keys::LATER_SECTIONS, problems);
+    let section = |name: &str, problems: &mut Problems| {
+        let spot = root.get(name)?;
+        spot.table(&format!("a table: [{name}]"), problems)
+    };
+    let redis = section("redis", problems).map(|table| {
+        let redis = compile_redis(&table, problems);
+        if exposure == Exposure::Public
+            && redis.url.as_deref().is_some_and(has_password)
+            && let Some(spot) = table.get("url")
+        {
+            let message = "holds a password in a file everybody can read: chmod o-r the file, or use url_file";
+            problems.warning(&spot.path, spot.span(), message);
+        }
+        redis
+    });
+    let daemon = section("daemon", problems).map(|table| compile_daemon(&table, problems));
+    let queues = compile_queues(root, problems);
+    // Those with a fault inside are declared all the same.
+    let declared: BTreeSet<QueueName> = queues.keys().cloned().collect();
+    let origin = Origin::File { queues: &declared };
+    let defaults = section("defaults", problems).map(|table| compile_defaults(&table, origin, problems)).unwrap_or_default();
+    let context = JobContext { defaults: &defaults, host_zone: Some(host_zone), origin };
+    let jobs = compile_jobs(root, context, problems);
+    Config {
+        redis: redis.unwrap_or_else(RedisConfig::default),
+        daemon: daemon.unwrap_or_else(DaemonConfig::default),
+        queues,
+        jobs,
+        warnings: Vec::new(),
+    }
+}
+
+fn compile_defaults(table: &Table<'_>, origin: Origin<'_>, problems: &mut Problems) -> Policies {
+    let misplaced = [keys::SCHEDULE, keys::ACTION, &["in"]].concat();
+    table.refuse_keys_beyond(&[keys::POLICY], &misplaced, keys::LATER_JOB, problems);
+    for (key, key_span, spot) in table.entries().filter(|(key, ..)| misplaced.contains(key)) {
+        let message = format!("{key} belongs to one job and cannot be a default, wanted {}", one_of(keys::POLICY));
+        problems.fault(&spot.path, key_span, message);
+    }
+    let policies = compile_policies(table, origin, problems);
+    refuse_contradictions(table, &policies, &policies, problems);
+    policies
+}
+
+fn compile_queues(root: &Table<'_>, problems: &mut Problems) -> BTreeMap<QueueName, QueueConfig> {
+    let mut queues = BTreeMap::from([(QueueName::default_queue(), QueueConfig::default())]);
+    for (name, table) in named_tables::<QueueName>(root, "queues", problems) {
+        let queue = compile_queue_table(&table, problems);
+        if let Some(name) = name {
+            queues.insert(name, queue);
+        }
+    }
+    queues
+}
+
+fn compile_jobs(root: &Table<'_>, context: JobContext<'_>, problems: &mut Problems) -> BTreeMap<JobName, JobSpec> {
+    let mut jobs = BTreeMap::new();
+    for (name, table) in named_tables::<JobName>(root, "jobs", problems) {
+        let spec = compile_job(&table, context, problems);
+        if let (Some(name), Some(spec)) = (name, spec) {
+            jobs.insert(name, spec);
+        }
+    }
+    jobs
+}
+
+/// The tables of `[section.NAME]`, each with its name unless that is no valid one, which is noted.
+fn named_tables<'n, N>(root: &Table<'n>, section: &str, problems: &mut Problems) -> Vec<(Option<N>, Table<'n>)>
+where
+    N: std::str::FromStr<Err: std::fmt::Display>,
+{
+    let wanted = format!("a table: [{section}.NAME]");
+    let Some(table) = root.get(section).and_then(|spot| spot.table(&wanted, problems)) else {
+        return Vec::new();
+    };
+    let mut tables = Vec::new();
+    for (name, name_span, spot) in table.entries() {
+        let parsed = checked_name(name, &spot, name_span, problems);
+        if let Some(table) = spot.table(&wanted, problems) {
+            tables.push((parsed, table));
+        }
+    }
+    tables
+}
+
+fn checked_name<N>(name: &str, spot: &Spot<'_>, span: Option<Span>, problems: &mut Problems) -> Option<N>
+where
+    N: std::str::FromStr<Err: std::fmt::Display>,
+{
+    name.parse().map_err(|error: N::Err| problems.fault(&spot.path, span, error.to_string())).ok()
+}

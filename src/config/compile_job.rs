@@ -1,0 +1,61 @@
+//! A job's table to a job: schedule, action and rules, checked alone and against each other.
+
+use super::compile_action::{Keys, compile_action, refuse_oversize};
+use super::compile_schedule::compile_schedule;
+use super::keys;
+use super::policies::{Origin, Policies, compile_policies, refuse_contradictions};
+use super::problem::Problems;
+use super::reader::Table;
+use super::surface::to_surface;
+use crate::domain::job::JobSpec;
+use crate::domain::zone::Zone;
+
+/// The most a definition may take as it is kept in Redis.
+pub(super) const MAX_DEFINITION_BYTES: usize = 256 * 1024;
+
+/// What a job's table stands in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct JobContext<'a> {
+    /// The rules of `[defaults]`.
+    pub(super) defaults: &'a Policies,
+    /// The zone of a local time if neither the job nor `[defaults]` names one.
+    pub(super) host_zone: Option<&'a Zone>,
+    /// Where the table comes from.
+    pub(super) origin: Origin<'a>,
+}
+
+/// The job of `table`; none if a problem was noted.
+pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: &mut Problems) -> Option<JobSpec> {
+    let faults_before = problems.faults.len();
+    let (beside, misplaced): (&[&str], &[&str]) = match context.origin {
+        Origin::File { .. } => (&[], &["in"]),
+        Origin::Line => (&["name", "in"], &[]),
+        Origin::Surface => (&[], &[]),
+    };
+    let known = [keys::SCHEDULE, keys::ACTION, keys::POLICY, beside];
+    table.refuse_keys_beyond(&known, misplaced, keys::LATER_JOB, problems);
+    let keys = if problems.faults.len() == faults_before { Keys::Known } else { Keys::Misspelt };
+    if let (Origin::File { .. }, Some(spot)) = (context.origin, table.get("in")) {
+        spot.fault(problems, "a file is not a moment from which time could be counted, wanted at = \"2026-12-24T09:00\"");
+    }
+
+    let own = compile_policies(table, context.origin, problems);
+    let merged = own.clone().over(context.defaults);
+    refuse_contradictions(table, &own, &merged, problems);
+    let schedule = compile_schedule(table, &merged, context.host_zone, problems);
+    let action = compile_action(table, keys, problems);
+
+    let mut spec = JobSpec::with_defaults(schedule?, action?);
+    merged.apply_to(&mut spec);
+    refuse_oversize(table, &spec.action, &spec.env, problems);
+    if problems.faults.len() > faults_before {
+        return None;
+    }
+    let bytes = to_surface(&spec).len();
+    if bytes > MAX_DEFINITION_BYTES {
+        let message = format!("found a definition of {bytes} bytes, wanted at most {MAX_DEFINITION_BYTES} (256 KiB)");
+        problems.fault(&table.path, table.span.clone(), message);
+        return None;
+    }
+    Some(spec)
+}

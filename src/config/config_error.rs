@@ -1,0 +1,159 @@
+//! A configuration that cannot be used: every problem in it, with the text to point into.
+
+use std::fmt::{self, Write as _};
+
+use super::problem::{Problem, Span};
+
+/// Why a configuration file cannot be used. Shows every problem, a line each.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    file_name: String,
+    text: String,
+    problems: Vec<Problem>,
+    cause: Cause,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    Missing,
+    Unreadable,
+    Text,
+}
+
+/// How problems are written out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rendering {
+    /// A line each, for logs and pipes.
+    Lines,
+    /// Each with the line of the file and a caret under the fault, for a terminal.
+    Carets,
+}
+
+impl ConfigError {
+    /// Problems inside of `text`.
+    pub(super) fn in_text(file_name: &str, text: &str, problems: Vec<Problem>) -> Self {
+        Self { file_name: file_name.to_owned(), text: text.to_owned(), problems, cause: Cause::Text }
+    }
+
+    /// There is no such file.
+    pub(super) fn missing(file_name: &str) -> Self {
+        Self { cause: Cause::Missing, ..Self::unreadable(file_name, "no such file".to_owned()) }
+    }
+
+    /// The file as a whole cannot be used.
+    pub(super) fn unreadable(file_name: &str, message: String) -> Self {
+        let problem = Problem { path: String::new(), span: None, message };
+        Self { file_name: file_name.to_owned(), text: String::new(), problems: vec![problem], cause: Cause::Unreadable }
+    }
+
+    /// Whether there simply is no such file.
+    pub fn is_missing(&self) -> bool {
+        self.cause == Cause::Missing
+    }
+
+    /// Every problem, in the order of the text; at least one.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// Where each of [`ConfigError::problems`] begins: line and column as people count, from 1; none for the file as a whole.
+    pub fn places(&self) -> Vec<Option<(usize, usize)>> {
+        let lines = LineStarts::of(&self.text);
+        let place = |span: &Span| lines.place(&self.text, span);
+        self.problems.iter().map(|problem| problem.span.as_ref().map(place).map(|it| (it.line, it.column))).collect()
+    }
+
+    /// Every problem with its position, without a line break at the end.
+    pub fn rendered(&self, rendering: Rendering) -> String {
+        render(&self.file_name, &self.text, &self.problems, rendering)
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.rendered(Rendering::Lines))
+    }
+}
+
+/// Without the text: it is long and may hold secrets.
+impl fmt::Debug for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConfigError")
+            .field("file_name", &self.file_name)
+            .field("problems", &self.problems)
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// Problems with their positions in `text`: `jobs.toml:3:9: jobs.backup.timeout: found ...`.
+fn render(file_name: &str, text: &str, problems: &[Problem], rendering: Rendering) -> String {
+    let lines = LineStarts::of(text);
+    let mut out = String::new();
+    for problem in problems {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        match problem.span.as_ref().map(|span| lines.place(text, span)) {
+            Some(place) => {
+                let _ = write!(out, "{file_name}:{}:{}: {problem}", place.line, place.column);
+                if rendering == Rendering::Carets {
+                    place.draw(&mut out);
+                }
+            }
+            None => {
+                let _ = write!(out, "{file_name}: {problem}");
+            }
+        }
+    }
+    out
+}
+
+/// Where each line begins, in bytes, so that a position costs no walk through the text.
+struct LineStarts(Vec<usize>);
+
+/// A position as people count: from 1, columns in characters.
+struct Place<'t> {
+    line: usize,
+    column: usize,
+    /// How many characters of the line are meant.
+    width: usize,
+    source: &'t str,
+}
+
+impl LineStarts {
+    fn of(text: &str) -> Self {
+        let after_breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+        Self(std::iter::once(0).chain(after_breaks).collect())
+    }
+
+    fn place<'t>(&self, text: &'t str, span: &Span) -> Place<'t> {
+        let at = char_start(text, span.start);
+        let line = self.0.partition_point(|start| *start <= at).max(1);
+        let start = self.0.get(line - 1).copied().unwrap_or(0);
+        let source = text.get(start..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+        let count = |from: usize, to: usize| text.get(from..to).map_or(0, |part| part.chars().count());
+        let end = char_start(text, span.end.min(start + source.len()));
+        Place { line, column: count(start, at) + 1, width: count(at, end).max(1), source }
+    }
+}
+
+/// The start of the character that `at` lies in; the end of the text if it is past that.
+fn char_start(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+impl Place<'_> {
+    fn draw(&self, out: &mut String) {
+        const BEFORE: usize = 60;
+        const SHOWN: usize = 120;
+        let skipped = (self.column - 1).saturating_sub(BEFORE);
+        let plain = |c: char| if c.is_control() { ' ' } else { c };
+        let source: String = self.source.chars().skip(skipped).take(SHOWN).map(plain).collect();
+        let number = self.line.to_string();
+        let margin = " ".repeat(number.len());
+        let caret = format!("{}{}", " ".repeat(self.column - 1 - skipped), "^".repeat(self.width.min(SHOWN - BEFORE)));
+        let _ = write!(out, "\n{number} | {}\n{margin} | {caret}", source.trim_end());
+    }
+}

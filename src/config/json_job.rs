@@ -1,0 +1,66 @@
+//! A job as a JSON object: a line of `schedctl add --stdin`, or the flags of `schedctl add`.
+//!
+//! The keys of `[jobs.X]` plus `name` and `in`. Whether the queue exists and the name is free the caller knows.
+
+use std::time::Duration;
+
+use super::compile_job::{JobContext, compile_job};
+use super::compile_schedule::compile_in;
+use super::node::Node;
+use super::node_json;
+use super::policies::{Origin, Policies};
+use super::problem::{Problem, Problems};
+use super::reader::Spot;
+use crate::domain::ids::JobName;
+use crate::domain::job::JobSpec;
+use crate::domain::zone::Zone;
+
+/// The most one JSON text may take.
+pub const MAX_JSON_BYTES: usize = 256 * 1024;
+
+/// A job and what else its line said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamedJob {
+    /// Its name, if it was given one.
+    pub name: Option<JobName>,
+    /// Given as `in`: it is due so long after the moment it is added. Its schedule then still says manual, and the one
+    /// who knows that moment replaces it.
+    pub start_in: Option<Duration>,
+    /// What it does, by which rules and, unless `start_in` says so, when.
+    pub spec: JobSpec,
+}
+
+/// The job of one line of JSON; `host_zone` is the zone of a local time in a job without `tz`. Fails with every problem.
+pub fn job_from_json(text: &str, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> {
+    if text.len() > MAX_JSON_BYTES {
+        return Err(whole(format!("found {} bytes, wanted at most {MAX_JSON_BYTES} (256 KiB)", text.len())));
+    }
+    let node = node_json::from_text(text).map_err(|error| whole(format!("not valid JSON: {error}")))?;
+    compile(&node, host_zone)
+}
+
+/// The job of a JSON value, as [`job_from_json`].
+pub fn job_from_value(value: &serde_json::Value, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> {
+    compile(&node_json::from_value(value).map_err(whole)?, host_zone)
+}
+
+fn whole(message: String) -> Vec<Problem> {
+    vec![Problem { path: String::new(), span: None, message }]
+}
+
+fn compile(node: &Node<'_>, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> {
+    let Some(table) = Spot::root(node).as_table() else {
+        return Err(whole(format!(
+            "found {}, wanted an object such as {{\"shell\": \"echo hello\", \"in\": \"10m\"}}",
+            node.found()
+        )));
+    };
+    let mut problems = Problems::default();
+    let name = table.get("name").and_then(|spot| spot.parsed("backup", &mut problems));
+    let start_in = table.get("in").and_then(|spot| compile_in(&spot, &mut problems));
+    let context = JobContext { defaults: &Policies::default(), host_zone: Some(host_zone), origin: Origin::Line };
+    match compile_job(&table, context, &mut problems) {
+        Some(spec) if problems.faults.is_empty() => Ok(NamedJob { name, start_in, spec }),
+        _ => Err(problems.faults),
+    }
+}

@@ -1,0 +1,67 @@
+//! The keys each table knows, and those a later version will know.
+//!
+//! A key the design names but this version cannot do is refused as such: "unknown" would send people looking for a typo.
+
+/// The sections of a file.
+pub(super) const SECTIONS: &[&str] = &["redis", "daemon", "defaults", "queues", "jobs"];
+/// Sections of later versions.
+pub(super) const LATER_SECTIONS: &[&str] = &["groups", "calendars", "limits"];
+/// `[redis]`
+pub(super) const REDIS: &[&str] = &["url", "url_file"];
+/// `[daemon]`
+pub(super) const DAEMON: &[&str] = &["tick", "lease", "shutdown_grace"];
+/// `[queues.X]`
+pub(super) const QUEUE: &[&str] = &["concurrency"];
+/// Keys of queues of later versions.
+pub(super) const LATER_QUEUE: &[&str] = &["rate", "limit", "limits", "weight", "priority", "per_key"];
+
+/// When a job runs.
+pub(super) const SCHEDULE: &[&str] = &["cron", "every", "at"];
+/// What a job does.
+pub(super) const ACTION: &[&str] = &["command", "shell", "http"];
+/// By which rules; also the keys of `[defaults]`.
+pub(super) const POLICY: &[&str] =
+    &["tz", "env", "cwd", "queue", "timeout", "kill_grace", "retry", "overlap", "catch_up", "late_after", "delivery"];
+/// Keys of jobs of later versions.
+pub(super) const LATER_JOB: &[&str] = &[
+    "done_check",
+    "spread",
+    "on_failure",
+    "on_success",
+    "on_late",
+    "on_recovered",
+    "jitter",
+    "group",
+    "key",
+    "per_key",
+    "unique",
+    "priority",
+    "requires",
+    "calendar",
+    "rrule",
+    "delay",
+    "splay",
+    "start",
+    "end",
+    "max_runs",
+    "exclude",
+    "only_on",
+    "limits",
+    "limit",
+    "rate",
+    "weight",
+    "user",
+    "stdin",
+    "ping_url",
+];
+
+/// `http = { ... }`
+pub(super) const HTTP: &[&str] = &["method", "url", "headers", "body", "expect", "redirects"];
+/// `retry = { ... }`
+pub(super) const RETRY: &[&str] = &["limit", "delay", "backoff", "max_delay", "jitter"];
+/// `overlap = { ... }`
+pub(super) const OVERLAP: &[&str] = &["mode", "max"];
+/// `catch_up = { ... }`
+pub(super) const CATCH_UP: &[&str] = &["mode", "max_age", "max_count"];
+/// Keys of `catch_up` of later versions.
+pub(super) const LATER_CATCH_UP: &[&str] = &["spread"];

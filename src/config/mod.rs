@@ -1,0 +1,35 @@
+//! Layer 2: from the text of `jobs.toml`, a JSON line or flags to checked values, or every problem at once.
+//!
+//! One tree (`node`) and one compiler (`compile_*`) serve all three, and also the text kept in Redis (`surface`): a
+//! key means the same wherever it is written. Nothing leaves this folder unchecked, and a text with several faults is
+//! answered with all of them. [`read_file`], [`read_redis`] and [`compile_text`] are for files, [`job_from_json`] and
+//! [`job_from_value`] for `schedctl add`.
+
+mod compile_action;
+mod compile_file;
+mod compile_http;
+mod compile_job;
+mod compile_schedule;
+mod config_error;
+mod config_file;
+mod instant;
+mod json_job;
+mod keys;
+mod node;
+mod node_json;
+mod policies;
+mod problem;
+mod reader;
+mod sections;
+mod surface;
+
+pub use compile_file::compile_text;
+pub use config_error::{ConfigError, Rendering};
+pub use config_file::{MAX_FILE_BYTES, read_file, read_redis};
+pub use json_job::{MAX_JSON_BYTES, NamedJob, job_from_json, job_from_value};
+pub use problem::Problem;
+pub use sections::{Config, DaemonConfig, QueueConfig, RedisConfig};
+pub use surface::{SurfaceError, from_surface, hash, to_surface};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,259 @@
+//! The rules of a job and of `[defaults]`: everything but when it runs and what it does.
+//!
+//! Both tables are compiled once each by the same code and then laid over each other, so that a fault in `[defaults]` is
+//! told once and not once a job.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::keys;
+use super::problem::{Problems, key_text, nearest, one_of, quoted};
+use super::reader::{DurationBounds, Spot, Table};
+use crate::domain::ids::QueueName;
+use crate::domain::job::{Backoff, CatchUp, CatchUpMode, Delivery, JobSpec, Overlap, Retry};
+use crate::domain::zone::ZoneName;
+
+/// Where a table comes from, and so what can be known about what it names.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Origin<'a> {
+    /// A file: its queues must be declared in it, its directories should be there.
+    File {
+        /// The queues it declares, and `default`.
+        queues: &'a BTreeSet<QueueName>,
+    },
+    /// A line or flags: the caller knows the queues.
+    Line,
+    /// The text kept in Redis.
+    Surface,
+}
+
+/// The rules a table names; none where it is silent.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Policies {
+    pub(super) tz: Option<ZoneName>,
+    pub(super) env: Option<BTreeMap<String, String>>,
+    cwd: Option<PathBuf>,
+    queue: Option<QueueName>,
+    timeout: Option<Duration>,
+    kill_grace: Option<Duration>,
+    retry: Option<Retry>,
+    overlap: Option<Overlap>,
+    catch_up: Option<CatchUp>,
+    late_after: Option<Duration>,
+    delivery: Option<Delivery>,
+}
+
+const TIMEOUT: DurationBounds = DurationBounds::millis(100, 30 * 86_400_000, "100ms to 30 days", "30s");
+const KILL_GRACE: DurationBounds = DurationBounds::secs(0, 3_600, "0s to 1 hour", "5s");
+const LATE_AFTER: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 days", "60s");
+const RETRY_DELAY: DurationBounds = DurationBounds::to_days(0, 30, "0s to 30 days", "10s");
+const MAX_AGE: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "12h");
+
+/// More waiting runs of one job than this are no queue but a leak.
+const MOST_WAITING: u32 = 100_000;
+
+impl Policies {
+    /// These rules, and `below` where they are silent. Variables are merged one by one.
+    pub(super) fn over(self, below: &Self) -> Self {
+        let env = match (self.env, &below.env) {
+            (Some(own), Some(below)) => Some(below.clone().into_iter().chain(own).collect()),
+            (own, below) => own.or_else(|| below.clone()),
+        };
+        Self {
+            tz: self.tz.or_else(|| below.tz.clone()),
+            env,
+            cwd: self.cwd.or_else(|| below.cwd.clone()),
+            queue: self.queue.or_else(|| below.queue.clone()),
+            timeout: self.timeout.or(below.timeout),
+            kill_grace: self.kill_grace.or(below.kill_grace),
+            retry: self.retry.or_else(|| below.retry.clone()),
+            overlap: self.overlap.or(below.overlap),
+            catch_up: self.catch_up.or_else(|| below.catch_up.clone()),
+            late_after: self.late_after.or(below.late_after),
+            delivery: self.delivery.or(below.delivery),
+        }
+    }
+
+    /// Sets in `spec` what these rules name.
+    pub(super) fn apply_to(self, spec: &mut JobSpec) {
+        fn set<T>(place: &mut T, value: Option<T>) {
+            if let Some(value) = value {
+                *place = value;
+            }
+        }
+        spec.tz = self.tz;
+        spec.cwd = self.cwd;
+        set(&mut spec.env, self.env);
+        set(&mut spec.queue, self.queue);
+        set(&mut spec.timeout, self.timeout);
+        set(&mut spec.kill_grace, self.kill_grace);
+        set(&mut spec.retry, self.retry);
+        set(&mut spec.overlap, self.overlap);
+        set(&mut spec.catch_up, self.catch_up);
+        set(&mut spec.late_after, self.late_after);
+        set(&mut spec.delivery, self.delivery);
+    }
+}
+
+/// The rules `table` names.
+pub(super) fn compile_policies(table: &Table<'_>, origin: Origin<'_>, problems: &mut Problems) -> Policies {
+    Policies {
+        tz: table.get("tz").and_then(|spot| spot.parsed("Europe/Berlin", problems)),
+        env: table.get("env").and_then(|spot| compile_env(&spot, problems)),
+        cwd: table.get("cwd").and_then(|spot| compile_cwd(&spot, origin, problems)),
+        queue: table.get("queue").and_then(|spot| compile_queue(&spot, origin, problems)),
+        timeout: table.get("timeout").and_then(|spot| spot.duration(&TIMEOUT, problems)),
+        kill_grace: table.get("kill_grace").and_then(|spot| spot.duration(&KILL_GRACE, problems)),
+        retry: table.get("retry").and_then(|spot| compile_retry(&spot, problems)),
+        overlap: table.get("overlap").and_then(|spot| compile_overlap(&spot, problems)),
+        catch_up: table.get("catch_up").and_then(|spot| compile_catch_up(&spot, problems)),
+        late_after: table.get("late_after").and_then(|spot| spot.duration(&LATE_AFTER, problems)),
+        delivery: table.get("delivery").and_then(|spot| {
+            spot.choice(&[("at-least-once", Delivery::AtLeastOnce), ("at-most-once", Delivery::AtMostOnce)], problems)
+        }),
+    }
+}
+
+/// Notes rules that cannot hold together, if `table` has a part in it: `own` is what it names, `merged` what holds.
+pub(super) fn refuse_contradictions(table: &Table<'_>, own: &Policies, merged: &Policies, problems: &mut Problems) {
+    let limit = merged.retry.as_ref().map_or(0, |retry| retry.limit);
+    if merged.delivery == Some(Delivery::AtMostOnce)
+        && limit > 0
+        && let Some(spot) = table.get("delivery").or_else(|| table.get("retry"))
+    {
+        let from = |own: bool| if own { "" } else { " (from [defaults])" };
+        let (delivery, retry) = (from(own.delivery.is_some()), from(own.retry.is_some()));
+        let message = format!(
+            "delivery \"at-most-once\"{delivery} contradicts retry.limit {limit}{retry}: a retry is a second start; \
+             wanted retry = 0 or delivery = \"at-least-once\""
+        );
+        spot.fault(problems, message);
+    }
+    if let (Some(timeout), Some(grace)) = (own.timeout, own.kill_grace)
+        && grace > timeout
+        && let Some(spot) = table.get("kill_grace")
+    {
+        let message = "longer than timeout: a job that does not end at TERM takes longer to stop than it may run";
+        problems.warning(&spot.path, spot.span(), message);
+    }
+}
+
+fn compile_env(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeMap<String, String>> {
+    let table = spot.table("a table such as { LANG = \"C.UTF-8\" }", problems)?;
+    let mut env = BTreeMap::new();
+    for (name, name_span, value) in table.entries() {
+        let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        if !starts_well || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            problems.fault(&value.path, name_span, "not a variable's name, wanted letters, digits and _, no digit first");
+        }
+        if let Some(text) = value.text("C.UTF-8", problems) {
+            env.insert(name.to_owned(), text.to_owned());
+        }
+    }
+    Some(env)
+}
+
+fn compile_cwd(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<PathBuf> {
+    let path = PathBuf::from(spot.text("/srv/report", problems)?);
+    if !path.is_absolute() {
+        return spot.wanted(problems, "an absolute path such as \"/srv/report\"");
+    }
+    if matches!(origin, Origin::File { .. }) && !path.is_dir() {
+        problems.warning(
+            &spot.path,
+            spot.span(),
+            format!("no directory {} on this host: runs will fail to start", quoted(&path.to_string_lossy())),
+        );
+    }
+    Some(path)
+}
+
+fn compile_queue(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<QueueName> {
+    let queue: QueueName = spot.parsed("default", problems)?;
+    if let Origin::File { queues } = origin
+        && !queues.contains(&queue)
+    {
+        let names: Vec<&str> = queues.iter().map(QueueName::as_str).collect();
+        let hint = match nearest(queue.as_str(), names.iter().copied()) {
+            Some(meant) => format!("did you mean {meant:?}?"),
+            None if names.len() > 10 => format!("wanted one of the {} declared ones", names.len()),
+            None => format!("wanted {}", one_of(&names)),
+        };
+        let name = quoted(queue.as_str());
+        spot.fault(
+            problems,
+            format!("queue {name} is not declared, {hint} (or declare it: [queues.{}])", key_text(queue.as_str())),
+        );
+    }
+    Some(queue)
+}
+
+fn compile_retry(spot: &Spot<'_>, problems: &mut Problems) -> Option<Retry> {
+    let limits = 0..=1_000;
+    if spot.is_integer() {
+        return Some(Retry { limit: spot.integer(&limits, problems)?, ..Retry::default() });
+    }
+    let table = spot.table("how many times, or a table such as { limit = 3, delay = \"10s\" }", problems)?;
+    table.refuse_other_keys(&[keys::RETRY], &[], problems);
+    let defaults = Retry::default();
+    if table.get("limit").is_none() {
+        problems.warning(&spot.path, spot.span(), "without limit, which is 0 then: nothing is tried again");
+    }
+    let backoffs = [("fixed", Backoff::Fixed), ("linear", Backoff::Linear), ("exponential", Backoff::Exponential)];
+    // Each is asked before any is missed, so that every fault is told.
+    let limit = table.get("limit").map_or(Some(defaults.limit), |spot| spot.integer(&limits, problems));
+    let delay = table.get("delay").map_or(Some(defaults.delay), |spot| spot.duration(&RETRY_DELAY, problems));
+    let longest = table.get("max_delay").map(|spot| spot.duration(&RETRY_DELAY, problems));
+    let backoff = table.get("backoff").map_or(Some(defaults.backoff), |spot| spot.choice(&backoffs, problems));
+    let jitter = table.get("jitter").map_or(Some(defaults.jitter), |spot| spot.flag(problems));
+    let delay = delay?;
+    let max_delay = longest.unwrap_or_else(|| Some(default_max_delay(delay)))?;
+    if max_delay < delay
+        && let Some(spot) = table.get("max_delay")
+    {
+        return spot.wanted(problems, "a max_delay not shorter than delay");
+    }
+    Some(Retry { limit: limit?, delay, backoff: backoff?, max_delay, jitter: jitter? })
+}
+
+/// The longest wait of a retry that names none: an hour, or `delay` where that is longer.
+pub(super) fn default_max_delay(delay: Duration) -> Duration {
+    Retry::default().max_delay.max(delay)
+}
+
+fn compile_overlap(spot: &Spot<'_>, problems: &mut Problems) -> Option<Overlap> {
+    let modes =
+        [("skip", Overlap::Skip), ("queue", Overlap::Queue { max: 1 }), ("replace", Overlap::Replace), ("allow", Overlap::Allow)];
+    let Some(table) = spot.as_table() else {
+        return spot.choice(&modes, problems);
+    };
+    table.refuse_other_keys(&[keys::OVERLAP], &[], problems);
+    let Some(mode) = table.get("mode") else {
+        spot.fault(problems, "no mode, wanted one such as mode = \"queue\"");
+        return None;
+    };
+    let mode = mode.choice(&modes, problems)?;
+    match (mode, table.get("max")) {
+        (mode, None) => Some(mode),
+        (Overlap::Queue { .. }, Some(max)) => Some(Overlap::Queue { max: max.integer(&(1..=MOST_WAITING), problems)? }),
+        (_, Some(max)) => max.wanted(problems, "max only together with mode = \"queue\""),
+    }
+}
+
+fn compile_catch_up(spot: &Spot<'_>, problems: &mut Problems) -> Option<CatchUp> {
+    let modes = [("skip", CatchUpMode::Skip), ("latest", CatchUpMode::Latest), ("all", CatchUpMode::All)];
+    let Some(table) = spot.as_table() else {
+        return Some(CatchUp { mode: spot.choice(&modes, problems)?, ..CatchUp::default() });
+    };
+    table.refuse_other_keys(&[keys::CATCH_UP], keys::LATER_CATCH_UP, problems);
+    let plain = CatchUp::default();
+    let mode = table.get("mode").map_or(Some(plain.mode), |spot| spot.choice(&modes, problems));
+    let max_age = table.get("max_age").map(|spot| spot.duration(&MAX_AGE, problems));
+    let max_count = table.get("max_count").map_or(Some(plain.max_count), |spot| spot.integer(&(1..=100_000), problems));
+    let max_age = match max_age {
+        Some(given) => Some(given?),
+        None => None,
+    };
+    Some(CatchUp { mode: mode?, max_age, max_count: max_count? })
+}

@@ -1,0 +1,125 @@
+//! A fault of a configuration text: where it is and what is wrong, in one line.
+//!
+//! [`Problems`] gathers them while a text is compiled, so that nobody has to mend a file one message at a time.
+
+use std::fmt;
+use std::ops::Range;
+
+/// Bytes of the text a thing was read from; none for what was not read from a file.
+pub(super) type Span = Range<usize>;
+
+/// Something wrong, or doubtful, in a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The key it is about, from the top: `jobs.backup.timeout`. Empty = the text as a whole.
+    pub path: String,
+    /// The bytes of the text it is about, if it came from a file.
+    pub span: Option<Range<usize>>,
+    /// What was found, what is wanted and how to mend it, in one line.
+    pub message: String,
+}
+
+/// `jobs.backup.timeout: found ..., wanted ...`, without a position.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.path, self.message) }
+    }
+}
+
+/// What a compilation has found so far.
+#[derive(Debug, Default)]
+pub(super) struct Problems {
+    /// What makes the text unusable.
+    pub(super) faults: Vec<Problem>,
+    /// What is doubtful only.
+    pub(super) warnings: Vec<Problem>,
+    /// The first key this version does not know: in a text out of Redis the mark of a newer writer.
+    pub(super) unknown_key: Option<String>,
+}
+
+impl Problems {
+    /// Notes a fault.
+    pub(super) fn fault(&mut self, path: &str, span: Option<Span>, message: impl Into<String>) {
+        self.faults.push(Problem { path: path.to_owned(), span, message: message.into() });
+    }
+
+    /// Notes something doubtful.
+    pub(super) fn warning(&mut self, path: &str, span: Option<Span>, message: impl Into<String>) {
+        self.warnings.push(Problem { path: path.to_owned(), span, message: message.into() });
+    }
+
+    /// Notes a key that is not among those known here.
+    pub(super) fn unknown_key(&mut self, path: &str, span: Option<Span>, message: impl Into<String>) {
+        self.unknown_key.get_or_insert_with(|| path.to_owned());
+        self.fault(path, span, message);
+    }
+}
+
+/// Puts problems into the order of the text, so that a reader goes through the file once.
+pub(super) fn sort_by_place(problems: &mut [Problem]) {
+    problems.sort_by_key(|problem| problem.span.as_ref().map_or(0, |span| span.start));
+}
+
+/// A text quoted for a message: control characters escaped, cut to what fits a line.
+pub(super) fn quoted(text: &str) -> String {
+    const SHOWN: usize = 60;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{:?}", format!("{}…", text.get(..end).unwrap_or_default())),
+        None => format!("{text:?}"),
+    }
+}
+
+/// A key for a path: as it is where it may stand bare in TOML, else quoted.
+pub(super) fn key_text(key: &str) -> String {
+    let bare = !key.is_empty() && key.len() <= 64 && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if bare { key.to_owned() } else { quoted(key) }
+}
+
+/// The words joined for a message: `a, b or c`.
+pub(super) fn one_of<S: AsRef<str>>(words: &[S]) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match words.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        Some((last, _)) => (*last).to_owned(),
+        None => "none".to_owned(),
+    }
+}
+
+/// The word among `known` that `found` was probably meant to be.
+pub(super) fn nearest<'k>(found: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    // Nothing that long is a slip of the finger, and the comparison costs the product of the lengths.
+    if found.len() > 80 {
+        return None;
+    }
+    let folded = found.to_ascii_lowercase().replace('-', "_");
+    known
+        .into_iter()
+        .map(|word| (strsim::damerau_levenshtein(&folded, &word.to_ascii_lowercase().replace('-', "_")), word))
+        .filter(|(distance, word)| *distance <= word.len().div_ceil(3).min(3))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, word)| word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_finger_finds_the_word_that_was_meant() {
+        let known = ["command", "timeout", "kill_grace", "late_after", "tz", "at"];
+        for (found, meant) in [("comand", "command"), ("time-out", "timeout"), ("kill-grace", "kill_grace"), ("TZ", "tz")] {
+            assert_eq!(nearest(found, known), Some(meant), "{found}");
+        }
+        for found in ["zebra", "", &"command".repeat(20)] {
+            assert_eq!(nearest(found, known), None, "{found}");
+        }
+    }
+
+    #[test]
+    fn what_is_quoted_stays_on_its_line_and_is_not_endless() {
+        assert_eq!(quoted("a\nb\u{1b}[31m"), r#""a\nb\u{1b}[31m""#);
+        assert!(quoted(&"é".repeat(1000)).chars().count() < 70);
+        assert_eq!(key_text("a.b"), "\"a.b\"");
+        assert_eq!(key_text("a-b_1"), "a-b_1");
+    }
+}

@@ -1,0 +1,240 @@
+//! Reads nodes: each question ("a duration from 1 s to 10 m?") is answered by a checked value or notes a problem.
+//!
+//! Invariant: a question that answers none for a value that is there has noted why.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::node::{Entry, Node, Value};
+use super::problem::{Problems, Span, key_text, nearest, one_of, quoted};
+use crate::domain::duration::parse_duration;
+
+/// A value and the path of keys that leads to it.
+#[derive(Debug, Clone)]
+pub(super) struct Spot<'n> {
+    pub(super) path: String,
+    node: &'n Node<'n>,
+}
+
+/// A table and the path of keys that leads to it.
+#[derive(Debug, Clone)]
+pub(super) struct Table<'n> {
+    pub(super) path: String,
+    pub(super) span: Option<Span>,
+    entries: &'n [Entry<'n>],
+}
+
+/// What a duration may be, and the words for it.
+pub(super) struct DurationBounds {
+    pub(super) range: RangeInclusive<Duration>,
+    pub(super) words: &'static str,
+    /// A duration that fits, for the message.
+    pub(super) example: &'static str,
+}
+
+const DAY: u64 = 86_400;
+
+impl DurationBounds {
+    /// Bounds in milliseconds, with their words and an example.
+    pub(super) const fn millis(least: u64, most: u64, words: &'static str, example: &'static str) -> Self {
+        Self { range: Duration::from_millis(least)..=Duration::from_millis(most), words, example }
+    }
+
+    /// Bounds in seconds, with their words and an example.
+    pub(super) const fn secs(least: u64, most: u64, words: &'static str, example: &'static str) -> Self {
+        Self::millis(least * 1_000, most * 1_000, words, example)
+    }
+
+    /// Bounds from so many seconds to so many days, with their words and an example.
+    pub(super) const fn to_days(least: u64, days: u64, words: &'static str, example: &'static str) -> Self {
+        Self::secs(least, days * DAY, words, example)
+    }
+}
+
+impl<'n> Table<'n> {
+    /// The value of `key`, if it is given. JSON's null is the same as leaving it out.
+    pub(super) fn get(&self, key: &str) -> Option<Spot<'n>> {
+        let entry = self.entries.iter().find(|entry| entry.key == key)?;
+        (entry.node.value != Value::Null).then(|| self.spot(entry))
+    }
+
+    /// Every key with its place and value, in the order of the keys.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&'n str, Option<Span>, Spot<'n>)> {
+        self.entries.iter().map(|entry| (entry.key.as_ref(), entry.key_span.clone(), self.spot(entry)))
+    }
+
+    fn spot(&self, entry: &'n Entry<'n>) -> Spot<'n> {
+        Spot { path: self.path_of(&entry.key), node: &entry.node }
+    }
+
+    fn path_of(&self, key: &str) -> String {
+        if self.path.is_empty() { key_text(key) } else { format!("{}.{}", self.path, key_text(key)) }
+    }
+
+    /// Notes every key that is not known here; `later` are those of later versions.
+    pub(super) fn refuse_other_keys(&self, known: &[&[&str]], later: &[&str], problems: &mut Problems) {
+        self.refuse_keys_beyond(known, &[], later, problems);
+    }
+
+    /// As [`Table::refuse_other_keys`], silent on `misplaced` ones: the caller says why they do not belong here.
+    pub(super) fn refuse_keys_beyond(&self, known: &[&[&str]], misplaced: &[&str], later: &[&str], problems: &mut Problems) {
+        let silent = |key: &str| misplaced.contains(&key) || known.iter().any(|keys| keys.contains(&key));
+        for entry in self.entries.iter().filter(|entry| !silent(&entry.key)) {
+            let message = if later.contains(&entry.key.as_ref()) {
+                "not supported by this version of schedd: leave it out".to_owned()
+            } else if let Some(meant) = nearest(&entry.key, known.iter().flat_map(|keys| keys.iter().copied())) {
+                format!("unknown key, did you mean {meant:?}?")
+            } else {
+                format!("unknown key, wanted {}", one_of(&known.concat()))
+            };
+            problems.unknown_key(&self.path_of(&entry.key), entry.key_span.clone(), message);
+        }
+    }
+}
+
+impl<'n> Spot<'n> {
+    /// The root of a tree.
+    pub(super) fn root(node: &'n Node<'n>) -> Self {
+        Self { path: String::new(), node }
+    }
+
+    /// Where it is, if it was read from a file.
+    pub(super) fn span(&self) -> Option<Span> {
+        self.node.span.clone()
+    }
+
+    /// Notes a fault of this value.
+    pub(super) fn fault(&self, problems: &mut Problems, message: impl Into<String>) {
+        problems.fault(&self.path, self.span(), message);
+    }
+
+    /// Notes that something else is wanted than what was found.
+    pub(super) fn wanted<T>(&self, problems: &mut Problems, wanted: impl Display) -> Option<T> {
+        self.fault(problems, format!("found {}, wanted {wanted}", self.node.found()));
+        None
+    }
+
+    /// The text, if it is one. Notes nothing: for values of several forms.
+    pub(super) fn as_text(&self) -> Option<&'n str> {
+        if let Value::Text(text) = &self.node.value { Some(text) } else { None }
+    }
+
+    /// The text of a string or an unquoted date. Notes nothing.
+    pub(super) fn as_text_or_date(&self) -> Option<&'n str> {
+        if let Value::Datetime(text) = &self.node.value { Some(text) } else { self.as_text() }
+    }
+
+    /// The table, if it is one. Notes nothing.
+    pub(super) fn as_table(&self) -> Option<Table<'n>> {
+        let Value::Table(entries) = &self.node.value else { return None };
+        Some(Table { path: self.path.clone(), span: self.span(), entries })
+    }
+
+    /// The items of an array, if it is one. Notes nothing.
+    pub(super) fn as_items(&self) -> Option<impl Iterator<Item = Spot<'n>> + use<'n>> {
+        let Value::Array(items) = &self.node.value else { return None };
+        let path = self.path.clone();
+        Some(items.iter().enumerate().map(move |(index, node)| Spot { path: format!("{path}[{index}]"), node }))
+    }
+
+    /// Whether it is an integer. Notes nothing.
+    pub(super) fn is_integer(&self) -> bool {
+        matches!(self.node.value, Value::Integer(_))
+    }
+
+    /// A table, written as `wanted` says.
+    pub(super) fn table(&self, wanted: &str, problems: &mut Problems) -> Option<Table<'n>> {
+        self.as_table().or_else(|| self.wanted(problems, wanted))
+    }
+
+    /// A text without NUL, such as `example`.
+    pub(super) fn text(&self, example: &str, problems: &mut Problems) -> Option<&'n str> {
+        match self.as_text() {
+            Some(text) if text.contains('\0') => self.wanted(problems, "a string without the character NUL"),
+            Some(text) => Some(text),
+            None => self.wanted(problems, format_args!("a string such as {example:?}")),
+        }
+    }
+
+    /// A text its type understands, such as `example`; its own error says what is wanted.
+    pub(super) fn parsed<T: FromStr>(&self, example: &str, problems: &mut Problems) -> Option<T>
+    where
+        T::Err: Display,
+    {
+        let parsed = self.text(example, problems)?.parse();
+        parsed.map_err(|error: T::Err| self.fault(problems, error.to_string())).ok()
+    }
+
+    /// A duration within bounds, in whole milliseconds.
+    pub(super) fn duration(&self, bounds: &DurationBounds, problems: &mut Problems) -> Option<Duration> {
+        let DurationBounds { range, words, example } = bounds;
+        let bare = match &self.node.value {
+            Value::Integer(number) if *number >= 0 => Some(number.to_string()),
+            Value::Text(text) if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) => Some(text.to_string()),
+            _ => None,
+        };
+        if let Some(number) = bare {
+            let seconds = format!("{number}s");
+            return match parse_duration(&seconds) {
+                Ok(duration) if range.contains(&duration) => {
+                    self.wanted(problems, format_args!("a duration such as {example:?}: write {seconds:?}"))
+                }
+                _ => self.wanted(problems, format_args!("a duration such as {example:?}, {words}")),
+            };
+        }
+        let Some(text) = self.as_text() else {
+            return self.wanted(problems, format_args!("a duration such as {example:?}"));
+        };
+        match parse_duration(text) {
+            Err(error) => {
+                self.fault(problems, error.to_string());
+                None
+            }
+            Ok(duration) if !range.contains(&duration) => {
+                self.fault(problems, format!("found {}, wanted {words}", quoted(text)));
+                None
+            }
+            Ok(duration) if duration.subsec_nanos() % 1_000_000 != 0 => {
+                self.fault(problems, format!("found {}, wanted whole milliseconds", quoted(text)));
+                None
+            }
+            Ok(duration) => Some(duration),
+        }
+    }
+
+    /// An integer within bounds.
+    pub(super) fn integer<N>(&self, range: &RangeInclusive<N>, problems: &mut Problems) -> Option<N>
+    where
+        N: TryFrom<i128> + PartialOrd + Display,
+    {
+        let number = if let Value::Integer(number) = self.node.value { N::try_from(number).ok() } else { None };
+        match number {
+            Some(number) if range.contains(&number) => Some(number),
+            _ => self.wanted(problems, format_args!("an integer from {} to {}", range.start(), range.end())),
+        }
+    }
+
+    /// True or false.
+    pub(super) fn flag(&self, problems: &mut Problems) -> Option<bool> {
+        if let Value::Bool(flag) = self.node.value { Some(flag) } else { self.wanted(problems, "true or false") }
+    }
+
+    /// One of some words.
+    pub(super) fn choice<T: Copy>(&self, words: &[(&'static str, T)], problems: &mut Problems) -> Option<T> {
+        if let Some(text) = self.as_text() {
+            if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
+                return Some(*value);
+            }
+            if let Some(meant) = nearest(text, words.iter().map(|(word, _)| *word)) {
+                return self.wanted(problems, format_args!("{}: did you mean {meant:?}?", list(words)));
+            }
+        }
+        self.wanted(problems, list(words))
+    }
+}
+
+fn list<T>(words: &[(&'static str, T)]) -> String {
+    one_of(&words.iter().map(|(word, _)| format!("{word:?}")).collect::<Vec<_>>())
+}

@@ -1,0 +1,160 @@
+//! What a file says beside its jobs: where Redis is, how the daemon behaves, which queues there are.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::keys;
+use super::problem::{Problem, Problems};
+use super::reader::{DurationBounds, Spot, Table};
+use crate::domain::duration::format_duration;
+use crate::domain::ids::{JobName, QueueName};
+use crate::domain::job::JobSpec;
+
+/// Everything a `jobs.toml` says, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// `[redis]`
+    pub redis: RedisConfig,
+    /// `[daemon]`
+    pub daemon: DaemonConfig,
+    /// `[queues.X]`, and `default` in any case.
+    pub queues: BTreeMap<QueueName, QueueConfig>,
+    /// `[jobs.X]`, with `[defaults]` applied.
+    pub jobs: BTreeMap<JobName, JobSpec>,
+    /// What is allowed and yet doubtful, in the order of the text.
+    pub warnings: Vec<Problem>,
+}
+
+/// `[redis]`: at most one of the two; neither = schedd keeps a private server.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct RedisConfig {
+    /// The address.
+    pub url: Option<String>,
+    /// A file that holds the address, for one with a password.
+    pub url_file: Option<PathBuf>,
+}
+
+/// Does not show the address: it may hold a password, and a debug print ends up in a log.
+impl fmt::Debug for RedisConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = self.url.as_ref().map(|_| "(hidden)");
+        f.debug_struct("RedisConfig").field("url", &url).field("url_file", &self.url_file).finish()
+    }
+}
+
+/// `[daemon]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DaemonConfig {
+    /// How long the node sleeps while anything is ripe. 10 ms to 10 s.
+    pub tick: Duration,
+    /// How long a claim is held without being renewed. 1 s to 10 minutes, at least 10 ticks.
+    pub lease: Duration,
+    /// How long runs may go on once the daemon is asked to stop. 0 to 1 hour.
+    pub shutdown_grace: Duration,
+}
+
+impl Default for DaemonConfig {
+    fn default() -> Self {
+        Self { tick: Duration::from_millis(100), lease: Duration::from_secs(10), shutdown_grace: Duration::from_secs(30) }
+    }
+}
+
+/// `[queues.X]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// How many runs of it a node executes at once. 1 to 10,000.
+    pub concurrency: u32,
+}
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        Self { concurrency: 32 }
+    }
+}
+
+/// A lease is renewed at a third of its length; with fewer ticks in it a slow tick or two would lose it.
+const TICKS_A_LEASE: u32 = 10;
+
+/// `[redis]` of a file others can or cannot read.
+pub(super) fn compile_redis(table: &Table<'_>, problems: &mut Problems) -> RedisConfig {
+    table.refuse_other_keys(&[keys::REDIS], &[], problems);
+    let (url, url_file) = (table.get("url"), table.get("url_file"));
+    if let (Some(_), Some(spot)) = (&url, &url_file) {
+        spot.fault(problems, "found url and url_file together, wanted one of them");
+    }
+    RedisConfig {
+        url: url.and_then(|spot| compile_redis_url(&spot, problems)),
+        url_file: url_file.and_then(|spot| {
+            let path = PathBuf::from(spot.text("/etc/schedd/redis.url", problems)?);
+            if path.is_absolute() {
+                Some(path)
+            } else {
+                spot.wanted(problems, "an absolute path such as \"/etc/schedd/redis.url\"")
+            }
+        }),
+    }
+}
+
+fn compile_redis_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {
+    const SCHEMES: [&str; 7] = ["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"];
+    let text = spot.text("redis://127.0.0.1:6379/0", problems)?;
+    // What was found is not shown: it may hold a password.
+    match reqwest::Url::parse(text) {
+        Ok(url) if SCHEMES.contains(&url.scheme()) => Some(text.to_owned()),
+        _ => {
+            spot.fault(
+                problems,
+                "not the address of a Redis, wanted one such as \"redis://127.0.0.1:6379/0\" or \"unix:///run/redis.sock\"",
+            );
+            None
+        }
+    }
+}
+
+/// Whether an address holds a password: before the host, or as `pass` behind the path of a socket.
+pub(super) fn has_password(url: &str) -> bool {
+    reqwest::Url::parse(url).is_ok_and(|url| {
+        url.password().is_some_and(|word| !word.is_empty())
+            || url.query_pairs().any(|(key, word)| key == "pass" && !word.is_empty())
+    })
+}
+
+/// `[daemon]`
+pub(super) fn compile_daemon(table: &Table<'_>, problems: &mut Problems) -> DaemonConfig {
+    table.refuse_other_keys(&[keys::DAEMON], &[], problems);
+    let faults_before = problems.faults.len();
+    let mut ask = |key: &str, bounds: &DurationBounds, or: Duration| {
+        table.get(key).and_then(|spot| spot.duration(bounds, problems)).unwrap_or(or)
+    };
+    let plain = DaemonConfig::default();
+    let daemon = DaemonConfig {
+        tick: ask("tick", &DurationBounds::millis(10, 10_000, "10ms to 10s", "100ms"), plain.tick),
+        lease: ask("lease", &DurationBounds::secs(1, 600, "1s to 10 minutes", "10s"), plain.lease),
+        shutdown_grace: ask("shutdown_grace", &DurationBounds::secs(0, 3_600, "0s to 1 hour", "30s"), plain.shutdown_grace),
+    };
+    if daemon.lease < daemon.tick * TICKS_A_LEASE
+        && problems.faults.len() == faults_before
+        && let Some(spot) = table.get("lease").or_else(|| table.get("tick"))
+    {
+        let (lease, tick) = (format_duration(daemon.lease), format_duration(daemon.tick));
+        let shortest = format_duration(daemon.tick * TICKS_A_LEASE);
+        spot.fault(
+            problems,
+            format!(
+                "found a lease of {lease} with a tick of {tick}, wanted a lease of at least {TICKS_A_LEASE} ticks ({shortest}): \
+                 it is renewed at a third of its length and must outlast slow ticks"
+            ),
+        );
+    }
+    daemon
+}
+
+/// `[queues.X]`
+pub(super) fn compile_queue_table(table: &Table<'_>, problems: &mut Problems) -> QueueConfig {
+    table.refuse_other_keys(&[keys::QUEUE], keys::LATER_QUEUE, problems);
+    let plain = QueueConfig::default();
+    let concurrency = table.get("concurrency").and_then(|spot| spot.integer(&(1..=10_000), problems));
+    QueueConfig { concurrency: concurrency.unwrap_or(plain.concurrency) }
+}

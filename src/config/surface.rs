@@ -1,0 +1,200 @@
+//! The text of a job kept in Redis: the keys of `[jobs.X]` as one line of JSON.
+//!
+//! Invariant: canonical. Equal jobs give equal texts, whatever file, line or flags they came from: keys are sorted,
+//! what is as by default is left out, durations and instants have one spelling. So a text, or its hash, tells whether
+//! a definition changed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::compile_http::default_method;
+use super::compile_job::{JobContext, compile_job};
+use super::node_json;
+use super::policies::{Origin, Policies, default_max_delay};
+use super::problem::Problems;
+use super::reader::Spot;
+use crate::domain::duration::format_duration;
+use crate::domain::job::{Action, Backoff, CatchUp, CatchUpMode, Delivery, HttpRequest, JobSpec, Overlap, Retry};
+use crate::domain::schedule::{CronExpr, Schedule};
+
+/// Why a text out of Redis is no definition.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SurfaceError {
+    /// Not what [`to_surface`] writes.
+    #[error("definition is damaged: {reason}")]
+    Corrupt {
+        /// What is wrong, in one line.
+        reason: String,
+    },
+    /// It has a key this version does not know.
+    #[error("definition has the key {key:?}, which this version does not know: it was written by a newer schedd")]
+    Newer {
+        /// The key, with the tables around it.
+        key: String,
+    },
+}
+
+/// The canonical text of a job.
+pub fn to_surface(spec: &JobSpec) -> String {
+    // Without the schedule and the action, which have no default, to tell what else is as by default.
+    let plain = JobSpec::with_defaults(Schedule::Manual, Action::Shell(String::new()));
+    let mut out = Sheet::default();
+    match &spec.schedule {
+        Schedule::Manual => {}
+        Schedule::At(at) => out.put("at", at.to_string()),
+        Schedule::Every(period) => out.put_duration("every", *period),
+        Schedule::Cron(expressions) => match expressions.as_slice() {
+            [one] => out.put("cron", one.as_str()),
+            many => out.put("cron", many.iter().map(CronExpr::as_str).collect::<Vec<_>>()),
+        },
+    }
+    match &spec.action {
+        Action::Command(words) => out.put("command", words.clone()),
+        Action::Shell(line) => out.put("shell", line.as_str()),
+        Action::Http(request) => out.put("http", http(request)),
+    }
+    if let Some(tz) = &spec.tz {
+        out.put("tz", tz.as_str());
+    }
+    if let Some(cwd) = &spec.cwd {
+        out.put("cwd", cwd.to_string_lossy());
+    }
+    if !spec.env.is_empty() {
+        out.put("env", texts(&spec.env));
+    }
+    if spec.queue != plain.queue {
+        out.put("queue", spec.queue.as_str());
+    }
+    if spec.timeout != plain.timeout {
+        out.put_duration("timeout", spec.timeout);
+    }
+    if spec.kill_grace != plain.kill_grace {
+        out.put_duration("kill_grace", spec.kill_grace);
+    }
+    if spec.late_after != plain.late_after {
+        out.put_duration("late_after", spec.late_after);
+    }
+    if spec.retry != plain.retry {
+        out.put("retry", retry(&spec.retry));
+    }
+    if spec.catch_up != plain.catch_up {
+        out.put("catch_up", catch_up(&spec.catch_up));
+    }
+    match spec.overlap {
+        Overlap::Skip => {}
+        Overlap::Queue { max: 1 } => out.put("overlap", "queue"),
+        Overlap::Queue { max } => out.put("overlap", Sheet::of([("mode", "queue".into()), ("max", max.into())]).value()),
+        Overlap::Replace => out.put("overlap", "replace"),
+        Overlap::Allow => out.put("overlap", "allow"),
+    }
+    match spec.delivery {
+        Delivery::AtLeastOnce => {}
+        Delivery::AtMostOnce => out.put("delivery", "at-most-once"),
+    }
+    out.value().to_string()
+}
+
+/// The job a text of [`to_surface`] stands for. Checked like any other text: what is in Redis may have been touched.
+pub fn from_surface(text: &str) -> Result<JobSpec, SurfaceError> {
+    let corrupt = |reason: String| SurfaceError::Corrupt { reason };
+    let node = node_json::from_text(text).map_err(corrupt)?;
+    let table = Spot::root(&node).as_table().ok_or_else(|| corrupt(format!("found {}, wanted an object", node.found())))?;
+    let mut problems = Problems::default();
+    let context = JobContext { defaults: &Policies::default(), host_zone: None, origin: Origin::Surface };
+    let spec = compile_job(&table, context, &mut problems);
+    match (problems.unknown_key, problems.faults.first(), spec) {
+        (Some(key), _, _) => Err(SurfaceError::Newer { key }),
+        (None, None, Some(spec)) => Ok(spec),
+        (None, fault, _) => Err(corrupt(fault.map_or_else(String::new, ToString::to_string))),
+    }
+}
+
+/// The SHA-1 of a canonical text, in hexadecimal: short enough to compare and keep, no protection against anybody.
+pub fn hash(surface: &str) -> String {
+    sha1_smol::Sha1::from(surface).digest().to_string()
+}
+
+/// A table whose keys are sorted, whichever map the JSON library is built with.
+#[derive(Default)]
+struct Sheet(BTreeMap<&'static str, Value>);
+
+impl Sheet {
+    fn of<const N: usize>(entries: [(&'static str, Value); N]) -> Self {
+        Self(BTreeMap::from(entries))
+    }
+
+    fn put(&mut self, key: &'static str, value: impl Into<Value>) {
+        self.0.insert(key, value.into());
+    }
+
+    fn put_duration(&mut self, key: &'static str, duration: Duration) {
+        self.put(key, format_duration(duration));
+    }
+
+    fn value(self) -> Value {
+        Value::Object(self.0.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+    }
+}
+
+fn texts(texts: &BTreeMap<String, String>) -> Value {
+    Value::Object(texts.iter().map(|(key, text)| (key.clone(), text.as_str().into())).collect::<Map<_, _>>())
+}
+
+fn http(request: &HttpRequest) -> Value {
+    let HttpRequest { method, url, headers, body, expect, redirects } = request;
+    let mut out = Sheet::of([("url", url.as_str().into())]);
+    if method != default_method(body) {
+        out.put("method", method.as_str());
+    }
+    if !headers.is_empty() {
+        out.put("headers", texts(headers));
+    }
+    if !body.is_empty() {
+        out.put("body", body.as_str());
+    }
+    if !expect.is_empty() {
+        out.put("expect", expect.clone());
+    }
+    if *redirects != 0 {
+        out.put("redirects", *redirects);
+    }
+    out.value()
+}
+
+fn retry(retry: &Retry) -> Value {
+    let plain = Retry::default();
+    let mut out = Sheet::of([("limit", retry.limit.into())]);
+    if retry.delay != plain.delay {
+        out.put_duration("delay", retry.delay);
+    }
+    if retry.max_delay != default_max_delay(retry.delay) {
+        out.put_duration("max_delay", retry.max_delay);
+    }
+    match retry.backoff {
+        Backoff::Exponential => {}
+        Backoff::Linear => out.put("backoff", "linear"),
+        Backoff::Fixed => out.put("backoff", "fixed"),
+    }
+    if !retry.jitter {
+        out.put("jitter", false);
+    }
+    out.value()
+}
+
+fn catch_up(catch_up: &CatchUp) -> Value {
+    let mut out = Sheet::default();
+    match catch_up.mode {
+        CatchUpMode::Latest => {}
+        CatchUpMode::Skip => out.put("mode", "skip"),
+        CatchUpMode::All => out.put("mode", "all"),
+    }
+    if let Some(max_age) = catch_up.max_age {
+        out.put_duration("max_age", max_age);
+    }
+    if catch_up.max_count != CatchUp::default().max_count {
+        out.put("max_count", catch_up.max_count);
+    }
+    out.value()
+}

@@ -1,0 +1,190 @@
+use super::{compile, fault, faults};
+use crate::config::Rendering;
+
+#[test]
+fn all_problems_of_a_file_are_told_at_once_in_the_order_of_the_text() {
+    let text = "\
+[daemon]
+tick = 5
+[jobs.b]
+shell = ''
+timeout = 30
+[jobs.a]
+comand = ['true']
+every = '1s'
+cron = '* * * * *'
+";
+    let faults = faults(text);
+    let begins = [
+        "jobs.toml:2:8: daemon.tick: found integer 5, wanted a duration such as \"100ms\": write \"5s\"",
+        "jobs.toml:4:9: jobs.b.shell: found string \"\", wanted",
+        "jobs.toml:5:11: jobs.b.timeout: found integer 30, wanted a duration such as \"30s\": write \"30s\"",
+        "jobs.toml:7:1: jobs.a.comand: unknown key, did you mean \"command\"?",
+        "jobs.toml:8:9: jobs.a.every: found cron and every together, wanted at most one schedule",
+    ];
+    assert_eq!(faults.len(), begins.len(), "{faults:#?}");
+    for (fault, begin) in faults.iter().zip(begins) {
+        assert!(fault.starts_with(begin), "{fault}\n{begin}");
+    }
+}
+
+#[test]
+fn columns_are_counted_in_characters_and_a_mark_at_the_start_is_none() {
+    assert!(fault("\u{feff}[jobs.a]\nshell = 'true'\nenv = { A = 'äöü€', B = 1 }").starts_with("jobs.toml:3:25: jobs.a.env.B: "));
+    assert!(fault("\u{feff}reddis = 1").starts_with("jobs.toml:1:1: reddis: unknown key, did you mean \"redis\"?"));
+    assert!(fault("[jobs.a]\r\nshell = 'true'\r\n\ttimeout = 1").starts_with("jobs.toml:3:12: "));
+}
+
+#[test]
+fn on_a_terminal_the_line_is_shown_with_a_caret() {
+    let error = compile("[jobs.a]\n\tshell = 'ä'\n\ttimeout = 30\n").unwrap_err();
+    let rendered = error.rendered(Rendering::Carets);
+    assert_eq!(rendered.lines().collect::<Vec<_>>()[1..], ["3 |  timeout = 30", "  |            ^^"], "{rendered}");
+    let long = compile(&format!("[jobs.a]\nshell = '{}'\nenv = {{ A = '{}', B = 1 }}", "x", "y".repeat(500))).unwrap_err();
+    let rendered = long.rendered(Rendering::Carets);
+    let lines: Vec<&str> = rendered.lines().collect();
+    assert!(lines.iter().skip(1).all(|line| line.len() < 140), "{rendered}");
+    assert_eq!(lines[1].as_bytes()[lines[2].find('^').unwrap()], b'1', "{rendered}");
+}
+
+#[test]
+fn a_fault_of_the_syntax_is_told_with_its_place() {
+    for (text, place) in [
+        ("[jobs.a\nshell = 'true'", "jobs.toml:1:8: not valid TOML: "),
+        ("[jobs.a]\nshell = \"true", "jobs.toml:2:"),
+        ("[jobs.a]\nshell = \n", "jobs.toml:2:"),
+        ("[jobs.a]\nshell = 'true' x", "jobs.toml:2:16: "),
+        ("a = \u{1}", "jobs.toml:1:5: "),
+    ] {
+        let faults = faults(text);
+        assert!(faults[0].starts_with(place) && faults[0].contains("not valid TOML"), "{text:?}: {faults:?}");
+    }
+    assert_eq!(faults("[jobs.a]\nx = \ny = \n").len(), 2, "not only the first one");
+}
+
+#[test]
+fn a_job_or_a_key_given_twice_is_refused_beside_the_other_problems() {
+    let faults = faults("[jobs.a]\nshell = 'true'\nshell = 'false'\n[jobs.b]\nshell = 'true'\ntimeout = 3\n[jobs.b]\n");
+    let begins = [
+        "jobs.toml:3:1: \"shell\" is given twice, wanted once",
+        "jobs.toml:6:11: jobs.b.timeout: found integer 3",
+        "jobs.toml:7:7: \"b\" is given twice, wanted once",
+    ];
+    assert_eq!(faults.len(), begins.len(), "{faults:#?}");
+    assert!(faults.iter().zip(begins).all(|(fault, begin)| fault.starts_with(begin)), "{faults:#?}");
+    assert!(fault("[jobs.a]\nshell = 'true'\nenv = { A = '1', A = '2' }").contains("\"A\" is given twice"));
+}
+
+#[test]
+fn an_unknown_section_or_one_of_the_wrong_form_is_refused() {
+    for (text, wanted) in [
+        ("[job.a]\nshell = 'true'", "1:2: job: unknown key, did you mean \"jobs\"?"),
+        ("[zebra]", "1:2: zebra: unknown key, wanted redis, daemon, defaults, queues or jobs"),
+        ("[groups.a]", "1:2: groups: not supported by this version"),
+        ("jobs = 3", "1:8: jobs: found integer 3, wanted a table: [jobs.NAME]"),
+        ("[[jobs]]\nname = 'a'", "1:1: jobs: found an array, wanted a table: [jobs.NAME]"),
+        ("[jobs]\nbackup = 'true'", "2:10: jobs.backup: found string \"true\", wanted a table: [jobs.NAME]"),
+        ("queues = 1", "queues: found integer 1, wanted a table"),
+        ("daemon = 'x'", "daemon: found string \"x\", wanted a table: [daemon]"),
+    ] {
+        let fault = fault(text);
+        assert!(fault.contains(wanted), "{fault}\n{wanted}");
+    }
+}
+
+#[test]
+fn the_name_of_a_job_or_queue_is_checked_where_it_stands() {
+    let long = "x".repeat(300);
+    for name in
+        ["Backup", "a/b", "-rf", "../../etc/x", "{x}", "a b", "é", "", "a\\u202eb", "a\\u0000", "a\\nb", "\\u001b[31m", &long]
+    {
+        let fault = fault(&format!("\n[jobs.\"{name}\"]\nshell = 'true'"));
+        assert!(fault.starts_with("jobs.toml:2:7: jobs.") && fault.contains("is not valid: wanted 1 to 63 of a-z"), "{fault}");
+        assert!(!fault.contains(['\0', '\u{1b}', '\u{202e}']) && fault.len() < 400, "{fault}");
+    }
+    assert!(fault("[queues.Fast]").starts_with("jobs.toml:1:9: queues.Fast: queue name \"Fast\" is not valid"));
+}
+
+#[test]
+fn the_daemon_s_times_are_held_to_their_bounds_and_to_each_other() {
+    for (text, wanted) in [
+        ("tick = '0s'", "daemon.tick: found \"0s\", wanted 10ms to 10s"),
+        ("tick = '11s'", "daemon.tick: found \"11s\", wanted 10ms to 10s"),
+        ("lease = '0s'", "daemon.lease: found \"0s\", wanted 1s to 10 minutes"),
+        ("lease = '601s'", "daemon.lease: found \"601s\", wanted 1s to 10 minutes"),
+        ("shutdown_grace = '3601s'", "daemon.shutdown_grace: found \"3601s\", wanted 0s to 1 hour"),
+        ("shutdown_grace = true", "found true, wanted a duration such as \"30s\""),
+        ("tick = '2s'", "2:8: daemon.tick: found a lease of 10s with a tick of 2s, wanted a lease of at least 10 ticks (20s): "),
+        ("tick = '1s'\nlease = '9s'", "3:9: daemon.lease: found a lease of 9s with a tick of 1s, wanted"),
+        ("lease_time = '9s'", "unknown key"),
+    ] {
+        let fault = fault(&format!("[daemon]\n{text}"));
+        assert!(fault.contains(wanted), "{fault}\n{wanted}");
+    }
+}
+
+#[test]
+fn a_queue_is_held_to_its_bounds_and_its_later_keys_are_named_as_such() {
+    for (text, wanted) in [
+        ("concurrency = 0", "queues.a.concurrency: found integer 0, wanted an integer from 1 to 10000"),
+        ("concurrency = 10001", "wanted an integer from 1 to 10000"),
+        ("concurrency = '3'", "found string \"3\", wanted an integer"),
+        ("concurency = 3", "did you mean \"concurrency\"?"),
+        ("rate = '1/s'", "queues.a.rate: not supported by this version of schedd"),
+    ] {
+        let fault = fault(&format!("[queues.a]\n{text}"));
+        assert!(fault.contains(wanted), "{fault}\n{wanted}");
+    }
+}
+
+#[test]
+fn redis_has_one_address_and_a_bad_one_is_not_repeated() {
+    assert!(
+        fault("[redis]\nurl = 'redis://h'\nurl_file = '/x'").contains("3:12: redis.url_file: found url and url_file together")
+    );
+    let bad = fault("[redis]\nurl = 'http://u:hunter2@h'");
+    assert!(bad.contains("redis.url: not the address of a Redis") && !bad.contains("hunter2"), "{bad}");
+    assert!(fault("[redis]\nurl_file = 'x'").contains("wanted an absolute path"));
+}
+
+#[test]
+fn a_fault_in_the_defaults_is_told_once() {
+    let jobs = "[jobs.a]\nshell = 'true'\n[jobs.b]\nshell = 'true'";
+    for (text, wanted) in [
+        ("timeout = '0s'", "2:11: defaults.timeout: found \"0s\", wanted"),
+        ("queue = 'fast'", "2:9: defaults.queue: queue \"fast\" is not declared"),
+        (
+            "delivery = 'at-most-once'\nretry = 2",
+            "2:12: defaults.delivery: delivery \"at-most-once\" contradicts retry.limit 2: ",
+        ),
+        ("shell = 'true'", "2:1: defaults.shell: shell belongs to one job and cannot be a default"),
+        ("every = '5s'", "2:1: defaults.every: every belongs to one job"),
+        ("time_out = '5s'", "did you mean \"timeout\"?"),
+    ] {
+        let fault = fault(&format!("[defaults]\n{text}\n{jobs}"));
+        assert!(fault.contains(wanted), "{fault}\n{wanted}");
+    }
+}
+
+#[test]
+fn a_job_of_at_most_once_is_told_that_its_retries_come_from_the_defaults() {
+    let fault = fault("[defaults]\nretry = 2\n[jobs.a]\nshell = 'true'\ndelivery = 'at-most-once'");
+    assert!(fault.contains("5:12: jobs.a.delivery: ") && fault.contains("retry.limit 2 (from [defaults])"), "{fault}");
+}
+
+#[test]
+fn an_undeclared_queue_is_refused_with_the_nearest() {
+    let text = |queue: &str| format!("[queues.reports]\n[jobs.a]\nshell = 'true'\nqueue = '{queue}'");
+    assert!(fault(&text("report")).contains("4:9: jobs.a.queue: queue \"report\" is not declared, did you mean \"reports\"?"));
+    assert!(fault(&text("zebra")).contains("wanted default or reports (or declare it: [queues.zebra])"));
+    let both = faults("[queues.reports]\nconcurrency = 0\n[jobs.a]\nshell = 'true'\nqueue = 'reports'");
+    assert_eq!(both.len(), 1, "a queue with a fault is declared all the same: {both:?}");
+}
+
+#[test]
+fn a_thousand_bad_jobs_give_a_thousand_problems() {
+    let text: String = (0..1000).map(|n| format!("[jobs.j{n}]\nshell = 1\n")).collect::<Vec<_>>().concat();
+    let faults = faults(&text);
+    assert_eq!(faults.len(), 1000);
+    assert!(faults[999].starts_with("jobs.toml:2000:9: jobs.j999.shell: found integer 1"), "{}", faults[999]);
+}

@@ -1,0 +1,258 @@
+use super::{fault, faults};
+
+/// The only problem of a job with these lines.
+fn job_fault(lines: &str) -> String {
+    fault(&format!("[jobs.a]\n{lines}\n"))
+}
+
+/// Each line beside a shell line gives one problem that says so.
+fn each_is_refused(cases: &[(&str, &str)]) {
+    for (line, wanted) in cases {
+        let fault = job_fault(&format!("shell = 'true'\n{line}"));
+        assert!(fault.starts_with("jobs.toml:3:"), "{fault}");
+        assert!(fault.contains(wanted), "{line}: {fault}\nwanted {wanted}");
+    }
+}
+
+#[test]
+fn durations_are_refused_out_of_bounds_or_without_a_unit() {
+    each_is_refused(&[
+        ("every = '0s'", "jobs.a.every: found \"0s\", wanted 1s to 10 years"),
+        ("every = '315360001s'", "wanted 1s to 10 years"),
+        ("every = '-5s'", "jobs.a.every: "),
+        ("every = ''", "jobs.a.every: "),
+        ("every = 5", "write \"5s\""),
+        ("timeout = '0s'", "wanted 100ms to 30 days"),
+        ("timeout = '2592001s'", "wanted 100ms to 30 days"),
+        ("timeout = '30'", "found string \"30\", wanted a duration such as \"30s\": write \"30s\""),
+        ("timeout = 30", "found integer 30, wanted a duration such as \"30s\": write \"30s\""),
+        ("timeout = 1.5", "found number 1.5, wanted a duration"),
+        ("timeout = -1", "found integer -1, wanted a duration"),
+        ("timeout = ['1s']", "found an array, wanted a duration"),
+        ("kill_grace = '3601s'", "wanted 0s to 1 hour"),
+        ("late_after = '0s'", "wanted 1s to 365 days"),
+    ]);
+}
+
+#[test]
+fn retries_are_held_to_their_bounds() {
+    each_is_refused(&[
+        ("retry = -1", "jobs.a.retry: found integer -1, wanted an integer from 0 to 1000"),
+        ("retry = 1000000000", "wanted an integer from 0 to 1000"),
+        ("retry = '3'", "found string \"3\", wanted how many times, or a table such as"),
+        ("retry = { limit = 1001 }", "jobs.a.retry.limit: found integer 1001"),
+        ("retry = { limit = 1, delay = '2592001s' }", "wanted 0s to 30 days"),
+        (
+            "retry = { limit = 1, delay = '9s', max_delay = '3s' }",
+            "jobs.a.retry.max_delay: found string \"3s\", wanted a max_delay not shorter",
+        ),
+        ("retry = { limit = 1, backoff = 'exponental' }", "did you mean \"exponential\"?"),
+        ("retry = { limit = 1, jitter = 'yes' }", "found string \"yes\", wanted true or false"),
+        ("retry = { limits = 1, limit = 1 }", "jobs.a.retry.limits: unknown key, did you mean \"limit\"?"),
+    ]);
+}
+
+#[test]
+fn words_are_refused_with_the_nearest() {
+    each_is_refused(&[
+        ("overlap = 'skp'", "wanted \"skip\", \"queue\", \"replace\" or \"allow\": did you mean \"skip\"?"),
+        ("overlap = true", "found true, wanted \"skip\", "),
+        ("overlap = { max = 3 }", "no mode, wanted one such as"),
+        ("overlap = { mode = 'queue', max = 0 }", "jobs.a.overlap.max: found integer 0"),
+        ("overlap = { mode = 'skip', max = 3 }", "wanted max only together with mode = \"queue\""),
+        ("catch_up = 'newest'", "wanted \"skip\", \"latest\" or \"all\""),
+        ("catch_up = { mode = 'all', max_count = 0 }", "wanted an integer from 1 to 100000"),
+        ("catch_up = { max_age = '0s' }", "wanted 1s to 10 years"),
+        ("catch_up = { spread = '1s' }", "jobs.a.catch_up.spread: not supported by this version"),
+        ("delivery = 'at_most_once'", "did you mean \"at-most-once\"?"),
+        ("delivery = 'exactly-once'", "wanted \"at-least-once\" or \"at-most-once\""),
+    ]);
+}
+
+#[test]
+fn at_most_once_with_retries_is_a_contradiction_that_is_explained() {
+    each_is_refused(&[(
+        "delivery = 'at-most-once'\nretry = 2",
+        "contradicts retry.limit 2: a retry is a second start; wanted retry = 0 or delivery = \"at-least-once\"",
+    )]);
+}
+
+#[test]
+fn keys_of_later_versions_are_named_as_such() {
+    for key in ["done_check", "spread", "on_failure", "jitter", "group", "unique", "priority", "rrule", "delay", "user", "stdin"]
+    {
+        let fault = job_fault(&format!("shell = 'true'\n{key} = 1"));
+        assert!(fault.contains(&format!("3:1: jobs.a.{key}: not supported by this version of schedd")), "{fault}");
+    }
+}
+
+#[test]
+fn unknown_keys_are_refused_with_the_nearest() {
+    for (line, wanted) in [
+        ("time_out = '3s'", "did you mean \"timeout\"?"),
+        ("kill-grace = '3s'", "did you mean \"kill_grace\"?"),
+        ("TZ = 'UTC'", "did you mean \"tz\"?"),
+        ("zebra = 3", "unknown key, wanted cron, every, at, command, shell, http, tz"),
+        ("name = 'b'", "unknown key"),
+    ] {
+        let fault = job_fault(&format!("shell = 'true'\n{line}"));
+        assert!(fault.contains("jobs.toml:3:1: ") && fault.contains(wanted), "{fault}\n{wanted}");
+    }
+}
+
+#[test]
+fn a_schedule_is_one_of_its_forms_and_a_file_is_no_moment() {
+    each_is_refused(&[
+        ("in = '5s'", "jobs.a.in: a file is not a moment"),
+        ("cron = []", "found 0 expressions, wanted 1 to 32"),
+        ("cron = 5", "found integer 5, wanted a cron expression"),
+        ("cron = ['@daily', 5]", "jobs.a.cron[1]: found integer 5, wanted a string"),
+        ("at = 5", "found integer 5, wanted a date and time"),
+        ("at = 'soon'", "jobs.a.at: found \"soon\", wanted a date and time"),
+        ("at = '9999-01-01T00:00:00Z'", "1970 to 2099"),
+        ("at = 09:00:00", "wanted a date and time"),
+        ("tz = 'Europe/Munich'", "jobs.a.tz: "),
+        ("tz = ''", "jobs.a.tz: "),
+    ]);
+    let many = format!("cron = [{}]", "'@daily',".repeat(33));
+    each_is_refused(&[(&many, "found 33 expressions, wanted 1 to 32")]);
+    assert!(job_fault("shell = 'true'\nat = '2026-12-24T09:00'\nevery = '5s'").contains("found every and at together"));
+}
+
+#[test]
+fn an_action_is_exactly_one() {
+    assert!(job_fault("every = '5s'").contains("1:1: jobs.a: no action, wanted exactly one of command, shell or http"));
+    assert!(
+        job_fault("shell = 'true'\ncommand = ['true']").contains("found command and shell together, wanted exactly one action")
+    );
+    let misspelt = job_fault("comand = ['true']");
+    assert!(misspelt.contains("did you mean \"command\"?"), "the missing action is not told on top: {misspelt}");
+}
+
+#[test]
+fn a_command_is_words_the_kernel_will_take() {
+    for (line, wanted) in [
+        ("command = []", "found an empty list, wanted at least the program to run"),
+        ("command = ['']", "found \"\" as its first word, wanted a program"),
+        ("command = ['  ']", "found \"  \" as its first word, wanted a program"),
+        ("command = 'ls -l'", "found string \"ls -l\", wanted a list of words"),
+        ("command = ['ls', 3]", "jobs.a.command[1]: found integer 3, wanted a string"),
+        (
+            "command = ['ls', \"a\\u0000b\"]",
+            "jobs.a.command[1]: found string \"a\\0b\", wanted a string without the character NUL",
+        ),
+        ("shell = ' \\t '", "wanted a line for /bin/sh"),
+        ("shell = \"a\\u0000b\"", "without the character NUL"),
+        ("shell = ['ls']", "found an array, wanted a string"),
+    ] {
+        let fault = job_fault(&line.replace("\\t", " "));
+        assert!(fault.contains(wanted), "{fault}\n{wanted}");
+    }
+}
+
+#[test]
+fn what_is_too_long_for_the_kernel_or_for_us_is_refused_with_the_limit() {
+    let word = |bytes: usize| "x".repeat(bytes);
+    let fits = format!("[jobs.a]\ncommand = ['ls', '{}']", word(128 * 1024 - 1));
+    assert!(super::compile(&fits).is_ok());
+    let fault = job_fault(&format!("command = ['ls', '{}']", word(128 * 1024)));
+    assert!(fault.contains("2:11: jobs.a.command[1]: found 131073 bytes, wanted at most 131072 (128 KiB"), "{fault}");
+    let fault = job_fault(&format!("shell = 'true'\nenv = {{ A = '{}' }}", word(128 * 1024 - 2)));
+    assert!(fault.contains("3:7: jobs.a.env.A: found 131073 bytes"), "{fault}");
+    let fault = job_fault(&format!("command = [{}]", format!("'{}',", word(100_000)).repeat(11)));
+    assert!(
+        fault.contains("jobs.a: found 1100011 bytes of arguments and env together, wanted at most 1048576 (1 MiB)"),
+        "{fault}"
+    );
+    let fault = job_fault(&format!("command = [{}]", format!("'{}',", word(100_000)).repeat(3)));
+    assert!(fault.contains("bytes, wanted at most 262144 (256 KiB)"), "{fault}");
+}
+
+#[test]
+fn variables_have_names_and_texts() {
+    each_is_refused(&[
+        ("env = { 'A=B' = '1' }", "3:9: jobs.a.env.\"A=B\": not a variable's name"),
+        ("env = { 1X = '1' }", "not a variable's name"),
+        ("env = { '' = '1' }", "not a variable's name"),
+        ("env = { A = 1 }", "jobs.a.env.A: found integer 1, wanted a string"),
+        ("env = { A = \"x\\u0000\" }", "without the character NUL"),
+        ("env = ['A=1']", "found an array, wanted a table"),
+        ("cwd = 'srv'", "wanted an absolute path"),
+        ("cwd = ''", "wanted an absolute path"),
+    ]);
+}
+
+#[test]
+fn a_url_is_absolute_http_and_without_a_password() {
+    let long = format!("http://example.com/{}", "x".repeat(8 * 1024));
+    for (url, wanted) in [
+        ("file:///etc/passwd", "found the scheme \"file\", wanted http or https"),
+        ("gopher://example.com", "found the scheme \"gopher\""),
+        ("http://u:hunter2@example.com/", "wanted it in a header"),
+        ("http://u@example.com/", "wanted it in a header"),
+        ("http://", "found no valid URL"),
+        ("/ping", "found no valid URL"),
+        ("", "found no valid URL"),
+        ("http://exa mple.com/", "wanted it percent-encoded"),
+        ("http://example.com:99999/", "found no valid URL"),
+        (&long, "wanted at most 8192 (8 KiB)"),
+    ] {
+        for form in [format!("http = '{url}'"), format!("http = {{ url = '{url}' }}")] {
+            let fault = job_fault(&form);
+            assert!(fault.contains(wanted) && !fault.contains("hunter2"), "{fault}\n{wanted}");
+        }
+    }
+    for url in ["http://127.0.0.1/", "http://[::1]:8080/x?y#z", "https://localhost"] {
+        assert!(super::compile(&format!("[jobs.a]\nhttp = '{url}'")).is_ok(), "{url}");
+    }
+}
+
+#[test]
+fn a_request_cannot_be_bent_by_its_parts() {
+    let long = format!("headers = {{ X = '{}' }}", "x".repeat(65 * 1024));
+    for (part, wanted) in [
+        ("method = 'get'", "jobs.a.http.method: found string \"get\", wanted \"GET\", "),
+        ("method = 'TRACE'", "wanted \"GET\", "),
+        ("method = \"GET / HTTP/1.1\\r\\n\"", "wanted \"GET\", "),
+        ("headers = { 'A B' = 'x' }", "not a header name"),
+        ("headers = { '' = 'x' }", "not a header name"),
+        ("headers = { \"A\\r\\nB\" = 'x' }", "not a header name"),
+        ("headers = { A = \"x\\r\\nB: y\" }", "wanted a value without line breaks"),
+        ("headers = { A = \"x\\u0000\" }", "without the character NUL"),
+        ("headers = { A = 1 }", "found integer 1, wanted a string"),
+        ("headers = { hOST = 'x' }", "jobs.a.http.headers.hOST: not allowed: schedd sets this header itself"),
+        ("headers = { Content-Length = '0' }", "not allowed"),
+        ("headers = { Transfer-Encoding = 'chunked' }", "not allowed"),
+        ("headers = { A = 'x', a = 'y' }", "given twice"),
+        (&long, "wanted at most 65536 (64 KiB) in all"),
+        ("body = 3", "found integer 3, wanted a string"),
+        ("expect = 200", "wanted a list of statuses"),
+        ("expect = [200, 99]", "jobs.a.http.expect[1]: found integer 99, wanted an integer from 100 to 599"),
+        ("expect = [600]", "wanted an integer from 100 to 599"),
+        ("redirects = 11", "wanted an integer from 0 to 10"),
+        ("redirects = 300", "wanted an integer from 0 to 10"),
+        ("methd = 'GET'", "did you mean \"method\"?"),
+    ] {
+        let fault = job_fault(&format!("http = {{ url = 'http://example.com/', {part} }}"));
+        assert!(fault.contains(wanted), "{fault}\n{wanted}");
+    }
+    assert!(job_fault("http = { method = 'GET' }").contains("no url, wanted one"));
+    assert!(job_fault("http = 3").contains("wanted a URL or a table"));
+}
+
+#[test]
+fn every_fault_of_one_request_is_told() {
+    let text =
+        "[jobs.a]\nhttp = { url = 'ftp://h', method = 'X', headers = { Host = 'x', B = 1 }, expect = [1], redirects = 99 }";
+    let faults = faults(text);
+    assert_eq!(faults.len(), 6, "{faults:#?}");
+}
+
+#[test]
+fn every_fault_of_one_rule_is_told() {
+    let found = faults(
+        "[jobs.a]\nshell = 'true'\nretry = { limit = -1, delay = 'x', backoff = 'y', max_delay = 3, jitter = 4 }\n\
+         catch_up = { mode = 'x', max_age = 3, max_count = 0 }\noverlap = { mode = 'x', max = 0 }",
+    );
+    assert_eq!(found.len(), 5 + 3 + 1, "{found:#?}");
+}

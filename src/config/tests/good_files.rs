@@ -1,0 +1,223 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::{compile, good, job, queue, warnings};
+use crate::config::{DaemonConfig, QueueConfig};
+use crate::domain::job::{Action, Backoff, CatchUp, CatchUpMode, Delivery, Overlap, Retry};
+use crate::domain::schedule::{CronExpr, Schedule};
+
+const HOUR: u64 = 3_600;
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+#[test]
+fn the_example_of_the_design_says_what_it_says() {
+    let config = good(
+        r#"
+[redis]
+url = "redis://127.0.0.1:6379/0"
+
+[daemon]
+tick = "100ms"
+lease = "10s"
+shutdown_grace = "30s"
+
+[defaults]                               # any key of a job
+timeout = "1h"
+tz = "Europe/Berlin"
+
+[queues.default]
+concurrency = 32                         # per node
+
+[jobs.backup]
+cron = "30 2 * * *"
+tz = "Europe/Berlin"
+shell = "pg_dump app | gzip > /var/backups/app.sql.gz"    # /bin/sh -c
+timeout = "2h"
+retry = { limit = 3, delay = "1m", backoff = "exponential", max_delay = "1h", jitter = true }
+overlap = "skip"
+delivery = "at-least-once"
+catch_up = { mode = "latest", max_age = "12h" }
+queue = "default"
+
+[jobs.report]
+at = "2026-12-24T09:00:00+01:00"         # one-shot
+command = ["/usr/local/bin/report", "--year", "2026"]     # argv, no shell
+env = { LANG = "C.UTF-8" }
+cwd = "/srv/report"
+
+[jobs.ping]
+every = "30s"
+http = { method = "POST", url = "https://example.com/ping", headers = { X-From = "schedd" }, body = "{}", expect = [200, 204] }
+"#,
+    );
+    assert_eq!(config.redis.url.as_deref(), Some("redis://127.0.0.1:6379/0"));
+    assert_eq!(config.daemon, DaemonConfig::default());
+    assert_eq!(config.queues[&queue("default")].concurrency, 32);
+
+    let backup = job(&config, "backup");
+    assert!(matches!(&backup.schedule, Schedule::Cron(list) if list[0].as_str() == "30 2 * * *"));
+    assert_eq!(backup.action, Action::Shell("pg_dump app | gzip > /var/backups/app.sql.gz".to_owned()));
+    assert_eq!(backup.timeout, secs(2 * HOUR));
+    assert_eq!(
+        backup.retry,
+        Retry { limit: 3, delay: secs(60), backoff: Backoff::Exponential, max_delay: secs(HOUR), jitter: true }
+    );
+    assert_eq!(backup.catch_up, CatchUp { max_age: Some(secs(12 * HOUR)), ..CatchUp::default() });
+
+    let report = job(&config, "report");
+    assert!(matches!(report.schedule, Schedule::At(at) if at.to_string() == "2026-12-24T08:00:00.000Z"));
+    assert_eq!(report.tz.unwrap().as_str(), "Europe/Berlin");
+    assert_eq!(report.cwd, Some(PathBuf::from("/srv/report")));
+    assert_eq!(report.timeout, secs(HOUR));
+
+    let ping = job(&config, "ping");
+    assert_eq!(ping.schedule, Schedule::Every(secs(30)));
+    let Action::Http(request) = ping.action else { panic!("{ping:?}") };
+    assert_eq!((request.method.as_str(), request.body.as_str()), ("POST", "{}"));
+    assert_eq!((request.headers["X-From"].as_str(), request.expect), ("schedd", vec![200, 204]));
+}
+
+#[test]
+fn the_example_file_has_no_problems_and_no_warnings() {
+    let config = good(include_str!("../../../jobs.toml"));
+    assert_eq!(config.warnings, []);
+    assert!(config.jobs.len() >= 5);
+}
+
+#[test]
+fn an_empty_file_has_no_jobs_and_the_default_queue() {
+    for text in ["", "\u{feff}", "\n# nothing\n"] {
+        let config = good(text);
+        assert!(config.jobs.is_empty());
+        assert_eq!(config.queues.into_iter().collect::<Vec<_>>(), [(queue("default"), QueueConfig { concurrency: 32 })]);
+        assert_eq!((config.daemon, config.redis.url), (DaemonConfig::default(), None));
+    }
+}
+
+#[test]
+fn a_byte_order_mark_windows_line_ends_and_tabs_are_fine() {
+    let config = good("\u{feff}[jobs.a]\r\n\tshell\t=\t\"true\"\r\n");
+    assert_eq!(job(&config, "a").action, Action::Shell("true".to_owned()));
+}
+
+#[test]
+fn a_job_without_a_schedule_is_manual() {
+    assert_eq!(job(&good("[jobs.a]\nshell = 'true'"), "a").schedule, Schedule::Manual);
+}
+
+#[test]
+fn every_short_form_means_its_long_form() {
+    let text = |rules: &str| format!("[jobs.a]\nshell = 'true'\n{rules}");
+    let short = "retry = 3\noverlap = 'queue'\ncatch_up = 'all'";
+    let long = "retry = { limit = 3 }\noverlap = { mode = 'queue', max = 1 }\ncatch_up = { mode = 'all', max_count = 1000 }";
+    let short = job(&good(&text(short)), "a");
+    assert_eq!(short, job(&good(&text(long)), "a"));
+    assert_eq!((short.retry.limit, short.overlap, short.catch_up.mode), (3, Overlap::Queue { max: 1 }, CatchUpMode::All));
+    let http = |http: &str| job(&good(&format!("[jobs.a]\nhttp = {http}")), "a");
+    assert_eq!(http("'http://example.com/'"), http("{ url = 'http://example.com/', method = 'GET', body = '' }"));
+    assert_eq!(
+        http("{ url = 'http://example.com/', body = 'x' }"),
+        http("{ url = 'http://example.com/', body = 'x', method = 'POST' }")
+    );
+}
+
+#[test]
+fn several_crons_are_one_schedule() {
+    let spec = job(&good("[jobs.a]\nshell = 'true'\ncron = ['0 8 * * *', '@daily']"), "a");
+    let Schedule::Cron(list) = spec.schedule else { panic!("{spec:?}") };
+    assert_eq!(list.iter().map(CronExpr::as_str).collect::<Vec<_>>(), ["0 8 * * *", "@daily"]);
+}
+
+#[test]
+fn defaults_hold_where_a_job_is_silent_and_variables_are_merged() {
+    let config = good(
+        "[queues.slow]\n[defaults]\ntimeout = '20s'\nqueue = 'slow'\nretry = { limit = 5, delay = '7s' }\nenv = { A = '1', B = '1' }\n\
+         [jobs.silent]\nshell = 'true'\n[jobs.own]\nshell = 'true'\ntimeout = '9s'\nqueue = 'default'\nretry = 1\nenv = { B = '2' }",
+    );
+    let (silent, own) = (job(&config, "silent"), job(&config, "own"));
+    assert_eq!((silent.timeout, silent.queue, silent.retry.limit), (secs(20), queue("slow"), 5));
+    assert_eq!((own.timeout, own.queue), (secs(9), queue("default")));
+    assert_eq!((own.retry.limit, own.retry.delay), (1, Retry::default().delay), "a job's retry is its own as a whole");
+    assert_eq!(own.env.into_iter().collect::<Vec<_>>(), [("A".into(), "1".into()), ("B".into(), "2".into())]);
+}
+
+#[test]
+fn a_local_time_is_read_in_the_zone_of_the_job_then_of_the_defaults_then_of_the_host() {
+    let at = |text: &str| match job(&good(text), "a").schedule {
+        Schedule::At(at) => at.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let a = "[jobs.a]\nshell = 'true'\nat = '2026-12-24T09:00'\n";
+    assert_eq!(at(a), "2026-12-24T14:00:00.000Z");
+    assert_eq!(at(&format!("[defaults]\ntz = 'Europe/Berlin'\n{a}")), "2026-12-24T08:00:00.000Z");
+    assert_eq!(at(&format!("[defaults]\ntz = 'Europe/Berlin'\n{a}tz = 'Asia/Tokyo'")), "2026-12-24T00:00:00.000Z");
+    let bare = "[jobs.a]\nshell = 'true'\nat = 2026-12-24T09:00:00+01:00";
+    assert_eq!(at(bare), "2026-12-24T08:00:00.000Z", "TOML knows dates without quotes");
+}
+
+#[test]
+fn a_job_with_no_time_zone_keeps_none() {
+    assert_eq!(job(&good("[jobs.a]\nshell = 'true'\ncron = '0 9 * * *'"), "a").tz, None);
+}
+
+#[test]
+fn the_ends_of_every_range_are_taken() {
+    let config = good(
+        "[daemon]\ntick = '1s'\nlease = '10s'\nshutdown_grace = '0s'\n[queues.a]\nconcurrency = 1\n[queues.b]\nconcurrency = 10000\n\
+         [jobs.a]\nshell = 'true'\nevery = '1s'\nkill_grace = '0s'\nlate_after = '1s'\nretry = { limit = 1000, delay = '0s' }\n\
+         catch_up = { max_age = '1s', max_count = 100000 }\n\
+         [jobs.b]\nshell = 'true'\nevery = '315360000s'\ntimeout = '2592000s'\nkill_grace = '3600s'\nlate_after = '31536000s'",
+    );
+    assert_eq!(job(&config, "b").timeout, secs(30 * 24 * HOUR));
+    assert_eq!(job(&config, "a").retry.max_delay, secs(HOUR));
+}
+
+#[test]
+fn a_retry_that_waits_long_is_not_cut_by_the_default_of_its_longest_wait() {
+    let spec = job(&good("[jobs.a]\nshell = 'true'\nretry = { limit = 1, delay = '7200s' }"), "a");
+    assert_eq!(spec.retry.max_delay, secs(2 * HOUR));
+}
+
+#[test]
+fn at_most_once_without_retries_is_taken_whatever_the_defaults_say() {
+    let config = good("[defaults]\nretry = 3\n[jobs.a]\nshell = 'true'\ndelivery = 'at-most-once'\nretry = 0");
+    assert_eq!(job(&config, "a").delivery, Delivery::AtMostOnce);
+}
+
+#[test]
+fn what_is_doubtful_is_a_warning_with_its_place() {
+    let text = "[jobs.a]\nshell = 'true'\ncwd = '/no/such/place'\ntimeout = '3s'\nkill_grace = '9s'\nretry = { delay = '1s' }";
+    let found = warnings(text);
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert!(found[0].starts_with("jobs.a.cwd: no directory \"/no/such/place\""), "{found:?}");
+    assert!(found[1].starts_with("jobs.a.kill_grace: longer than timeout"), "{found:?}");
+    assert!(found[2].starts_with("jobs.a.retry: without limit"), "{found:?}");
+    assert_eq!(warnings("[jobs.a]\nshell = 'true'\ncwd = '/'"), [""; 0]);
+}
+
+#[test]
+fn the_address_of_redis_may_be_in_a_file_and_is_never_in_a_debug_print() {
+    let config = good("[redis]\nurl_file = '/run/credentials/redis'");
+    assert_eq!(config.redis.url_file, Some(PathBuf::from("/run/credentials/redis")));
+    assert!(!format!("{:?}", good("[redis]\nurl = 'redis://u:hunter2@h/'")).contains("hunter2"));
+}
+
+#[test]
+fn a_hundred_thousand_jobs_are_compiled_soon() {
+    let jobs = (0..100_000).map(|n| {
+        format!("[jobs.job-{n}]\ncron = '30 2 * * *'\ntz = 'Europe/Berlin'\nshell = 'echo {n}'\nretry = {{ limit = 3 }}\ntimeout = '90s'\n\n")
+    });
+    let text: String = jobs.collect();
+    // Of the processor, not of the wall: a busy machine says nothing about the code.
+    let used = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
+    let before = used();
+    assert_eq!(compile(&text).unwrap().jobs.len(), 100_000);
+    let spent = used().saturating_sub(before);
+    let bound = if cfg!(debug_assertions) { secs(60) } else { secs(2) };
+    assert!(spent < bound, "{spent:?}");
+}

@@ -1,0 +1,101 @@
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::host;
+use crate::config::{NamedJob, job_from_json, job_from_value};
+use crate::domain::job::Action;
+use crate::domain::schedule::Schedule;
+
+fn line(text: &str) -> Result<NamedJob, Vec<String>> {
+    job_from_json(text, &host()).map_err(|problems| problems.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn a_line_has_the_keys_of_a_job_and_a_name_and_in() {
+    let job = line(r#"{"name": "hello", "in": "600s", "command": ["echo", "hi"], "queue": "fast", "retry": 2}"#).unwrap();
+    assert_eq!(job.name.unwrap().as_str(), "hello");
+    assert_eq!((job.start_in, &job.spec.schedule), (Some(Duration::from_secs(600)), &Schedule::Manual));
+    assert_eq!((job.spec.queue.as_str(), job.spec.retry.limit), ("fast", 2));
+    let bare = line(r#"{"shell": "true", "in": "0s"}"#).unwrap();
+    assert_eq!((bare.name, bare.start_in, bare.spec.action), (None, Some(Duration::ZERO), Action::Shell("true".into())));
+    let local = line(r#"{"shell": "true", "at": "2026-12-24T09:00", "tz": null}"#).unwrap();
+    assert!(matches!(local.spec.schedule, Schedule::At(at) if at.to_string() == "2026-12-24T14:00:00.000Z"), "the host's zone");
+}
+
+#[test]
+fn a_value_and_its_text_are_the_same_job() {
+    let value = json!({"name": "a", "cron": ["0 9 * * *"], "http": {"url": "http://h/", "body": "x"}, "env": {"A": "1"}});
+    assert_eq!(job_from_value(&value, &host()).unwrap(), line(&value.to_string()).unwrap());
+}
+
+#[test]
+fn two_forms_of_a_schedule_are_refused() {
+    for (text, wanted) in [
+        (r#"{"shell": "true", "in": "5s", "every": "5s"}"#, "in: found every and in together, wanted at most one schedule"),
+        (r#"{"shell": "true", "cron": "@daily", "at": "2026-12-24T09:00"}"#, "at: found cron and at together"),
+        (r#"{"shell": "true", "in": "5s", "in": "6s"}"#, "\"in\" is given twice"),
+    ] {
+        let problems = line(text).unwrap_err();
+        assert!(problems.len() == 1 && problems[0].contains(wanted), "{problems:?}");
+    }
+}
+
+#[test]
+fn all_problems_of_a_line_are_told_at_once() {
+    let problems = line(r#"{"name": "A B", "in": "x", "shel": "true", "timeout": 30, "done_check": 1}"#).unwrap_err();
+    assert_eq!(problems.len(), 5, "{problems:#?}");
+    for wanted in
+        ["name: job name \"A B\" is not valid", "in: ", "shel: unknown key, did you mean \"shell\"?", "timeout: found integer 30"]
+    {
+        assert!(problems.iter().any(|problem| problem.starts_with(wanted)), "{wanted}: {problems:#?}");
+    }
+}
+
+#[test]
+fn what_is_no_object_is_refused_in_one_line() {
+    for (text, wanted) in [
+        ("", "not valid JSON: EOF"),
+        ("{", "not valid JSON: EOF"),
+        ("nonsense", "not valid JSON: expected"),
+        ("{} {}", "not valid JSON: trailing characters"),
+        ("[]", "found an array, wanted an object"),
+        ("null", "found null, wanted an object"),
+        ("3", "found integer 3, wanted an object"),
+        ("{}", "no action, wanted exactly one of command, shell or http"),
+    ] {
+        let problems = line(text).unwrap_err();
+        assert!(problems.len() == 1 && problems[0].contains(wanted), "{text}: {problems:?}");
+        assert_eq!(problems[0].lines().count(), 1);
+    }
+}
+
+#[test]
+fn a_line_too_deep_or_too_long_is_refused_with_the_limit() {
+    let deep = format!(r#"{{"shell": "true", "env": {}{}}}"#, "[".repeat(10_000), "]".repeat(10_000));
+    assert!(line(&deep).unwrap_err()[0].contains("nested deeper than 64"));
+    let long = format!(r#"{{"shell": "{}"}}"#, "x".repeat(256 * 1024));
+    assert!(line(&long).unwrap_err()[0].contains("wanted at most 262144 (256 KiB)"));
+    let value = json!({"http": {"url": "http://h/", "body": "x".repeat(256 * 1024)}});
+    assert!(job_from_value(&value, &host()).unwrap_err()[0].message.contains("256 KiB"));
+}
+
+#[test]
+fn no_garbled_line_is_a_crash() {
+    let text =
+        r#"{"name": "a", "http": {"url": "http://h/", "headers": {"A": "é"}}, "retry": {"limit": 3}, "at": "2026-12-24T09:00"}"#;
+    let whole: Vec<char> = text.chars().collect();
+    for at in 0..whole.len() {
+        for with in ['"', '{', '9', '\0', 'é', '-'] {
+            let mut garbled = whole.clone();
+            garbled[at] = with;
+            let garbled: String = garbled.into_iter().collect();
+            if let Err(problems) = line(&garbled) {
+                assert!(
+                    !problems.is_empty() && problems.iter().all(|problem| problem.lines().count() == 1),
+                    "{garbled}: {problems:?}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What files, lines and the text in Redis give, seen from outside of this folder.
+
+mod bad_files;
+mod bad_jobs;
+mod disk;
+mod good_files;
+mod lines;
+mod surfaces;
+
+use super::{Config, ConfigError, compile_text};
+use crate::domain::ids::{JobName, QueueName};
+use crate::domain::job::JobSpec;
+use crate::domain::zone::Zone;
+
+/// The zone of the imagined host.
+fn host() -> Zone {
+    Zone::load(&"America/New_York".parse().unwrap()).unwrap()
+}
+
+fn compile(text: &str) -> Result<Config, ConfigError> {
+    compile_text(text, "jobs.toml", &host())
+}
+
+fn good(text: &str) -> Config {
+    compile(text).unwrap_or_else(|error| panic!("{text}\n{error}"))
+}
+
+/// The problems of a text, a line each.
+fn faults(text: &str) -> Vec<String> {
+    match compile(text) {
+        Ok(config) => panic!("taken: {text}\n{config:?}"),
+        Err(error) => error.to_string().lines().map(str::to_owned).collect(),
+    }
+}
+
+/// The only problem of a text.
+fn fault(text: &str) -> String {
+    let faults = faults(text);
+    assert_eq!(faults.len(), 1, "{text}\n{faults:#?}");
+    faults[0].clone()
+}
+
+/// The warnings of a text that is good.
+fn warnings(text: &str) -> Vec<String> {
+    good(text).warnings.iter().map(ToString::to_string).collect()
+}
+
+fn job(config: &Config, name: &str) -> JobSpec {
+    config.jobs[&name.parse::<JobName>().unwrap()].clone()
+}
+
+fn queue(name: &str) -> QueueName {
+    name.parse().unwrap()
+}

@@ -1,0 +1,187 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::{good, host, job};
+use crate::config::job_from_json;
+use crate::config::surface::{SurfaceError, from_surface, hash, to_surface};
+use crate::domain::job::{Action, Backoff, CatchUp, CatchUpMode, Delivery, HttpRequest, JobSpec, Overlap, Retry};
+use crate::domain::schedule::Schedule;
+use crate::domain::time::UnixMillis;
+
+fn surface_of_line(text: &str) -> String {
+    to_surface(&job_from_json(text, &host()).unwrap().spec)
+}
+
+#[test]
+fn a_plain_job_is_a_short_text() {
+    assert_eq!(surface_of_line(r#"{"shell": "true", "every": "30s"}"#), r#"{"every":"30s","shell":"true"}"#);
+    assert_eq!(surface_of_line(r#"{"command": ["a", "b"]}"#), r#"{"command":["a","b"]}"#);
+    assert_eq!(
+        surface_of_line(r#"{"http": "http://h/", "at": "2026-12-24T09:00:00+01:00"}"#),
+        r#"{"at":"2026-12-24T08:00:00.000Z","http":{"url":"http://h/"}}"#
+    );
+}
+
+#[test]
+fn the_order_of_keys_defaults_written_out_and_short_forms_do_not_matter() {
+    let short = r#"{"shell": "true", "cron": "0 9 * * *", "retry": 2, "overlap": "queue", "catch_up": "all"}"#;
+    let long = r#"{"catch_up": {"max_count": 1000, "mode": "all"}, "overlap": {"max": 1, "mode": "queue"},
+        "retry": {"jitter": true, "max_delay": "3600s", "backoff": "exponential", "delay": "10s", "limit": 2},
+        "cron": ["0 9 * * *"], "shell": "true", "queue": "default", "timeout": "3600s", "kill_grace": "5s",
+        "late_after": "60s", "delivery": "at-least-once", "env": {}}"#;
+    assert_eq!(surface_of_line(short), surface_of_line(long));
+    let file = good(
+        "[queues.default]\n[defaults]\nretry = 2\n[jobs.a]\ncatch_up = 'all'\noverlap = 'queue'\ncron = '0 9 * * *'\nshell = 'true'",
+    );
+    assert_eq!(surface_of_line(short), to_surface(&job(&file, "a")), "a file says the same as a line");
+    let http = |http: &str| surface_of_line(&format!(r#"{{"http": {http}}}"#));
+    assert_eq!(
+        http(r#"{"url": "http://h/", "expect": [204, 200, 204], "method": "GET", "redirects": 0}"#),
+        http(r#"{"expect": [200, 204], "url": "http://h/"}"#)
+    );
+}
+
+#[test]
+fn a_hash_is_that_of_the_text() {
+    assert_eq!(hash("abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
+}
+
+#[test]
+fn a_key_nobody_here_knows_was_written_by_a_newer_schedd() {
+    for (text, key) in [
+        (r#"{"shell":"true","colour":"red"}"#, "colour"),
+        (r#"{"shell":"true","done_check":{"shell":"x"}}"#, "done_check"),
+        (r#"{"shell":"true","retry":{"limit":1,"budget":3}}"#, "retry.budget"),
+        (r#"{"wasm":"x","every":3}"#, "wasm"),
+    ] {
+        assert_eq!(from_surface(text), Err(SurfaceError::Newer { key: key.to_owned() }));
+    }
+}
+
+#[test]
+fn a_damaged_text_is_told_as_such() {
+    for text in [
+        "",
+        "{",
+        "null",
+        "[]",
+        "{}",
+        r#"{"shell":"true""#,
+        r#"{"shell":""}"#,
+        r#"{"shell":"true","every":"0s"}"#,
+        r#"{"shell":"true","at":"2026-12-24T09:00"}"#,
+        r#"{"shell":"true","shell":"false"}"#,
+        r#"{"shell":"true","timeout":3}"#,
+        r#"{"shell":"true","command":["true"]}"#,
+        r#"{"shell":"true","delivery":"at-most-once","retry":{"limit":3}}"#,
+    ] {
+        let Err(SurfaceError::Corrupt { reason }) = from_surface(text) else { panic!("{text}: {:?}", from_surface(text)) };
+        assert!(!reason.is_empty() && reason.lines().count() == 1, "{text}: {reason}");
+    }
+}
+
+fn secs(range: std::ops::RangeInclusive<u64>) -> impl Strategy<Value = Duration> {
+    range.prop_map(Duration::from_secs)
+}
+
+fn schedules() -> impl Strategy<Value = Schedule> {
+    prop_oneof![
+        Just(Schedule::Manual),
+        (0..UnixMillis::END).prop_map(|at| Schedule::At(UnixMillis::new(at).unwrap())),
+        secs(1..=315_360_000).prop_map(Schedule::Every),
+        prop::collection::vec(prop::sample::select(vec!["0 9 * * *", "@daily", "*/5 * * * MON-FRI"]), 1..4)
+            .prop_map(|list| Schedule::Cron(list.into_iter().map(|text| text.parse().unwrap()).collect())),
+    ]
+}
+
+fn requests() -> impl Strategy<Value = HttpRequest> {
+    (
+        prop::sample::select(vec!["GET", "POST", "DELETE"]),
+        "[a-z0-9/?=%]{0,20}",
+        prop::collection::btree_map("X-[a-z]{1,5}", "[ -~äß€]{0,10}", 0..4),
+        "[^\0]{0,10}",
+        prop::collection::btree_set(100..=599u16, 0..4),
+        0..=10u8,
+    )
+        .prop_map(|(method, path, headers, body, expect, redirects)| HttpRequest {
+            method: method.to_owned(),
+            url: format!("https://example.com/{path}"),
+            headers,
+            body,
+            expect: expect.into_iter().collect(),
+            redirects,
+        })
+}
+
+fn actions() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        ("[a-z/]{1,9}", prop::collection::vec("[^\0]{0,9}", 0..4)).prop_map(|(program, mut words)| {
+            words.insert(0, program);
+            Action::Command(words)
+        }),
+        "[a-z][^\0]{0,20}".prop_map(Action::Shell),
+        requests().prop_map(Action::Http),
+    ]
+}
+
+fn retries() -> impl Strategy<Value = Retry> {
+    let backoffs = prop::sample::select(vec![Backoff::Fixed, Backoff::Linear, Backoff::Exponential]);
+    (0..=1_000u32, secs(0..=2_592_000), backoffs, secs(0..=2_592_000), any::<bool>()).prop_map(
+        |(limit, delay, backoff, longest, jitter)| Retry { limit, delay, backoff, max_delay: longest.max(delay), jitter },
+    )
+}
+
+prop_compose! {
+    fn catch_ups()(
+        mode in prop::sample::select(vec![CatchUpMode::Skip, CatchUpMode::Latest, CatchUpMode::All]),
+        max_age in prop::option::of(secs(1..=315_360_000)),
+        max_count in 1..=100_000u32,
+    ) -> CatchUp {
+        CatchUp { mode, max_age, max_count }
+    }
+}
+
+prop_compose! {
+    fn specs()(
+        schedule in schedules(),
+        action in actions(),
+        tz in prop::option::of(prop::sample::select(vec!["Europe/Berlin", "UTC", "America/New_York"])),
+        queue in "[a-z0-9][a-z0-9._-]{0,9}",
+        timeout in secs(1..=2_592_000),
+        kill_grace in secs(0..=3_600),
+        retry in prop_oneof![Just(Retry::default()), retries()],
+        overlap in prop_oneof![
+            Just(Overlap::Skip), Just(Overlap::Replace), Just(Overlap::Allow),
+            (1..=100u32).prop_map(|max| Overlap::Queue { max }),
+        ],
+        catch_up in prop_oneof![Just(CatchUp::default()), catch_ups()],
+        late_after in secs(1..=31_536_000),
+        (at_most_once, env, cwd) in (
+            any::<bool>(),
+            prop::collection::btree_map("[A-Z_][A-Z0-9_]{0,5}", "[^\0]{0,9}", 0..4),
+            prop::option::of("/[^\0]{0,9}"),
+        ),
+    ) -> JobSpec {
+        let delivery = if at_most_once && retry.limit == 0 { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
+        JobSpec {
+            schedule, action, tz: tz.map(|name| name.parse().unwrap()), queue: queue.parse().unwrap(), timeout, kill_grace,
+            retry, overlap, catch_up, late_after, delivery, env, cwd: cwd.map(Into::into),
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_job_reads_back_from_its_text_and_gives_the_same_text_again(spec in specs()) {
+        let text = to_surface(&spec);
+        let back = from_surface(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        prop_assert_eq!(&back, &spec);
+        prop_assert_eq!(to_surface(&back), text);
+    }
+
+    #[test]
+    fn no_text_out_of_redis_is_a_crash(text in "[ -~é{}\":,\\[\\]]{0,80}") {
+        let _ = from_surface(&text);
+    }
+}
