@@ -1,1 +1,9 @@
 //! Every test that needs real parts: one binary, a module a subject.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails; the configuration exempts only the test functions themselves"
+)]
+
+mod scripts;
+mod support;

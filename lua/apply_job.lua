@@ -1,0 +1,122 @@
+#!lua
+-- Creates a job or changes it, and plants its first run. Refused by Redis itself when memory is full: it only adds.
+-- Guard: the name is free, or the job is of the same kind of source and at the rev the caller read. An equal definition
+-- changes nothing; repeating a call with the same token answers the same.
+-- KEYS 1 job
+-- KEYS 2 jobs
+-- KEYS 3 job_due: of the new definition's queue
+-- KEYS 4 old_due: of the queue the caller read
+-- KEYS 5 run: of the planted id
+-- KEYS 6 finished
+-- KEYS 7 history
+-- KEYS 8 job_history
+-- KEYS 9 source: the source's own list, of a file job
+-- KEYS 10 nudge
+-- ARGV 1 now
+-- ARGV 2 job_name
+-- ARGV 3 definition
+-- ARGV 4 hash
+-- ARGV 5 rev: as read, or '' for a name that was free
+-- ARGV 6 kind: file or api
+-- ARGV 7 source_name
+-- ARGV 8 token
+-- ARGV 9 tz
+-- ARGV 10 queue
+-- ARGV 11 once: 1 for a one-shot, else 0
+-- ARGV 12 change: schedule (plant anew) or rest (leave the planted run where it is)
+-- ARGV 13 planted: id or ''
+-- ARGV 14 planted_due
+-- ARGV 15 planted_ready
+-- ARGV 16 anchor
+-- ARGV 17 existing: edit, or refuse
+-- Reply created
+-- Reply updated
+-- Reply unchanged
+-- Reply exists: kind of the holder
+-- Reply held: kind of the holder, which is another kind than asked
+-- Reply stale: the job changed; read it again
+-- Reply occupied: the planted id already has a record
+-- Reply wrong_type: key, found, wanted
+local now, micros = clock(ARGV[1])
+local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], history = KEYS[7], nudge = KEYS[10]}
+local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', KEYS[4], 'zset', k.run, 'hash', KEYS[6], 'zset',
+  k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash'})
+if bad then return bad end
+local name, planted, kind = ARGV[2], ARGV[13], ARGV[6]
+local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'hash', 'token', 'pending', 'held', 'paused', 'applied')
+local is_live = job[1] and not job[2]
+
+local function list_in_source()
+  if kind == 'file' then
+    redis.call('HSET', KEYS[9], name, ARGV[4])
+    redis.call('HSET', k.job, 'src:' .. ARGV[7], ARGV[4])
+  end
+end
+
+if is_live then
+  if job[5] == ARGV[8] then return {job[9] or 'created'} end
+  if job[3] ~= kind then return {'held', job[3]} end
+  if ARGV[17] == 'refuse' then return {'exists', job[3]} end
+  if job[4] == ARGV[4] then
+    list_in_source()
+    return {'unchanged'}
+  end
+  if job[1] ~= ARGV[5] then return {'stale'} end
+elseif ARGV[5] ~= '' then
+  return {'stale'}
+end
+
+-- An occurrence with a record is not planted again, but for one that was cancelled before any attempt, of a job made anew.
+local planted_is_new = planted ~= '' and planted ~= job[6]
+if planted_is_new and redis.call('EXISTS', k.run) == 1 then
+  local run = redis.call('HMGET', k.run, 'state', 'attempt')
+  if is_live or run[1] ~= 'cancelled' or run[2] then return {'occupied', planted} end
+  redis.call('DEL', k.run)
+  redis.call('ZREM', k.history, planted)
+  redis.call('ZREM', KEYS[8], planted)
+end
+
+local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
+if not is_live then
+  redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'kind', kind, 'token', ARGV[8], 'queue', ARGV[10],
+    'once', ARGV[11], 'applied', 'created', 'tz', ARGV[9], 'anchor', ARGV[16], 'since', int(now), 'created_at', int(now),
+    'source', ARGV[7])
+  list_in_source()
+  plant_pending(k, name, planted, ARGV[14], ARGV[15])
+  if job[1] then
+    -- An earlier job of this name leaves nothing behind, nor do the files that listed it list this one.
+    redis.call('HDEL', k.job, 'ended', 'ended_at', 'paused', 'held')
+    redis.call('ZREM', KEYS[6], name)
+    for _, field in ipairs(kind ~= 'file' and redis.call('HKEYS', k.job) or {}) do
+      if string.sub(field, 1, 4) == 'src:' then redis.call('HDEL', k.job, field) end
+    end
+  end
+  return {'created'}
+end
+
+redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'token', ARGV[8], 'queue', ARGV[10], 'once', ARGV[11],
+  'applied', 'updated')
+redis.call('HSETNX', k.job, 'tz', ARGV[9])
+list_in_source()
+redis.call('HSET', k.job, 'source', ARGV[7])
+local old = job[6]
+local old_ready = old and old ~= '' and redis.call('ZSCORE', KEYS[4], old)
+if ARGV[12] == 'schedule' then
+  redis.call('HSET', k.job, 'since', int(now))
+  if job[8] then
+    if planted == '' then redis.call('HDEL', k.job, 'held') else redis.call('HSET', k.job, 'held', planted) end
+  elseif old_ready and tonumber(old_ready) <= now then
+    -- Already due: owed, whatever the new schedule says. Its claim plants the new schedule's first.
+    if KEYS[3] ~= KEYS[4] then
+      redis.call('ZADD', k.job_due, old_ready, old)
+      redis.call('ZREM', KEYS[4], old)
+    end
+  else
+    plant_pending(k, name, planted, ARGV[14], ARGV[15])
+    if old_ready and (old ~= planted or KEYS[3] ~= KEYS[4]) then redis.call('ZREM', KEYS[4], old) end
+  end
+elseif old_ready and KEYS[3] ~= KEYS[4] then
+  redis.call('ZADD', k.job_due, old_ready, old)
+  redis.call('ZREM', KEYS[4], old)
+end
+return {'updated'}

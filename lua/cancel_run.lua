@@ -1,0 +1,68 @@
+#!lua flags=allow-oom
+-- Cancels one run: planned, it ends cancelled and its job's next run is planted; running, its node is asked to stop it.
+-- Guard: the run is not over; if it is the job's pending one, rev as given. Cancelling twice answers cancelled twice.
+-- KEYS 1 run
+-- KEYS 2 job
+-- KEYS 3 jobs
+-- KEYS 4 due: of the run's queue
+-- KEYS 5 job_due: of the job's queue, where a run that waited may have been put
+-- KEYS 6 open
+-- KEYS 7 waiting
+-- KEYS 8 stops
+-- KEYS 9 history
+-- KEYS 10 job_history
+-- KEYS 11 finished
+-- KEYS 12 totals
+-- KEYS 13 nudge
+-- KEYS 14 successor_run
+-- ARGV 1 now
+-- ARGV 2 id
+-- ARGV 3 job_name
+-- ARGV 4 due_ms
+-- ARGV 5 kind: regular or manual
+-- ARGV 6 rev: of the job, or ''
+-- ARGV 7 queue
+-- ARGV 8 reason
+-- ARGV 9 successor: id or ''
+-- ARGV 10 successor_due
+-- ARGV 11 successor_ready
+-- Reply cancelled
+-- Reply requested: it is running; its node stops it
+-- Reply over: state, finished_at
+-- Reply unknown
+-- Reply stale: the job changed; read it again
+-- Reply occupied: the successor's id already has a record
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], open = KEYS[6], waiting = KEYS[7],
+  stops = KEYS[8], history = KEYS[9], job_history = KEYS[10], finished = KEYS[11], totals = KEYS[12], nudge = KEYS[13]}
+local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.open, 'zset',
+  k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash'})
+if bad then return bad end
+local id = ARGV[2]
+local run = redis.call('HMGET', k.run, 'state', 'finished_at')
+if run[1] == 'running' then
+  redis.call('HSET', k.stops, id, ARGV[8])
+  redis.call('PUBLISH', k.nudge, 'stop')
+  return {'requested'}
+end
+if run[1] == 'cancelled' then return {'cancelled'} end
+if run[1] and run[1] ~= 'scheduled' then return {'over', run[1], run[2] or ''} end
+local is_waiting = redis.call('ZSCORE', k.waiting, id)
+if not is_waiting and not redis.call('ZSCORE', k.due, id) and not redis.call('ZSCORE', k.job_due, id) then return {'unknown'} end
+local job = redis.call('HMGET', k.job, 'rev', 'pending')
+local is_pending = job[2] == id
+if is_pending and job[1] ~= ARGV[6] then return {'stale'} end
+if is_pending and is_planted_before(ARGV[9], KEYS[14]) then return {'occupied', ARGV[9]} end
+end_run(k, id, 'cancelled', ARGV[8], now, {'job', ARGV[3], 'due', ARGV[4], 'queue', ARGV[7], 'kind', ARGV[5]})
+if is_pending then plant_pending(k, ARGV[3], ARGV[9], ARGV[10], ARGV[11]) end
+redis.call('ZREM', k.due, id)
+redis.call('ZREM', k.job_due, id)
+redis.call('HDEL', k.stops, id)
+if is_waiting then
+  redis.call('ZREM', k.waiting, id)
+  tally(k.totals, 'waiting', -1)
+end
+release_blocked(k, id, now)
+finish_job_if_done(k, ARGV[3], now)
+return {'cancelled'}

@@ -1,0 +1,159 @@
+#!lua flags=allow-oom
+-- Claims ripe runs of one queue: each leaves the due set with a lease, an owner and a fence, and its job's next run is
+-- planted in the same step. One blocked by an open run of its job waits, or ends skipped, as the job's overlap rule says.
+-- Guard: the run is in the due set and ready; the job's rev is the one its successor was computed from. Repeating a call
+-- with the same token answers claimed with the same fence; what ended or waits by the first call is gone at the second.
+-- KEYS 1 due
+-- KEYS 2 leases
+-- KEYS 3 fence
+-- KEYS 4 jobs
+-- KEYS 5 stops
+-- KEYS 6 history
+-- KEYS 7 finished
+-- KEYS 8 totals
+-- KEYS 9 nudge
+-- KEYS* run
+-- KEYS* job
+-- KEYS* open
+-- KEYS* waiting
+-- KEYS* job_history
+-- KEYS* job_due
+-- KEYS* successor_run
+-- ARGV 1 now
+-- ARGV 2 node
+-- ARGV 3 incarnation
+-- ARGV 4 token: names this call
+-- ARGV 5 lease_ms
+-- ARGV 6 queue
+-- ARGV* id
+-- ARGV* job_name
+-- ARGV* due_ms
+-- ARGV* kind: regular or manual
+-- ARGV* rev
+-- ARGV* overlap: skip, queue, replace or allow
+-- ARGV* max_waiting
+-- ARGV* successor: id or ''
+-- ARGV* successor_due
+-- ARGV* successor_ready
+-- Reply items: now, 1 if the fence counter was spoilt and rebuilt, then one of these for each run
+-- Reply claimed: fence, attempt, lease end, recoveries in a row, failures
+-- Reply gone: another node was first
+-- Reply early: ready
+-- Reply stale: the job changed; read it again
+-- Reply orphan: the run's job is not known
+-- Reply occupied: the successor's id already has a record
+-- Reply skipped: reason
+-- Reply waiting: behind an open run
+-- Reply cancelled: reason
+-- Reply wrong_type: key, found, wanted
+local now, micros = clock(ARGV[1])
+local due, leases, fence_key, stops, nudge = KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[9]
+local bad = wrong_type({due, 'zset', leases, 'zset', fence_key, 'string', KEYS[4], 'zset', stops, 'hash', KEYS[6], 'zset',
+  KEYS[7], 'zset', KEYS[8], 'hash'})
+if bad then return bad end
+
+-- A lost or spoilt counter is rebuilt from the clock, which is past every fence issued from the clock before, and from
+-- the run's own last fence, in case the clock was set back.
+local stored = redis.call('GET', fence_key)
+local last = whole(stored, FENCE)
+local is_spoilt = stored and last == 0
+local function next_fence(own)
+  if last >= FENCE then last = 0 end
+  last = math.max(last + 1, own + 1, micros)
+  redis.call('SET', fence_key, int(last))
+  return last
+end
+
+-- What stands in the way of a first attempt: nil, or the word for what became of it.
+local function blocked(k, a, id)
+  if a.overlap == 'allow' then return nil end
+  if redis.call('ZSCORE', k.open, id) or redis.call('ZCARD', k.open) == 0 then return nil end
+  if a.overlap == 'skip' then return 'skipped' end
+  if redis.call('ZCARD', k.waiting) >= tonumber(a.max_waiting) then return 'skipped' end
+  return 'waiting'
+end
+
+local function claim(k, a)
+  local id = a.id
+  local item_bad = wrong_type({k.run, 'hash', k.job, 'hash', k.open, 'zset', k.waiting, 'zset', k.job_history, 'zset', k.job_due, 'zset'})
+  if item_bad then return item_bad end
+  local run = redis.call('HMGET', k.run, 'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end')
+  local ready = redis.call('ZSCORE', due, id)
+  if not ready then
+    if run[2] == 'running' and run[3] == ARGV[4] then
+      return {'claimed', run[4], whole(run[1], COUNT), whole(run[7], FENCE), whole(run[5], COUNT), whole(run[6], COUNT)}
+    end
+    return {'gone'}
+  end
+  if tonumber(ready) > now then return {'early', ready} end
+  local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended')
+  if not job[1] then return {'orphan'} end
+  if job[1] ~= a.rev then return {'stale'} end
+  local is_pending = job[2] == id
+  if is_pending and is_planted_before(a.successor, k.successor_run) then return {'occupied', a.successor} end
+
+  -- By the fence, not the attempt: a run handed back at a shutdown may have started, and is neither skipped nor dropped.
+  local first = not run[4]
+  -- A one-shot that is over still has its definition for the manual runs asked for before.
+  local removed = job[3] and not (job[3] == 'finished' and a.kind == 'manual')
+  local base = {'job', a.job_name, 'due', a.due_ms, 'queue', ARGV[6], 'kind', a.kind, 'rev', a.rev}
+  local stop = redis.call('HGET', stops, id)
+  local fate, reason = nil, ''
+  if stop then
+    fate, reason = 'cancelled', stop
+  elseif removed and first then
+    fate, reason = 'cancelled', 'job removed'
+  elseif first then
+    fate, reason = blocked(k, a, id), 'overlap'
+  end
+
+  if fate == 'waiting' then
+    redis.call('ZADD', k.waiting, a.due_ms, id)
+    redis.call('HSET', k.run, 'state', 'scheduled', 'waiting_for', 'overlap', unpack(base))
+    tally(k.totals, 'waiting', 1)
+    if a.overlap == 'replace' then
+      for _, other in ipairs(redis.call('ZRANGE', k.open, 0, 99)) do
+        redis.call('HSET', stops, other, 'replaced')
+        -- One that waits for its retry is claimed at once and ends there.
+        if redis.call('ZSCORE', due, other) then redis.call('ZADD', due, now, other) end
+      end
+      redis.call('PUBLISH', nudge, 'stop')
+    end
+  elseif fate then
+    redis.call('HSET', k.run, unpack(base))
+    end_run(k, id, fate, reason, now, {})
+    redis.call('HDEL', stops, id)
+  else
+    local fence = next_fence(whole(run[4], FENCE - 1))
+    local attempt = whole(run[1], COUNT) + 1
+    local lease_end = now + tonumber(ARGV[5])
+    redis.call('HSET', k.run, 'state', 'running', 'attempt', attempt, 'fence', int(fence), 'claim', ARGV[4], 'node', ARGV[2],
+      'incarnation', ARGV[3], 'lease_ms', ARGV[5], 'lease_end', int(lease_end), 'started_at', int(now), 'reason', '', unpack(base))
+    redis.call('ZADD', leases, lease_end, id .. '#' .. int(fence))
+    if a.kind == 'regular' then redis.call('ZADD', k.open, a.due_ms, id) end
+    run.reply = {'claimed', int(fence), attempt, lease_end, whole(run[5], COUNT), whole(run[6], COUNT)}
+  end
+
+  if is_pending then plant_pending(k, a.job_name, a.successor, a.successor_due, a.successor_ready) end
+  redis.call('ZREM', due, id)
+  if fate == 'skipped' or fate == 'cancelled' then
+    release_blocked(k, id, now)
+    finish_job_if_done(k, a.job_name, now)
+  end
+  if run.reply then return run.reply end
+  return {fate, reason}
+end
+
+local reply = {'items', now, is_spoilt and 1 or 0}
+local run_at, arg_at = 10, 7
+while run_at <= #KEYS do
+  local k = {jobs = KEYS[4], history = KEYS[6], finished = KEYS[7], totals = KEYS[8], nudge = nudge, run = KEYS[run_at],
+    job = KEYS[run_at + 1], open = KEYS[run_at + 2], waiting = KEYS[run_at + 3], job_history = KEYS[run_at + 4],
+    job_due = KEYS[run_at + 5], successor_run = KEYS[run_at + 6]}
+  local a = {id = ARGV[arg_at], job_name = ARGV[arg_at + 1], due_ms = ARGV[arg_at + 2], kind = ARGV[arg_at + 3],
+    rev = ARGV[arg_at + 4], overlap = ARGV[arg_at + 5], max_waiting = ARGV[arg_at + 6], successor = ARGV[arg_at + 7],
+    successor_due = ARGV[arg_at + 8], successor_ready = ARGV[arg_at + 9]}
+  reply[#reply + 1] = claim(k, a)
+  run_at, arg_at = run_at + 7, arg_at + 10
+end
+return reply

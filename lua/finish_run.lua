@@ -1,0 +1,83 @@
+#!lua flags=allow-oom
+-- Ends an attempt: the run gets its final state and stands in history, or goes back into the due set for another attempt.
+-- Guard: the lease is in the set under this fence, and the run has no later one. Repeating a call that was done answers the same; a stale holder is
+-- answered lost and changes nothing.
+-- KEYS 1 run
+-- KEYS 2 job
+-- KEYS 3 jobs
+-- KEYS 4 due: of the run's queue
+-- KEYS 5 job_due: of the job's queue
+-- KEYS 6 leases
+-- KEYS 7 open
+-- KEYS 8 waiting
+-- KEYS 9 stops
+-- KEYS 10 history
+-- KEYS 11 job_history
+-- KEYS 12 finished
+-- KEYS 13 totals
+-- KEYS 14 nudge
+-- ARGV 1 now
+-- ARGV 2 id
+-- ARGV 3 job_name
+-- ARGV 4 fence
+-- ARGV 5 verdict: a final state; retry (a failed attempt, tried again); release (no attempt, handed back)
+-- ARGV 6 reason
+-- ARGV 7 ready: of the retry, in ms from now
+-- ARGV 8 past: one attempt's record as JSON, kept beside the run, or ''
+-- ARGV* field: facts of the attempt
+-- ARGV* value
+-- Reply finished: number of the job's runs in history
+-- Reply retrying: ready
+-- Reply released
+-- Reply lost: the lease is another's, or nobody's
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
+  waiting = KEYS[8], stops = KEYS[9], history = KEYS[10], job_history = KEYS[11], finished = KEYS[12], totals = KEYS[13],
+  nudge = KEYS[14]}
+local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.leases, 'zset',
+  k.open, 'zset', k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash'})
+if bad then return bad end
+local id, fence, verdict, reason = ARGV[2], ARGV[4], ARGV[5], ARGV[6]
+local member = id .. '#' .. fence
+local run = redis.call('HMGET', k.run, 'fence', 'settled', 'verdict', 'attempt', 'ready', 'failures', 'state')
+if not redis.call('ZSCORE', k.leases, member) then
+  if run[1] == fence and run[2] == fence and run[3] == verdict then
+    if run[7] == 'scheduled' and verdict == 'retry' then return {'retrying', whole(run[5], PARKED)} end
+    if run[7] == 'scheduled' and verdict == 'release' then return {'released'} end
+    return {'finished', redis.call('ZCARD', k.job_history)}
+  end
+  return {'lost'}
+end
+if run[1] and run[1] ~= fence then return {'lost'} end
+local attempt = whole(run[4], COUNT)
+local facts = {'settled', fence, 'verdict', verdict}
+for at = 9, #ARGV do facts[#facts + 1] = ARGV[at] end
+
+-- A person's wish to stop the run outlives the attempt: there is no other one.
+local stop = redis.call('HGET', k.stops, id)
+if stop and (verdict == 'retry' or verdict == 'release') then verdict, reason = 'cancelled', stop end
+
+if verdict == 'retry' or verdict == 'release' then
+  local ready = now
+  if verdict == 'retry' then
+    ready = now + tonumber(ARGV[7])
+    redis.call('HSET', k.run, 'failures', whole(run[6], COUNT) + 1, 'recoveries', 0)
+    if ARGV[8] ~= '' then keep_past(k.run, attempt, ARGV[8]) end
+  else
+    redis.call('HSET', k.run, 'attempt', math.max(attempt - 1, 0))
+  end
+  redis.call('ZADD', k.due, ready, id)
+  redis.call('HSET', k.run, 'state', 'scheduled', 'ready', int(ready), 'reason', reason, unpack(facts))
+  redis.call('ZREM', k.leases, member)
+  nudge_if_head(k.nudge, k.due, id)
+  if verdict == 'retry' then return {'retrying', ready} end
+  return {'released'}
+end
+
+end_run(k, id, verdict, reason, now, facts)
+redis.call('ZREM', k.leases, member)
+redis.call('HDEL', k.stops, id)
+release_blocked(k, id, now)
+finish_job_if_done(k, ARGV[3], now)
+return {'finished', redis.call('ZCARD', k.job_history)}

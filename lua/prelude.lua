@@ -1,0 +1,103 @@
+-- What every script starts with: one reading of the clock, types before writes, and the steps several scripts share.
+-- Numbers past 14 digits are written with int(), because Lua 5.1 turns them into text with 14.
+
+-- The score in `jobs` of a job that has no next due time: the first instant past what a schedule may name.
+local PARKED = 4102444800000
+
+-- The most a count may be, so that it is a u32 for whoever reads it; and the last fence.
+local COUNT, FENCE = 2147483646, 9007199254740991
+
+local function int(number) return string.format('%.0f', number) end
+
+-- The whole number `text` is, 0 if it is none or beyond `most`: a spoilt field must not stop a script between two writes.
+local function whole(text, most)
+  local number = math.floor(tonumber(text or '') or 0)
+  if number >= 0 and number <= most then return number end
+  return 0
+end
+
+-- Milliseconds and microseconds of Redis' own clock, or of the time a test gives. Called once a script.
+local function clock(given)
+  if given ~= '' then return tonumber(given), tonumber(given) * 1000 end
+  local time = redis.call('TIME')
+  local micros = tonumber(time[1]) * 1000000 + tonumber(time[2])
+  return math.floor(micros / 1000), micros
+end
+
+-- A reply naming the first of `keys` (pairs of key, type) that holds something else; nil if all are well or absent.
+local function wrong_type(keys)
+  for at = 1, #keys, 2 do
+    local found = redis.call('TYPE', keys[at]).ok
+    if found ~= 'none' and found ~= keys[at + 1] then return {'wrong_type', keys[at], found, keys[at + 1]} end
+  end
+end
+
+-- Wakes the pollers if `id`, just put into `due`, is now its head: something earlier than they sleep for.
+local function nudge_if_head(channel, due, id)
+  if redis.call('ZRANGE', due, 0, 0)[1] == id then redis.call('PUBLISH', channel, 'due') end
+end
+
+-- Counts `by` more of `word`. A counter that is spoilt or lost begins anew: it must not stop what it counts.
+local function tally(totals, word, by)
+  local total = redis.pcall('HINCRBY', totals, word, by)
+  if type(total) == 'table' or total < 0 then redis.call('HSET', totals, word, math.max(by, 0)) end
+end
+
+-- Makes `id` the job's one planted regular run, ready at `ready`; '' leaves the job without one.
+local function plant_pending(k, job_name, id, due_ms, ready)
+  if id == '' then
+    redis.call('HSET', k.job, 'pending', '')
+    redis.call('ZADD', k.jobs, PARKED, job_name)
+    return
+  end
+  redis.call('ZADD', k.job_due, ready, id)
+  redis.call('HSET', k.job, 'pending', id)
+  redis.call('ZADD', k.jobs, due_ms, job_name)
+  nudge_if_head(k.nudge, k.job_due, id)
+end
+
+-- Whether a successor may be planted: never over an occurrence that already has a record.
+local function is_planted_before(id, run_key)
+  return id ~= '' and redis.call('EXISTS', run_key) == 1
+end
+
+-- Writes a run's final state and puts it into history. `facts` is a list of field, value.
+local function end_run(k, id, state, reason, now, facts)
+  redis.call('ZADD', k.history, now, id)
+  redis.call('ZADD', k.job_history, now, id)
+  redis.call('HSET', k.run, 'state', state, 'reason', reason, 'finished_at', int(now), unpack(facts))
+  tally(k.totals, state, 1)
+end
+
+-- A one-shot whose run is over, and which has no other planned, is over itself: it leaves `list` and frees its name.
+local function finish_job_if_done(k, job_name, now)
+  if redis.call('ZCARD', k.open) > 0 or redis.call('ZCARD', k.waiting) > 0 then return end
+  local job = redis.call('HMGET', k.job, 'once', 'pending', 'held', 'ended', 'rev')
+  if job[1] == '1' and job[2] == '' and not job[3] and not job[4] and job[5] then
+    redis.call('ZADD', k.finished, now, job_name)
+    redis.call('HSET', k.job, 'ended', 'finished', 'ended_at', int(now))
+    redis.call('ZREM', k.jobs, job_name)
+  end
+end
+
+-- A regular run is no longer open: the first of those waiting for that becomes ready. A regular one is open from now on,
+-- so that no later run overtakes it and its job is not taken for done.
+local function release_blocked(k, id, now)
+  redis.call('ZREM', k.open, id)
+  if redis.call('ZCARD', k.open) > 0 then return end
+  local first = redis.call('ZRANGE', k.waiting, 0, 0, 'WITHSCORES')
+  if first[1] then
+    redis.call('ZADD', k.job_due, now, first[1])
+    if not string.find(first[1], '~', 1, true) then redis.call('ZADD', k.open, first[2], first[1]) end
+    redis.call('ZREM', k.waiting, first[1])
+    tally(k.totals, 'waiting', -1)
+    redis.call('PUBLISH', k.nudge, 'due')
+  end
+end
+
+-- Keeps an earlier attempt's record beside its run: of so many attempts only the last ones.
+local PAST = 20
+local function keep_past(run_key, attempt, record)
+  redis.call('HSET', run_key, 'past:' .. attempt, record)
+  redis.call('HDEL', run_key, 'past:' .. (attempt - PAST))
+end

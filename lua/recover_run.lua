@@ -1,0 +1,66 @@
+#!lua flags=allow-oom
+-- Takes a run back from a node that stopped renewing: it goes back into the due set, or ends.
+-- Guard: the lease ends when the caller saw it end, unchanged all the time it watched.
+-- KEYS 1 run
+-- KEYS 2 job
+-- KEYS 3 jobs
+-- KEYS 4 due: of the run's queue
+-- KEYS 5 job_due: of the job's queue
+-- KEYS 6 leases
+-- KEYS 7 open
+-- KEYS 8 waiting
+-- KEYS 9 stops
+-- KEYS 10 history
+-- KEYS 11 job_history
+-- KEYS 12 finished
+-- KEYS 13 totals
+-- KEYS 14 nudge
+-- ARGV 1 now
+-- ARGV 2 id
+-- ARGV 3 job_name
+-- ARGV 4 fence
+-- ARGV 5 seen: the lease's end as it was watched
+-- ARGV 6 verdict: retry, failed or lost
+-- ARGV 7 reason
+-- ARGV 8 past: the attempt's record as JSON
+-- Reply recovered
+-- Reply ended: state
+-- Reply alive: the lease has moved
+-- Reply gone
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
+  waiting = KEYS[8], stops = KEYS[9], history = KEYS[10], job_history = KEYS[11], finished = KEYS[12], totals = KEYS[13],
+  nudge = KEYS[14]}
+local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.leases, 'zset',
+  k.open, 'zset', k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash'})
+if bad then return bad end
+local id, fence, verdict, reason = ARGV[2], ARGV[4], ARGV[6], ARGV[7]
+local member = id .. '#' .. fence
+local lease_end = redis.call('ZSCORE', k.leases, member)
+if not lease_end then return {'gone'} end
+if tonumber(lease_end) ~= tonumber(ARGV[5]) then return {'alive', lease_end} end
+local run = redis.call('HMGET', k.run, 'fence', 'attempt', 'recoveries')
+if run[1] ~= fence then
+  -- The run has moved on under a later fence; only this lease was left behind.
+  redis.call('ZREM', k.leases, member)
+  return {'gone'}
+end
+tally(k.totals, 'recovered', 1)
+redis.call('HSET', k.run, 'recoveries', whole(run[3], COUNT) + 1)
+keep_past(k.run, whole(run[2], COUNT), ARGV[8])
+local stop = redis.call('HGET', k.stops, id)
+if stop and verdict == 'retry' then verdict, reason = 'cancelled', stop end
+if verdict == 'retry' then
+  redis.call('ZADD', k.due, now, id)
+  redis.call('HSET', k.run, 'state', 'scheduled', 'ready', int(now), 'reason', reason)
+  redis.call('ZREM', k.leases, member)
+  redis.call('PUBLISH', k.nudge, 'due')
+  return {'recovered'}
+end
+end_run(k, id, verdict, reason, now, {})
+redis.call('ZREM', k.leases, member)
+redis.call('HDEL', k.stops, id)
+release_blocked(k, id, now)
+finish_job_if_done(k, ARGV[3], now)
+return {'ended', verdict}

@@ -1,0 +1,84 @@
+#!lua flags=allow-oom
+-- Takes a job out: by a person's cancel, or because no file lists it any more. Its definition stays with what is still open.
+-- Guard: the job is of the given kind and at the given rev. Removing twice answers removed twice.
+-- KEYS 1 job
+-- KEYS 2 jobs
+-- KEYS 3 job_due
+-- KEYS 4 run: of the pending run
+-- KEYS 5 finished
+-- KEYS 6 history
+-- KEYS 7 job_history
+-- KEYS 8 totals
+-- KEYS 9 open
+-- KEYS 10 stops
+-- KEYS 11 source: the source's own list, of a file job
+-- KEYS 12 nudge
+-- ARGV 1 now
+-- ARGV 2 job_name
+-- ARGV 3 kind: file or api
+-- ARGV 4 rev
+-- ARGV 5 pending: as read
+-- ARGV 6 pending_due
+-- ARGV 7 source_name
+-- ARGV 8 running: stop or leave
+-- ARGV 9 reason
+-- Reply removed: number of running runs asked to stop
+-- Reply over: the word for how it ended
+-- Reply listed: another source still lists it
+-- Reply held: kind of the holder
+-- Reply stale
+-- Reply unknown
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[4], history = KEYS[6], job_history = KEYS[7],
+  totals = KEYS[8], open = KEYS[9], stops = KEYS[10]}
+local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.run, 'hash', KEYS[5], 'zset', k.history, 'zset',
+  k.job_history, 'zset', k.totals, 'hash', k.open, 'zset', k.stops, 'hash', KEYS[11], 'hash'})
+if bad then return bad end
+local name, kind, pending = ARGV[2], ARGV[3], ARGV[5]
+local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'pending', 'held', 'once', 'queue')
+if not job[1] then
+  if kind == 'file' then redis.call('HDEL', KEYS[11], name) end
+  return {'unknown'}
+end
+if job[3] ~= kind then
+  if kind == 'file' then redis.call('HDEL', KEYS[11], name) end
+  return {'held', job[3]}
+end
+local own, is_listed = 'src:' .. ARGV[7], false
+if kind == 'file' then
+  for _, field in ipairs(redis.call('HKEYS', k.job)) do
+    if string.sub(field, 1, 4) == 'src:' and field ~= own then is_listed = true end
+  end
+end
+local planned = job[4] ~= '' and job[4] or job[5] or ''
+local is_going = not is_listed and not job[2]
+-- Nothing is unlisted before this: a caller that dies after a stale answer would leave a job that no file lists.
+if is_going and (job[1] ~= ARGV[4] or planned ~= pending) then return {'stale'} end
+if kind == 'file' then
+  redis.call('HDEL', KEYS[11], name)
+  redis.call('HDEL', k.job, own)
+end
+if is_listed then return {'listed'} end
+if job[2] then return {'over', job[2]} end
+
+local stopped = 0
+if ARGV[8] == 'stop' then
+  for _, id in ipairs(redis.call('ZRANGE', k.open, 0, 999)) do
+    redis.call('HSET', k.stops, id, ARGV[9])
+    stopped = stopped + 1
+    -- One that waits for its retry is claimed at once and ends there.
+    if redis.call('ZSCORE', k.job_due, id) then redis.call('ZADD', k.job_due, now, id) end
+  end
+  if stopped > 0 then redis.call('PUBLISH', KEYS[12], 'stop') end
+end
+redis.call('ZADD', KEYS[5], now, name)
+redis.call('HSET', k.job, 'ended', ARGV[9], 'ended_at', int(now), 'pending', '')
+redis.call('HDEL', k.job, 'held')
+-- What was promised once, or was already due, is accounted for; of what would have come later nothing is owed.
+if pending ~= '' and (job[6] == '1' or tonumber(ARGV[6]) <= now) then
+  end_run(k, pending, 'cancelled', ARGV[9], now, {'job', name, 'due', ARGV[6], 'queue', job[7] or '', 'kind', 'regular'})
+end
+redis.call('ZREM', k.jobs, name)
+if pending ~= '' then redis.call('ZREM', k.job_due, pending) end
+return {'removed', stopped}

@@ -1,0 +1,48 @@
+#!lua flags=allow-oom
+-- Resumes a paused job: the occurrences that passed meanwhile are one skipped record, and the first after now is planted.
+-- Guard: rev and the held run are those read. Resuming twice answers already.
+-- KEYS 1 job
+-- KEYS 2 jobs
+-- KEYS 3 job_due
+-- KEYS 4 run: of the held run
+-- KEYS 5 history
+-- KEYS 6 job_history
+-- KEYS 7 totals
+-- KEYS 8 nudge
+-- KEYS 9 planted_run
+-- ARGV 1 now
+-- ARGV 2 job_name
+-- ARGV 3 rev
+-- ARGV 4 held: id or ''
+-- ARGV 5 held_due
+-- ARGV 6 last_due: of the skipped stretch, or '' when nothing was skipped
+-- ARGV 7 count
+-- ARGV 8 planted: id or ''
+-- ARGV 9 planted_due
+-- ARGV 10 planted_ready
+-- Reply resumed
+-- Reply already
+-- Reply unknown
+-- Reply stale
+-- Reply occupied: the planted id already has a record
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[4], history = KEYS[5], job_history = KEYS[6],
+  totals = KEYS[7], nudge = KEYS[8]}
+local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.run, 'hash', k.history, 'zset', k.job_history, 'zset',
+  k.totals, 'hash'})
+if bad then return bad end
+local job = redis.call('HMGET', k.job, 'rev', 'ended', 'held', 'paused', 'queue')
+if not job[1] or job[2] then return {'unknown'} end
+if not job[4] then return {'already'} end
+if job[1] ~= ARGV[3] or (job[3] or '') ~= ARGV[4] then return {'stale'} end
+if is_planted_before(ARGV[8], KEYS[9]) then return {'occupied', ARGV[8]} end
+if ARGV[4] ~= '' and ARGV[6] ~= '' then
+  end_run(k, ARGV[4], 'skipped', 'paused', now, {'job', ARGV[2], 'due', ARGV[5], 'queue', job[5] or '', 'kind', 'regular', 'rev', job[1],
+    'skipped_to', ARGV[6], 'skipped_count', ARGV[7]})
+  if tonumber(ARGV[7]) > 1 then tally(k.totals, 'skipped', tonumber(ARGV[7]) - 1) end
+end
+plant_pending(k, ARGV[2], ARGV[8], ARGV[9], ARGV[10])
+redis.call('HSET', k.job, 'since', int(now))
+redis.call('HDEL', k.job, 'paused', 'held')
+return {'resumed'}

@@ -1,0 +1,50 @@
+#!lua flags=allow-oom
+-- Takes a planned regular run out without running it, with the stretch of occurrences behind it, and plants the job's next.
+-- Guard: the run is the job's pending one and in the due set; rev as given.
+-- KEYS 1 run
+-- KEYS 2 job
+-- KEYS 3 jobs
+-- KEYS 4 job_due
+-- KEYS 5 history
+-- KEYS 6 job_history
+-- KEYS 7 finished
+-- KEYS 8 totals
+-- KEYS 9 nudge
+-- KEYS 10 successor_run
+-- KEYS 11 open
+-- KEYS 12 waiting
+-- ARGV 1 now
+-- ARGV 2 id
+-- ARGV 3 job_name
+-- ARGV 4 due_ms
+-- ARGV 5 rev
+-- ARGV 6 queue
+-- ARGV 7 reason
+-- ARGV 8 last_due_ms: of the stretch
+-- ARGV 9 count: occurrences in the stretch
+-- ARGV 10 successor: id or ''
+-- ARGV 11 successor_due
+-- ARGV 12 successor_ready
+-- Reply skipped
+-- Reply gone
+-- Reply stale
+-- Reply occupied: the successor's id already has a record
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], job_due = KEYS[4], history = KEYS[5], job_history = KEYS[6],
+  finished = KEYS[7], totals = KEYS[8], nudge = KEYS[9], open = KEYS[11], waiting = KEYS[12]}
+local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.history, 'zset', k.job_history, 'zset',
+  k.finished, 'zset', k.totals, 'hash', k.open, 'zset', k.waiting, 'zset'})
+if bad then return bad end
+local id, count = ARGV[2], tonumber(ARGV[9])
+local job = redis.call('HMGET', k.job, 'rev', 'pending')
+if not redis.call('ZSCORE', k.job_due, id) or job[2] ~= id then return {'gone'} end
+if job[1] ~= ARGV[5] then return {'stale'} end
+if is_planted_before(ARGV[10], KEYS[10]) then return {'occupied', ARGV[10]} end
+end_run(k, id, 'skipped', ARGV[7], now, {'job', ARGV[3], 'due', ARGV[4], 'queue', ARGV[6], 'kind', 'regular', 'rev', ARGV[5],
+  'skipped_to', ARGV[8], 'skipped_count', ARGV[9]})
+if count > 1 then tally(k.totals, 'skipped', count - 1) end
+plant_pending(k, ARGV[3], ARGV[10], ARGV[11], ARGV[12])
+redis.call('ZREM', k.job_due, id)
+finish_job_if_done(k, ARGV[3], now)
+return {'skipped'}

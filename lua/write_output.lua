@@ -1,0 +1,29 @@
+#!lua
+-- Keeps what an attempt has printed so far. Refused by Redis itself when memory is full: the run goes on without.
+-- Guard: the run's fence is this one, so that a stale holder cannot write over its successor's.
+-- KEYS 1 run
+-- KEYS 2 output
+-- KEYS 3 outputs
+-- KEYS 4 output_bytes
+-- ARGV 1 now
+-- ARGV 2 id
+-- ARGV 3 fence
+-- ARGV 4 attempt
+-- ARGV 5 head
+-- ARGV 6 tail
+-- ARGV 7 dropped
+-- Reply written: bytes kept in the namespace
+-- Reply lost
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'string'})
+if bad then return bad end
+if redis.call('HGET', KEYS[1], 'fence') ~= ARGV[3] then return {'lost'} end
+local size = #ARGV[5] + #ARGV[6]
+local before = whole(redis.call('HGET', KEYS[2], 'size'), FENCE)
+redis.call('HSET', KEYS[2], 'head', ARGV[5], 'tail', ARGV[6], 'dropped', ARGV[7], 'size', size)
+redis.call('ZADD', KEYS[3], now, ARGV[2] .. '#' .. ARGV[4])
+local bytes = whole(redis.call('GET', KEYS[4]), FENCE)
+bytes = math.max(bytes + size - before, 0)
+redis.call('SET', KEYS[4], int(bytes))
+return {'written', bytes}

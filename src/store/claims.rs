@@ -1,0 +1,328 @@
+//! Polling, claiming and renewing: how a run gets to a node and stays with it.
+//!
+//! Invariant: a [`Claim`] is made only from the script's word that this node won; what ends an attempt asks for one.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::Store;
+use super::error::StoreError;
+use super::jobs::Rev;
+use super::quarantine::shown_member;
+use super::reply::Reply;
+use super::reply::{number_of, text_of};
+use super::runs::Successor;
+use super::scripts::{self, Invocation};
+use crate::domain::ids::{Fence, JobName, NodeName, QueueName, RunId};
+use crate::domain::job::Overlap;
+use crate::domain::time::UnixMillis;
+
+/// What a poll found.
+#[derive(Debug)]
+pub struct Poll {
+    /// Redis' time when it looked.
+    pub now: UnixMillis,
+    /// What of a millisecond had passed beyond that.
+    pub past_now: Duration,
+    /// How many leases there are in the namespace.
+    pub leases: u64,
+    /// One for each queue asked for, in that order.
+    pub queues: Vec<QueuePoll>,
+}
+
+/// What a poll found in one queue.
+#[derive(Debug)]
+pub enum QueuePoll {
+    /// The ripe runs, and when the next one will be.
+    Due {
+        /// Ripe entries, in ready order.
+        ripe: Vec<RipeEntry>,
+        /// When the next one is ready.
+        next: Option<UnixMillis>,
+    },
+    /// The queue's key holds something of another type, which is named.
+    WrongType(String),
+}
+
+/// An entry of a due set as it stands there: it may be no run id at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RipeEntry {
+    /// The member; bytes that are no text, and backslashes, are written `\xNN`.
+    pub member: String,
+    /// The score, as text.
+    pub score: String,
+}
+
+/// Who claims: written with the lease.
+#[derive(Debug, Clone)]
+pub struct Claimant {
+    /// The node.
+    pub node: NodeName,
+    /// Its incarnation.
+    pub incarnation: String,
+    /// How long a lease lasts.
+    pub lease: Duration,
+}
+
+/// One run to claim, with what was decided about it.
+#[derive(Debug, Clone)]
+pub struct ClaimOrder {
+    /// The run.
+    pub run: RunId,
+    /// The job's rev all this was computed from.
+    pub rev: Rev,
+    /// The job's overlap rule.
+    pub overlap: Overlap,
+    /// The job's next run, planted if this one is the pending one.
+    pub successor: Option<Successor>,
+    /// The job's queue, where the successor goes.
+    pub job_queue: QueueName,
+}
+
+/// A won claim: the right to execute one attempt until the lease ends.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// The run.
+    pub run: RunId,
+    /// The queue it was claimed from.
+    pub queue: QueueName,
+    /// The queue of its job, where a run that waited for it goes.
+    pub job_queue: QueueName,
+    /// Names this right; strictly rising.
+    pub fence: Fence,
+    /// Number of this attempt, from 1.
+    pub attempt: u32,
+    /// Times in a row the run was lost with its node before this attempt.
+    pub recoveries: u32,
+    /// Attempts that failed by themselves before this one.
+    pub failures: u32,
+    /// Redis' time at the claim.
+    pub claimed_at: UnixMillis,
+}
+
+/// Why a run did not start at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blocking {
+    /// It ended `skipped`.
+    Skipped,
+    /// It waits for its blocker to end.
+    Waiting,
+    /// It ended `cancelled`: it was asked to stop while it waited for a retry, or its job is gone.
+    Cancelled,
+}
+
+/// What became of one order.
+#[derive(Debug)]
+pub enum ClaimReply {
+    /// Won.
+    Claimed(Claim),
+    /// Another node was first.
+    Gone,
+    /// Its time has not come.
+    Early,
+    /// The job changed: read it and decide again.
+    Stale,
+    /// No job of that name is known.
+    Orphan,
+    /// The successor's occurrence has a record already: decide on the one after it.
+    Occupied,
+    /// Judged in the script not to start now.
+    Blocked(Blocking),
+    /// A key of this run or job holds something else.
+    WrongType(StoreError),
+}
+
+/// What a renewal says of one lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaseWord {
+    /// Held for another lease.
+    Held,
+    /// Held, and the run is asked to stop, for this reason.
+    Stop(String),
+    /// Not ours any more.
+    Lost,
+}
+
+impl Store {
+    /// What is ripe in each queue, at most as many as its limit; a limit of 0 leaves the queue out.
+    pub async fn list_ripe(&self, queues: &[(QueueName, usize)]) -> Result<Poll, StoreError> {
+        let mut call = Invocation::new(&scripts::LIST_RIPE).key("leases", self.keys.leases()).arg("now", self.now_arg());
+        for (queue, limit) in queues {
+            call = call.key("due", self.keys.due(queue)).arg("limit", *limit);
+        }
+        let mut reply = self.link.invoke(&call).await?;
+        if reply.word != "ripe" {
+            return Err(reply.unknown());
+        }
+        let micros = reply.number()?;
+        let now = UnixMillis::new(micros.div_euclid(1000)).ok_or_else(|| StoreError::corrupt("TIME", micros.to_string()))?;
+        let past_now = Duration::from_micros(micros.rem_euclid(1000).unsigned_abs());
+        let leases = u64::try_from(reply.number()?).unwrap_or(0);
+        let queues = (0..queues.len()).map(|_| queue_poll(&reply.value()?)).collect::<Result<_, _>>()?;
+        Ok(Poll { now, past_now, leases, queues })
+    }
+
+    /// Claims runs of `queue`. `token` names the call: repeated with the same one it answers the same.
+    pub async fn claim_runs(
+        &self,
+        claimant: &Claimant,
+        queue: &QueueName,
+        token: &str,
+        orders: &[ClaimOrder],
+    ) -> Result<Vec<ClaimReply>, StoreError> {
+        let keys = &self.keys;
+        let mut call = Invocation::new(&scripts::CLAIM_RUNS)
+            .key("due", keys.due(queue))
+            .key("leases", keys.leases())
+            .key("fence", keys.fence())
+            .key("jobs", keys.jobs())
+            .key("stops", keys.stops())
+            .key("history", keys.history())
+            .key("finished", keys.finished())
+            .key("totals", keys.totals())
+            .key("nudge", keys.nudge())
+            .arg("now", self.now_arg())
+            .arg("node", claimant.node.as_str())
+            .arg("incarnation", &claimant.incarnation)
+            .arg("token", token)
+            .arg("lease_ms", millis(claimant.lease))
+            .arg("queue", queue.as_str());
+        for order in orders {
+            let job = order.run.job();
+            let (overlap, max_waiting) = overlap_words(order.overlap);
+            call = call
+                .key("run", keys.run(&order.run))
+                .key("job", keys.job(job))
+                .key("open", keys.open(job))
+                .key("waiting", keys.waiting(job))
+                .key("job_history", keys.job_history(job))
+                .key("job_due", keys.due(&order.job_queue))
+                .key("successor_run", self.successor_key(order.successor.as_ref(), job))
+                .arg("id", order.run.to_string())
+                .arg("job_name", job.as_str())
+                .arg("due_ms", order.run.due().as_i64())
+                .arg("kind", if order.run.is_manual() { "manual" } else { "regular" })
+                .arg("rev", order.rev.as_str())
+                .arg("overlap", overlap)
+                .arg("max_waiting", max_waiting)
+                .arg("successor", Successor::id(order.successor.as_ref()))
+                .arg("successor_due", Successor::due(order.successor.as_ref()))
+                .arg("successor_ready", Successor::ready(order.successor.as_ref()));
+        }
+        let mut reply = self.link.invoke(&call).await?;
+        if reply.word != "items" {
+            return Err(reply.unknown());
+        }
+        let now = instant(&mut reply)?;
+        if reply.number()? == 1 {
+            tracing::error!(key = keys.fence(), "The fence counter in Redis was spoilt; fences go on rising from the clock.");
+        }
+        orders.iter().map(|order| claim_reply(reply.reply()?, order, queue, now)).collect()
+    }
+
+    /// Moves the ends of leases `lease` from now, and tells what became of each.
+    pub async fn renew_leases(&self, lease: Duration, held: &[(RunId, Fence)]) -> Result<Vec<LeaseWord>, StoreError> {
+        let mut call = Invocation::new(&scripts::RENEW_LEASES)
+            .key("leases", self.keys.leases())
+            .key("stops", self.keys.stops())
+            .arg("now", self.now_arg())
+            .arg("lease_ms", millis(lease));
+        for (run, fence) in held {
+            call = call.arg("id", run.to_string()).arg("fence", fence.as_u64());
+        }
+        let mut reply = self.renewals.invoke(&call).await?;
+        if reply.word != "renewed" {
+            return Err(reply.unknown());
+        }
+        reply.number()?;
+        let mut word = || {
+            let word = reply.text()?;
+            match word.as_str() {
+                "held" => Ok(LeaseWord::Held),
+                "lost" => Ok(LeaseWord::Lost),
+                other => other
+                    .strip_prefix("stop:")
+                    .map(|reason| LeaseWord::Stop(reason.to_owned()))
+                    .ok_or_else(|| StoreError::corrupt("renew_leases", other)),
+            }
+        };
+        held.iter().map(|_| word()).collect()
+    }
+
+    /// The key of a successor's record; the job's own key (never a run) where there is none, since KEYS has no holes.
+    pub(super) fn successor_key(&self, successor: Option<&Successor>, job: &JobName) -> String {
+        successor.map_or_else(|| self.keys.job(job), |next| self.keys.run(&next.run))
+    }
+}
+
+fn claim_reply(mut reply: Reply, order: &ClaimOrder, queue: &QueueName, now: UnixMillis) -> Result<ClaimReply, StoreError> {
+    Ok(match reply.word.as_str() {
+        "claimed" => {
+            let fence = u64::try_from(reply.number()?).ok().and_then(Fence::new);
+            let fence = fence.ok_or_else(|| StoreError::corrupt("claim_runs", "a fence out of range"))?;
+            let attempt = count(&mut reply)?;
+            reply.number()?;
+            ClaimReply::Claimed(Claim {
+                run: order.run.clone(),
+                queue: queue.clone(),
+                job_queue: order.job_queue.clone(),
+                fence,
+                attempt,
+                recoveries: count(&mut reply)?,
+                failures: count(&mut reply)?,
+                claimed_at: now,
+            })
+        }
+        "gone" => ClaimReply::Gone,
+        "early" => ClaimReply::Early,
+        "stale" => ClaimReply::Stale,
+        "orphan" => ClaimReply::Orphan,
+        "occupied" => ClaimReply::Occupied,
+        "skipped" => ClaimReply::Blocked(Blocking::Skipped),
+        "waiting" => ClaimReply::Blocked(Blocking::Waiting),
+        "cancelled" => ClaimReply::Blocked(Blocking::Cancelled),
+        "wrong_type" => {
+            ClaimReply::WrongType(StoreError::WrongType { key: reply.text()?, found: reply.text()?, wanted: reply.text()? })
+        }
+        _ => return Err(reply.unknown()),
+    })
+}
+
+fn queue_poll(value: &Value) -> Result<QueuePoll, StoreError> {
+    let bad = || StoreError::corrupt("list_ripe", format!("{value:?}"));
+    let Value::Array(parts) = value else { return Err(bad()) };
+    let [first, second] = parts.as_slice() else { return Err(bad()) };
+    let first = text_of(first).ok_or_else(bad)?;
+    if first == "wrong_type" {
+        return Ok(QueuePoll::WrongType(text_of(second).ok_or_else(bad)?));
+    }
+    let Value::Array(flat) = second else { return Err(bad()) };
+    let pairs = flat.chunks_exact(2);
+    let ripe = pairs.map(|pair| Some(RipeEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? }));
+    let next = number_of(&Value::BulkString(first.into_bytes())).and_then(UnixMillis::new);
+    Ok(QueuePoll::Due { ripe: ripe.collect::<Option<_>>().ok_or_else(bad)?, next })
+}
+
+pub(super) fn instant(reply: &mut Reply) -> Result<UnixMillis, StoreError> {
+    let millis = reply.number()?;
+    UnixMillis::new(millis).ok_or_else(|| StoreError::corrupt("TIME", millis.to_string()))
+}
+
+pub(super) fn count(reply: &mut Reply) -> Result<u32, StoreError> {
+    let number = reply.number()?;
+    u32::try_from(number).map_err(|_| StoreError::corrupt("a count", number.to_string()))
+}
+
+fn overlap_words(overlap: Overlap) -> (&'static str, u32) {
+    match overlap {
+        Overlap::Skip => ("skip", 0),
+        Overlap::Queue { max } => ("queue", max),
+        Overlap::Replace => ("replace", 1),
+        Overlap::Allow => ("allow", 0),
+    }
+}
+
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

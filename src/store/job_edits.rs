@@ -1,0 +1,335 @@
+//! Changing jobs in Redis: applying a definition, taking a job out, pausing and resuming it.
+//!
+//! Invariant: each of these says which rev it was computed from; a script that finds another answers stale and has changed
+//! nothing.
+
+use super::Store;
+use super::claims::count;
+use super::error::StoreError;
+use super::jobs::{JobRecord, Rev, SourceKind};
+use super::runs::Successor;
+use super::scripts::{self, Invocation};
+use crate::domain::ids::{JobName, NodeName, QueueName, RunId};
+use crate::domain::time::UnixMillis;
+
+/// What a changed definition means for the planted run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// The schedule is another: a pending run that is not yet due is replaced.
+    Schedule,
+    /// Anything else: the pending run stays where it is.
+    Rest,
+}
+
+/// What to do if the name is taken by a job of the same kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// Change it.
+    Edit,
+    /// Leave it and say so.
+    Refuse,
+}
+
+/// A definition to be applied.
+#[derive(Debug, Clone)]
+pub struct ApplyOrder {
+    /// The job's name.
+    pub name: JobName,
+    /// Its definition, as `config::surface` writes it.
+    pub definition: String,
+    /// The hash of that text.
+    pub hash: String,
+    /// The job as it was read: none for a free name.
+    pub read: Option<(Rev, QueueName)>,
+    /// Where the definition comes from.
+    pub kind: SourceKind,
+    /// The node whose file it is, or the word for the command line.
+    pub source: String,
+    /// Names this call, so that a repeated one is known.
+    pub token: String,
+    /// The zone to keep with a new job.
+    pub tz: String,
+    /// Its queue.
+    pub queue: QueueName,
+    /// Whether it runs once.
+    pub is_once: bool,
+    /// What it means for the planted run.
+    pub change: Change,
+    /// The run to plant, if any.
+    pub planted: Option<Successor>,
+    /// What a new job's `every` counts from.
+    pub anchor: UnixMillis,
+    /// What to do if the name is taken.
+    pub existing: Existing,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApplyReply {
+    /// There is a new job.
+    Created,
+    /// The job has changed.
+    Updated,
+    /// It was the same already.
+    Unchanged,
+    /// The name is taken.
+    Exists,
+    /// The name is taken by a job of the other kind.
+    Held(String),
+    /// The job changed: read it and decide again.
+    Stale,
+    /// The planted occurrence has a record already: decide on the one after it.
+    Occupied,
+}
+
+/// What becomes of the open runs of a removed job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopRunning {
+    /// They are asked to stop.
+    Yes,
+    /// They end as if nothing had happened.
+    No,
+}
+
+/// A job to be taken out.
+#[derive(Debug, Clone)]
+pub struct RemoveOrder {
+    /// Its name.
+    pub name: JobName,
+    /// The kind of source that wants it out.
+    pub kind: SourceKind,
+    /// The file it is no longer in, by its node's name; empty for the command line.
+    pub source: String,
+    /// The job's rev and queue as read, none if it is not known.
+    pub read: Option<(Rev, QueueName)>,
+    /// Its planted or held run, as read.
+    pub pending: Option<RunId>,
+    /// What becomes of its open runs.
+    pub running: StopRunning,
+    /// Why, as it stands in history.
+    pub reason: String,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RemoveReply {
+    /// It is out; so many running runs were asked to stop.
+    Removed(u32),
+    /// It was over before: how.
+    Over(String),
+    /// Another file still lists it.
+    Listed,
+    /// It belongs to the other kind of source, named.
+    Held(String),
+    /// The job changed: read it and decide again.
+    Stale,
+    /// No such job.
+    Unknown,
+}
+
+/// What became of a pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PauseReply {
+    /// It is paused.
+    Paused,
+    /// It was before.
+    Already,
+    /// No such job.
+    Unknown,
+    /// The job changed: read it and decide again.
+    Stale,
+}
+
+/// A job to be resumed.
+#[derive(Debug, Clone)]
+pub struct ResumeOrder {
+    /// Its name.
+    pub name: JobName,
+    /// Its rev as read.
+    pub rev: Rev,
+    /// Its queue as read.
+    pub queue: QueueName,
+    /// The run the pause took out.
+    pub held: Option<RunId>,
+    /// The stretch that passed meanwhile: its last occurrence and how many there were.
+    pub skipped: Option<(UnixMillis, u64)>,
+    /// What comes next.
+    pub planted: Option<Successor>,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResumeReply {
+    /// It goes on.
+    Resumed,
+    /// It was not paused.
+    Already,
+    /// No such job.
+    Unknown,
+    /// The job changed: read it and decide again.
+    Stale,
+    /// The planted occurrence has a record already: decide on the one after it.
+    Occupied,
+}
+
+impl Store {
+    /// Applies a definition.
+    pub async fn apply_job(&self, order: &ApplyOrder) -> Result<ApplyReply, StoreError> {
+        self.apply_jobs(std::slice::from_ref(order))
+            .await?
+            .pop()
+            .unwrap_or_else(|| Err(StoreError::corrupt("apply_job", "no reply")))
+    }
+
+    /// Applies definitions in one go, each by itself: one refused does not keep the others out.
+    pub async fn apply_jobs(&self, orders: &[ApplyOrder]) -> Result<Vec<Result<ApplyReply, StoreError>>, StoreError> {
+        let calls: Vec<_> = orders.iter().map(|order| self.apply_call(order)).collect();
+        let replies = self.link.invoke_all(&calls).await?;
+        let read = |reply: Result<super::reply::Reply, StoreError>| {
+            let mut reply = reply?;
+            Ok(match reply.word.as_str() {
+                "created" => ApplyReply::Created,
+                "updated" => ApplyReply::Updated,
+                "unchanged" => ApplyReply::Unchanged,
+                "exists" => ApplyReply::Exists,
+                "held" => ApplyReply::Held(reply.text()?),
+                "stale" => ApplyReply::Stale,
+                "occupied" => ApplyReply::Occupied,
+                _ => return Err(reply.unknown()),
+            })
+        };
+        Ok(replies.into_iter().map(read).collect())
+    }
+
+    fn apply_call(&self, order: &ApplyOrder) -> Invocation {
+        let (keys, name, next) = (&self.keys, &order.name, order.planted.as_ref());
+        let old_queue = order.read.as_ref().map_or(&order.queue, |(_, queue)| queue);
+        Invocation::new(&scripts::APPLY_JOB)
+            .key("job", keys.job(name))
+            .key("jobs", keys.jobs())
+            .key("job_due", keys.due(&order.queue))
+            .key("old_due", keys.due(old_queue))
+            .key("run", self.successor_key(next, name))
+            .key("finished", keys.finished())
+            .key("history", keys.history())
+            .key("job_history", keys.job_history(name))
+            .key("source", self.source_key(&order.source))
+            .key("nudge", keys.nudge())
+            .arg("now", self.now_arg())
+            .arg("job_name", name.as_str())
+            .arg("definition", &order.definition)
+            .arg("hash", &order.hash)
+            .arg("rev", order.read.as_ref().map_or("", |(rev, _)| rev.as_str()))
+            .arg("kind", order.kind.as_str())
+            .arg("source_name", &order.source)
+            .arg("token", &order.token)
+            .arg("tz", &order.tz)
+            .arg("queue", order.queue.as_str())
+            .arg("once", u8::from(order.is_once))
+            .arg("change", if order.change == Change::Schedule { "schedule" } else { "rest" })
+            .arg("planted", Successor::id(next))
+            .arg("planted_due", Successor::due(next))
+            .arg("planted_ready", Successor::ready(next))
+            .arg("anchor", order.anchor.as_i64())
+            .arg("existing", if order.existing == Existing::Edit { "edit" } else { "refuse" })
+    }
+
+    /// The list of a file source; what is no node's name (the command line) gets a key no node can have.
+    fn source_key(&self, source: &str) -> String {
+        source.parse::<NodeName>().map_or_else(|_| self.keys.sources_of_none(), |node| self.keys.source(&node))
+    }
+
+    /// Takes a job out.
+    pub async fn remove_job(&self, order: &RemoveOrder) -> Result<RemoveReply, StoreError> {
+        let (keys, name) = (&self.keys, &order.name);
+        let default_queue = QueueName::default_queue();
+        let queue = order.read.as_ref().map_or(&default_queue, |(_, queue)| queue);
+        let run_key = order.pending.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run));
+        let call = Invocation::new(&scripts::REMOVE_JOB)
+            .key("job", keys.job(name))
+            .key("jobs", keys.jobs())
+            .key("job_due", keys.due(queue))
+            .key("run", run_key)
+            .key("finished", keys.finished())
+            .key("history", keys.history())
+            .key("job_history", keys.job_history(name))
+            .key("totals", keys.totals())
+            .key("open", keys.open(name))
+            .key("stops", keys.stops())
+            .key("source", self.source_key(&order.source))
+            .key("nudge", keys.nudge())
+            .arg("now", self.now_arg())
+            .arg("job_name", name.as_str())
+            .arg("kind", order.kind.as_str())
+            .arg("rev", order.read.as_ref().map_or("", |(rev, _)| rev.as_str()))
+            .arg("pending", order.pending.as_ref().map_or_else(String::new, ToString::to_string))
+            .arg("pending_due", order.pending.as_ref().map_or(0, |run| run.due().as_i64()))
+            .arg("source_name", &order.source)
+            .arg("running", if order.running == StopRunning::Yes { "stop" } else { "leave" })
+            .arg("reason", &order.reason);
+        let mut reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "removed" => RemoveReply::Removed(count(&mut reply)?),
+            "over" => RemoveReply::Over(reply.text()?),
+            "listed" => RemoveReply::Listed,
+            "held" => RemoveReply::Held(reply.text()?),
+            "stale" => RemoveReply::Stale,
+            "unknown" => RemoveReply::Unknown,
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    /// Pauses a job, as it was read.
+    pub async fn pause_job(&self, job: &JobRecord) -> Result<PauseReply, StoreError> {
+        let call = Invocation::new(&scripts::PAUSE_JOB)
+            .key("job", self.keys.job(&job.name))
+            .key("jobs", self.keys.jobs())
+            .key("job_due", self.keys.due(&job.queue))
+            .arg("now", self.now_arg())
+            .arg("job_name", job.name.as_str())
+            .arg("pending", job.pending.as_ref().map_or_else(String::new, ToString::to_string));
+        let reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "paused" => PauseReply::Paused,
+            "already" => PauseReply::Already,
+            "unknown" => PauseReply::Unknown,
+            "stale" => PauseReply::Stale,
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    /// Resumes a job.
+    pub async fn resume_job(&self, order: &ResumeOrder) -> Result<ResumeReply, StoreError> {
+        let (keys, name, next) = (&self.keys, &order.name, order.planted.as_ref());
+        let held_key = order.held.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run));
+        let call = Invocation::new(&scripts::RESUME_JOB)
+            .key("job", keys.job(name))
+            .key("jobs", keys.jobs())
+            .key("job_due", keys.due(&order.queue))
+            .key("run", held_key)
+            .key("history", keys.history())
+            .key("job_history", keys.job_history(name))
+            .key("totals", keys.totals())
+            .key("nudge", keys.nudge())
+            .key("planted_run", self.successor_key(next, name))
+            .arg("now", self.now_arg())
+            .arg("job_name", name.as_str())
+            .arg("rev", order.rev.as_str())
+            .arg("held", order.held.as_ref().map_or_else(String::new, ToString::to_string))
+            .arg("held_due", order.held.as_ref().map_or(0, |run| run.due().as_i64()))
+            .arg("last_due", order.skipped.map_or_else(String::new, |(last, _)| last.as_i64().to_string()))
+            .arg("count", order.skipped.map_or(0, |(_, count)| count))
+            .arg("planted", Successor::id(next))
+            .arg("planted_due", Successor::due(next))
+            .arg("planted_ready", Successor::ready(next));
+        let reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "resumed" => ResumeReply::Resumed,
+            "already" => ResumeReply::Already,
+            "unknown" => ResumeReply::Unknown,
+            "stale" => ResumeReply::Stale,
+            "occupied" => ResumeReply::Occupied,
+            _ => return Err(reply.unknown()),
+        })
+    }
+}

@@ -1,0 +1,221 @@
+//! Jobs as they are kept in Redis, read back.
+//!
+//! Invariant: a job's `rev` rises with every change and is never used twice under one name, so a definition kept under
+//! (name, rev) is never the wrong one.
+
+use std::collections::BTreeMap;
+
+use redis::Value;
+
+use super::Store;
+use super::error::StoreError;
+use super::reply::{number_of, text_of};
+use crate::domain::ids::{JobName, NodeName, QueueName, RunId};
+use crate::domain::time::UnixMillis;
+
+/// A job's revision: a number as text, compared for being the same only.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rev(String);
+
+impl Rev {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Where a job's definition comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceKind {
+    /// A `jobs.toml`.
+    File,
+    /// The command line.
+    Api,
+}
+
+impl SourceKind {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Api => "api",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        [Self::File, Self::Api].into_iter().find(|kind| kind.as_str() == word)
+    }
+}
+
+/// A job as it is kept.
+#[derive(Debug, Clone)]
+pub struct JobRecord {
+    /// Its name.
+    pub name: JobName,
+    /// Its revision.
+    pub rev: Rev,
+    /// Its definition, as `config::surface` writes it.
+    pub definition: String,
+    /// The hash of that text.
+    pub hash: String,
+    /// Where it comes from.
+    pub kind: SourceKind,
+    /// The node whose file, or the word for the command line, that last changed it.
+    pub source: String,
+    /// Its queue.
+    pub queue: QueueName,
+    /// The zone kept with it: what a definition without `tz` goes by.
+    pub tz: String,
+    /// What `every` counts from.
+    pub anchor: UnixMillis,
+    /// From when its schedule holds.
+    pub since: UnixMillis,
+    /// Its planted regular run.
+    pub pending: Option<RunId>,
+    /// The regular run taken out by a pause.
+    pub held: Option<RunId>,
+    /// Since when it is paused.
+    pub paused_at: Option<UnixMillis>,
+    /// How it ended, if it has: `finished`, or why it was removed.
+    pub ended: Option<String>,
+    /// When it ended.
+    pub ended_at: Option<UnixMillis>,
+    /// Whether it runs once.
+    pub is_once: bool,
+    /// The files that list it, each with its own text's hash.
+    pub listed_by: BTreeMap<String, String>,
+}
+
+impl JobRecord {
+    /// Whether it is defined: not finished and not removed.
+    pub fn is_live(&self) -> bool {
+        self.ended.is_none()
+    }
+
+    fn read(name: &JobName, fields: &Value) -> Result<Option<Self>, StoreError> {
+        let Value::Array(flat) = fields else { return Err(StoreError::corrupt(format!("job {name}"), format!("{fields:?}"))) };
+        let map: BTreeMap<String, String> =
+            flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?))).collect();
+        let Some(rev) = map.get("rev") else { return Ok(None) };
+        let missing =
+            |field: &str| StoreError::corrupt(format!("job {name}"), format!("its field {field:?} is missing or spoilt"));
+        let text = |field: &str| map.get(field).ok_or_else(|| missing(field));
+        let instant = |field: &str| map.get(field).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
+        let run = |field: &str| match map.get(field).map(String::as_str) {
+            None | Some("") => Ok(None),
+            Some(id) => id.parse::<RunId>().map(Some).map_err(|_| missing(field)),
+        };
+        Ok(Some(Self {
+            name: name.clone(),
+            rev: Rev(rev.clone()),
+            definition: text("def")?.clone(),
+            hash: text("hash")?.clone(),
+            kind: SourceKind::parse(text("kind")?).ok_or_else(|| missing("kind"))?,
+            source: map.get("source").cloned().unwrap_or_default(),
+            queue: text("queue")?.parse().map_err(|_| missing("queue"))?,
+            tz: text("tz")?.clone(),
+            anchor: instant("anchor").ok_or_else(|| missing("anchor"))?,
+            since: instant("since").ok_or_else(|| missing("since"))?,
+            pending: run("pending")?,
+            held: run("held")?,
+            paused_at: instant("paused"),
+            ended: map.get("ended").cloned(),
+            ended_at: instant("ended_at"),
+            is_once: text("once")? == "1",
+            listed_by: map
+                .iter()
+                .filter_map(|(field, hash)| Some((field.strip_prefix("src:")?.to_owned(), hash.clone())))
+                .collect(),
+        }))
+    }
+}
+
+/// One line of a list of jobs.
+#[derive(Debug, Clone)]
+pub struct JobSummary {
+    /// The job.
+    pub job: JobRecord,
+    /// How many of its regular runs are open.
+    pub open: u64,
+    /// Its run that ended last.
+    pub last_run: Option<RunId>,
+}
+
+impl Store {
+    /// The jobs of these names: what is kept of each, or none, or why it cannot be read.
+    pub async fn read_jobs(&self, names: &[JobName]) -> Result<Vec<Result<Option<JobRecord>, StoreError>>, StoreError> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for name in names {
+            pipeline.cmd("HGETALL").arg(self.keys.job(name));
+        }
+        let answers = self.link.ask(&mut pipeline).await?;
+        let read = |(name, answer): (&JobName, Result<Value, redis::RedisError>)| match answer {
+            Ok(fields) => JobRecord::read(name, &fields),
+            Err(error) if error.code() == Some("WRONGTYPE") => Err(StoreError::WrongType {
+                key: self.keys.job(name),
+                found: "value of another type".to_owned(),
+                wanted: "hash".to_owned(),
+            }),
+            Err(error) => Err(StoreError::from_redis(self.address(), &error)),
+        };
+        Ok(names.iter().zip(answers).map(read).collect())
+    }
+
+    /// The job of this name.
+    pub async fn read_job(&self, name: &JobName) -> Result<Option<JobRecord>, StoreError> {
+        self.read_jobs(std::slice::from_ref(name)).await?.pop().unwrap_or(Ok(None))
+    }
+
+    /// Names of jobs by next due time, those without one last: `limit` of them from the `offset`-th on.
+    pub async fn list_jobs(&self, offset: usize, limit: usize) -> Result<Vec<JobName>, StoreError> {
+        self.names_in(&self.keys.jobs(), offset, limit).await
+    }
+
+    /// Names of jobs that ended, in the order they did.
+    pub async fn list_finished(&self, offset: usize, limit: usize) -> Result<Vec<JobName>, StoreError> {
+        self.names_in(&self.keys.finished(), offset, limit).await
+    }
+
+    async fn names_in(&self, index: &str, offset: usize, limit: usize) -> Result<Vec<JobName>, StoreError> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(index).arg(offset).arg(offset.saturating_add(limit - 1));
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(names)) = answer.first() else { return Ok(Vec::new()) };
+        Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
+    }
+
+    /// For each job: how many of its regular runs are open, and which of its runs ended last.
+    pub async fn summarise(&self, jobs: Vec<JobRecord>) -> Result<Vec<JobSummary>, StoreError> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for job in &jobs {
+            pipeline.cmd("ZCARD").arg(self.keys.open(&job.name));
+            pipeline.cmd("ZRANGE").arg(self.keys.job_history(&job.name)).arg(-1).arg(-1);
+        }
+        let answers = self.link.query(&mut pipeline).await?;
+        let summary = |(job, pair): (JobRecord, &[Value])| {
+            let last_run = match &pair[1] {
+                Value::Array(ids) => ids.first().and_then(text_of).and_then(|id| id.parse().ok()),
+                _ => None,
+            };
+            JobSummary { job, open: number_of(&pair[0]).and_then(|n| u64::try_from(n).ok()).unwrap_or(0), last_run }
+        };
+        Ok(jobs.into_iter().zip(answers.chunks_exact(2)).map(summary).collect())
+    }
+
+    /// What this node's file said of each job at its last push: the hash of its text.
+    pub async fn read_source(&self, node: &NodeName) -> Result<BTreeMap<JobName, String>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HGETALL").arg(self.keys.source(node));
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(flat)) = answer.first() else { return Ok(BTreeMap::new()) };
+        Ok(flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?.parse().ok()?, text_of(&pair[1])?))).collect())
+    }
+}

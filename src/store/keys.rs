@@ -1,0 +1,159 @@
+//! The names of the keys: the one place that knows how a namespace's data is laid out.
+//!
+//! Invariant: all keys of a namespace share one hash tag, `{namespace}`, so that a script may touch any of them together.
+//! Names and run ids are checked types, so no part of a key can hold a brace.
+
+use crate::domain::ids::{Fence, IdError, JobName, NodeName, QueueName, RunId};
+
+/// The keys of one namespace.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    namespace: String,
+}
+
+/// The namespace unless another is asked for.
+pub const DEFAULT_NAMESPACE: &str = "schedd";
+
+macro_rules! shared_keys {
+    ($($(#[$doc:meta])* $name:ident;)*) => {
+        $($(#[$doc])*
+        pub(crate) fn $name(&self) -> String {
+            self.named(stringify!($name))
+        })*
+    };
+}
+
+impl Keys {
+    /// The keys of `namespace`. Fails unless it has the form of a job's name.
+    pub fn new(namespace: &str) -> Result<Self, IdError> {
+        match namespace.parse::<JobName>() {
+            Ok(name) => Ok(Self { namespace: name.as_str().to_owned() }),
+            Err(_) => Err(IdError::Name { kind: "namespace", found: namespace.to_owned() }),
+        }
+    }
+
+    /// The namespace.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    fn named(&self, rest: &str) -> String {
+        format!("{{{}}}:{rest}", self.namespace)
+    }
+
+    shared_keys! {
+        /// zset `run#fence` -> end of the lease, ms.
+        leases;
+        /// The last fence issued.
+        fence;
+        /// zset job name -> next due, ms.
+        jobs;
+        /// zset job name -> when it ended, ms.
+        finished;
+        /// hash run id -> why it is asked to stop.
+        stops;
+        /// zset run id -> when it ended, ms; all jobs.
+        history;
+        /// hash word -> count.
+        totals;
+        /// zset `run#attempt` -> last written, ms.
+        outputs;
+        /// Bytes of output kept.
+        output_bytes;
+        /// hash queue -> its concurrency a node.
+        queues;
+        /// zset node -> last seen, ms.
+        nodes;
+        /// The mark of this data's first day: another one means that data was lost.
+        epoch;
+        /// hash entry -> what was wrong with it.
+        quarantine;
+        /// The channel that wakes nodes: `due` something earlier was planted, `stop` a run is asked to stop.
+        nudge;
+    }
+
+    /// zset run id -> ready, ms.
+    pub(crate) fn due(&self, queue: &QueueName) -> String {
+        self.named(&format!("due:{queue}"))
+    }
+
+    /// hash: one job.
+    pub(crate) fn job(&self, job: &JobName) -> String {
+        self.named(&format!("job:{job}"))
+    }
+
+    /// zset open regular run -> due, ms.
+    pub(crate) fn open(&self, job: &JobName) -> String {
+        self.named(&format!("open:{job}"))
+    }
+
+    /// zset run waiting for an open one of its job -> due, ms.
+    pub(crate) fn waiting(&self, job: &JobName) -> String {
+        self.named(&format!("waiting:{job}"))
+    }
+
+    /// zset run id -> when it ended, ms; one job.
+    pub(crate) fn job_history(&self, job: &JobName) -> String {
+        self.named(&format!("history:{job}"))
+    }
+
+    /// hash: one run.
+    pub(crate) fn run(&self, run: &RunId) -> String {
+        self.named(&format!("run:{run}"))
+    }
+
+    /// hash: what one attempt printed.
+    pub(crate) fn output(&self, run: &RunId, attempt: u32) -> String {
+        self.named(&format!("output:{run}#{attempt}"))
+    }
+
+    /// hash: one node.
+    pub(crate) fn node(&self, node: &NodeName) -> String {
+        self.named(&format!("node:{node}"))
+    }
+
+    /// The key passed as a source's list where there is none: never written.
+    pub(crate) fn sources_of_none(&self) -> String {
+        self.named("source:")
+    }
+
+    /// hash job name -> hash of its definition, as that node's file last said it.
+    pub(crate) fn source(&self, node: &NodeName) -> String {
+        self.named(&format!("source:{node}"))
+    }
+}
+
+/// The run and fence of a member of `leases`; none if it is not one.
+pub(crate) fn parse_lease_member(member: &str) -> Option<(RunId, Fence)> {
+    let (run, fence) = member.split_once('#')?;
+    Some((run.parse().ok()?, Fence::new(fence.parse().ok()?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_carries_the_namespace_as_its_hash_tag() {
+        let keys = Keys::new("prod").unwrap();
+        assert_eq!(keys.leases(), "{prod}:leases");
+        assert_eq!(keys.due(&"default".parse().unwrap()), "{prod}:due:default");
+        assert_eq!(keys.run(&"a@5".parse().unwrap()), "{prod}:run:a@5");
+    }
+
+    #[test]
+    fn a_namespace_with_a_brace_is_refused() {
+        for bad in ["", "a{b}", "a b", "A"] {
+            assert!(Keys::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_lease_member_reads_back() {
+        let run: RunId = "a@5".parse().unwrap();
+        let fence = Fence::new(7).unwrap();
+        assert_eq!(parse_lease_member("a@5#7"), Some((run, fence)));
+        assert_eq!(parse_lease_member("a@5"), None);
+        assert_eq!(parse_lease_member("a@5#x"), None);
+    }
+}

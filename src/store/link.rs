@@ -1,0 +1,310 @@
+//! One connection to Redis that mends itself: every call has a time limit, a broken or silent connection is replaced by
+//! the next call, and scripts the server forgot are loaded again.
+//!
+//! Invariant: a call that fails may have been done all the same (measured: commands sent during a stall ran later), so
+//! whoever repeats one gives it the same token.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
+
+use super::address::Address;
+use super::error::StoreError;
+use super::preflight::{self, Findings};
+use super::reply::Reply;
+use super::scripts::{self, Invocation};
+
+/// How long a connection may take to be made.
+const CONNECT_LIMIT: Duration = Duration::from_secs(1);
+/// How long an answer may take.
+const ANSWER_LIMIT: Duration = Duration::from_secs(1);
+/// How long a call may wait for a connection, its own attempts and those of others together.
+const OPEN_LIMIT: Duration = CONNECT_LIMIT.saturating_add(ANSWER_LIMIT);
+/// After so many calls in a row without an answer the connection is taken for dead: a time-out alone never tells.
+const SILENT_CALLS: u32 = 3;
+
+/// A connection that mends itself. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Link {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    address: Address,
+    client: redis::Client,
+    open: Mutex<Option<Open>>,
+    /// Held by the one call that connects for all.
+    connecting: tokio::sync::Mutex<()>,
+    silent_calls: AtomicU32,
+    answer_limit: Duration,
+}
+
+#[derive(Clone)]
+struct Open {
+    connection: MultiplexedConnection,
+    findings: Findings,
+    number: u64,
+}
+
+impl Link {
+    /// A link to `address`; nothing is connected before the first call.
+    pub(crate) fn new(address: &Address) -> Result<Self, StoreError> {
+        let client =
+            redis::Client::open(address.info().clone()).map_err(|error| StoreError::from_redis(address.shown(), &error))?;
+        let shared = Shared {
+            address: address.clone(),
+            client,
+            open: Mutex::new(None),
+            connecting: tokio::sync::Mutex::new(()),
+            silent_calls: AtomicU32::new(0),
+            answer_limit: ANSWER_LIMIT,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Where it leads, as it may be shown.
+    pub(crate) fn address(&self) -> &str {
+        self.shared.address.shown()
+    }
+
+    /// A connection of its own that receives the messages of `channel`.
+    pub(crate) async fn subscribe(&self, channel: &str) -> Result<redis::aio::PubSub, StoreError> {
+        let subscribed = async {
+            let mut connection = self.shared.client.get_async_pubsub().await?;
+            connection.subscribe(channel).await?;
+            Ok(connection)
+        };
+        self.limited(OPEN_LIMIT, subscribed).await
+    }
+
+    /// What the server said of itself when the connection in use was made; connects if there is none.
+    pub(crate) async fn findings(&self) -> Result<Findings, StoreError> {
+        Ok(self.open().await?.findings)
+    }
+
+    async fn open(&self) -> Result<Open, StoreError> {
+        // Whoever waits for another's attempt may wait no longer than for its own, or an outage would queue up all calls.
+        let opened = tokio::time::timeout(OPEN_LIMIT, self.open_in_turn()).await;
+        opened.unwrap_or_else(|_| Err(StoreError::timed_out(self.address(), OPEN_LIMIT)))
+    }
+
+    /// The slot of the connection in use. Never held across an await.
+    fn slot(&self) -> MutexGuard<'_, Option<Open>> {
+        self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn open_in_turn(&self) -> Result<Open, StoreError> {
+        if let Some(open) = self.slot().clone() {
+            return Ok(open);
+        }
+        let _turn = self.shared.connecting.lock().await;
+        if let Some(open) = self.slot().clone() {
+            return Ok(open);
+        }
+        let config = redis::AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_LIMIT))
+            .set_response_timeout(Some(self.shared.answer_limit));
+        let connecting = self.shared.client.get_multiplexed_async_connection_with_config(&config);
+        let mut connection = self.limited(OPEN_LIMIT, connecting).await.map_err(with_hint)?;
+        let info: String = self.limited(ANSWER_LIMIT, redis::cmd("INFO").query_async(&mut connection)).await?;
+        // Not every user may ask this, and not knowing it is no reason to refuse.
+        let fsync: Result<Vec<String>, _> =
+            self.limited(ANSWER_LIMIT, redis::cmd("CONFIG").arg("GET").arg("appendfsync").query_async(&mut connection)).await;
+        let fsync = fsync.ok().and_then(|pair| pair.into_iter().nth(1));
+        let judged = preflight::judge(&info, fsync.as_deref());
+        let findings = judged.map_err(|why| StoreError::Unfit { address: self.address().to_owned(), why })?;
+        self.shared.silent_calls.store(0, Ordering::Relaxed);
+        let made = Open { connection, findings, number: fastrand::u64(..) };
+        *self.slot() = Some(made.clone());
+        Ok(made)
+    }
+
+    async fn limited<T>(&self, limit: Duration, call: impl Future<Output = Result<T, RedisError>>) -> Result<T, StoreError> {
+        match tokio::time::timeout(limit, call).await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(StoreError::from_redis(self.address(), &error)),
+            Err(_) => Err(StoreError::timed_out(self.address(), limit)),
+        }
+    }
+
+    /// Lets go of the connection `broken` is, unless another call has replaced it already.
+    fn let_go(&self, broken: &Open) {
+        let mut open = self.slot();
+        if open.as_ref().is_some_and(|now| now.number == broken.number) {
+            *open = None;
+        }
+    }
+
+    /// Runs commands in one go and gives each one's own answer. The whole fails only when nothing could be asked.
+    pub(crate) async fn ask(&self, pipeline: &mut redis::Pipeline) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
+        let mut open = self.open().await?;
+        let limit = self.shared.answer_limit;
+        pipeline.ignore_errors();
+        let asked = tokio::time::timeout(limit, pipeline.query_async::<Vec<Result<Value, RedisError>>>(&mut open.connection));
+        match asked.await {
+            Ok(Ok(answers)) => {
+                self.shared.silent_calls.store(0, Ordering::Relaxed);
+                // A primary that became a replica answers every write with READONLY: ask the address again who it is.
+                let demoted = |answer: &Result<Value, RedisError>| {
+                    answer.as_ref().is_err_and(|e| e.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly))
+                };
+                if answers.iter().any(demoted) {
+                    self.let_go(&open);
+                }
+                Ok(answers)
+            }
+            Ok(Err(error)) => {
+                if error.is_timeout() {
+                    return Err(self.note_silence(&open, limit));
+                }
+                self.let_go(&open);
+                Err(StoreError::from_redis(self.address(), &error))
+            }
+            Err(_) => Err(self.note_silence(&open, limit)),
+        }
+    }
+
+    fn note_silence(&self, open: &Open, limit: Duration) -> StoreError {
+        if self.shared.silent_calls.fetch_add(1, Ordering::Relaxed) + 1 >= SILENT_CALLS {
+            self.let_go(open);
+        }
+        StoreError::timed_out(self.address(), limit)
+    }
+
+    /// Runs commands in one go; the first refused one fails the whole.
+    pub(crate) async fn query(&self, pipeline: &mut redis::Pipeline) -> Result<Vec<Value>, StoreError> {
+        let answers = self.ask(pipeline).await?;
+        let read = |(command, answer): (&redis::Cmd, Result<Value, RedisError>)| match answer {
+            Err(error) if error.code() == Some("WRONGTYPE") => Err(spoilt_key(command)),
+            answer => answer.map_err(|error| StoreError::from_redis(self.address(), &error)),
+        };
+        pipeline.cmd_iter().zip(answers).map(read).collect()
+    }
+
+    /// Calls one script.
+    pub(crate) async fn invoke(&self, invocation: &Invocation) -> Result<Reply, StoreError> {
+        let mut replies = self.invoke_all(std::slice::from_ref(invocation)).await?;
+        replies.pop().unwrap_or_else(|| Err(StoreError::corrupt(invocation.script.name, "no reply")))
+    }
+
+    /// Calls scripts in one go and gives each one's own answer. Those the server did not know are loaded and called again;
+    /// the others are not repeated.
+    pub(crate) async fn invoke_all(&self, invocations: &[Invocation]) -> Result<Vec<Result<Reply, StoreError>>, StoreError> {
+        let mut pipeline = redis::pipe();
+        for invocation in invocations {
+            pipeline.add_command(invocation.command());
+        }
+        let mut answers = self.ask(&mut pipeline).await?;
+        let unknown = |answer: &Result<Value, RedisError>| {
+            answer.as_ref().is_err_and(|e| e.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
+        };
+        if answers.iter().any(unknown) {
+            let mut again = redis::pipe();
+            for script in scripts::all() {
+                again.cmd("SCRIPT").arg("LOAD").arg(&script.text);
+            }
+            let loaded = scripts::all().len();
+            for (invocation, _) in invocations.iter().zip(&answers).filter(|(_, answer)| unknown(answer)) {
+                again.add_command(invocation.command());
+            }
+            let mut repeated = self.ask(&mut again).await?.into_iter().skip(loaded);
+            for answer in answers.iter_mut().filter(|answer| unknown(answer)) {
+                if let Some(second) = repeated.next() {
+                    *answer = second;
+                }
+            }
+        }
+        let reply = |(invocation, answer): (&Invocation, Result<Value, RedisError>)| match answer {
+            Ok(value) => Reply::read(invocation.script, value),
+            Err(error) if is_forbidden_in_script(&error) => Err(StoreError::Denied {
+                address: self.address().to_owned(),
+                why: format!("its ACL forbids this user a command that the script {} uses", invocation.script.name),
+            }),
+            Err(error) if is_raised_in_script(&error) => {
+                Err(StoreError::corrupt(format!("script {}'s error", invocation.script.name), error.detail().unwrap_or_default()))
+            }
+            Err(error) => Err(StoreError::from_redis(self.address(), &error)),
+        };
+        Ok(invocations.iter().zip(answers).map(reply).collect())
+    }
+}
+
+/// Adds what most often is behind a connection that is not made: one side speaks TLS, the other does not.
+fn with_hint(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Unavailable { address, why } if address.starts_with("rediss://") => StoreError::Unavailable {
+            why: format!("{why} (does it speak TLS there, with a certificate this host trusts?)"),
+            address,
+        },
+        StoreError::Unavailable { address, why } if why.contains("reset") => {
+            StoreError::Unavailable { why: format!("{why} (does it want TLS there? then rediss://)"), address }
+        }
+        other => other,
+    }
+}
+
+/// What a command's key holding something of another type is told as: both are read off the command.
+fn spoilt_key(command: &redis::Cmd) -> StoreError {
+    let word = |at: usize| match command.args_iter().nth(at) {
+        Some(redis::Arg::Simple(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
+        _ => String::new(),
+    };
+    let wanted = match word(0).as_str() {
+        name if name.starts_with('Z') => "zset",
+        name if name.starts_with('H') => "hash",
+        _ => "string",
+    };
+    StoreError::WrongType { key: word(1), found: "value of another type".to_owned(), wanted: wanted.to_owned() }
+}
+
+/// Whether a script was stopped by the ACL: Redis 7 does not say at which command.
+fn is_forbidden_in_script(error: &RedisError) -> bool {
+    error.detail().is_some_and(|detail| detail.contains("user executing the script can't"))
+}
+
+/// Whether a script began and came upon something it does not expect. Asking again would come upon it again.
+fn is_raised_in_script(error: &RedisError) -> bool {
+    matches!(error.code(), Some("ERR" | "WRONGTYPE")) && error.detail().is_some_and(|detail| detail.contains("user_script"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(line: &str) -> RedisError {
+        redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap().extract_error().unwrap_err()
+    }
+
+    #[test]
+    fn only_what_a_script_came_upon_itself_is_told_as_its_error() {
+        let met = [
+            "ERR user_script:7: attempt to index a nil value script: 5f, on @user_script:7.",
+            "WRONGTYPE Operation against a key script: 5f, on @user_script:7.",
+        ];
+        let refused = [
+            "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
+            "READONLY You can't write against a read only replica. script: 5f, on @user_script:7.",
+            "ERR max number of clients reached",
+        ];
+        assert!(met.iter().all(|line| is_raised_in_script(&refusal(line))));
+        assert!(!refused.iter().any(|line| is_raised_in_script(&refusal(line))));
+    }
+
+    #[test]
+    fn a_script_stopped_by_the_acl_is_told_as_a_refusal() {
+        let line = "ERR The user executing the script can't run this command or subcommand script: 5f, on @user_script:7.";
+        assert!(is_forbidden_in_script(&refusal(line)));
+        assert!(!is_forbidden_in_script(&refusal("ERR value is not an integer script: 5f, on @user_script:7.")));
+    }
+
+    #[test]
+    fn a_spoilt_key_is_named_by_the_command_that_met_it() {
+        let mut command = redis::cmd("ZRANGE");
+        command.arg("{w}:leases").arg(0).arg(9);
+        let StoreError::WrongType { key, wanted, .. } = spoilt_key(&command) else { panic!("another error") };
+        assert_eq!((&*key, &*wanted), ("{w}:leases", "zset"));
+    }
+}

@@ -1,0 +1,115 @@
+//! Layer 2: the only code that speaks Redis.
+//!
+//! [`Store`] has one method for each thing that can happen to a job, a run or a node, named as its script in `lua/`. A
+//! refusal is a value of the method's own enum; [`StoreError`] is for what should not happen. Every method may be repeated
+//! after an error: scripts know a call they have done by its token or by the state they find.
+
+mod address;
+mod claims;
+mod error;
+mod history;
+mod job_edits;
+mod jobs;
+mod keys;
+mod link;
+mod nodes;
+mod outputs;
+mod preflight;
+mod quarantine;
+mod reply;
+mod runs;
+mod scripts;
+mod stats;
+
+pub use address::{Address, AddressError};
+pub use claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant, LeaseWord, Poll, QueuePoll, RipeEntry};
+pub use error::StoreError;
+pub use history::{HistoryPage, PastAttempt, RunRecord};
+pub use job_edits::{
+    ApplyOrder, ApplyReply, Change, Existing, PauseReply, RemoveOrder, RemoveReply, ResumeOrder, ResumeReply, StopRunning,
+};
+pub use jobs::{JobRecord, JobSummary, Rev, SourceKind};
+pub use keys::{DEFAULT_NAMESPACE, Keys};
+pub use nodes::{Beat, BeatReply, NameClaim, NodeFacts, NodeRecord};
+pub use outputs::{KeptOutput, OutputFrames, Stream};
+pub use preflight::Findings;
+pub use runs::{
+    CancelOrder, CancelReply, ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Successor,
+    Verdict,
+};
+pub use stats::Stats;
+
+use link::Link;
+
+use crate::domain::time::UnixMillis;
+
+/// One namespace in one Redis. Clones share its connections.
+#[derive(Clone)]
+pub struct Store {
+    keys: Keys,
+    link: Link,
+    /// Renewals have a connection of their own, so that they are never queued behind claims.
+    renewals: Link,
+    /// The time scripts go by; none = Redis' own.
+    fixed_now: Option<UnixMillis>,
+}
+
+impl Store {
+    /// The namespace of `keys` at `address`. Nothing is connected before the first call. Fails if the address cannot be used at all.
+    pub fn new(address: &Address, keys: Keys) -> Result<Self, StoreError> {
+        Ok(Self { keys, link: Link::new(address)?, renewals: Link::new(address)?, fixed_now: None })
+    }
+
+    /// The same store with the time standing at `now` for every script: tests control time by it.
+    #[must_use]
+    pub fn at(&self, now: UnixMillis) -> Self {
+        Self { fixed_now: Some(now), ..self.clone() }
+    }
+
+    /// Where it is, without password.
+    pub fn address(&self) -> &str {
+        self.link.address()
+    }
+
+    /// The namespace's name.
+    pub fn namespace(&self) -> &str {
+        self.keys.namespace()
+    }
+
+    /// What the server said of itself when the connection in use was made; connects if there is none.
+    pub async fn findings(&self) -> Result<Findings, StoreError> {
+        self.link.findings().await
+    }
+
+    /// Redis' own time.
+    pub async fn now(&self) -> Result<UnixMillis, StoreError> {
+        if let Some(now) = self.fixed_now {
+            return Ok(now);
+        }
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("TIME");
+        let answer = self.link.query(&mut pipeline).await?;
+        let parts: Option<Vec<i64>> = match answer.first() {
+            Some(redis::Value::Array(parts)) => parts.iter().map(reply::number_of).collect(),
+            _ => None,
+        };
+        let millis = match parts.as_deref() {
+            Some([seconds, micros]) => seconds.checked_mul(1000).and_then(|ms| ms.checked_add(micros / 1000)),
+            _ => None,
+        };
+        millis.and_then(UnixMillis::new).ok_or_else(|| StoreError::corrupt("TIME", format!("{answer:?}")))
+    }
+
+    /// Messages that wake a node: `due` something earlier was planted, `stop` a run is asked to stop. Ends when the
+    /// connection does; a lost message costs no more than a poll.
+    pub async fn nudges(&self) -> Result<impl futures_util::Stream<Item = String> + use<>, StoreError> {
+        use futures_util::StreamExt;
+        let channel = self.link.subscribe(&self.keys.nudge()).await?;
+        Ok(channel.into_on_message().map(|message| message.get_payload::<String>().unwrap_or_default()))
+    }
+
+    /// The argument every script begins with: '' for Redis' own time.
+    fn now_arg(&self) -> String {
+        self.fixed_now.map_or_else(String::new, |now| now.as_i64().to_string())
+    }
+}

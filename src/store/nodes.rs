@@ -1,0 +1,228 @@
+//! The nodes: who is there, since when, and what is wrong with its configuration.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::Store;
+use super::claims::{instant, millis};
+use super::error::StoreError;
+use super::reply::{number_of, text_of};
+use super::scripts::{self, Invocation};
+use crate::domain::ids::{NodeName, QueueName};
+use crate::domain::time::UnixMillis;
+
+/// What a node tells of itself at each beat.
+#[derive(Debug, Clone)]
+pub struct NodeFacts {
+    /// What it does: `running`, `stopping`, `draining`.
+    pub state: &'static str,
+    /// Redis' time when it started.
+    pub started_at: UnixMillis,
+    /// What is wrong with its `jobs.toml`; empty if nothing is.
+    pub config_error: String,
+    /// Its host's name.
+    pub host: String,
+    /// Its process id there.
+    pub pid: u32,
+    /// The boot of that host it was started in.
+    pub boot_id: String,
+    /// The version of schedd.
+    pub version: &'static str,
+    /// How many runs it executes now.
+    pub running: usize,
+}
+
+/// How sure a node is of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameClaim {
+    /// Another live node may have it.
+    Ask,
+    /// Whoever has it is known to be dead.
+    Take,
+}
+
+/// One sign of life.
+#[derive(Debug, Clone)]
+pub struct Beat<'a> {
+    /// The node.
+    pub node: &'a NodeName,
+    /// Its incarnation.
+    pub incarnation: &'a str,
+    /// The epoch to write if there is none.
+    pub new_epoch: &'a str,
+    /// Another incarnation unseen for so long has left.
+    pub gone_after: Duration,
+    /// How sure the node is of its name.
+    pub claim: NameClaim,
+    /// What it tells.
+    pub facts: &'a NodeFacts,
+}
+
+/// What a beat was answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BeatReply {
+    /// Written down.
+    Present {
+        /// Redis' time.
+        now: UnixMillis,
+        /// The mark of this data: another one than before means that data was lost.
+        epoch: String,
+    },
+    /// The name is another live node's.
+    Taken {
+        /// Its incarnation.
+        incarnation: String,
+        /// Its host.
+        host: String,
+        /// Its process id there.
+        pid: u32,
+        /// The boot of its host.
+        boot_id: String,
+        /// How long ago it was seen.
+        seen_ago: Duration,
+    },
+}
+
+/// A node as it was last seen.
+#[derive(Debug, Clone)]
+pub struct NodeRecord {
+    /// Its name.
+    pub name: String,
+    /// What it said it does.
+    pub state: String,
+    /// When it started.
+    pub started_at: Option<UnixMillis>,
+    /// When it was last seen.
+    pub last_seen: Option<UnixMillis>,
+    /// What is wrong with its configuration.
+    pub config_error: Option<String>,
+    /// Its host.
+    pub host: String,
+    /// Its process id.
+    pub pid: Option<u32>,
+    /// Its version.
+    pub version: String,
+    /// How many runs it executed then.
+    pub running: Option<u32>,
+}
+
+impl Store {
+    /// Writes a sign of life.
+    pub async fn beat_node(&self, beat: &Beat<'_>) -> Result<BeatReply, StoreError> {
+        let facts = beat.facts;
+        let mut call = Invocation::new(&scripts::BEAT_NODE)
+            .key("nodes", self.keys.nodes())
+            .key("node", self.keys.node(beat.node))
+            .key("epoch", self.keys.epoch())
+            .arg("now", self.now_arg())
+            .arg("node_name", beat.node.as_str())
+            .arg("incarnation", beat.incarnation)
+            .arg("new_epoch", beat.new_epoch)
+            .arg("gone_after_ms", millis(beat.gone_after))
+            .arg("claim_name", if beat.claim == NameClaim::Take { "take" } else { "ask" });
+        let fields = [
+            ("state", facts.state.to_owned()),
+            ("started_at", facts.started_at.as_i64().to_string()),
+            ("config_error", facts.config_error.clone()),
+            ("host", facts.host.clone()),
+            ("pid", facts.pid.to_string()),
+            ("boot_id", facts.boot_id.clone()),
+            ("version", facts.version.to_owned()),
+            ("running", facts.running.to_string()),
+        ];
+        for (field, value) in fields {
+            call = call.arg("field", field).arg("value", value);
+        }
+        let mut reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "present" => BeatReply::Present { now: instant(&mut reply)?, epoch: reply.text()? },
+            "taken" => BeatReply::Taken {
+                incarnation: reply.text()?,
+                host: reply.text()?,
+                pid: reply.text()?.parse().unwrap_or(0),
+                boot_id: reply.text()?,
+                seen_ago: Duration::from_millis(u64::try_from(reply.number()?).unwrap_or(0)),
+            },
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    /// Takes a node that stops in order off the list.
+    pub async fn leave_node(&self, node: &NodeName, incarnation: &str) -> Result<(), StoreError> {
+        let call = Invocation::new(&scripts::LEAVE_NODE)
+            .key("nodes", self.keys.nodes())
+            .key("node", self.keys.node(node))
+            .arg("node_name", node.as_str())
+            .arg("incarnation", incarnation);
+        let reply = self.link.invoke(&call).await?;
+        if matches!(reply.word.as_str(), "left" | "another") { Ok(()) } else { Err(reply.unknown()) }
+    }
+
+    /// The nodes, the one last seen first, at most 1,000, and Redis' time.
+    pub async fn list_nodes(&self) -> Result<(UnixMillis, Vec<NodeRecord>), StoreError> {
+        let now = self.now().await?;
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.nodes()).arg(0).arg(999).arg("REV").arg("WITHSCORES");
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(flat)) = answer.first() else { return Ok((now, Vec::new())) };
+        let seen: Vec<(NodeName, Option<UnixMillis>)> = flat
+            .chunks_exact(2)
+            .filter_map(|pair| Some((text_of(&pair[0])?.parse().ok()?, number_of(&pair[1]).and_then(UnixMillis::new))))
+            .collect();
+        if seen.is_empty() {
+            return Ok((now, Vec::new()));
+        }
+        let mut pipeline = redis::pipe();
+        for (name, _) in &seen {
+            pipeline.cmd("HGETALL").arg(self.keys.node(name));
+        }
+        let records = self.link.query(&mut pipeline).await?;
+        let read = |((name, last_seen), fields): ((NodeName, Option<UnixMillis>), Value)| {
+            let map: BTreeMap<String, String> = match fields {
+                Value::Array(flat) => {
+                    flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?))).collect()
+                }
+                _ => BTreeMap::new(),
+            };
+            let text = |field: &str| map.get(field).cloned().unwrap_or_default();
+            NodeRecord {
+                name: name.as_str().to_owned(),
+                state: text("state"),
+                started_at: text("started_at").parse().ok().and_then(UnixMillis::new),
+                last_seen,
+                config_error: map.get("config_error").filter(|error| !error.is_empty()).cloned(),
+                host: text("host"),
+                pid: text("pid").parse().ok(),
+                version: text("version"),
+                running: text("running").parse().ok(),
+            }
+        };
+        Ok((now, seen.into_iter().zip(records).map(read).collect()))
+    }
+
+    /// Makes queues known to every node and to the command line, with their concurrency a node.
+    pub async fn declare_queues(&self, queues: &BTreeMap<QueueName, u32>) -> Result<(), StoreError> {
+        if queues.is_empty() {
+            return Ok(());
+        }
+        let mut pipeline = redis::pipe();
+        let declare = pipeline.cmd("HSET").arg(self.keys.queues());
+        for (queue, concurrency) in queues {
+            declare.arg(queue.as_str()).arg(*concurrency);
+        }
+        self.link.query(&mut pipeline).await.map(|_| ())
+    }
+
+    /// The queues any file has declared, with the concurrency last said.
+    pub async fn read_queues(&self) -> Result<BTreeMap<QueueName, u32>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HGETALL").arg(self.keys.queues());
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(flat)) = answer.first() else { return Ok(BTreeMap::new()) };
+        let read =
+            |pair: &[Value]| Some((text_of(&pair[0])?.parse().ok()?, number_of(&pair[1]).and_then(|n| u32::try_from(n).ok())?));
+        Ok(flat.chunks_exact(2).filter_map(read).collect())
+    }
+}

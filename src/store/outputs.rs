@@ -1,0 +1,169 @@
+//! What attempts printed: written while they run, read for `logs`, and forgotten oldest first.
+//!
+//! A kept part is a row of frames: one byte for the stream (1 stdout, 2 stderr), four for the length, the bytes.
+
+use redis::Value;
+
+use super::Store;
+use super::claims::Claim;
+use super::error::StoreError;
+use super::reply::{number_of, text_of};
+use super::scripts::{self, Invocation};
+use crate::domain::ids::RunId;
+
+/// Output as it goes into Redis.
+#[derive(Debug, Clone, Default)]
+pub struct OutputFrames {
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    dropped_bytes: u64,
+}
+
+const STDOUT: u8 = 1;
+const STDERR: u8 = 2;
+
+impl OutputFrames {
+    /// No output yet, of which `dropped_bytes` between head and tail are not kept.
+    pub fn new(dropped_bytes: u64) -> Self {
+        Self { dropped_bytes, ..Self::default() }
+    }
+
+    /// Adds to the beginning that is kept.
+    pub fn push_head(&mut self, stream: Stream, bytes: &[u8]) {
+        push_frame(&mut self.head, stream, bytes);
+    }
+
+    /// Adds to the end that is kept.
+    pub fn push_tail(&mut self, stream: Stream, bytes: &[u8]) {
+        push_frame(&mut self.tail, stream, bytes);
+    }
+
+    /// Whether nothing was printed.
+    pub fn is_empty(&self) -> bool {
+        self.head.is_empty() && self.tail.is_empty() && self.dropped_bytes == 0
+    }
+}
+
+fn push_frame(part: &mut Vec<u8>, stream: Stream, bytes: &[u8]) {
+    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    part.push(match stream {
+        Stream::Stdout => STDOUT,
+        Stream::Stderr => STDERR,
+    });
+    part.extend_from_slice(&length.to_be_bytes());
+    part.extend_from_slice(bytes.get(..length as usize).unwrap_or(bytes));
+}
+
+/// What is kept of one attempt's output.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeptOutput {
+    /// What went to the standard output.
+    pub stdout: Vec<u8>,
+    /// What went to the standard error.
+    pub stderr: Vec<u8>,
+    /// Bytes of both that were not kept.
+    pub dropped_bytes: u64,
+}
+
+impl KeptOutput {
+    fn add_frames(&mut self, mut part: &[u8]) {
+        while let [stream, a, b, c, d, rest @ ..] = part {
+            let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+            let (bytes, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+            match *stream {
+                STDERR => self.stderr.extend_from_slice(bytes),
+                _ => self.stdout.extend_from_slice(bytes),
+            }
+            part = after;
+        }
+    }
+}
+
+impl Store {
+    /// Keeps what an attempt printed so far. Gives the bytes kept in the namespace; none if the run is another's by now.
+    pub async fn write_output(&self, claim: &Claim, frames: &OutputFrames) -> Result<Option<u64>, StoreError> {
+        let call = Invocation::new(&scripts::WRITE_OUTPUT)
+            .key("run", self.keys.run(&claim.run))
+            .key("output", self.keys.output(&claim.run, claim.attempt))
+            .key("outputs", self.keys.outputs())
+            .key("output_bytes", self.keys.output_bytes())
+            .arg("now", self.now_arg())
+            .arg("id", claim.run.to_string())
+            .arg("fence", claim.fence.as_u64())
+            .arg("attempt", claim.attempt)
+            .arg("head", &frames.head[..])
+            .arg("tail", &frames.tail[..])
+            .arg("dropped", frames.dropped_bytes);
+        let mut reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "written" => Ok(Some(u64::try_from(reply.number()?).unwrap_or(0))),
+            "lost" => Ok(None),
+            _ => Err(reply.unknown()),
+        }
+    }
+
+    /// What an attempt printed; none if nothing is kept of it.
+    pub async fn read_output(&self, run: &RunId, attempt: u32) -> Result<Option<KeptOutput>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HMGET").arg(self.keys.output(run, attempt)).arg(&["head", "tail", "dropped"]);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(parts)) = answer.first() else { return Ok(None) };
+        let [Value::BulkString(head), Value::BulkString(tail), dropped] = parts.as_slice() else { return Ok(None) };
+        let mut kept = KeptOutput {
+            dropped_bytes: number_of(dropped).and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
+            ..KeptOutput::default()
+        };
+        kept.add_frames(head);
+        kept.add_frames(tail);
+        Ok(Some(kept))
+    }
+
+    /// Forgets the outputs written before `before`, at most 100; and, while more than `most_bytes` are kept, the oldest.
+    /// Gives how many were forgotten.
+    pub async fn forget_outputs(&self, before: crate::domain::time::UnixMillis, most_bytes: u64) -> Result<usize, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("GET").arg(self.keys.output_bytes());
+        pipeline.cmd("ZRANGE").arg(self.keys.outputs()).arg(0).arg(99).arg("WITHSCORES");
+        let answer = self.link.query(&mut pipeline).await?;
+        let [bytes, Value::Array(flat)] = answer.as_slice() else { return Ok(0) };
+        let mut over = number_of(bytes).and_then(|n| u64::try_from(n).ok()).unwrap_or(0).saturating_sub(most_bytes);
+        let mut call = Invocation::new(&scripts::FORGET_OUTPUTS)
+            .key("outputs", self.keys.outputs())
+            .key("output_bytes", self.keys.output_bytes());
+        let mut forgotten = 0;
+        for pair in flat.chunks_exact(2) {
+            let (Some(member), Some(written)) = (text_of(&pair[0]), number_of(&pair[1])) else { continue };
+            if written >= before.as_i64() && over == 0 {
+                break;
+            }
+            let parsed = member.split_once('#').and_then(|(run, attempt)| Some((run.parse().ok()?, attempt.parse().ok()?)));
+            let Some((run, attempt)) = parsed else { continue };
+            let key = self.keys.output(&run, attempt);
+            over = over.saturating_sub(self.output_size(&key).await?);
+            call = call.key("output", key).arg("member", member);
+            forgotten += 1;
+        }
+        if forgotten > 0 {
+            self.link.invoke(&call).await?;
+        }
+        Ok(forgotten)
+    }
+
+    async fn output_size(&self, key: &str) -> Result<u64, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HGET").arg(key).arg("size");
+        // What is no output has no size, and must not keep the others from being forgotten.
+        let answer = self.link.ask(&mut pipeline).await?;
+        let size = answer.first().and_then(|size| size.as_ref().ok()).and_then(number_of);
+        Ok(size.and_then(|n| u64::try_from(n).ok()).unwrap_or(0))
+    }
+}
+
+/// Which stream of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// The standard output.
+    Stdout,
+    /// The standard error.
+    Stderr,
+}

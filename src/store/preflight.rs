@@ -1,0 +1,105 @@
+//! Whether a server is one schedd can work with, judged by what `INFO` says on each new connection.
+
+/// What is worth telling about a server that can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Findings {
+    /// Its kind and version: `redis 7.0.15`, `valkey 8.0.1`.
+    pub server: String,
+    /// What could lose data although everything works now, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Judges the text of `INFO`, and the setting `appendfsync` if it is known. The error says what is wrong and what is wanted.
+pub(crate) fn judge(info: &str, appendfsync: Option<&str>) -> Result<Findings, String> {
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    if field("redis_mode") == Some("sentinel") {
+        return Err("it is a Sentinel, not a Redis server; give the address of the primary".to_owned());
+    }
+    let (kind, version) = match (field("valkey_version"), field("redis_version")) {
+        (Some(version), _) => ("valkey", version),
+        (None, Some(version)) => ("redis", version),
+        (None, None) => return Err("it does not say its version, so it is no Redis or Valkey".to_owned()),
+    };
+    let wanted = if kind == "valkey" { (7, 2) } else { (7, 0) };
+    if parse_version(version) < Some(wanted) {
+        return Err(format!("it is {kind} {version}; wanted Redis 7.0 or later, or Valkey 7.2 or later"));
+    }
+    if field("cluster_enabled") == Some("1") {
+        return Err("it is a node of a Redis Cluster, which this version does not support; give a single server".to_owned());
+    }
+    if matches!(field("role"), Some("slave" | "replica")) {
+        return Err("it is a read-only replica; give the address of the primary".to_owned());
+    }
+    match field("maxmemory_policy") {
+        Some("noeviction") | None => {}
+        Some(policy) => {
+            return Err(format!(
+                "its maxmemory-policy is {policy}, which drops jobs when memory is short; set it to noeviction (CONFIG SET maxmemory-policy noeviction)"
+            ));
+        }
+    }
+    let mut warnings = Vec::new();
+    if field("aof_enabled") == Some("0") {
+        warnings.push(
+            "its append-only file is off: jobs and runs since the last snapshot are lost when it dies; set appendonly yes"
+                .to_owned(),
+        );
+    }
+    if appendfsync == Some("no") {
+        warnings.push(
+            "its append-only file is written out only when the system likes (appendfsync no): a power cut loses up to half a minute; set appendfsync everysec"
+                .to_owned(),
+        );
+    }
+    Ok(Findings { server: format!("{kind} {version}"), warnings })
+}
+
+fn parse_version(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "redis_version:7.0.15\r\nredis_mode:standalone\r\nrole:master\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\ncluster_enabled:0\r\n";
+
+    #[test]
+    fn a_server_as_it_should_be_has_no_warnings() {
+        let findings = judge(GOOD, None).unwrap();
+        assert_eq!((findings.server.as_str(), findings.warnings.len()), ("redis 7.0.15", 0));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused_with_one_reason_each() {
+        for (from, to, word) in [
+            ("7.0.15", "6.2.1", "7.0 or later"),
+            ("role:master", "role:slave", "replica"),
+            ("cluster_enabled:0", "cluster_enabled:1", "Cluster"),
+            ("noeviction", "allkeys-lru", "noeviction"),
+            ("standalone", "sentinel", "Sentinel"),
+            ("redis_version", "x_version", "version"),
+        ] {
+            let error = judge(&GOOD.replace(from, to), None).unwrap_err();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_server_without_an_append_only_file_is_warned_of() {
+        assert_eq!(judge(&GOOD.replace("aof_enabled:1", "aof_enabled:0"), None).unwrap().warnings.len(), 1);
+    }
+
+    #[test]
+    fn a_file_nobody_syncs_is_warned_of() {
+        assert_eq!(judge(GOOD, Some("no")).unwrap().warnings.len(), 1);
+        assert!(judge(GOOD, Some("everysec")).unwrap().warnings.is_empty());
+    }
+
+    #[test]
+    fn valkey_is_known_by_its_own_version() {
+        assert_eq!(judge(&format!("valkey_version:8.0.1\r\n{GOOD}"), None).unwrap().server, "valkey 8.0.1");
+        assert!(judge(&format!("valkey_version:7.1.0\r\n{GOOD}"), None).is_err());
+    }
+}

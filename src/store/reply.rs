@@ -1,0 +1,87 @@
+//! What Redis answers, read item by item: a script's word and what stands behind it, texts, numbers.
+
+use redis::Value;
+
+use super::error::StoreError;
+use super::scripts::Script;
+
+/// A script's answer: its word and what stands behind it, read item by item.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    script: &'static str,
+    pub(crate) word: String,
+    items: std::vec::IntoIter<Value>,
+}
+
+impl Reply {
+    pub(super) fn read(script: &'static Script, value: Value) -> Result<Self, StoreError> {
+        let mut reply = Self::nested(script.name, value)?;
+        if reply.word == "wrong_type" {
+            return Err(StoreError::WrongType { key: reply.text()?, found: reply.text()?, wanted: reply.text()? });
+        }
+        Ok(reply)
+    }
+
+    fn nested(script: &'static str, value: Value) -> Result<Self, StoreError> {
+        let Value::Array(items) = value else { return Err(StoreError::corrupt(script, format!("{value:?}"))) };
+        let mut reply = Self { script, word: String::new(), items: items.into_iter() };
+        reply.word = reply.text()?;
+        Ok(reply)
+    }
+
+    /// The next item, an answer of its own: a word and what stands behind it.
+    pub(crate) fn reply(&mut self) -> Result<Self, StoreError> {
+        let value = self.value()?;
+        Self::nested(self.script, value)
+    }
+
+    /// The next item as it came.
+    pub(crate) fn value(&mut self) -> Result<Value, StoreError> {
+        self.items.next().ok_or_else(|| StoreError::corrupt(self.script, format!("reply {:?} is too short", self.word)))
+    }
+
+    /// The next item as text.
+    pub(crate) fn text(&mut self) -> Result<String, StoreError> {
+        let value = self.value()?;
+        text_of(&value).ok_or_else(|| StoreError::corrupt(self.script, format!("{value:?} where a text was wanted")))
+    }
+
+    /// The next item as a whole number, whether Redis sent it as one or as text.
+    pub(crate) fn number(&mut self) -> Result<i64, StoreError> {
+        let value = self.value()?;
+        number_of(&value).ok_or_else(|| StoreError::corrupt(self.script, format!("{value:?} where a number was wanted")))
+    }
+
+    /// The error for a word the caller does not know.
+    pub(crate) fn unknown(&self) -> StoreError {
+        StoreError::corrupt(self.script, format!("the word {:?}", self.word))
+    }
+}
+
+/// A text as Redis sends it; none for anything else.
+pub(crate) fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Value::SimpleString(text) => Some(text.clone()),
+        Value::Int(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// A whole number as Redis sends it, as integer or as text such as a score; none for anything else.
+pub(crate) fn number_of(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int(number) => Some(*number),
+        Value::Double(number) => score_number(*number),
+        other => {
+            let text = text_of(other)?;
+            text.parse().ok().or_else(|| score_number(text.parse().ok()?))
+        }
+    }
+}
+
+/// A score as a whole number; none if it is not within 2^53 of zero.
+#[expect(clippy::cast_possible_truncation, reason = "within 2^53 a score is exact as an integer")]
+fn score_number(score: f64) -> Option<i64> {
+    (score.abs() < 9_007_199_254_740_992.0).then_some(score as i64)
+}

@@ -1,0 +1,224 @@
+//! The Lua scripts, and the calls made of them.
+//!
+//! Each script's header in `lua/` says which KEYS and ARGV it takes; a call is built by the same names in the same order,
+//! and a debug build refuses one that differs. Scripts are constant texts: no data is ever put into one.
+
+use std::sync::LazyLock;
+
+use redis::ToRedisArgs;
+
+const PRELUDE: &str = include_str!("../../lua/prelude.lua");
+
+/// One script as it is loaded into Redis, and what its header promises.
+pub(crate) struct Script {
+    /// Its name: that of its file and of the store method that runs it.
+    pub(crate) name: &'static str,
+    /// The text with the prelude in it.
+    pub(crate) text: String,
+    /// The SHA-1 Redis knows it by.
+    pub(crate) sha: String,
+    header: Header,
+}
+
+#[derive(Default)]
+struct Header {
+    keys: Vec<String>,
+    item_keys: Vec<String>,
+    args: Vec<String>,
+    item_args: Vec<String>,
+}
+
+impl Script {
+    fn new(name: &'static str, source: &'static str) -> Self {
+        // Redis wants the shebang on the first line of all.
+        let (shebang, body) = source.split_once('\n').unwrap_or((source, ""));
+        let text = format!("{shebang}\n{PRELUDE}{body}");
+        let sha = sha1_smol::Sha1::from(&text).digest().to_string();
+        Self { name, text, sha, header: Header::read(source) }
+    }
+}
+
+impl Header {
+    fn read(source: &str) -> Self {
+        let mut header = Self::default();
+        for line in source.lines().filter_map(|line| line.strip_prefix("-- ")) {
+            let mut words = line.split_whitespace();
+            let (Some(kind), Some(mut name)) = (words.next(), words.next()) else { continue };
+            let list = match kind {
+                "KEYS" => &mut header.keys,
+                "KEYS*" => &mut header.item_keys,
+                "ARGV" => &mut header.args,
+                "ARGV*" => &mut header.item_args,
+                _ => continue,
+            };
+            if name.bytes().all(|b| b.is_ascii_digit()) {
+                name = words.next().unwrap_or_default();
+            }
+            list.push(name.trim_end_matches(':').to_owned());
+        }
+        header
+    }
+}
+
+macro_rules! scripts {
+    ($($constant:ident $name:literal;)*) => {
+        $(pub(crate) static $constant: LazyLock<Script> =
+            LazyLock::new(|| Script::new($name, include_str!(concat!("../../lua/", $name, ".lua"))));)*
+
+        /// Every script.
+        pub(crate) fn all() -> Vec<&'static Script> {
+            vec![$(&*$constant),*]
+        }
+    };
+}
+
+scripts! {
+    APPLY_JOB "apply_job";
+    BEAT_NODE "beat_node";
+    CANCEL_RUN "cancel_run";
+    CLAIM_RUNS "claim_runs";
+    FINISH_RUN "finish_run";
+    FORGET_JOBS "forget_jobs";
+    FORGET_OUTPUTS "forget_outputs";
+    FORGET_RUNS "forget_runs";
+    LEAVE_NODE "leave_node";
+    LIST_RIPE "list_ripe";
+    PAUSE_JOB "pause_job";
+    PLANT_MANUAL "plant_manual";
+    QUARANTINE_RUN "quarantine_run";
+    RECOVER_RUN "recover_run";
+    REMOVE_JOB "remove_job";
+    RENEW_LEASES "renew_leases";
+    RESUME_JOB "resume_job";
+    SKIP_RUN "skip_run";
+    WRITE_OUTPUT "write_output";
+}
+
+/// A call of a script: its keys and arguments, given by the names in its header and in its order.
+pub(crate) struct Invocation {
+    pub(crate) script: &'static Script,
+    keys: Vec<Vec<u8>>,
+    args: Vec<Vec<u8>>,
+}
+
+impl Invocation {
+    pub(crate) fn new(script: &'static Script) -> Self {
+        Self { script, keys: Vec::new(), args: Vec::new() }
+    }
+
+    /// Adds the key the header calls `name`.
+    #[must_use]
+    pub(crate) fn key(mut self, name: &str, key: impl ToRedisArgs) -> Self {
+        let header = &self.script.header;
+        debug_assert_eq!(expected(&header.keys, &header.item_keys, self.keys.len()), Some(name), "KEYS of {}", self.script.name);
+        self.keys.extend(key.to_redis_args());
+        self
+    }
+
+    /// Adds the argument the header calls `name`.
+    #[must_use]
+    pub(crate) fn arg(mut self, name: &str, value: impl ToRedisArgs) -> Self {
+        let header = &self.script.header;
+        debug_assert_eq!(expected(&header.args, &header.item_args, self.args.len()), Some(name), "ARGV of {}", self.script.name);
+        self.args.extend(value.to_redis_args());
+        self
+    }
+
+    /// The command that runs it, by its SHA.
+    pub(crate) fn command(&self) -> redis::Cmd {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&self.script.sha).arg(self.keys.len()).arg(&self.keys).arg(&self.args);
+        command
+    }
+}
+
+/// The name the header has for the item after `given` of them.
+fn expected<'a>(fixed: &'a [String], repeated: &'a [String], given: usize) -> Option<&'a str> {
+    match fixed.get(given) {
+        Some(name) => Some(name),
+        None if repeated.is_empty() => None,
+        None => repeated.get((given - fixed.len()) % repeated.len()).map(String::as_str),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn numbers_used(text: &str, array: &str) -> BTreeSet<usize> {
+        let open = format!("{array}[");
+        text.match_indices(&open).filter_map(|(at, _)| text[at + open.len()..].split(']').next()?.parse().ok()).collect()
+    }
+
+    #[test]
+    fn every_lua_file_is_a_script_or_the_prelude() {
+        let files: BTreeSet<String> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/lua"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        let mut known: BTreeSet<String> = all().iter().map(|script| format!("{}.lua", script.name)).collect();
+        known.insert("prelude.lua".to_owned());
+        assert_eq!(files, known);
+    }
+
+    #[test]
+    fn every_script_opens_with_flags_a_sentence_and_a_guard() {
+        for script in all() {
+            let lines: Vec<&str> = script.text.lines().collect();
+            assert!(lines[0].starts_with("#!lua"), "{}: {}", script.name, lines[0]);
+            let source = script.text.split_once(PRELUDE).unwrap().1;
+            let header: Vec<&str> = source.lines().take_while(|line| line.starts_with("--")).collect();
+            assert!(header.iter().any(|line| line.starts_with("-- Guard: ")), "{} has no guard", script.name);
+            assert!(header.iter().any(|line| line.starts_with("-- Reply ")), "{} has no reply", script.name);
+            assert!(header.iter().any(|line| line.starts_with("-- Reply wrong_type")), "{} checks no types", script.name);
+        }
+    }
+
+    #[test]
+    fn headers_number_their_keys_and_arguments_in_order_and_the_body_uses_no_others() {
+        for script in all() {
+            let source = script.text.split_once(PRELUDE).unwrap().1;
+            for (kind, fixed, repeated) in
+                [("KEYS", &script.header.keys, &script.header.item_keys), ("ARGV", &script.header.args, &script.header.item_args)]
+            {
+                for (at, name) in fixed.iter().enumerate() {
+                    let line = format!("-- {kind} {} {name}", at + 1);
+                    assert!(source.lines().any(|l| l == line || l.starts_with(&format!("{line}:"))), "{}: {line}", script.name);
+                }
+                let used = numbers_used(source, kind);
+                let declared = if repeated.is_empty() { fixed.len() } else { usize::MAX };
+                assert!(used.iter().all(|n| *n >= 1 && *n <= declared), "{} uses {kind} {used:?}", script.name);
+                if repeated.is_empty() {
+                    let unused: Vec<_> = (1..=fixed.len()).filter(|n| !used.contains(n)).collect();
+                    assert!(unused.is_empty(), "{} never uses {kind} {unused:?}", script.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_word_a_body_answers_stands_in_its_header() {
+        for script in all() {
+            let source = script.text.split_once(PRELUDE).unwrap().1;
+            let declared: BTreeSet<&str> = source
+                .lines()
+                .filter_map(|line| line.strip_prefix("-- Reply "))
+                .filter_map(|rest| rest.split([':', ' ']).next())
+                .collect();
+            for (at, _) in source.match_indices("return {'") {
+                let word = source[at + "return {'".len()..].split('\'').next().unwrap();
+                assert!(declared.contains(word), "{} answers {word:?}, which its header does not name", script.name);
+            }
+        }
+    }
+
+    #[test]
+    fn no_script_reads_the_clock_twice() {
+        for script in all() {
+            let source = script.text.split_once(PRELUDE).unwrap().1;
+            assert!(source.matches("clock(").count() <= 1, "{}", script.name);
+            assert!(!source.contains("'TIME'"), "{}", script.name);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The state of the whole, in numbers.
+
+use std::collections::BTreeMap;
+
+use redis::Value;
+
+use super::Store;
+use super::error::StoreError;
+use super::reply::{number_of, text_of};
+
+/// The state of the whole, in numbers.
+#[derive(Debug, Clone, Default)]
+pub struct Stats {
+    /// Jobs that are defined.
+    pub jobs: u64,
+    /// Runs planned or waiting now.
+    pub scheduled: u64,
+    /// Runs executing now.
+    pub running: u64,
+    /// Runs waiting for an open run of their job, of those scheduled.
+    pub waiting: u64,
+    /// Runs that ended, by state, since the beginning; and how often one was taken back from a dead node (`recovered`).
+    pub totals: BTreeMap<String, u64>,
+    /// Runs kept in history.
+    pub history: u64,
+    /// Bytes of output kept.
+    pub output_bytes: u64,
+    /// Entries that could not be understood.
+    pub quarantined: u64,
+    /// Nodes seen.
+    pub nodes: u64,
+}
+
+impl Store {
+    /// The state of the whole.
+    pub async fn read_stats(&self) -> Result<Stats, StoreError> {
+        let queues = self.read_queues().await?;
+        let keys = &self.keys;
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZCARD").arg(keys.jobs());
+        pipeline.cmd("ZCARD").arg(keys.leases());
+        pipeline.cmd("ZCARD").arg(keys.history());
+        pipeline.cmd("GET").arg(keys.output_bytes());
+        pipeline.cmd("HLEN").arg(keys.quarantine());
+        pipeline.cmd("ZCARD").arg(keys.nodes());
+        pipeline.cmd("HGETALL").arg(keys.totals());
+        let default = crate::domain::ids::QueueName::default_queue();
+        for queue in queues.keys().chain((!queues.contains_key(&default)).then_some(&default)) {
+            pipeline.cmd("ZCARD").arg(keys.due(queue));
+        }
+        let answers = self.link.query(&mut pipeline).await?;
+        let number = |value: &Value| number_of(value).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+        let [jobs, leases, history, output_bytes, quarantined, nodes, totals, due @ ..] = answers.as_slice() else {
+            return Err(StoreError::corrupt("stats", "too few answers"));
+        };
+        let mut totals: BTreeMap<String, u64> = match totals {
+            Value::Array(flat) => flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, number(&pair[1])))).collect(),
+            _ => BTreeMap::new(),
+        };
+        let waiting = totals.remove("waiting").unwrap_or(0);
+        Ok(Stats {
+            jobs: number(jobs),
+            scheduled: due.iter().map(number).sum::<u64>() + waiting,
+            running: number(leases),
+            waiting,
+            totals,
+            history: number(history),
+            output_bytes: number(output_bytes),
+            quarantined: number(quarantined),
+            nodes: number(nodes),
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! What the headers of `lua/` declare, held against the tests: a reply word without a test that names it fails here.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// What a script's header says.
+pub(super) struct Header {
+    pub(super) script: String,
+    pub(super) keys: Vec<String>,
+    replies: Vec<String>,
+}
+
+/// The headers of all scripts.
+pub(super) fn headers() -> Vec<Header> {
+    let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
+    let mut files: Vec<_> = fs::read_dir(lua).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.retain(|file| file.file_stem().unwrap() != "prelude");
+    let read = |file: &std::path::PathBuf| {
+        let text = fs::read_to_string(file).unwrap();
+        let listed = |kind: &str| -> Vec<String> {
+            let lines = text.lines().filter_map(|line| line.strip_prefix("-- ")?.strip_prefix(kind));
+            let word = |line: &str| {
+                let mut words = line.split([' ', ':']).filter(|word| !word.is_empty() && word.parse::<u32>().is_err());
+                words.next().map(str::to_owned)
+            };
+            lines.filter_map(word).collect()
+        };
+        let keys = [listed("KEYS "), listed("KEYS* ")].concat();
+        Header { script: file.file_stem().unwrap().to_str().unwrap().to_owned(), keys, replies: listed("Reply ") }
+    };
+    files.iter().map(read).collect()
+}
+
+/// Script, reply word and the test that meets it. `wrong_type` of every script is met in [`super::wrong_types`].
+const TESTS: &[(&str, &str, &str)] = &[
+    ("apply_job", "created", "a_new_job_stands_in_the_list_with_its_first_run_planted"),
+    ("apply_job", "updated", "a_changed_schedule_moves_a_run_to_come_and_owes_one_already_due"),
+    ("apply_job", "unchanged", "an_equal_definition_changes_nothing"),
+    ("apply_job", "exists", "a_taken_name_is_told_and_kept"),
+    ("apply_job", "held", "a_taken_name_is_told_and_kept"),
+    ("apply_job", "stale", "an_edit_made_from_an_older_definition_is_stale"),
+    ("apply_job", "occupied", "an_occurrence_that_has_run_is_not_planted_again_by_an_edit"),
+    ("beat_node", "present", "a_node_that_beats_is_listed_and_its_second_beat_changes_only_when_it_was_seen"),
+    ("beat_node", "taken", "a_name_is_another_s_until_that_is_long_unseen_or_known_to_be_dead"),
+    ("cancel_run", "cancelled", "a_planned_run_ends_cancelled_and_the_next_is_planted"),
+    ("cancel_run", "requested", "a_running_run_is_asked_to_stop_however_often"),
+    ("cancel_run", "over", "a_run_that_is_over_is_told_how_and_when"),
+    ("cancel_run", "unknown", "a_run_nobody_planted_is_unknown"),
+    ("cancel_run", "stale", "a_pending_run_is_not_cancelled_by_an_older_definition_nor_over_a_taken_occurrence"),
+    ("cancel_run", "occupied", "a_pending_run_is_not_cancelled_by_an_older_definition_nor_over_a_taken_occurrence"),
+    ("claim_runs", "items", "a_claim_takes_the_run_and_plants_the_next_in_one_step"),
+    ("claim_runs", "claimed", "a_claim_takes_the_run_and_plants_the_next_in_one_step"),
+    ("claim_runs", "gone", "a_claim_repeated_with_its_token_gives_the_same_fence_and_changes_nothing"),
+    ("claim_runs", "early", "a_run_is_not_claimed_before_it_is_ready"),
+    ("claim_runs", "stale", "a_claim_made_from_an_older_definition_is_stale"),
+    ("claim_runs", "orphan", "a_run_of_a_job_that_is_not_there_is_an_orphan"),
+    ("claim_runs", "occupied", "an_occurrence_with_a_record_is_not_planted_again"),
+    ("claim_runs", "skipped", "under_skip_the_later_run_ends_skipped_with_its_reason"),
+    ("claim_runs", "waiting", "under_queue_one_waits_and_the_next_is_skipped"),
+    ("claim_runs", "cancelled", "a_run_whose_job_was_removed_ends_cancelled_and_a_started_one_goes_on"),
+    ("finish_run", "finished", "every_final_state_is_written_counted_and_put_into_history"),
+    ("finish_run", "retrying", "a_retry_keeps_the_run_open_and_remembers_the_attempt"),
+    ("finish_run", "released", "a_run_handed_back_takes_its_attempt_back_and_is_due_at_once"),
+    ("finish_run", "lost", "a_stale_holder_is_answered_lost_and_changes_nothing"),
+    ("forget_jobs", "forgotten", "a_job_that_ended_is_forgotten_when_nothing_of_it_is_open"),
+    ("forget_outputs", "forgotten", "the_oldest_outputs_go_first_by_age_and_by_size_and_the_account_ends_at_nothing"),
+    ("forget_runs", "forgotten", "runs_past_their_age_go_and_younger_ones_stay"),
+    ("leave_node", "left", "a_node_leaves_under_its_own_incarnation_only"),
+    ("leave_node", "another", "a_node_leaves_under_its_own_incarnation_only"),
+    ("list_ripe", "ripe", "a_poll_tells_the_ripe_runs_in_order_the_next_one_and_the_leases"),
+    ("pause_job", "paused", "a_paused_job_keeps_its_planned_run_out_of_the_due_set"),
+    ("pause_job", "already", "a_paused_job_keeps_its_planned_run_out_of_the_due_set"),
+    ("pause_job", "unknown", "pausing_what_is_not_there_or_has_moved_on_changes_nothing"),
+    ("pause_job", "stale", "pausing_what_is_not_there_or_has_moved_on_changes_nothing"),
+    ("plant_manual", "planted", "a_run_asked_for_by_hand_is_planted_once_and_leaves_the_schedule_alone"),
+    ("plant_manual", "unknown", "a_run_asked_for_by_hand_needs_a_job_in_the_queue_it_was_read_in"),
+    ("plant_manual", "stale", "a_run_asked_for_by_hand_needs_a_job_in_the_queue_it_was_read_in"),
+    ("quarantine_run", "quarantined", "any_entry_is_put_aside_once_whatever_its_bytes_and_its_score"),
+    ("quarantine_run", "gone", "an_entry_that_has_moved_meanwhile_is_left"),
+    ("recover_run", "recovered", "a_run_is_due_again_and_its_recovery_counted"),
+    ("recover_run", "ended", "a_run_that_may_not_be_tried_again_ends"),
+    ("recover_run", "alive", "a_lease_that_has_moved_is_alive"),
+    ("recover_run", "gone", "of_two_that_recover_a_run_the_second_finds_nothing"),
+    ("remove_job", "removed", "a_removed_job_is_gone_from_the_list_with_its_planned_run_and_stays_so"),
+    ("remove_job", "over", "a_removed_job_is_gone_from_the_list_with_its_planned_run_and_stays_so"),
+    ("remove_job", "listed", "a_job_of_two_files_goes_with_the_last_that_lists_it"),
+    ("remove_job", "held", "a_job_nobody_has_is_unknown_and_one_of_another_kind_is_held"),
+    ("remove_job", "stale", "a_job_that_changed_since_it_was_read_is_stale_and_nothing_is_touched"),
+    ("remove_job", "unknown", "a_job_nobody_has_is_unknown_and_one_of_another_kind_is_held"),
+    ("renew_leases", "renewed", "a_renewal_tells_of_each_lease_whether_it_is_held_stopped_or_lost"),
+    ("resume_job", "resumed", "a_resume_tells_the_stretch_once_and_plants_the_next"),
+    ("resume_job", "already", "a_resume_tells_the_stretch_once_and_plants_the_next"),
+    ("resume_job", "unknown", "a_resume_made_from_another_state_of_the_job_changes_nothing"),
+    ("resume_job", "stale", "a_resume_made_from_another_state_of_the_job_changes_nothing"),
+    ("resume_job", "occupied", "a_resume_does_not_plant_an_occurrence_that_has_a_record"),
+    ("skip_run", "skipped", "a_stretch_is_one_record_counted_in_full"),
+    ("skip_run", "gone", "a_stretch_is_one_record_counted_in_full"),
+    ("skip_run", "stale", "only_the_pending_run_at_the_rev_read_is_skipped_and_never_over_a_taken_occurrence"),
+    ("skip_run", "occupied", "only_the_pending_run_at_the_rev_read_is_skipped_and_never_over_a_taken_occurrence"),
+    ("write_output", "written", "what_was_printed_reads_back_and_a_second_writing_replaces_the_first"),
+    ("write_output", "lost", "a_stale_holder_writes_nothing_over_its_successor_s"),
+];
+
+#[test]
+fn every_reply_word_of_every_header_has_a_test() {
+    let declared: BTreeSet<(String, String)> = headers()
+        .into_iter()
+        .flat_map(|header| header.replies.into_iter().map(move |word| (header.script.clone(), word)))
+        .filter(|(_, word)| word != "wrong_type")
+        .collect();
+    let tested: BTreeSet<(String, String)> =
+        TESTS.iter().map(|(script, word, _)| ((*script).to_owned(), (*word).to_owned())).collect();
+    assert_eq!(declared, tested);
+}
+
+#[test]
+fn every_test_named_here_is_there() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/scripts");
+    let texts: Vec<String> =
+        fs::read_dir(folder).unwrap().map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap()).collect();
+    for (script, word, test) in TESTS {
+        let opening = format!("async fn {test}()");
+        assert!(texts.iter().any(|text| text.contains(&opening)), "{script} {word}: no test {test}");
+    }
+}

@@ -1,0 +1,28 @@
+//! The Lua scripts against a real Redis, each through the store's method of its name, with the time given by the test.
+//!
+//! [`world`] is what the tests share; [`coverage`] holds the replies the headers declare against the tests there are.
+
+mod applying;
+mod cancelling;
+mod claiming;
+mod concurrency;
+mod coverage;
+mod fences;
+mod finishing;
+mod flushes;
+mod forgetting;
+mod link;
+mod memory;
+mod nodes;
+mod outputs;
+mod overlap;
+mod pausing;
+mod polling;
+mod quarantine;
+mod recovering;
+mod removing;
+mod renewing;
+mod skipping;
+mod spoilt;
+mod world;
+mod wrong_types;

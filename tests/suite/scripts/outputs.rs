@@ -1,0 +1,79 @@
+//! `write_output` and `forget_outputs`: what was printed is kept under its fence, and accounted to the byte.
+
+use std::time::Duration;
+
+use schedd::domain::job::Overlap;
+use schedd::store::{OutputFrames, Stream, Verdict};
+
+use super::world::{World, run_of, t};
+
+fn printed(text: &str) -> OutputFrames {
+    let mut frames = OutputFrames::new(7);
+    frames.push_head(Stream::Stdout, text.as_bytes());
+    frames.push_tail(Stream::Stderr, b"\xff");
+    frames
+}
+
+/// Bytes a frame takes beside what is in it: both of [`printed`].
+const FRAMES: u64 = 5 + 5 + 1;
+
+#[tokio::test]
+async fn what_was_printed_reads_back_and_a_second_writing_replaces_the_first() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    let claim = world.win(0, &run).await;
+    assert_eq!(world.at(1).write_output(&claim, &printed("hello")).await.unwrap(), Some(FRAMES + 5));
+    assert_eq!(world.at(2).write_output(&claim, &printed("hello, world")).await.unwrap(), Some(FRAMES + 12));
+    let kept = world.store.read_output(&run, 1).await.unwrap().unwrap();
+    assert_eq!((&*kept.stdout, &*kept.stderr, kept.dropped_bytes), (&b"hello, world"[..], &b"\xff"[..], 7));
+    assert!(world.store.read_output(&run, 2).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_stale_holder_writes_nothing_over_its_successor_s() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    let old = world.win(0, &run).await;
+    world.finish(1, &old, Verdict::Retry(Duration::ZERO)).await;
+    let new = world.win(2, &run).await;
+    world.at(3).write_output(&new, &printed("new")).await.unwrap();
+    let before = world.snapshot();
+    assert_eq!(world.at(4).write_output(&old, &printed("old")).await.unwrap(), None);
+    assert_eq!(world.snapshot(), before);
+}
+
+#[tokio::test]
+async fn the_oldest_outputs_go_first_by_age_and_by_size_and_the_account_ends_at_nothing() {
+    let world = World::new();
+    let first = world.plant("a", 0).await;
+    let mut due = 0;
+    for text in ["a", "bb", "ccc", "dddd"] {
+        let claim = world.win_with(due, &run_of("a", due), Overlap::Allow, due + 1000).await;
+        world.at(due).write_output(&claim, &printed(text)).await.unwrap();
+        due += 1000;
+    }
+    assert_eq!(world.store.read_stats().await.unwrap().output_bytes, FRAMES * 4 + 10);
+    assert_eq!(world.at(9000).forget_outputs(t(1), u64::MAX).await.unwrap(), 1, "the one written before");
+    assert!(world.store.read_output(&first, 1).await.unwrap().is_none());
+    assert_eq!(world.at(9000).forget_outputs(t(0), FRAMES * 2 + 7).await.unwrap(), 1, "the one too many");
+    assert_eq!(world.store.read_stats().await.unwrap().output_bytes, FRAMES * 2 + 7);
+    assert_eq!(world.at(9000).forget_outputs(t(0), 0).await.unwrap(), 2);
+    assert_eq!(world.store.read_stats().await.unwrap().output_bytes, 0);
+    assert_eq!(world.at(9000).forget_outputs(t(9000), 0).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn what_is_no_output_is_left_alone_and_keeps_no_other_from_going() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    let claim = world.win(0, &run).await;
+    world.at(1).write_output(&claim, &printed("mine")).await.unwrap();
+    let _: i64 = world.raw("RPUSH", "output:b@5#1", &["not ours"]);
+    let _: i64 = world.raw("ZADD", "outputs", &["5", "b@5#1"]);
+    let _: i64 = world.raw("HSET", &format!("output:{run}#2"), &["size", "spoilt"]);
+    let _: i64 = world.raw("ZADD", "outputs", &["6", &format!("{run}#2")]);
+    assert_eq!(world.at(9000).forget_outputs(t(9000), 0).await.unwrap(), 3);
+    assert_eq!(world.raw::<i64>("LLEN", "output:b@5#1", &[]), 1);
+    assert_eq!(world.raw::<i64>("ZCARD", "outputs", &[]), 0);
+    assert_eq!(world.store.read_stats().await.unwrap().output_bytes, 0);
+}

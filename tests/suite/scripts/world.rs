@@ -1,0 +1,295 @@
+//! A namespace of a test's own with the time in the test's hand, short forms of what tests do to it, and the check that it
+//! is sound: whatever was done, indexes, counters and records say the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use redis::FromRedisValue;
+use schedd::domain::ids::{JobName, QueueName, RunId};
+use schedd::domain::job::Overlap;
+use schedd::domain::run::RunState;
+use schedd::domain::time::UnixMillis;
+use schedd::store::{
+    Address, ApplyOrder, ApplyReply, CancelOrder, Change, Claim, ClaimOrder, ClaimReply, Claimant, Existing, FinishReply,
+    JobRecord, Keys, RunRecord, SourceKind, Store, Successor, Verdict,
+};
+
+use crate::support::redis::TestRedis;
+use crate::support::snapshot::snapshot;
+
+/// How long the tests' leases last.
+pub(crate) const LEASE: Duration = Duration::from_secs(10);
+/// The score in `jobs` of a job without a next run.
+const PARKED: i64 = 4_102_444_800_000;
+
+pub(crate) struct World {
+    pub(crate) redis: TestRedis,
+    pub(crate) store: Store,
+    namespace: String,
+}
+
+/// The instant `offset` ms from the tests' zero.
+pub(crate) fn t(offset: i64) -> UnixMillis {
+    UnixMillis::new(1_790_000_000_000 + offset).unwrap()
+}
+
+/// The regular run of `job` due at [`t`] of `offset`.
+pub(crate) fn run_of(job: &str, offset: i64) -> RunId {
+    RunId::regular(job.parse().unwrap(), t(offset))
+}
+
+pub(crate) fn name(text: &str) -> JobName {
+    text.parse().unwrap()
+}
+
+pub(crate) fn queue(text: &str) -> QueueName {
+    text.parse().unwrap()
+}
+
+pub(crate) fn successor(job: &str, offset: i64) -> Successor {
+    Successor::on_time(&name(job), t(offset))
+}
+
+/// A word no other call of this process has.
+pub(crate) fn token() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("token{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+pub(crate) fn claimant(node: &str) -> Claimant {
+    Claimant { node: node.parse().unwrap(), incarnation: format!("{node}-1"), lease: LEASE }
+}
+
+/// A new recurring job of the command line, first due at [`t`] of `offset`.
+pub(crate) fn definition(job: &str, offset: i64) -> ApplyOrder {
+    ApplyOrder {
+        name: name(job),
+        definition: "{}".to_owned(),
+        hash: "hash1".to_owned(),
+        read: None,
+        kind: SourceKind::Api,
+        source: "schedctl add".to_owned(),
+        token: token(),
+        tz: "UTC".to_owned(),
+        queue: QueueName::default_queue(),
+        is_once: false,
+        change: Change::Schedule,
+        planted: Some(successor(job, offset)),
+        anchor: t(0),
+        existing: Existing::Edit,
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::on(TestRedis::start(), "w")
+    }
+
+    pub(crate) fn on(redis: TestRedis, namespace: &str) -> Self {
+        let store = Store::new(&Address::parse(&redis.url()).unwrap(), Keys::new(namespace).unwrap()).unwrap();
+        Self { redis, store, namespace: namespace.to_owned() }
+    }
+
+    /// The store at the instant `offset` ms from zero.
+    pub(crate) fn at(&self, offset: i64) -> Store {
+        self.store.at(t(offset))
+    }
+
+    pub(crate) fn key(&self, rest: &str) -> String {
+        format!("{{{}}}:{rest}", self.namespace)
+    }
+
+    /// A command on the key `rest` of the namespace.
+    #[track_caller]
+    pub(crate) fn raw<T: FromRedisValue>(&self, command: &str, rest: &str, args: &[&str]) -> T {
+        redis::cmd(command).arg(self.key(rest)).arg(args).query(&mut self.redis.connection()).unwrap()
+    }
+
+    #[track_caller]
+    pub(crate) fn server<T: FromRedisValue>(&self, words: &[&str]) -> T {
+        redis::cmd(words[0]).arg(&words[1..]).query(&mut self.redis.connection()).unwrap()
+    }
+
+    pub(crate) fn snapshot(&self) -> BTreeMap<String, String> {
+        snapshot(&mut self.redis.connection())
+    }
+
+    /// The score of `member` in the key `rest`, as whole ms from zero; none if it is not there.
+    pub(crate) fn score(&self, rest: &str, member: &str) -> Option<i64> {
+        let score: Option<String> = self.raw("ZSCORE", rest, &[member]);
+        score.map(|score| score.parse::<i64>().unwrap() - t(0).as_i64())
+    }
+
+    /// When `job` stands in the index of jobs, as ms from zero; none = without a next run.
+    pub(crate) fn indexed(&self, job: &str) -> Option<i64> {
+        self.score("jobs", job).filter(|score| *score != PARKED - t(0).as_i64())
+    }
+
+    pub(crate) fn total(&self, word: &str) -> i64 {
+        self.raw::<Option<i64>>("HGET", "totals", &[word]).unwrap_or(0)
+    }
+
+    pub(crate) async fn plant(&self, job: &str, offset: i64) -> RunId {
+        self.plant_as(definition(job, offset)).await
+    }
+
+    pub(crate) async fn plant_once(&self, job: &str, offset: i64) -> RunId {
+        self.plant_as(ApplyOrder { is_once: true, ..definition(job, offset) }).await
+    }
+
+    /// Applies the definition of a new job, a second before zero.
+    pub(crate) async fn plant_as(&self, order: ApplyOrder) -> RunId {
+        assert_eq!(self.at(-1000).apply_job(&order).await.unwrap(), ApplyReply::Created);
+        order.planted.unwrap().run
+    }
+
+    /// Plants a manual run of `job` at `offset`.
+    pub(crate) async fn by_hand(&self, job: &str, offset: i64) -> RunId {
+        let run = RunId::manual(name(job), t(offset), "hand").unwrap();
+        let reply = self.at(offset).plant_manual(&run, &QueueName::default_queue()).await.unwrap();
+        assert_eq!(reply, schedd::store::ManualReply::Planted);
+        run
+    }
+
+    pub(crate) async fn job(&self, job: &str) -> JobRecord {
+        self.store.read_job(&name(job)).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn run(&self, run: &RunId) -> RunRecord {
+        self.store.read_run(run).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn state(&self, run: &RunId) -> RunState {
+        self.run(run).await.state
+    }
+
+    /// An order for a run of a job as it is now: overlap skip, no successor.
+    pub(crate) async fn order(&self, run: &RunId) -> ClaimOrder {
+        let job = self.job(run.job().as_str()).await;
+        ClaimOrder { run: run.clone(), rev: job.rev, overlap: Overlap::Skip, successor: None, job_queue: job.queue }
+    }
+
+    /// The same with the overlap rule and the successor's due as ms from zero.
+    pub(crate) async fn order_with(&self, run: &RunId, overlap: Overlap, next: i64) -> ClaimOrder {
+        ClaimOrder { overlap, successor: Some(successor(run.job().as_str(), next)), ..self.order(run).await }
+    }
+
+    pub(crate) async fn claim(&self, offset: i64, order: &ClaimOrder) -> ClaimReply {
+        let at = self.at(offset);
+        let replies = at.claim_runs(&claimant("n1"), &queue("default"), &token(), std::slice::from_ref(order)).await;
+        replies.unwrap().pop().unwrap()
+    }
+
+    #[track_caller]
+    pub(crate) fn won(reply: ClaimReply) -> Claim {
+        match reply {
+            ClaimReply::Claimed(claim) => claim,
+            other => panic!("not claimed: {other:?}"),
+        }
+    }
+
+    /// Claims a run for sure: overlap skip, no successor.
+    pub(crate) async fn win(&self, offset: i64, run: &RunId) -> Claim {
+        Self::won(self.claim(offset, &self.order(run).await).await)
+    }
+
+    /// Claims a run for sure and plants its successor.
+    pub(crate) async fn win_with(&self, offset: i64, run: &RunId, overlap: Overlap, next: i64) -> Claim {
+        Self::won(self.claim(offset, &self.order_with(run, overlap, next).await).await)
+    }
+
+    pub(crate) async fn finish(&self, offset: i64, claim: &Claim, verdict: Verdict) -> FinishReply {
+        self.at(offset).finish_run(claim, &verdict, "", &[("exit_code", "0".to_owned())], "{\"x\":1}").await.unwrap()
+    }
+
+    pub(crate) async fn succeed(&self, offset: i64, claim: &Claim) {
+        let reply = self.finish(offset, claim, Verdict::Final(RunState::Succeeded)).await;
+        assert!(matches!(reply, FinishReply::Finished(_)), "{reply:?}");
+    }
+
+    /// An order to cancel a run, as the engine makes it.
+    pub(crate) async fn cancelling(&self, run: &RunId, next: Option<i64>) -> CancelOrder {
+        let job = self.job(run.job().as_str()).await;
+        let record = self.store.read_run(run).await.unwrap();
+        CancelOrder {
+            run: run.clone(),
+            queue: record.map_or_else(|| job.queue.clone(), |record| record.queue),
+            job: Some((job.rev, job.queue)),
+            successor: next.map(|next| successor(run.job().as_str(), next)),
+            reason: "by a test".to_owned(),
+        }
+    }
+
+    fn members(&self, rest: &str) -> BTreeMap<String, i64> {
+        let flat: Vec<(String, f64)> = self.raw("ZRANGE", rest, &["0", "-1", "WITHSCORES"]);
+        #[expect(clippy::cast_possible_truncation, reason = "scores are ms")]
+        flat.into_iter().map(|(member, score)| (member, score as i64)).collect()
+    }
+
+    fn names_under(&self, prefix: &str) -> Vec<String> {
+        let start = self.key(prefix);
+        self.snapshot().into_keys().filter_map(|key| key.strip_prefix(&start).map(str::to_owned)).collect()
+    }
+
+    /// Fails unless indexes, counters and records agree.
+    #[track_caller]
+    pub(crate) fn assert_sound(&self) {
+        let (jobs, leases, history) = (self.members("jobs"), self.members("leases"), self.members("history"));
+        let mut due: BTreeMap<String, i64> = BTreeMap::new();
+        for queue in self.names_under("due:") {
+            for (run, ready) in self.members(&format!("due:{queue}")) {
+                assert_eq!(due.insert(run.clone(), ready), None, "{run} is due in two queues");
+            }
+        }
+        let mut live = BTreeSet::new();
+        let mut waiting_in_all = 0;
+        for job in self.names_under("job:") {
+            let [pending, ended, paused]: [Option<String>; 3] =
+                self.raw("HMGET", &format!("job:{job}"), &["pending", "ended", "paused"]);
+            let pending = pending.filter(|id| !id.is_empty());
+            if ended.is_none() {
+                let wanted = pending.as_ref().map_or(PARKED, |id| id.parse::<RunId>().unwrap().due().as_i64());
+                assert_eq!(jobs.get(&job), Some(&wanted), "index of {job} with pending {pending:?}");
+                live.insert(job.clone());
+            } else {
+                assert_eq!(pending, None, "{job} has ended");
+                assert!(self.members("finished").contains_key(&job), "{job} has ended");
+            }
+            if let Some(id) = &pending {
+                assert!(due.contains_key(id), "pending {id} is not due");
+                assert_eq!(paused, None, "{job} is paused with a pending run");
+            }
+            for (run, due_at) in self.members(&format!("open:{job}")) {
+                assert_eq!(run.parse::<RunId>().unwrap().due().as_i64(), due_at);
+                let is_leased = leases.keys().any(|lease| lease.starts_with(&format!("{run}#")));
+                assert!(is_leased != due.contains_key(&run), "open {run}: leased {is_leased}, due {}", due.contains_key(&run));
+            }
+            let waiting = self.members(&format!("waiting:{job}"));
+            waiting_in_all += i64::try_from(waiting.len()).unwrap();
+            assert!(waiting.keys().all(|run| !due.contains_key(run)), "waiting and due: {waiting:?}");
+            let open = self.members(&format!("open:{job}"));
+            let is_manual_out =
+                due.keys().chain(leases.keys()).any(|run| run.starts_with(&format!("{job}@")) && run.contains('~'));
+            assert!(waiting.is_empty() || !open.is_empty() || is_manual_out, "nothing will free {waiting:?}");
+        }
+        assert_eq!(jobs.keys().cloned().collect::<BTreeSet<_>>(), live, "the index of jobs");
+        assert_eq!(self.total("waiting"), waiting_in_all, "totals.waiting");
+        for lease in leases.keys() {
+            let (run, fence) = lease.split_once('#').unwrap();
+            let record: [Option<String>; 2] = self.raw("HMGET", &format!("run:{run}"), &["state", "fence"]);
+            assert_eq!(record, [Some("running".to_owned()), Some(fence.to_owned())], "lease {lease}");
+        }
+        for run in self.names_under("run:") {
+            let state: String = self.raw("HGET", &format!("run:{run}"), &["state"]);
+            let is_final = state.parse::<RunState>().unwrap().is_final();
+            assert_eq!(is_final, history.contains_key(&run), "{run} is {state}");
+            let job = run.split_once('@').unwrap().0;
+            assert_eq!(is_final, self.members(&format!("history:{job}")).contains_key(&run), "{run} is {state}");
+            if is_final {
+                assert!(!due.contains_key(&run), "{run} is over and due");
+                assert_eq!(self.raw::<Option<String>>("HGET", "stops", &[&run]), None, "{run} is over");
+            }
+        }
+    }
+}

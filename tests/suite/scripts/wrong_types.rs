@@ -1,0 +1,261 @@
+//! Each script with each of its keys holding something else: it is told by name, and nothing has been changed.
+
+use schedd::domain::ids::{NodeName, RunId};
+use schedd::domain::job::Overlap;
+use schedd::domain::run::RunState;
+use schedd::store::{
+    ApplyOrder, Beat, ClaimReply, JobRecord, NameClaim, NodeFacts, OutputFrames, QueuePoll, RemoveOrder, ResumeOrder, RipeEntry,
+    SkipOrder, SourceKind, StopRunning, StoreError, Stream, Verdict,
+};
+
+use super::coverage::headers;
+use super::recovering::{expired, recovery};
+use super::removing::removal;
+use super::world::{LEASE, World, claimant, definition, queue, run_of, successor, t, token};
+use crate::support::redis::TestRedis;
+
+/// Everything the calls below name: job `a` of node n1's file, due at 0, next at 1000; it has run once, at -500.
+struct Scene {
+    world: World,
+    job: JobRecord,
+    run: RunId,
+    claim: Option<schedd::store::Claim>,
+    entry: RipeEntry,
+}
+
+/// The state a script is called in.
+#[derive(Clone, Copy, PartialEq)]
+enum Stage {
+    Planted,
+    Claimed,
+    Paused,
+}
+
+fn stage_of(script: &str) -> Stage {
+    match script {
+        "finish_run" | "recover_run" | "renew_leases" | "write_output" | "forget_outputs" => Stage::Claimed,
+        "resume_job" => Stage::Paused,
+        _ => Stage::Planted,
+    }
+}
+
+async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Scene {
+    let world = World::on(redis, namespace);
+    let order = ApplyOrder { kind: SourceKind::File, source: "n1".to_owned(), ..definition("a", -500) };
+    let first = world.plant_as(order).await;
+    let claim = world.win_with(-500, &first, Overlap::Skip, 0).await;
+    world.at(-499).write_output(&claim, &printed()).await.unwrap();
+    world.succeed(-499, &claim).await;
+    beat(&world).await.unwrap();
+    let run = run_of("a", 0);
+    let mut claim = None;
+    if stage == Stage::Claimed {
+        let won = world.win_with(0, &run, Overlap::Skip, 1000).await;
+        world.at(0).write_output(&won, &printed()).await.unwrap();
+        claim = Some(won);
+    }
+    if stage == Stage::Paused {
+        world.at(0).pause_job(&world.job("a").await).await.unwrap();
+    }
+    let job = world.job("a").await;
+    let entry = RipeEntry { member: run.to_string(), score: t(0).as_i64().to_string() };
+    Scene { world, job, run, claim, entry }
+}
+
+fn printed() -> OutputFrames {
+    let mut frames = OutputFrames::new(0);
+    frames.push_head(Stream::Stdout, b"hello");
+    frames
+}
+
+async fn beat(world: &World) -> Result<(), StoreError> {
+    let facts = NodeFacts {
+        state: "running",
+        started_at: t(0),
+        config_error: String::new(),
+        host: String::new(),
+        pid: 1,
+        boot_id: String::new(),
+        version: "0",
+        running: 0,
+    };
+    let (node, gone_after): (NodeName, _) = ("n1".parse().unwrap(), std::time::Duration::from_secs(30));
+    let beat = Beat { node: &node, incarnation: "i1", new_epoch: "e", gone_after, claim: NameClaim::Ask, facts: &facts };
+    world.at(0).beat_node(&beat).await.map(|_| ())
+}
+
+/// The key a script's header calls `name`, less the namespace; none for the channel, which is no key.
+fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
+    Some(match name {
+        "nudge" => return None,
+        "job" | "open" | "waiting" => format!("{name}:a"),
+        "job_history" => "history:a".to_owned(),
+        "due" | "job_due" | "old_due" | "set" => "due:default".to_owned(),
+        "run" if script == "apply_job" => format!("run:{}", run_of("a", 2000)),
+        "run" if script == "plant_manual" => format!("run:{}", by_hand()),
+        "run" if script == "forget_runs" => format!("run:{}", run_of("a", -500)),
+        "run" => format!("run:{run}"),
+        "successor_run" | "planted_run" => format!("run:{}", run_of("a", 1000)),
+        "output" if script == "forget_outputs" => format!("output:{}#1", run_of("a", -500)),
+        "output" => format!("output:{run}#1"),
+        "node" => "node:n1".to_owned(),
+        "source" => "source:n1".to_owned(),
+        shared => shared.to_owned(),
+    })
+}
+
+fn by_hand() -> RunId {
+    RunId::manual("a".parse().unwrap(), t(0), "x").unwrap()
+}
+
+/// Calls `script` as the engine would; what it answered, in words.
+async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
+    let Scene { world, job, run, claim, entry } = scene;
+    let store = world.at(20_000);
+    let claim = || claim.clone().unwrap();
+    Ok(match script {
+        "apply_job" => {
+            let order = ApplyOrder {
+                kind: SourceKind::File,
+                source: "n1".to_owned(),
+                hash: "hash2".to_owned(),
+                read: Some((job.rev.clone(), job.queue.clone())),
+                ..definition("a", 2000)
+            };
+            format!("{:?}", store.apply_job(&order).await?)
+        }
+        "beat_node" => format!("{:?}", beat(world).await?),
+        "cancel_run" => {
+            let order = schedd::store::CancelOrder {
+                run: run.clone(),
+                queue: queue("default"),
+                job: Some((job.rev.clone(), job.queue.clone())),
+                successor: Some(successor("a", 1000)),
+                reason: "x".to_owned(),
+            };
+            format!("{:?}", store.cancel_run(&order).await?)
+        }
+        "claim_runs" => {
+            let order = schedd::store::ClaimOrder {
+                run: run.clone(),
+                rev: job.rev.clone(),
+                overlap: Overlap::Skip,
+                successor: Some(successor("a", 1000)),
+                job_queue: queue("default"),
+            };
+            match store.claim_runs(&claimant("n1"), &queue("default"), &token(), &[order]).await?.remove(0) {
+                ClaimReply::WrongType(error) => return Err(error),
+                other => format!("{other:?}"),
+            }
+        }
+        "finish_run" => {
+            let verdict = Verdict::Final(RunState::Succeeded);
+            format!("{:?}", store.finish_run(&claim(), &verdict, "", &[], "").await?)
+        }
+        "forget_jobs" => format!("{:?}", store.forget_jobs(t(9000), 0).await?),
+        "forget_outputs" => format!("{:?}", store.forget_outputs(t(-1), u64::MAX).await?),
+        "forget_runs" => format!("{:?}", store.forget_runs(Some(&job.name), t(9000), 0).await?),
+        "leave_node" => format!("{:?}", store.leave_node(&"n1".parse().unwrap(), "i1").await?),
+        "list_ripe" => {
+            let poll = store.list_ripe(&[(queue("default"), 5)]).await?;
+            match poll.queues.first() {
+                Some(QueuePoll::WrongType(found)) => {
+                    let wrong = (world.key("due:default"), found.clone(), "zset".to_owned());
+                    return Err(StoreError::WrongType { key: wrong.0, found: wrong.1, wanted: wrong.2 });
+                }
+                other => format!("{other:?}"),
+            }
+        }
+        "pause_job" => format!("{:?}", store.pause_job(job).await?),
+        "plant_manual" => format!("{:?}", store.plant_manual(&by_hand(), &queue("default")).await?),
+        "quarantine_run" => format!("{:?}", store.quarantine_run(&queue("default"), entry, "x").await?),
+        "recover_run" => format!("{:?}", store.recover_run(&expired(&claim(), 10_000), &recovery(None)).await?),
+        "remove_job" => {
+            let order = RemoveOrder { kind: SourceKind::File, source: "n1".to_owned(), ..removal(job, StopRunning::Yes) };
+            format!("{:?}", store.remove_job(&order).await?)
+        }
+        "renew_leases" => format!("{:?}", store.renew_leases(LEASE, &[(run.clone(), claim().fence)]).await?),
+        "resume_job" => {
+            let order = ResumeOrder {
+                name: job.name.clone(),
+                rev: job.rev.clone(),
+                queue: job.queue.clone(),
+                held: job.held.clone(),
+                skipped: Some((t(0), 1)),
+                planted: Some(successor("a", 1000)),
+            };
+            format!("{:?}", store.resume_job(&order).await?)
+        }
+        "skip_run" => {
+            let order = SkipOrder {
+                run: run.clone(),
+                rev: job.rev.clone(),
+                queue: queue("default"),
+                reason: "missed",
+                last_due: t(0),
+                count: 1,
+                successor: Some(successor("a", 1000)),
+            };
+            format!("{:?}", store.skip_run(&order).await?)
+        }
+        "write_output" => format!("{:?}", store.write_output(&claim(), &printed()).await?),
+        other => panic!("no call of {other}"),
+    })
+}
+
+/// Keys of which a script only asks whether they are there, and those of many items at which a bad one is passed over.
+fn is_only_passed_over(script: &str, name: &str) -> bool {
+    matches!(name, "successor_run" | "planted_run")
+        || matches!((script, name), ("forget_jobs", "job" | "open" | "waiting") | ("forget_runs", "run" | "job_history"))
+        || matches!((script, name), ("forget_outputs", "output"))
+}
+
+#[tokio::test]
+async fn every_script_tells_each_of_its_keys_that_holds_something_else_and_changes_nothing() {
+    let mut redis = TestRedis::start();
+    let mut cases = 0;
+    for header in headers() {
+        let script = header.script.as_str();
+        for name in &header.keys {
+            let namespace = format!("w{cases}");
+            let scene = scene(redis, &namespace, stage_of(script)).await;
+            if let Some(key) = key_named(script, name, &scene.run) {
+                let _: i64 = scene.world.raw("DEL", &key, &[]);
+                let _: i64 = scene.world.raw("RPUSH", &key, &["not ours"]);
+                let before = scene.world.snapshot();
+                let answer = call(script, &scene).await;
+                if is_only_passed_over(script, name) {
+                    assert!(answer.is_ok() || matches!(answer, Err(StoreError::WrongType { .. })), "{script} {name}: {answer:?}");
+                    assert_eq!(scene.world.raw::<String>("LINDEX", &key, &["0"]), "not ours", "{script} {name}");
+                } else {
+                    let Err(StoreError::WrongType { key: told, .. }) = answer else { panic!("{script} {name}: {answer:?}") };
+                    assert_eq!(told, scene.world.key(&key), "{script} {name}");
+                    assert_eq!(scene.world.snapshot(), before, "{script} {name}");
+                }
+                cases += 1;
+            }
+            redis = scene.world.redis;
+            let () = redis::cmd("FLUSHALL").query(&mut redis.connection()).unwrap();
+        }
+    }
+    assert!(cases > 100, "only {cases} cases");
+}
+
+#[tokio::test]
+async fn every_call_made_above_does_its_work_when_no_key_is_spoilt() {
+    let mut redis = TestRedis::start();
+    for header in headers() {
+        let scene = scene(redis, "w", stage_of(&header.script)).await;
+        let before = scene.world.snapshot();
+        let answer = call(&header.script, &scene).await.unwrap();
+        // A call that changes nothing in a sound world would pass the test above whatever it does.
+        let is_reading = matches!(header.script.as_str(), "list_ripe" | "forget_jobs" | "beat_node");
+        assert_eq!(scene.world.snapshot() == before, is_reading, "{}: {answer}", header.script);
+        // What is put aside here is a job's pending run, which is what no sound world has to put aside.
+        if header.script != "quarantine_run" {
+            scene.world.assert_sound();
+        }
+        redis = scene.world.redis;
+        let () = redis::cmd("FLUSHALL").query(&mut redis.connection()).unwrap();
+    }
+}

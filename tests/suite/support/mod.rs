@@ -1,0 +1,8 @@
+//! What the tests share: private servers, daemons and waiting for facts.
+//!
+//! Invariant: whatever a test starts through these is ended and waited for when its handle is dropped, also when the test
+//! fails; nothing is shared between tests.
+
+pub(crate) mod redis;
+pub(crate) mod snapshot;
+pub(crate) mod wait;

@@ -1,0 +1,101 @@
+//! A real Redis of a test's own: on a unix socket in its own directory, killed and waited for on drop.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::wait::{LONG, until};
+
+pub(crate) struct TestRedis {
+    dir: TempDir,
+    appendonly: &'static str,
+    child: Child,
+}
+
+impl TestRedis {
+    /// A server that forgets everything when it ends.
+    pub(crate) fn start() -> Self {
+        Self::start_as("no")
+    }
+
+    /// A server with an append-only file: what it acknowledged survives [`TestRedis::kill9`].
+    pub(crate) fn durable() -> Self {
+        Self::start_as("yes")
+    }
+
+    fn start_as(appendonly: &'static str) -> Self {
+        // Not below TMPDIR: a socket's path is short.
+        let dir = tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap();
+        let child = spawn(&dir, appendonly);
+        let mut server = Self { dir, appendonly, child };
+        server.await_answer();
+        server
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("unix://{}", self.socket().display())
+    }
+
+    pub(crate) fn connection(&self) -> redis::Connection {
+        redis::Client::open(self.url()).unwrap().get_connection().unwrap()
+    }
+
+    /// Kills the server as a crash would and waits for its end.
+    pub(crate) fn kill9(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts the server again on the same socket and files, killing it first if it runs.
+    pub(crate) fn restart(&mut self) {
+        self.kill9();
+        self.child = spawn(&self.dir, self.appendonly);
+        self.await_answer();
+    }
+
+    /// Sends a signal such as STOP or CONT.
+    pub(crate) fn stop_signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.path().join("redis.sock")
+    }
+
+    fn await_answer(&mut self) {
+        let url = self.url();
+        until("the test's redis-server answers", LONG, || {
+            assert_eq!(self.child.try_wait().unwrap(), None, "the test's redis-server ended at once");
+            let mut connection = redis::Client::open(&*url).ok()?.get_connection().ok()?;
+            redis::cmd("PING").query::<String>(&mut connection).ok()
+        });
+    }
+}
+
+impl Drop for TestRedis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(dir: &TempDir, appendonly: &str) -> Child {
+    let start = |program: &str| {
+        Command::new(program)
+            .args(["--port", "0", "--unixsocket", "redis.sock", "--unixsocketperm", "600", "--dir", "."])
+            .args(["--appendonly", appendonly, "--save", "", "--enable-debug-command", "yes"])
+            .current_dir(dir.path())
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+    };
+    match start("redis-server") {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => start("valkey-server").unwrap(),
+        started => started.unwrap(),
+    }
+}
