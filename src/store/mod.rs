@@ -15,6 +15,7 @@ mod link;
 mod nodes;
 mod outputs;
 mod preflight;
+pub mod private_server;
 mod quarantine;
 mod reply;
 mod runs;

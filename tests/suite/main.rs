@@ -5,5 +5,6 @@
     reason = "a test that cannot go on fails; the configuration exempts only the test functions themselves"
 )]
 
+mod private_server;
 mod scripts;
 mod support;

@@ -3,6 +3,7 @@
 //! Invariant: whatever a test starts through these is ended and waited for when its handle is dropped, also when the test
 //! fails; nothing is shared between tests.
 
+pub(crate) mod daemon;
 pub(crate) mod redis;
 pub(crate) mod snapshot;
 pub(crate) mod wait;

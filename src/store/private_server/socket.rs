@@ -1,0 +1,168 @@
+//! Where the server's socket lies, and its URL.
+//!
+//! A socket's path holds at most 107 bytes (unix(7)). A state directory too deep for that gets a short directory of its own
+//! beside it, named in the file `socket-path`. Invariant: a recorded path is used only while its directory belongs to the
+//! owner of the state directory and nobody else can write there.
+
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use super::directory::set_mode;
+use super::error::io_error;
+use super::{Access, PrivateServerError, places};
+
+const SOCKET_FILE: &str = "redis.sock";
+const RECORD_FILE: &str = "socket-path";
+const MAX_SOCKET_PATH: usize = 107;
+
+/// The socket of the server of `dir`, as far as a reader can tell.
+pub(super) fn of_dir(dir: &Path) -> PathBuf {
+    recorded(dir).unwrap_or_else(|| dir.join(SOCKET_FILE))
+}
+
+/// Settles the socket of the server of `dir`; makes and records a short directory if the path would be too long.
+pub(super) fn choose(dir: &Path, access: Access) -> Result<PathBuf, PrivateServerError> {
+    let record = dir.join(RECORD_FILE);
+    let direct = dir.join(SOCKET_FILE);
+    if fits(&direct) {
+        return match fs::remove_file(&record) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("remove", &record)(error)),
+            _ => Ok(direct),
+        };
+    }
+    if let Some(socket) = recorded(dir)
+        && let Some(short) = socket.parent()
+    {
+        access.make_dir(short)?;
+        return Ok(socket);
+    }
+    let short = make_short_dir()?;
+    access.make_dir(&short)?;
+    let socket = short.join(SOCKET_FILE);
+    let unfinished = dir.join("socket-path.new");
+    fs::write(&unfinished, socket.as_os_str().as_bytes()).map_err(io_error("write", &unfinished))?;
+    // The state directory keeps strangers out; its group is to read the record.
+    set_mode(&unfinished, 0o644)?;
+    fs::rename(&unfinished, &record).map_err(io_error("write", &record))?;
+    Ok(socket)
+}
+
+/// Makes the short directory again, if the socket lies in one that was cleaned away while its server ran.
+pub(super) fn renew_short_dir(dir: &Path, socket: &Path, access: Access) -> Result<(), PrivateServerError> {
+    match socket.parent() {
+        Some(short) if short != dir && !is_private_to_owner_of(dir, short) => {
+            // Not one that exists: it would be a stranger's.
+            fs::DirBuilder::new().mode(0o700).create(short).map_err(io_error("make directory", short))?;
+            access.make_dir(short)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes the short directory of a server that has ended, if it had one; what cannot be removed stays and does no harm.
+pub(super) fn forget_short_dir(dir: &Path, socket: &Path) {
+    if let Some(short) = socket.parent().filter(|short| *short != dir)
+        && fs::remove_dir(short).is_ok()
+    {
+        let _ = fs::remove_file(dir.join(RECORD_FILE));
+    }
+}
+
+/// The `unix://` URL of a socket; every byte that could mean something in a URL is percent-encoded.
+pub(super) fn url(socket: &Path) -> String {
+    let mut url = "unix://".to_owned();
+    for &byte in socket.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            url.push(char::from(byte));
+        } else {
+            let _ = write!(url, "%{byte:02X}");
+        }
+    }
+    url
+}
+
+fn fits(socket: &Path) -> bool {
+    socket.as_os_str().len() <= MAX_SOCKET_PATH
+}
+
+fn recorded(dir: &Path) -> Option<PathBuf> {
+    let socket = PathBuf::from(OsString::from_vec(fs::read(dir.join(RECORD_FILE)).ok()?));
+    let trusted = socket.is_absolute() && fits(&socket) && is_private_to_owner_of(dir, socket.parent()?);
+    trusted.then_some(socket)
+}
+
+/// Another person may put a directory of any name under /tmp; theirs, or a link, is not ours.
+fn is_private_to_owner_of(dir: &Path, short: &Path) -> bool {
+    match (dir.metadata(), short.symlink_metadata()) {
+        (Ok(dir), Ok(short)) => short.is_dir() && short.uid() == dir.uid() && short.mode() & 0o027 == 0,
+        _ => false,
+    }
+}
+
+fn make_short_dir() -> Result<PathBuf, PrivateServerError> {
+    const TRIES: u32 = 16;
+    const NAME_LETTERS: usize = 8;
+    let fitting = |base: &PathBuf| base.is_dir() && fits(&base.join("schedd-XXXXXXXX").join(SOCKET_FILE));
+    let base = places::absolute("XDG_RUNTIME_DIR").filter(fitting).unwrap_or_else(|| PathBuf::from("/tmp"));
+    let mut tries = 0;
+    loop {
+        let letters: String = std::iter::repeat_with(fastrand::lowercase).take(NAME_LETTERS).collect();
+        let short = base.join(format!("schedd-{letters}"));
+        tries += 1;
+        match fs::DirBuilder::new().mode(0o700).create(&short) {
+            Ok(()) => return Ok(short),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < TRIES => {}
+            Err(error) => return Err(io_error("make directory", &short)(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use redis::IntoConnectionInfo;
+
+    use super::*;
+
+    fn path_in_url(url: &str) -> PathBuf {
+        match url.into_connection_info().unwrap().addr() {
+            redis::ConnectionAddr::Unix(path) => path.clone(),
+            other => panic!("{url} is read as {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_url_of_any_path_reads_back_as_that_path() {
+        let names = [&b"/run/redis.sock"[..], b"/a b/%41?x#y&z=1", "/stäte/\u{1f600}".as_bytes(), b"/\xff\xfe/s"];
+        for name in names {
+            let path = PathBuf::from(OsString::from_vec(name.to_vec()));
+            assert_eq!(path_in_url(&url(&path)), path);
+        }
+    }
+
+    #[test]
+    fn a_recorded_socket_in_a_directory_others_can_write_or_link_is_not_used() {
+        let state = tempfile::tempdir().unwrap();
+        let short = tempfile::tempdir().unwrap();
+        let link = state.path().join("link");
+        symlink(short.path(), &link).unwrap();
+        fs::set_permissions(short.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let record = |dir: &Path| fs::write(state.path().join(RECORD_FILE), dir.join("s").as_os_str().as_bytes()).unwrap();
+
+        record(short.path());
+        assert_eq!(of_dir(state.path()), short.path().join("s"));
+        for mode in [0o770, 0o707, 0o701] {
+            fs::set_permissions(short.path(), fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(of_dir(state.path()), state.path().join(SOCKET_FILE), "mode {mode:o} was taken");
+        }
+        fs::set_permissions(short.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        record(&link);
+        assert_eq!(of_dir(state.path()), state.path().join(SOCKET_FILE), "a link was taken");
+    }
+}

@@ -1,0 +1,139 @@
+//! Running `schedctl` as a person would, with nothing of the caller's environment.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use super::redis::TestRedis;
+
+/// A way to call `schedctl`.
+pub(crate) struct Schedctl {
+    program: PathBuf,
+    home: TempDir,
+    vars: Vec<(String, String)>,
+}
+
+/// What a call gave.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Schedctl {
+    /// Calls that find `redis` by the environment.
+    pub(crate) fn on(redis: &TestRedis) -> Self {
+        Self::alone().env("SCHEDD_REDIS_URL", &redis.url())
+    }
+
+    /// Calls that are told of no Redis.
+    pub(crate) fn alone() -> Self {
+        let home = tempfile::Builder::new().prefix("schedctl-test-").tempdir_in("/tmp").unwrap();
+        Self { program: env!("CARGO_BIN_EXE_schedctl").into(), home, vars: Vec::new() }
+    }
+
+    pub(crate) fn namespace(self, namespace: &str) -> Self {
+        self.env("SCHEDD_NAMESPACE", namespace)
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.vars.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Another program in the command line's place.
+    pub(crate) fn played_by(mut self, program: &Path) -> Self {
+        program.clone_into(&mut self.program);
+        self
+    }
+
+    /// The directory it is called in, which is its HOME too.
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// A call about to be made, with nothing on its standard input.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        self.settle(&mut command);
+        command.args(args);
+        command
+    }
+
+    fn settle(&self, command: &mut Command) {
+        command
+            .env_clear()
+            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("HOME", self.home.path())
+            .envs(self.vars.iter().cloned())
+            .current_dir(self.home.path())
+            .stdin(Stdio::null());
+    }
+
+    /// Runs it to its end; a death by signal is the code 128 + signal, as a shell has it.
+    pub(crate) fn run(&self, args: &[&str]) -> Finished {
+        Finished::of(self.command(args).output().unwrap())
+    }
+
+    /// Runs it with this on its standard input.
+    pub(crate) fn run_with_input(&self, args: &[&str], input: &[u8]) -> Finished {
+        let file = self.home.path().join("input");
+        std::fs::write(&file, input).unwrap();
+        let mut command = self.command(args);
+        Finished::of(command.stdin(std::fs::File::open(&file).unwrap()).output().unwrap())
+    }
+
+    /// Runs it on a terminal: what a person would see is on the standard output, with a terminal's line ends.
+    pub(crate) fn run_on_terminal(&self, args: &[&str]) -> Finished {
+        self.run_after("true", args)
+    }
+
+    /// The same on a terminal of so many columns.
+    pub(crate) fn run_on_terminal_of(&self, columns: u32, args: &[&str]) -> Finished {
+        self.run_after(&format!("stty cols {columns}"), args)
+    }
+
+    fn run_after(&self, preparation: &str, args: &[&str]) -> Finished {
+        let quoted: Vec<String> = args.iter().map(|arg| format!("'{}'", arg.replace('\'', r"'\''"))).collect();
+        let line = format!("{preparation}; '{}' {}", self.program.display(), quoted.join(" "));
+        let mut command = Command::new("script");
+        self.settle(&mut command);
+        Finished::of(command.env("SHELL", "/bin/sh").args(["-qec", &line, "/dev/null"]).output().unwrap())
+    }
+}
+
+impl Finished {
+    fn of(output: std::process::Output) -> Self {
+        use std::os::unix::process::ExitStatusExt;
+        Self {
+            code: output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap()),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Demands this code and, unless it is 0, one line of an error that holds each of `words`.
+    #[track_caller]
+    pub(crate) fn refused(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, code, "{self:?}");
+        let lines: Vec<&str> = self.stderr.lines().filter(|line| !line.starts_with("schedctl: warning: ")).collect();
+        assert!(matches!(lines.as_slice(), [line] if line.starts_with("schedctl: ")), "not one line: {self:?}");
+        for word in words {
+            assert!(self.stderr.contains(word), "{word:?} is not said: {self:?}");
+        }
+    }
+
+    /// Demands the code 0.
+    #[track_caller]
+    pub(crate) fn good(self) -> Self {
+        assert_eq!(self.code, 0, "{self:?}");
+        self
+    }
+    /// The one JSON document on stdout.
+    #[track_caller]
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("no JSON document ({error}): {self:?}"))
+    }
+}

@@ -1,0 +1,217 @@
+//! A `schedd` of a test's own: own HOME, state and jobs file, its log in a file, ended and waited for on drop together with
+//! the private redis-server it may have left.
+
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::redis::TestRedis;
+use super::wait::{LONG, until};
+
+/// How a daemon is to be started.
+pub(crate) struct ScheddBuilder {
+    program: PathBuf,
+    args: Vec<String>,
+    vars: Vec<(String, String)>,
+    jobs: Option<String>,
+    outputs: Option<OwnedFd>,
+}
+
+/// A running daemon.
+pub(crate) struct Schedd {
+    dir: TempDir,
+    command: Command,
+    child: Child,
+}
+
+impl Schedd {
+    /// A daemon on `redis`.
+    pub(crate) fn on(redis: &TestRedis) -> ScheddBuilder {
+        Self::at(&redis.url())
+    }
+
+    /// A daemon on the Redis this URL leads to.
+    pub(crate) fn at(url: &str) -> ScheddBuilder {
+        Self::with_private_redis().arg("--redis", url)
+    }
+
+    /// A daemon that is given no Redis, so keeps its own.
+    pub(crate) fn with_private_redis() -> ScheddBuilder {
+        ScheddBuilder {
+            program: env!("CARGO_BIN_EXE_schedd").into(),
+            args: Vec::new(),
+            vars: Vec::new(),
+            jobs: None,
+            outputs: None,
+        }
+    }
+
+    /// The file its jobs are in, whether it was started with any or not.
+    pub(crate) fn jobs_file(&self) -> PathBuf {
+        jobs_file(&self.dir)
+    }
+
+    /// `$XDG_STATE_HOME` of the daemon; what it keeps is in `schedd` below.
+    pub(crate) fn state_home(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    /// All it has logged.
+    pub(crate) fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(log_file(&self.dir)).unwrap()).into_owned()
+    }
+
+    /// Waits until it has logged a line with `text` and returns the line.
+    #[track_caller]
+    pub(crate) fn wait_for_log(&self, text: &str) -> String {
+        let find = || self.log().lines().find(|line| line.contains(text)).map(str::to_owned);
+        if let Some(line) = find() {
+            return line;
+        }
+        until(&format!("schedd logs {text:?}; its log is in {}", self.dir.path().display()), LONG, find)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn term(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    pub(crate) fn hup(&self) {
+        self.signal(Signal::HUP);
+    }
+
+    /// Kills it as a crash would and waits for its end.
+    pub(crate) fn kill9(&mut self) {
+        self.signal(Signal::KILL);
+        self.wait_exit();
+    }
+
+    /// Starts it again, with the same arguments, files and state; it must have ended. The log goes on.
+    pub(crate) fn start_again(&mut self) {
+        assert!(self.child.try_wait().unwrap().is_some(), "schedd still runs");
+        self.child = spawn(&mut self.command, &self.dir);
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub(crate) fn wait_exit(&mut self) -> ExitStatus {
+        until("schedd ends", Duration::from_secs(60), || self.child.try_wait().unwrap())
+    }
+}
+
+impl ScheddBuilder {
+    pub(crate) fn namespace(self, namespace: &str) -> Self {
+        self.arg("--namespace", namespace)
+    }
+
+    pub(crate) fn node(self, node: &str) -> Self {
+        self.arg("--node", node)
+    }
+
+    /// The text of its `jobs.toml`.
+    pub(crate) fn jobs(mut self, toml: &str) -> Self {
+        self.jobs = Some(toml.to_owned());
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.vars.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Another program in the daemon's place.
+    pub(crate) fn played_by(mut self, program: &Path) -> Self {
+        program.clone_into(&mut self.program);
+        self
+    }
+
+    /// Its standard output and error, in the log's place.
+    pub(crate) fn outputs(mut self, to: OwnedFd) -> Self {
+        self.outputs = Some(to);
+        self
+    }
+
+    fn arg(mut self, flag: &str, value: &str) -> Self {
+        self.args.extend([flag.to_owned(), value.to_owned()]);
+        self
+    }
+
+    pub(crate) fn start(mut self) -> Schedd {
+        let dir = tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap();
+        if let Some(toml) = self.jobs.take() {
+            fs::write(jobs_file(&dir), toml).unwrap();
+            self = self.arg("--jobs", jobs_file(&dir).to_str().unwrap());
+        }
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.args)
+            .env_clear()
+            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("HOME", dir.path())
+            .env("XDG_STATE_HOME", dir.path().join("state"))
+            .envs(self.vars)
+            .current_dir(dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        let child = match self.outputs {
+            Some(to) => {
+                fs::write(log_file(&dir), "").unwrap();
+                let child = command.stdout(to.try_clone().unwrap()).stderr(to).spawn().unwrap();
+                // The command would keep them open.
+                command.stdout(Stdio::null()).stderr(Stdio::null());
+                child
+            }
+            None => spawn(&mut command, &dir),
+        };
+        Schedd { dir, command, child }
+    }
+}
+
+impl Drop for Schedd {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- log of schedd pid {}\n{}", self.pid(), self.log());
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        end_private_server(&self.state_home().join("schedd"));
+    }
+}
+
+fn spawn(command: &mut Command, dir: &TempDir) -> Child {
+    let log = File::options().create(true).append(true).open(log_file(dir)).unwrap();
+    command.stderr(log).spawn().unwrap()
+}
+
+fn log_file(dir: &TempDir) -> PathBuf {
+    dir.path().join("log")
+}
+
+fn jobs_file(dir: &TempDir) -> PathBuf {
+    dir.path().join("jobs.toml")
+}
+
+/// Kills the private server of a state directory, if one runs: the process its pid file names and that works there.
+pub(crate) fn end_private_server(state_dir: &Path) {
+    let Ok(text) = fs::read_to_string(state_dir.join("redis.pid")) else { return };
+    let process = Path::new("/proc").join(text.trim());
+    let works_there = || Some(fs::read_link(process.join("cwd")).ok()? == state_dir.canonicalize().ok()?);
+    if works_there() == Some(true)
+        && let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw)
+    {
+        let _ = kill_process(pid, Signal::KILL);
+        until("the private redis-server ends", LONG, || (works_there() != Some(true)).then_some(()));
+    }
+}
