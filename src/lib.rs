@@ -2,4 +2,6 @@
 
 pub mod config;
 pub mod domain;
+pub mod executor;
+pub mod keeper;
 pub mod store;

@@ -1,3 +1,7 @@
-//! The daemon.
+//! The daemon. Started with the keeper's own argument it is the keeper instead.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    schedd::keeper::run_from_args().unwrap_or(ExitCode::SUCCESS)
+}

@@ -5,6 +5,8 @@
     reason = "a test that cannot go on fails; the configuration exempts only the test functions themselves"
 )]
 
+mod http_executor;
+mod keeper;
 mod private_server;
 mod scripts;
 mod support;

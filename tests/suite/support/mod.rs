@@ -3,7 +3,9 @@
 //! Invariant: whatever a test starts through these is ended and waited for when its handle is dropped, also when the test
 //! fails; nothing is shared between tests.
 
+pub(crate) mod attempt;
 pub(crate) mod daemon;
+pub(crate) mod http_sink;
 pub(crate) mod redis;
 pub(crate) mod snapshot;
 pub(crate) mod wait;

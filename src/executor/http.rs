@@ -1,0 +1,219 @@
+//! Makes the request of an `http` job.
+//!
+//! Invariant: no connect and no send on a lease that has passed; nothing is sent twice but by the redirects the job allows; of
+//! the answer a bounded part is read. What was sent cannot be called back: the receiver uses the fence.
+
+use std::time::Duration;
+
+use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Method, Response, StatusCode, Url};
+
+use super::http_error::in_words;
+use super::lease_guard::{Interruption, LeaseGuard};
+use super::{Attempt, Control, OutputBuffer, Stream};
+use crate::domain::job::HttpRequest;
+use crate::domain::run::{Ending, Outcome};
+
+/// How much of a body is kept.
+const KEPT: usize = 64 * 1024;
+/// How much of a body is read: past this the connection is closed, for a body may have no end. What was read and not kept
+/// counts as dropped; what was never read is not counted, for nobody knows how much it is.
+const READ: usize = 1024 * 1024;
+/// How long a connection is kept for the next request to the same host. Short: a server that closes it first would fail a
+/// request that must not be sent twice.
+const IDLE: Duration = Duration::from_secs(4);
+
+/// The client for all requests: the system's certificates, no proxies out of the environment, no redirects or retries of its
+/// own. On a host without certificates it is made without any: `https` then fails, saying so, and `http` works.
+pub(super) fn client() -> Result<Client, reqwest::Error> {
+    // Refused if the process has one already, which does as well.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let builder = || {
+        Client::builder()
+            .no_proxy()
+            .user_agent(concat!("schedd/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .pool_idle_timeout(IDLE)
+    };
+    builder().build().or_else(|error| {
+        tracing::warn!(%error, "no system certificates: https requests of jobs will fail; install ca-certificates");
+        builder().tls_certs_only([]).build()
+    })
+}
+
+/// Makes `request` as `attempt` says.
+pub(super) async fn execute(
+    client: &Client,
+    request: &HttpRequest,
+    attempt: &Attempt,
+    control: Control,
+    output: &OutputBuffer,
+) -> Outcome {
+    let guard = LeaseGuard::new(control, attempt.timeout);
+    let mut outcome = Outcome::bare(Ending::Failed);
+    match follow(client, request, attempt, &guard, output, &mut outcome.http_status).await {
+        Ok(()) => outcome.ending = Ending::Succeeded,
+        Err(Failure::Words(words)) => outcome.error = Some(words),
+        Err(Failure::Interrupted(interruption)) => {
+            (outcome.ending, outcome.error) = match interruption {
+                Interruption::LeaseLost => (Ending::LeaseLost, Some("its lease could not be held".to_owned())),
+                Interruption::TimedOut => (Ending::TimedOut, Some(format!("timed out after {:?}", attempt.timeout))),
+                Interruption::Stopped(reason) => (reason.ending(), None),
+            };
+        }
+    }
+    outcome
+}
+
+enum Failure {
+    Words(String),
+    Interrupted(Interruption),
+}
+
+impl From<Interruption> for Failure {
+    fn from(interruption: Interruption) -> Self {
+        Self::Interrupted(interruption)
+    }
+}
+
+/// Sends, follows what redirects are allowed, reads the answer into `output` and judges its status.
+async fn follow(
+    client: &Client,
+    request: &HttpRequest,
+    attempt: &Attempt,
+    guard: &LeaseGuard,
+    output: &OutputBuffer,
+    http_status: &mut Option<u16>,
+) -> Result<(), Failure> {
+    let mut hop = Hop::first(request, attempt).map_err(Failure::Words)?;
+    let mut redirects_left = request.redirects;
+    let response = loop {
+        let sent = client.execute(hop.request());
+        let response = guard.run(sent).await?.map_err(|error| Failure::Words(in_words(error)))?;
+        *http_status = Some(response.status().as_u16());
+        if redirects_left == 0 {
+            break response;
+        }
+        let Some(next) = hop.redirected(&response).map_err(Failure::Words)? else { break response };
+        redirects_left -= 1;
+        hop = next;
+    };
+    let status = response.status();
+    let read = guard.run(read_body(response, output)).await?;
+    if !is_wanted(status, &request.expect) {
+        return Err(Failure::Words(format!("status {}, wanted {}", status.as_u16(), wanted(&request.expect))));
+    }
+    read.map_err(|error| {
+        let words = in_words(error);
+        Failure::Words(format!("status {}, but its body broke off: {words}", status.as_u16()))
+    })
+}
+
+fn is_wanted(status: StatusCode, expect: &[u16]) -> bool {
+    if expect.is_empty() { status.is_success() } else { expect.contains(&status.as_u16()) }
+}
+
+fn wanted(expect: &[u16]) -> String {
+    if expect.is_empty() {
+        return "2xx".to_owned();
+    }
+    expect.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
+}
+
+async fn read_body(mut response: Response, output: &OutputBuffer) -> Result<(), reqwest::Error> {
+    let mut count = 0_usize;
+    while count < READ
+        && let Some(bytes) = response.chunk().await?
+    {
+        let (kept, dropped) = bytes.split_at(KEPT.saturating_sub(count).min(bytes.len()));
+        output.append(Stream::Stdout, kept);
+        if !dropped.is_empty() {
+            output.add_dropped(dropped.len() as u64);
+        }
+        count = count.saturating_add(bytes.len());
+    }
+    Ok(())
+}
+
+/// One request of the chain.
+struct Hop {
+    method: Method,
+    url: Url,
+    headers: HeaderMap,
+    body: String,
+}
+
+impl Hop {
+    fn first(request: &HttpRequest, attempt: &Attempt) -> Result<Self, String> {
+        let method = Method::from_bytes(request.method.as_bytes())
+            .map_err(|_| format!("method {:?} is not valid: wanted letters such as GET or POST", request.method))?;
+        // The words of the parser, not the URL.
+        let url = Url::parse(&request.url).map_err(|error| format!("URL is not valid: {error}"))?;
+        Ok(Self { method, url, headers: headers(request, attempt)?, body: request.body.clone() })
+    }
+
+    fn request(&self) -> reqwest::Request {
+        let mut request = reqwest::Request::new(self.method.clone(), self.url.clone());
+        *request.headers_mut() = self.headers.clone();
+        if !self.body.is_empty() {
+            *request.body_mut() = Some(self.body.clone().into());
+        }
+        request
+    }
+
+    /// Where `response` sends us; none if it is an answer.
+    fn redirected(&self, response: &Response) -> Result<Option<Self>, String> {
+        let status = response.status();
+        let keeps_method = matches!(status.as_u16(), 307 | 308);
+        if !keeps_method && !matches!(status.as_u16(), 301..=303) {
+            return Ok(None);
+        }
+        let Some(location) = response.headers().get(header::LOCATION) else { return Ok(None) };
+        let location = location.to_str().ok().and_then(|location| self.url.join(location).ok());
+        let url = location.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        let url = url.ok_or_else(|| format!("status {}, and its Location is no http or https URL", status.as_u16()))?;
+        let mut next = Self { method: self.method.clone(), headers: self.headers.clone(), body: self.body.clone(), url };
+        // RFC 9110, 15.4: only 307 and 308 promise to repeat the request as it was.
+        if !keeps_method && self.method != Method::GET && self.method != Method::HEAD {
+            next.method = Method::GET;
+            next.body.clear();
+            next.headers.remove(header::CONTENT_TYPE);
+        }
+        if next.url.origin() != self.url.origin() {
+            for secret in [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION] {
+                next.headers.remove(secret);
+            }
+            next.headers.remove(header::HOST);
+        }
+        Ok(Some(next))
+    }
+}
+
+/// The job's header fields and ours, which win: a receiver can rely on them.
+fn headers(request: &HttpRequest, attempt: &Attempt) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &request.headers {
+        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("header name {name:?} is not valid"))?;
+        let value = HeaderValue::from_str(value)
+            .map_err(|_| format!("value of header {name} is not valid: wanted visible characters on one line"))?;
+        headers.append(parsed, value);
+    }
+    if !request.body.is_empty() && !headers.contains_key(header::CONTENT_TYPE) {
+        let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&request.body).is_ok();
+        let kind = if is_json { "application/json" } else { "text/plain; charset=utf-8" };
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    let facts = [
+        ("idempotency-key", attempt.run.to_string()),
+        ("schedd-job", attempt.run.job().to_string()),
+        ("schedd-due", attempt.run.due().to_string()),
+        ("schedd-attempt", attempt.number.to_string()),
+        ("schedd-fence", attempt.fence.to_string()),
+    ];
+    for (name, value) in facts {
+        let value = HeaderValue::from_str(&value).map_err(|_| format!("value of header {name} is not valid"))?;
+        headers.insert(HeaderName::from_static(name), value);
+    }
+    Ok(headers)
+}

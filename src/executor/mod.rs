@@ -1,0 +1,114 @@
+//! Layer 2: runs one attempt of a job.
+//!
+//! A process runs in the keeper (`process`), an HTTP request is made here (`http`). What either writes or answers goes
+//! into an [`OutputBuffer`]; how it ended is an `Outcome`.
+//!
+//! Invariant: an attempt holds its lease or is ended: nothing is started or sent past the lease's deadline.
+
+mod environment;
+mod http;
+mod http_error;
+mod lease_guard;
+pub mod output;
+mod process;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::domain::ids::{Fence, NodeName, RunId};
+use crate::domain::job::Action;
+use crate::domain::run::{Ending, Outcome};
+use crate::keeper::{BootInstant, Keeper};
+pub use output::{Chunk, Output, OutputBuffer, Stream};
+
+/// Why there are no executors.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecutorError {
+    /// The HTTP client cannot be built.
+    #[error("HTTP client cannot be built: {0}")]
+    HttpClient(#[source] reqwest::Error),
+}
+
+/// What runs attempts: the keeper and one HTTP client, shared. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Executors {
+    keeper: Keeper,
+    client: reqwest::Client,
+    account: Arc<environment::Account>,
+}
+
+/// One try of a run.
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    /// The run it is a try of.
+    pub run: RunId,
+    /// Counted from 1.
+    pub number: u32,
+    /// Of the lease it is made under.
+    pub fence: Fence,
+    /// Where it is made.
+    pub node: NodeName,
+    /// What is done.
+    pub action: Action,
+    /// The job's own variables.
+    pub env: BTreeMap<String, String>,
+    /// Where a process starts; none = the home of the user schedd runs as.
+    pub cwd: Option<PathBuf>,
+    /// How long it may take, all in all.
+    pub timeout: Duration,
+    /// How long after TERM follows KILL.
+    pub kill_grace: Duration,
+    /// The lease's length; its tenth lies between TERM and KILL when it is lost.
+    pub lease: Duration,
+}
+
+/// What happens to an attempt from outside while it runs.
+#[derive(Debug, Clone)]
+pub struct Control {
+    /// The lease's end, moved on by each renewal.
+    pub deadline: watch::Receiver<BootInstant>,
+    /// Set when it is to stop.
+    pub stop: watch::Receiver<Option<StopReason>>,
+}
+
+/// Why an attempt is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// A person, or the run that replaces it, asked.
+    Cancelled,
+    /// This node is stopping.
+    ShutDown,
+}
+
+impl StopReason {
+    /// How an attempt stopped for this reason ends.
+    pub fn ending(self) -> Ending {
+        match self {
+            Self::Cancelled => Ending::Stopped,
+            Self::ShutDown => Ending::ShutDown,
+        }
+    }
+}
+
+impl Executors {
+    /// Executors on this keeper. Fails if no HTTP client can be made.
+    pub fn new(keeper: Keeper) -> Result<Self, ExecutorError> {
+        let client = http::client().map_err(ExecutorError::HttpClient)?;
+        Ok(Self { keeper, client, account: Arc::new(environment::Account::of_this_process()) })
+    }
+
+    /// Runs `attempt` to its end and says how it ended. Never fails: whatever goes wrong is an outcome. Dropped before that,
+    /// what was started is killed.
+    pub async fn execute(&self, attempt: &Attempt, control: Control, output: &OutputBuffer) -> Outcome {
+        let argv = match &attempt.action {
+            Action::Http(request) => return http::execute(&self.client, request, attempt, control, output).await,
+            Action::Command(argv) => argv.clone(),
+            Action::Shell(line) => vec!["/bin/sh".to_owned(), "-c".to_owned(), line.clone()],
+        };
+        process::execute(&self.keeper, &self.account, argv, attempt, control, output).await
+    }
+}

@@ -1,0 +1,82 @@
+//! What an attempt wrote, shared between who fills it and who reports it while the attempt still runs.
+//!
+//! Invariant: the first 16 KiB and the last 48 KiB of both streams together, in the order they came; every byte is either in
+//! there or counted as dropped. Memory stays bounded whatever comes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::keeper::OutputSink;
+use crate::keeper::excerpt::Excerpt;
+pub use crate::keeper::excerpt::{Chunk, Output, Stream};
+
+/// The output of one attempt. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct OutputBuffer {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    excerpt: Mutex<Excerpt>,
+    revision: AtomicU64,
+}
+
+impl OutputBuffer {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes what `stream` wrote.
+    pub fn append(&self, stream: Stream, bytes: &[u8]) {
+        self.change(|excerpt| excerpt.append(stream, bytes));
+    }
+
+    /// Counts bytes that were thrown away on the way here.
+    pub fn add_dropped(&self, count: u64) {
+        self.change(|excerpt| excerpt.add_dropped(count));
+    }
+
+    /// A copy of what is kept now.
+    pub fn snapshot(&self) -> Output {
+        self.inner.excerpt.lock().unwrap_or_else(PoisonError::into_inner).output()
+    }
+
+    /// A number that rises with each change.
+    pub fn revision(&self) -> u64 {
+        self.inner.revision.load(Ordering::Acquire)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Excerpt)) {
+        change(&mut self.inner.excerpt.lock().unwrap_or_else(PoisonError::into_inner));
+        self.inner.revision.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl OutputSink for OutputBuffer {
+    fn append(&self, stream: Stream, bytes: &[u8]) {
+        OutputBuffer::append(self, stream, bytes);
+    }
+
+    fn add_dropped(&self, count: u64) {
+        OutputBuffer::add_dropped(self, count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_revision_rises_with_each_change_and_clones_share_the_bytes() {
+        let buffer = OutputBuffer::new();
+        let clone = buffer.clone();
+        buffer.append(Stream::Stdout, b"a");
+        let first = clone.revision();
+        clone.add_dropped(2);
+        assert!(first > 0 && buffer.revision() > first);
+        assert_eq!(clone.snapshot().stream(Stream::Stdout), b"a");
+        assert_eq!(buffer.snapshot().dropped_bytes, 2);
+    }
+}

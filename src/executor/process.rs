@@ -1,0 +1,90 @@
+//! Runs the attempt of a `command` or `shell` job, in the keeper.
+//!
+//! Invariant: whatever is asked or lost meanwhile, the outcome comes from the keeper's report, that is, after the processes
+//! are gone.
+
+use std::sync::Arc;
+
+use super::environment::Account;
+use super::{Attempt, Control, OutputBuffer, StopReason};
+use crate::domain::run::{Ending, Outcome};
+use crate::keeper::{BootInstant, End, Keeper, Launch, Report};
+
+/// Runs `argv` as `attempt` says and waits until nothing of it is left.
+pub(super) async fn execute(
+    keeper: &Keeper,
+    account: &Account,
+    argv: Vec<String>,
+    attempt: &Attempt,
+    control: Control,
+    output: &OutputBuffer,
+) -> Outcome {
+    let Control { mut deadline, mut stop } = control;
+    if let Some(reason) = *stop.borrow_and_update() {
+        return Outcome::bare(reason.ending());
+    }
+    let launch = Launch {
+        run: attempt.run.to_string(),
+        fence: attempt.fence.as_u64(),
+        argv,
+        env: account.variables(attempt),
+        cwd: account.directory(attempt),
+        timeout: attempt.timeout,
+        kill_grace: attempt.kill_grace,
+        deadline: *deadline.borrow_and_update(),
+        margin: attempt.lease / 10,
+    };
+    let mut child = keeper.spawn(launch, Arc::new(output.clone())).await;
+    let report = loop {
+        tokio::select! {
+            report = child.ended() => break report,
+            Ok(()) = deadline.changed() => {
+                let until = *deadline.borrow_and_update();
+                // Renewals only ever move it on: one that has passed says that the lease was lost.
+                if until > BootInstant::now() { child.extend(until) } else { child.abandon().await }
+            }
+            Ok(()) = stop.changed() => if stop.borrow_and_update().is_some() { child.stop().await },
+            // Nobody renews or stops it any more: the keeper has the last deadline.
+            else => break child.ended().await,
+        }
+    };
+    let reason = *stop.borrow();
+    outcome(report, reason, attempt)
+}
+
+fn outcome(report: Report, reason: Option<StopReason>, attempt: &Attempt) -> Outcome {
+    let ending = match report.end {
+        End::ByItself if report.exit_code == Some(0) => Ending::Succeeded,
+        End::ByItself | End::CannotStart => Ending::Failed,
+        End::TimedOut => Ending::TimedOut,
+        End::Stopped => reason.unwrap_or(StopReason::Cancelled).ending(),
+        End::LeaseLost => Ending::LeaseLost,
+        End::Refused => Ending::NotStarted,
+    };
+    let why = match report.end {
+        End::ByItself => report.signal.map(signal_in_words),
+        End::TimedOut => Some(format!("took longer than its time-out of {:?}", attempt.timeout)),
+        End::LeaseLost => Some("its lease could not be held".to_owned()),
+        End::Stopped | End::CannotStart | End::Refused => None,
+    };
+    let error = match (report.error, why) {
+        (Some(error), Some(why)) if report.end != End::LeaseLost => Some(format!("{why}; {error}")),
+        (error, why) => error.or(why),
+    };
+    Outcome {
+        ending,
+        exit_code: report.exit_code,
+        signal: report.signal,
+        http_status: None,
+        error,
+        left_processes: report.left_processes,
+    }
+}
+
+/// `signal 9 (KILL)`, as `signal(7)` names them.
+fn signal_in_words(number: i32) -> String {
+    match signal_hook::low_level::signal_name(number) {
+        Some(name) => format!("signal {number} ({})", name.strip_prefix("SIG").unwrap_or(name)),
+        None => format!("signal {number}"),
+    }
+}

@@ -1,0 +1,228 @@
+//! The beginning and the end of what a job wrote, both streams in the order they came, in bounded memory.
+//!
+//! Invariant: kept + dropped = appended, to the byte. At most [`HEAD`] + [`TAIL`] bytes are kept; the order of the streams
+//! costs two bytes a change of stream, so a writer of single bytes that alternates takes at most three times as much.
+
+use std::collections::VecDeque;
+
+/// How many bytes from the beginning are kept.
+pub const HEAD: usize = 16 * 1024;
+/// How many bytes before the end are kept.
+pub const TAIL: usize = 48 * 1024;
+
+/// Which of a job's two pipes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// Bytes of one stream that came one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    /// Where they were written.
+    pub stream: Stream,
+    /// As they were written: any bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// What is kept of a job's output. Between `head` and `tail` lie the dropped bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Output {
+    /// The first 16 KiB.
+    pub head: Vec<Chunk>,
+    /// The last 48 KiB, without what `head` has.
+    pub tail: Vec<Chunk>,
+    /// How many bytes between them were thrown away.
+    pub dropped_bytes: u64,
+}
+
+impl Output {
+    /// What is kept of one stream: its part of the head and of the tail.
+    pub fn stream(&self, stream: Stream) -> Vec<u8> {
+        let chunks = self.head.iter().chain(&self.tail);
+        chunks.filter(|chunk| chunk.stream == stream).flat_map(|chunk| chunk.bytes.iter().copied()).collect()
+    }
+}
+
+/// The output as it grows.
+#[derive(Debug, Default)]
+pub(crate) struct Excerpt {
+    head: Sequence,
+    tail: Sequence,
+    dropped: u64,
+}
+
+impl Excerpt {
+    /// Takes what `stream` wrote.
+    pub(crate) fn append(&mut self, stream: Stream, bytes: &[u8]) {
+        let room = HEAD.saturating_sub(self.head.len());
+        // Once something was dropped the head is closed: what comes later is not the beginning.
+        let room = if self.dropped == 0 { room } else { 0 };
+        let (first, rest) = bytes.split_at(room.min(bytes.len()));
+        self.head.push(stream, first);
+        let skipped = rest.len().saturating_sub(TAIL);
+        self.tail.push(stream, rest.get(skipped..).unwrap_or_default());
+        let over = self.tail.len().saturating_sub(TAIL);
+        self.tail.forget_first(over);
+        self.add_dropped(u64::try_from(skipped.saturating_add(over)).unwrap_or(u64::MAX));
+    }
+
+    /// Counts bytes that were thrown away before they came here.
+    pub(crate) fn add_dropped(&mut self, count: u64) {
+        self.dropped = self.dropped.saturating_add(count);
+    }
+
+    /// A copy of what is kept.
+    pub(crate) fn output(&self) -> Output {
+        Output { head: self.head.chunks(), tail: self.tail.chunks(), dropped_bytes: self.dropped }
+    }
+}
+
+/// Bytes and whose they are.
+#[derive(Debug, Default)]
+struct Sequence {
+    bytes: VecDeque<u8>,
+    spans: VecDeque<Span>,
+}
+
+/// A length and a stream in two bytes: the top bit is set for standard error.
+#[derive(Debug, Clone, Copy)]
+struct Span(u16);
+
+impl Span {
+    const LONGEST: u16 = 0x7fff;
+
+    fn new(stream: Stream, length: u16) -> Self {
+        match stream {
+            Stream::Stdout => Self(length & Self::LONGEST),
+            Stream::Stderr => Self(length | !Self::LONGEST),
+        }
+    }
+
+    fn stream(self) -> Stream {
+        if self.0 & !Self::LONGEST == 0 { Stream::Stdout } else { Stream::Stderr }
+    }
+
+    fn length(self) -> u16 {
+        self.0 & Self::LONGEST
+    }
+}
+
+impl Sequence {
+    fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn push(&mut self, stream: Stream, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+        let mut left = bytes.len();
+        if let Some(last) = self.spans.back_mut().filter(|last| last.stream() == stream) {
+            let taken = left.min(usize::from(Span::LONGEST - last.length()));
+            *last = Span::new(stream, last.length() + u16::try_from(taken).unwrap_or(0));
+            left -= taken;
+        }
+        while left > 0 {
+            let length = u16::try_from(left).unwrap_or(u16::MAX).min(Span::LONGEST);
+            self.spans.push_back(Span::new(stream, length));
+            left -= usize::from(length);
+        }
+    }
+
+    fn forget_first(&mut self, count: usize) {
+        let mut left = count.min(self.bytes.len());
+        self.bytes.drain(..left);
+        while let Some(first) = self.spans.front_mut().filter(|_| left > 0) {
+            let length = usize::from(first.length());
+            if length > left {
+                *first = Span::new(first.stream(), u16::try_from(length - left).unwrap_or(0));
+                return;
+            }
+            left -= length;
+            self.spans.pop_front();
+        }
+    }
+
+    fn chunks(&self) -> Vec<Chunk> {
+        let mut bytes = self.bytes.iter().copied();
+        let mut chunks: Vec<Chunk> = Vec::new();
+        for span in &self.spans {
+            let part = bytes.by_ref().take(usize::from(span.length()));
+            match chunks.last_mut().filter(|last| last.stream == span.stream()) {
+                Some(last) => last.bytes.extend(part),
+                None => chunks.push(Chunk { stream: span.stream(), bytes: part.collect() }),
+            }
+        }
+        chunks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size(chunks: &[Chunk]) -> usize {
+        chunks.iter().map(|chunk| chunk.bytes.len()).sum()
+    }
+
+    #[test]
+    fn the_streams_keep_the_order_they_came_in_and_neighbours_merge() {
+        let mut excerpt = Excerpt::default();
+        for (stream, text) in [(Stream::Stdout, "a"), (Stream::Stdout, "b"), (Stream::Stderr, "c"), (Stream::Stdout, "d")] {
+            excerpt.append(stream, text.as_bytes());
+        }
+        let chunk = |stream, text: &str| Chunk { stream, bytes: text.as_bytes().to_vec() };
+        let wanted = vec![chunk(Stream::Stdout, "ab"), chunk(Stream::Stderr, "c"), chunk(Stream::Stdout, "d")];
+        assert_eq!(excerpt.output(), Output { head: wanted, tail: vec![], dropped_bytes: 0 });
+        assert_eq!(excerpt.output().stream(Stream::Stdout), b"abd");
+    }
+
+    #[test]
+    fn the_first_16_kib_and_the_last_48_kib_stay_whatever_the_size_of_the_pieces() {
+        let text: Vec<u8> = (0..300_001_u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
+        for piece in [1, 7, 4096, 40_000, 65_536, text.len()] {
+            let mut excerpt = Excerpt::default();
+            for part in text.chunks(piece) {
+                excerpt.append(Stream::Stdout, part);
+            }
+            let output = excerpt.output();
+            assert_eq!(output.head[0].bytes, text[..HEAD], "pieces of {piece}");
+            assert_eq!(output.tail[0].bytes, text[text.len() - TAIL..], "pieces of {piece}");
+            assert_eq!(output.dropped_bytes, (text.len() - HEAD - TAIL) as u64);
+        }
+    }
+
+    #[test]
+    fn a_million_single_bytes_on_alternating_streams_stay_bounded_and_counted() {
+        let mut excerpt = Excerpt::default();
+        for n in 0..1_000_000_u32 {
+            let stream = if n % 2 == 0 { Stream::Stdout } else { Stream::Stderr };
+            excerpt.append(stream, &[u8::try_from(n % 256).unwrap()]);
+        }
+        let spans = excerpt.head.spans.capacity() + excerpt.tail.spans.capacity();
+        let bytes = excerpt.head.bytes.capacity() + excerpt.tail.bytes.capacity();
+        assert!(bytes + spans * size_of::<Span>() <= 256 * 1024, "{bytes} bytes, {spans} spans");
+        let output = excerpt.output();
+        assert_eq!(size(&output.head) + size(&output.tail), HEAD + TAIL);
+        assert_eq!(output.dropped_bytes, 1_000_000 - (HEAD + TAIL) as u64);
+        assert_eq!(output.tail.last().unwrap(), &Chunk { stream: Stream::Stderr, bytes: vec![63] });
+    }
+
+    #[test]
+    fn an_excerpt_of_excerpts_is_the_excerpt_of_the_whole() {
+        let text: Vec<u8> = (0..400_000_u32).map(|n| u8::try_from(n % 253).unwrap()).collect();
+        let (mut near, mut whole) = (Excerpt::default(), Excerpt::default());
+        for part in [&text[..10_000], &text[10_000..350_000], &text[350_000..]] {
+            whole.append(Stream::Stderr, part);
+            let mut far = Excerpt::default();
+            far.append(Stream::Stderr, part);
+            let far = far.output();
+            far.head.iter().for_each(|chunk| near.append(chunk.stream, &chunk.bytes));
+            near.add_dropped(far.dropped_bytes);
+            far.tail.iter().for_each(|chunk| near.append(chunk.stream, &chunk.bytes));
+        }
+        assert_eq!(near.output(), whole.output());
+    }
+}

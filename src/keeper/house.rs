@@ -1,0 +1,236 @@
+//! What the keeper's tasks share: who lives here, what goes to the daemon, and the sweep of what nobody owns.
+//!
+//! Invariant: a resident's number is known here before any other task can look, so a sweep never takes a direct child for a
+//! stray. What waits for the daemon is bounded: one excerpt a run, a start and an end a run.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::{Notify, mpsc};
+
+use super::excerpt::{Excerpt, Stream};
+use super::tree::{self, Claim, Identity, Process, Snapshot};
+use super::wire::{self, Key, News};
+
+/// What a run's task is told.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Word {
+    /// A new lease deadline.
+    Extend(super::clock::BootInstant),
+    /// Stop with grace.
+    Stop,
+    /// Stop without.
+    Abandon,
+}
+
+struct Resident {
+    identity: Identity,
+    /// Number and start of each process once seen to be its own: still so when its parent and its environment are gone.
+    known: HashSet<(i32, u64)>,
+    words: mpsc::UnboundedSender<Word>,
+}
+
+/// The state of a keeper; one thread, so plain cells.
+pub(super) struct House {
+    residents: RefCell<HashMap<Key, Resident>>,
+    changed: Notify,
+    outbox: mpsc::UnboundedSender<Item>,
+    buffer: RefCell<Vec<u8>>,
+}
+
+/// What waits for the daemon.
+pub(super) enum Item {
+    News(News),
+    Output(Rc<Pending>),
+}
+
+/// What a run wrote and the daemon has not taken yet.
+pub(super) struct Pending {
+    key: Key,
+    excerpt: RefCell<Excerpt>,
+    is_queued: Cell<bool>,
+}
+
+const BUFFER: usize = 64 * 1024;
+
+impl House {
+    /// An empty house and what it will have to say.
+    pub(super) fn new() -> (Rc<Self>, mpsc::UnboundedReceiver<Item>) {
+        let (outbox, items) = mpsc::unbounded_channel();
+        let house = Self { residents: RefCell::default(), changed: Notify::new(), outbox, buffer: RefCell::new(vec![0; BUFFER]) };
+        (Rc::new(house), items)
+    }
+
+    /// Takes a run in, before it has a process; none if the key is taken.
+    pub(super) fn admit(&self, key: Key, run: &str, fence: u64) -> Option<mpsc::UnboundedReceiver<Word>> {
+        let mut residents = self.residents.borrow_mut();
+        if residents.contains_key(&key) {
+            return None;
+        }
+        let (words, heard) = mpsc::unbounded_channel();
+        let identity = Identity { run: run.to_owned(), fence, leader: None };
+        residents.insert(key, Resident { identity, known: HashSet::new(), words });
+        self.changed.notify_one();
+        Some(heard)
+    }
+
+    /// Notes a run's process. To be called before the next await after its start.
+    pub(super) fn note_leader(&self, key: Key, pid: i32) {
+        if let Some(resident) = self.residents.borrow_mut().get_mut(&key) {
+            resident.identity.leader = Some(pid);
+        }
+        self.say(News::Started(key, pid));
+    }
+
+    /// Lets a run go: it is over.
+    pub(super) fn release(&self, key: Key) {
+        self.residents.borrow_mut().remove(&key);
+        self.changed.notify_one();
+    }
+
+    /// Passes a word on to a run, if it is still here.
+    pub(super) fn tell(&self, key: Key, word: Word) {
+        if let Some(resident) = self.residents.borrow().get(&key) {
+            let _ = resident.words.send(word);
+        }
+    }
+
+    /// Passes a word on to every run.
+    pub(super) fn tell_all(&self, word: Word) {
+        for resident in self.residents.borrow().values() {
+            let _ = resident.words.send(word);
+        }
+    }
+
+    /// Waits until a run came or went.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Whether no run is here.
+    pub(super) fn is_empty(&self) -> bool {
+        self.residents.borrow().is_empty()
+    }
+
+    /// Queues news.
+    pub(super) fn say(&self, news: News) {
+        let _ = self.outbox.send(Item::News(news));
+    }
+
+    /// Reads what a pipe has now into `pending`. Whether the pipe is still open; fails with `WouldBlock` when it is empty.
+    pub(super) fn drain(
+        &self,
+        pipe: &tokio::net::unix::pipe::Receiver,
+        stream: Stream,
+        pending: &Rc<Pending>,
+    ) -> std::io::Result<bool> {
+        let mut buffer = self.buffer.borrow_mut();
+        let count = pipe.try_read(&mut buffer)?;
+        pending.excerpt.borrow_mut().append(stream, buffer.get(..count).unwrap_or_default());
+        if !pending.is_queued.replace(true) {
+            let _ = self.outbox.send(Item::Output(Rc::clone(pending)));
+        }
+        Ok(count > 0)
+    }
+
+    /// The living processes of a run but its leader. Cheap when there are none.
+    pub(super) fn remaining(&self, key: Key) -> Vec<Process> {
+        // What a dead leader left is our child now, so no living orphan means nothing was left.
+        if self.living_orphans().is_empty() {
+            return Vec::new();
+        }
+        let remaining = || {
+            let (leader, mut members) = self.members(key);
+            members.retain(|process| Some(process.pid) != leader && !process.is_zombie);
+            members
+        };
+        let found = remaining();
+        // One that changed its parent while we read may have been missed; twice it will not be.
+        if found.is_empty() { remaining() } else { found }
+    }
+
+    /// Sends a signal to all of a run.
+    pub(super) fn signal(&self, key: Key, signal: Signal) {
+        tree::signal_all(&self.members(key).1, signal);
+    }
+
+    /// The leader of a run and all its processes, the dead among them.
+    fn members(&self, key: Key) -> (Option<i32>, Vec<Process>) {
+        let mut residents = self.residents.borrow_mut();
+        let leaders: HashSet<i32> = residents.values().filter_map(|resident| resident.identity.leader).collect();
+        let is_alone = residents.len() == 1;
+        let Some(Resident { identity, known, .. }) = residents.get_mut(&key) else { return (None, Vec::new()) };
+        let members = Snapshot::take().members(identity, |orphan| {
+            let may_be_taken = is_alone && !leaders.contains(&orphan.pid);
+            may_be_taken || known.contains(&(orphan.pid, orphan.started))
+        });
+        known.extend(members.iter().map(|member| (member.pid, member.started)));
+        (identity.leader, members)
+    }
+
+    /// Our children that are no leaders and alive; the dead are reaped.
+    fn living_orphans(&self) -> Vec<Process> {
+        let residents = self.residents.borrow();
+        let is_leader = |pid: i32| residents.values().any(|resident| resident.identity.leader == Some(pid));
+        let orphans = tree::own_children().into_iter().filter(|child| !is_leader(child.pid));
+        let (dead, living): (Vec<_>, Vec<_>) = orphans.partition(|orphan| orphan.is_zombie);
+        dead.iter().for_each(Process::reap);
+        living
+    }
+
+    /// Reaps dead orphans and kills those whose run is over. Returns how many children are left beside the residents.
+    pub(super) fn sweep(&self) -> usize {
+        let orphans = self.living_orphans();
+        let residents = self.residents.borrow();
+        for orphan in &orphans {
+            let mut claims = residents.values().map(|resident| resident.identity.claim(orphan.pid));
+            // One that says nothing may be anyone's who is still here.
+            if claims.all(|claim| claim == Claim::Other) {
+                orphan.signal(Signal::KILL);
+            }
+        }
+        orphans.len()
+    }
+}
+
+impl Pending {
+    /// Nothing yet, of the run `key`.
+    pub(super) fn new(key: Key) -> Rc<Self> {
+        Rc::new(Self { key, excerpt: RefCell::default(), is_queued: Cell::new(false) })
+    }
+}
+
+/// Carries everything to the daemon until it is gone or all has been said.
+pub(super) async fn deliver(mut items: mpsc::UnboundedReceiver<Item>, mut to: tokio::net::unix::OwnedWriteHalf) {
+    while let Some(item) = items.recv().await {
+        let frames = match item {
+            Item::News(news) => wire::news_frame(news),
+            Item::Output(pending) => {
+                pending.is_queued.set(false);
+                wire::output_frames(pending.key, &pending.excerpt.take().output())
+            }
+        };
+        let Ok(frames) = frames else { continue };
+        if to.write_all(&frames).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Sweeps once a second while anything lives here, and until nothing is left after; sleeps otherwise.
+pub(super) async fn sweep_now_and_then(house: Rc<House>) {
+    loop {
+        house.changed().await;
+        loop {
+            let pause = if house.is_empty() { Duration::from_millis(50) } else { Duration::from_secs(1) };
+            tokio::time::sleep(pause).await;
+            if house.sweep() == 0 && house.is_empty() {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The daemon's side of its keeper: handles on the keeper and on the runs in it.
+//!
+//! Invariant: every [`Child`] ends, by the keeper's report or because the keeper is gone and what it had is killed. A child
+//! dropped before its end is killed.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::clock::BootInstant;
+use super::excerpt::Stream;
+use super::supervise;
+use super::tree::Identity;
+use super::wire::{self, End, Key, Launch, News, Order, Report};
+
+/// What a keeper is started with.
+#[derive(Debug, Clone)]
+pub struct KeeperSettings {
+    /// The program `schedd`.
+    pub program: PathBuf,
+    /// Where it leaves its mark when it ended and nothing it started is alive; none = nowhere.
+    pub ended_file: Option<PathBuf>,
+    /// The node's name, for the mark.
+    pub node: String,
+    /// The node's incarnation, for the mark.
+    pub incarnation: String,
+}
+
+/// Why there is no keeper.
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperError {
+    /// It cannot be started.
+    #[error("keeper {program:?} cannot be started: {source}")]
+    Start {
+        /// The program tried.
+        program: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// Takes what a run writes. Called from the task that listens to the keeper: must not block.
+pub trait OutputSink: Send + Sync {
+    /// `stream` wrote `bytes`.
+    fn append(&self, stream: Stream, bytes: &[u8]);
+    /// So many bytes that came at this point were thrown away.
+    fn add_dropped(&self, count: u64);
+}
+
+/// The node's keeper. When the last handle is dropped it is told to kill all and to leave.
+#[derive(Debug, Clone)]
+pub struct Keeper {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    link: watch::Receiver<Option<Arc<Link>>>,
+    closing: CancellationToken,
+    next_key: AtomicU64,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.closing.cancel();
+    }
+}
+
+impl Keeper {
+    /// Starts the keeper, and another whenever one dies. Makes the calling process a subreaper. Fails if the first cannot be
+    /// started. Must be called inside a runtime that goes on as long as the keeper is wanted.
+    pub async fn start(settings: KeeperSettings) -> Result<Self, KeeperError> {
+        let closing = CancellationToken::new();
+        let link = supervise::start(settings, closing.clone()).await?;
+        Ok(Self { inner: Arc::new(Inner { link, closing, next_key: AtomicU64::new(0) }) })
+    }
+
+    /// Has it kill what still runs, and waits until it is gone.
+    pub async fn stop(self) {
+        self.inner.closing.cancel();
+        let mut link = self.inner.link.clone();
+        while link.changed().await.is_ok() {}
+    }
+
+    /// The process id of the present keeper; none while there is none.
+    pub fn pid(&self) -> Option<u32> {
+        self.inner.link.borrow().as_ref().map(|link| link.pid)
+    }
+
+    /// Has `launch` started; how that went is in the child's report. Waits for a keeper as long as the lease allows.
+    pub async fn spawn(&self, launch: Launch, output: Arc<dyn OutputSink>) -> Child {
+        let key = self.inner.next_key.fetch_add(1, Ordering::Relaxed);
+        let mut links = self.inner.link.clone();
+        let left = launch.deadline.saturating_sub(launch.margin).since(BootInstant::now());
+        let link = match tokio::time::timeout(left, links.wait_for(Option::is_some)).await {
+            Ok(Ok(link)) => link.clone(),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        let Some(link) = link else {
+            return Child::never(Report::of(End::Refused, "not started: this node's keeper is not running"));
+        };
+        let identity = Identity { run: launch.run.clone(), fence: launch.fence, leader: None };
+        let frame = match wire::order_frame(&Order::Start { key, launch }) {
+            Ok(frame) => frame,
+            Err(error) => return Child::never(Report::of(End::CannotStart, format!("cannot start: {error}"))),
+        };
+        let (ended, report) = oneshot::channel();
+        link.admit(key, Resident { identity, output, ended });
+        // If the keeper is gone its residents are told so, this one too.
+        let _ = link.orders.send(frame).await;
+        Child { state: State::Living { key, link, report } }
+    }
+}
+
+/// One connection with one keeper.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) pid: u32,
+    orders: mpsc::Sender<Vec<u8>>,
+    /// None once the keeper is gone.
+    residents: Mutex<Option<HashMap<Key, Resident>>>,
+}
+
+/// A run in the keeper as the daemon knows it.
+struct Resident {
+    identity: Identity,
+    output: Arc<dyn OutputSink>,
+    ended: oneshot::Sender<Report>,
+}
+
+impl std::fmt::Debug for Resident {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.identity.fmt(f)
+    }
+}
+
+impl Link {
+    /// A link with the keeper `pid`, whose orders go into `orders`.
+    pub(super) fn new(pid: u32, orders: mpsc::Sender<Vec<u8>>) -> Self {
+        Self { pid, orders, residents: Mutex::new(Some(HashMap::new())) }
+    }
+
+    fn residents(&self) -> MutexGuard<'_, Option<HashMap<Key, Resident>>> {
+        self.residents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn admit(&self, key: Key, resident: Resident) {
+        // If the keeper is gone the resident is dropped, which its child sees.
+        if let Some(residents) = self.residents().as_mut() {
+            residents.insert(key, resident);
+        }
+    }
+
+    /// Takes the news to whom they concern.
+    pub(super) fn hear(&self, news: News) {
+        let mut residents = self.residents();
+        let Some(residents) = residents.as_mut() else { return };
+        match news {
+            News::Started(key, pid) => {
+                if let Some(resident) = residents.get_mut(&key) {
+                    resident.identity.leader = Some(pid);
+                }
+            }
+            News::Output(key, stream, bytes) => {
+                if let Some(resident) = residents.get(&key) {
+                    resident.output.append(stream, &bytes);
+                }
+            }
+            News::Dropped(key, count) => {
+                if let Some(resident) = residents.get(&key) {
+                    resident.output.add_dropped(count);
+                }
+            }
+            News::Ended(key, report) => {
+                if let Some(resident) = residents.remove(&key) {
+                    let _ = resident.ended.send(report);
+                }
+            }
+        }
+    }
+
+    /// Who they were whose end the keeper did not tell.
+    pub(super) fn identities(&self) -> Vec<Identity> {
+        self.residents().iter().flat_map(HashMap::values).map(|resident| resident.identity.clone()).collect()
+    }
+
+    /// Tells all that are left that the keeper is gone, and takes no more.
+    pub(super) fn close(&self) {
+        for resident in self.residents().take().into_iter().flat_map(HashMap::into_values) {
+            let _ = resident.ended.send(keeper_died());
+        }
+    }
+}
+
+fn keeper_died() -> Report {
+    Report::of(End::LeaseLost, "the keeper died")
+}
+
+/// A run in the keeper.
+#[derive(Debug)]
+pub struct Child {
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Living { key: Key, link: Arc<Link>, report: oneshot::Receiver<Report> },
+    Over(Report),
+}
+
+impl Child {
+    fn never(report: Report) -> Self {
+        Self { state: State::Over(report) }
+    }
+
+    /// Tells the keeper that the lease was renewed up to `deadline`. May be lost if the keeper does not keep up: the next one
+    /// makes up for it.
+    pub fn extend(&self, deadline: BootInstant) {
+        self.try_send(|key| Order::Extend { key, deadline });
+    }
+
+    /// Has it stopped: TERM, after its grace KILL.
+    pub async fn stop(&self) {
+        self.send(|key| Order::Stop { key }).await;
+    }
+
+    /// Has it killed at once: its lease is another's already.
+    pub async fn abandon(&self) {
+        self.send(|key| Order::Abandon { key }).await;
+    }
+
+    /// Waits for its end. May be dropped and asked again.
+    pub async fn ended(&mut self) -> Report {
+        let report = match &mut self.state {
+            State::Living { report, .. } => report.await.unwrap_or_else(|_| keeper_died()),
+            State::Over(report) => return report.clone(),
+        };
+        self.state = State::Over(report.clone());
+        report
+    }
+
+    async fn send(&self, order: impl Fn(Key) -> Order) {
+        if let State::Living { key, link, .. } = &self.state
+            && let Ok(frame) = wire::order_frame(&order(*key))
+        {
+            let _ = link.orders.send(frame).await;
+        }
+    }
+
+    fn try_send(&self, order: impl Fn(Key) -> Order) {
+        if let State::Living { key, link, .. } = &self.state
+            && let Ok(frame) = wire::order_frame(&order(*key))
+        {
+            let _ = link.orders.try_send(frame);
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // If it is lost the lease, which nobody renews now, ends the run.
+        self.try_send(|key| Order::Abandon { key });
+    }
+}

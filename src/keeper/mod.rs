@@ -1,0 +1,29 @@
+//! Layer 2: the small process that owns the jobs' processes.
+//!
+//! The daemon has one keeper: the same program, started with an argument of its own, joined to it by a socket and to nothing
+//! else. Only it starts jobs. When the daemon dies it kills them (`serve`); when it dies, the daemon does (`supervise`).
+//! A run's process, from its start until nothing of it is left, is `attend`'s.
+//!
+//! Invariant: no process of a job outlives the lease of its run, whichever of the two dies, and also when the daemon is
+//! stopped. (A keeper that is itself stopped kills nothing until it goes on: only the daemon's loss of Redis at the same time
+//! would need it to.)
+
+mod attend;
+pub mod clock;
+mod ended;
+pub(crate) mod excerpt;
+mod house;
+mod link;
+mod program;
+mod serve;
+mod spawn;
+mod supervise;
+mod tree;
+mod wire;
+
+pub use clock::{BootInstant, BootTimer};
+pub use ended::EndedMark;
+pub use excerpt::{Chunk, HEAD, Output, Stream, TAIL};
+pub use link::{Child, Keeper, KeeperError, KeeperSettings, OutputSink};
+pub use serve::run_from_args;
+pub use wire::{End, Launch, Report};

@@ -1,0 +1,135 @@
+//! The keeper's own process: takes orders until the daemon is gone, then kills all, leaves its mark and exits.
+//!
+//! Invariant: one thread, for the death signal of the jobs is tied to the thread that started them. The mark is written only
+//! when nothing this process ever started is alive.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use rustix::fs::Mode;
+use rustix::process::Signal;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM};
+use tokio::net::unix::OwnedReadHalf;
+use tokio::task::LocalSet;
+
+use super::attend::attend;
+use super::clock::BootInstant;
+use super::ended::EndedMark;
+use super::house::{self, House, Word};
+use super::tree::{self, Process, Snapshot};
+use super::wire::{self, End, News, Order, Report};
+
+/// The argument that makes the program `schedd` a keeper.
+pub(super) const ARGUMENT: &str = "__keeper";
+
+/// How long what will not die is waited for before the keeper leaves without its mark.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Becomes the keeper if the command line says so, and returns when it is done; none if this process is to be something else.
+/// To be called first, before any thread is started.
+pub fn run_from_args() -> Option<ExitCode> {
+    if std::env::args_os().nth(1).as_deref() != Some(OsStr::new(ARGUMENT)) {
+        return None;
+    }
+    // A run whose task panicked would be attended by nobody: the daemon mends a keeper that is gone, not one that is half there.
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        std::process::abort();
+    }));
+    Some(match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // A closed standard error is no reason to end otherwise.
+            let _ = writeln!(io::stderr(), "schedd: keeper: {error}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+fn run() -> io::Result<()> {
+    // For whoever looks at the process list; without it nothing is lost.
+    let _ = rustix::thread::set_name(c"schedd-keeper");
+    let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    if socket.peer_addr().is_err() {
+        return Err(io::Error::other("its standard input is no socket: wanted to be started by schedd, not by hand"));
+    }
+    // Fails if it leads a group already; then it was not started by the daemon but has its own group all the same.
+    let _ = rustix::process::setsid();
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGCHLD] {
+        // Caught, not ignored: an ignored SIGCHLD would throw exit codes away.
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    socket.set_nonblocking(true)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    LocalSet::new().block_on(&runtime, serve(socket))
+}
+
+async fn serve(socket: UnixStream) -> io::Result<()> {
+    let (mut orders, to) = tokio::net::UnixStream::from_std(socket)?.into_split();
+    let Some(Order::Serve { ended_file, node, incarnation }) = wire::read_order(&mut orders).await? else {
+        return Ok(());
+    };
+    let (house, items) = House::new();
+    let delivery = tokio::task::spawn_local(house::deliver(items, to));
+    let sweeper = tokio::task::spawn_local(house::sweep_now_and_then(Rc::clone(&house)));
+    let told = obey(&house, &mut orders).await;
+    sweeper.abort();
+    house.tell_all(Word::Abandon);
+    let all_gone = clear_house(&house).await;
+    // The daemon may still listen, if it only closed its side: the ends are for it.
+    drop(house);
+    let _ = tokio::time::timeout(Duration::from_secs(1), delivery).await;
+    // One that says what cannot be read is alive, and may make requests of its own for its runs.
+    if let (true, Ok(()), Some(file)) = (all_gone, &told, ended_file) {
+        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
+        EndedMark { node, incarnation, boot_id }.write(&file)?;
+    }
+    told
+}
+
+/// Takes orders until there are no more. Fails if one cannot be read, which is the end of it too.
+async fn obey(house: &Rc<House>, orders: &mut OwnedReadHalf) -> io::Result<()> {
+    while let Some(order) = wire::read_order(orders).await? {
+        match order {
+            Order::Serve { .. } => return Err(io::Error::other("told to serve twice")),
+            Order::Start { key, launch } => match house.admit(key, &launch.run, launch.fence) {
+                Some(words) => drop(tokio::task::spawn_local(attend(Rc::clone(house), key, launch, words))),
+                None => house.say(News::Ended(key, Report::of(End::Refused, "not started: its key is taken"))),
+            },
+            Order::Extend { key, deadline } => house.tell(key, Word::Extend(deadline)),
+            Order::Stop { key } => house.tell(key, Word::Stop),
+            Order::Abandon { key } => house.tell(key, Word::Abandon),
+        }
+    }
+    Ok(())
+}
+
+/// Kills all below this process and waits until it is gone; whether it is.
+async fn clear_house(house: &House) -> bool {
+    let end = BootInstant::now().saturating_add(PATIENCE);
+    loop {
+        let below = if tree::own_children().is_empty() { Vec::new() } else { Snapshot::take().descendants() };
+        if below.is_empty() && house.is_empty() {
+            return true;
+        }
+        if BootInstant::now() >= end {
+            return false;
+        }
+        tree::signal_all(&below, Signal::KILL);
+        if house.is_empty() {
+            // The direct children are their runs' to reap, for their exit status; only orphans are left now.
+            below.iter().filter(|process| process.is_zombie).for_each(Process::reap);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

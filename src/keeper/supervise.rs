@@ -1,0 +1,167 @@
+//! Keeps a keeper running: starts it, listens to it, and when it dies kills what it had before it starts another.
+//!
+//! Invariant: the runs of a dead keeper are told so only after their processes were killed, so whoever takes them over does
+//! not meet them alive.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::{Child, Command};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::link::{KeeperError, KeeperSettings, Link};
+use super::serve::ARGUMENT;
+use super::tree;
+use super::wire::{self, Order};
+
+/// Orders that may wait for the keeper.
+const ORDERS: usize = 1024;
+/// How long a keeper may take to kill all when it is told to leave: a little more than its own patience.
+const LEAVE: Duration = Duration::from_secs(65);
+/// How long what a dead keeper left may take to die.
+const BURY: Duration = Duration::from_secs(10);
+/// The waits between starts.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+struct Running {
+    process: Child,
+    socket: UnixStream,
+    link: Arc<Link>,
+    orders: mpsc::Receiver<Vec<u8>>,
+}
+
+/// Starts the first keeper and the task that keeps one running until `closing`; the link to the present one.
+pub(super) async fn start(
+    settings: KeeperSettings,
+    closing: CancellationToken,
+) -> Result<watch::Receiver<Option<Arc<Link>>>, KeeperError> {
+    let first = launch(&settings).await.map_err(|source| KeeperError::Start { program: settings.program.clone(), source })?;
+    let (links, link) = watch::channel(Some(Arc::clone(&first.link)));
+    tokio::spawn(keep_one_running(settings, closing, first, links));
+    Ok(link)
+}
+
+async fn launch(settings: &KeeperSettings) -> io::Result<Running> {
+    // What a dying keeper's jobs leave must come to us and not to init.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+    let process = Command::new(&settings.program)
+        .arg(ARGUMENT)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::null())
+        .stderr(Stdio::inherit())
+        .spawn()?;
+    ours.set_nonblocking(true)?;
+    let mut socket = UnixStream::from_std(ours)?;
+    let serve = Order::Serve {
+        ended_file: settings.ended_file.clone(),
+        node: settings.node.clone(),
+        incarnation: settings.incarnation.clone(),
+    };
+    socket.write_all(&wire::order_frame(&serve)?).await?;
+    let (to, orders) = mpsc::channel(ORDERS);
+    let link = Arc::new(Link::new(process.id().unwrap_or(0), to));
+    Ok(Running { process, socket, link, orders })
+}
+
+async fn keep_one_running(
+    mut settings: KeeperSettings,
+    closing: CancellationToken,
+    first: Running,
+    links: watch::Sender<Option<Arc<Link>>>,
+) {
+    let mut present = Some(first);
+    let mut wait = FIRST_WAIT;
+    loop {
+        if let Some(keeper) = present.take() {
+            let born = tokio::time::Instant::now();
+            let pid = keeper.link.pid;
+            let all_gone = accompany(keeper, &closing, &links).await;
+            if closing.is_cancelled() {
+                return;
+            }
+            tracing::error!(keeper = pid, all_gone, "The keeper died; what it ran was killed; starting another.");
+            if !all_gone {
+                // A later mark would say that nothing of this incarnation is alive.
+                settings.ended_file = None;
+            }
+            if born.elapsed() > LONGEST_WAIT {
+                wait = FIRST_WAIT;
+            }
+        }
+        tokio::select! {
+            () = closing.cancelled() => return,
+            () = tokio::time::sleep(wait) => wait = (wait * 2).min(LONGEST_WAIT),
+        }
+        match launch(&settings).await {
+            Ok(keeper) => {
+                tracing::info!(keeper = keeper.link.pid, "The keeper was started again.");
+                links.send_replace(Some(Arc::clone(&keeper.link)));
+                present = Some(keeper);
+            }
+            Err(error) => tracing::error!(program = ?settings.program, %error, "The keeper cannot be started; trying again."),
+        }
+    }
+}
+
+/// Serves one keeper until it is gone; whether all it ran is too.
+async fn accompany(keeper: Running, closing: &CancellationToken, links: &watch::Sender<Option<Arc<Link>>>) -> bool {
+    let Running { mut process, socket, link, orders } = keeper;
+    let (from, to) = socket.into_split();
+    let mut listener = tokio::spawn(listen(from, Arc::clone(&link)));
+    let writer = tokio::spawn(write_orders(orders, to));
+    tokio::select! {
+        _ = &mut listener => {}
+        () = closing.cancelled() => {
+            // Dropping the writing half is the end of orders; it goes on telling us how its runs end.
+            writer.abort();
+            let leaving = async {
+                let _ = (&mut listener).await;
+                let _ = process.wait().await;
+            };
+            // One that stands still is killed below.
+            let _ = tokio::time::timeout(LEAVE, leaving).await;
+        }
+    }
+    links.send_replace(None);
+    listener.abort();
+    writer.abort();
+    // It closed its socket or said something unreadable: in neither case can it be trusted to go on.
+    let _ = process.start_kill();
+    let _ = process.wait().await;
+    let runs = link.identities();
+    let all_gone = runs.is_empty() || tokio::task::spawn_blocking(move || tree::kill_runs(&runs, BURY)).await.unwrap_or(false);
+    link.close();
+    all_gone
+}
+
+async fn listen(mut from: OwnedReadHalf, link: Arc<Link>) {
+    loop {
+        match wire::read_news(&mut from).await {
+            Ok(Some(news)) => link.hear(news),
+            Ok(None) => return,
+            Err(error) => {
+                tracing::error!(%error, "The keeper cannot be understood.");
+                return;
+            }
+        }
+    }
+}
+
+async fn write_orders(mut orders: mpsc::Receiver<Vec<u8>>, mut to: OwnedWriteHalf) {
+    while let Some(frame) = orders.recv().await {
+        if to.write_all(&frame).await.is_err() {
+            return;
+        }
+    }
+}

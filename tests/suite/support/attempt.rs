@@ -1,0 +1,105 @@
+//! Executors on a keeper of one's own, and attempts for them. Each attempt has a run id nobody else has.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use schedd::domain::ids::{Fence, RunId};
+use schedd::domain::job::Action;
+use schedd::domain::run::Outcome;
+use schedd::domain::time::UnixMillis;
+use schedd::executor::{Attempt, Control, Executors, OutputBuffer, StopReason};
+use schedd::keeper::{BootInstant, Keeper, KeeperSettings};
+use tokio::sync::watch;
+
+static NEXT: AtomicI64 = AtomicI64::new(1_790_000_000_000);
+
+/// A keeper, executors on it and a directory of their own.
+pub(crate) struct Bench {
+    pub(crate) keeper: Keeper,
+    pub(crate) executors: Executors,
+    pub(crate) dir: tempfile::TempDir,
+}
+
+impl Bench {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(None).await
+    }
+
+    /// One whose keeper leaves its mark in that file of the directory.
+    pub(crate) async fn start_with_mark(name: &str) -> Self {
+        Self::start_with(Some(name)).await
+    }
+
+    async fn start_with(mark: Option<&str>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = KeeperSettings {
+            program: PathBuf::from(env!("CARGO_BIN_EXE_schedd")),
+            ended_file: mark.map(|name| dir.path().join(name)),
+            node: "web-1".to_owned(),
+            incarnation: "one".to_owned(),
+        };
+        let keeper = Keeper::start(settings).await.unwrap();
+        Self { executors: Executors::new(keeper.clone()).unwrap(), keeper, dir }
+    }
+
+    /// Runs it with nobody disturbing it.
+    pub(crate) async fn run(&self, attempt: &Attempt) -> (Outcome, OutputBuffer) {
+        let running = self.begin(attempt);
+        (running.task.await.unwrap(), running.output)
+    }
+
+    /// Starts it, to be disturbed.
+    pub(crate) fn begin(&self, attempt: &Attempt) -> Running {
+        self.begin_until(BootInstant::now().saturating_add(Duration::from_secs(120)), attempt)
+    }
+
+    /// Starts it on a lease that ends then.
+    pub(crate) fn begin_until(&self, deadline: BootInstant, attempt: &Attempt) -> Running {
+        let (deadline, deadline_seen) = watch::channel(deadline);
+        let (stop, stop_seen) = watch::channel(None);
+        let output = OutputBuffer::new();
+        let (executors, attempt, buffer) = (self.executors.clone(), attempt.clone(), output.clone());
+        let control = Control { deadline: deadline_seen, stop: stop_seen };
+        let task = tokio::spawn(async move { executors.execute(&attempt, control, &buffer).await });
+        Running { task, deadline, stop, output }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).to_str().unwrap().to_owned()
+    }
+}
+
+/// An attempt on its way.
+pub(crate) struct Running {
+    pub(crate) task: tokio::task::JoinHandle<Outcome>,
+    pub(crate) deadline: watch::Sender<BootInstant>,
+    pub(crate) stop: watch::Sender<Option<StopReason>>,
+    pub(crate) output: OutputBuffer,
+}
+
+/// An attempt with short bounds.
+pub(crate) fn attempt(action: Action) -> Attempt {
+    let due = NEXT.fetch_add(1, Ordering::Relaxed);
+    Attempt {
+        run: RunId::regular("backup".parse().unwrap(), UnixMillis::new(due).unwrap()),
+        number: 2,
+        fence: Fence::new(u64::try_from(due).unwrap() * 3).unwrap(),
+        node: "web-1".parse().unwrap(),
+        action,
+        env: BTreeMap::new(),
+        cwd: Some(PathBuf::from("/")),
+        timeout: Duration::from_secs(60),
+        kill_grace: Duration::from_millis(300),
+        lease: Duration::from_secs(10),
+    }
+}
+
+pub(crate) fn shell(line: &str) -> Attempt {
+    attempt(Action::Shell(line.to_owned()))
+}
+
+pub(crate) fn command(words: &[&str]) -> Attempt {
+    attempt(Action::Command(words.iter().map(|word| (*word).to_owned()).collect()))
+}
