@@ -2,6 +2,7 @@
 
 pub mod config;
 pub mod domain;
+pub mod engine;
 pub mod executor;
 pub mod keeper;
 pub mod store;

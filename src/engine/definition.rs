@@ -1,0 +1,48 @@
+//! A job as the engine works with it: its record, its checked definition and its stream of occurrences.
+
+use crate::config::{self, SurfaceError};
+use crate::domain::job::JobSpec;
+use crate::domain::schedule::Timetable;
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::{Zone, ZoneError};
+use crate::store::JobRecord;
+
+/// A job, read and understood.
+#[derive(Debug, Clone)]
+pub struct Definition {
+    /// As it is kept.
+    pub record: JobRecord,
+    /// What it says.
+    pub spec: JobSpec,
+    /// When it runs.
+    pub timetable: Timetable,
+}
+
+/// Why a job's record cannot be worked with. It is left alone: neither run nor changed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum DefinitionError {
+    /// Its text is spoilt, or written by a newer schedd.
+    #[error(transparent)]
+    Surface(#[from] SurfaceError),
+    /// Its zone is not known here.
+    #[error(transparent)]
+    Zone(#[from] ZoneError),
+}
+
+impl Definition {
+    /// Understands a record.
+    pub fn of(record: JobRecord) -> Result<Self, DefinitionError> {
+        let spec = config::from_surface(&record.definition)?;
+        let zone = match &spec.tz {
+            Some(name) => Zone::load(name)?,
+            None => Zone::load(&record.tz.parse()?)?,
+        };
+        let timetable = Timetable::new(spec.schedule.clone(), zone, record.anchor);
+        Ok(Self { record, spec, timetable })
+    }
+
+    /// The first occurrence of the schedule as it holds now after `due`, which may be one of an older schedule.
+    pub fn next_after(&self, due: UnixMillis) -> Option<UnixMillis> {
+        self.timetable.next_after(due.max(self.record.since))
+    }
+}

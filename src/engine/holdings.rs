@@ -1,0 +1,148 @@
+//! The runs this node holds the leases of, each from its won claim until Redis has taken its end.
+//!
+//! Invariant: a run is held exactly as long as its [`Tenure`] lives, and its slot with it; so whatever becomes of the task
+//! that owns the tenure, a panic too, the lease is no longer renewed and the slot is free. A run is known with its fence: one
+//! taken away and claimed again by this same node is another entry.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tracing::error;
+
+use super::slots::Permit;
+use crate::domain::ids::{Fence, RunId};
+use crate::executor::{Control, StopReason};
+use crate::keeper::BootInstant;
+
+/// A run and the fence it is held under.
+pub(super) type Lease = (RunId, Fence);
+
+/// The runs held.
+#[derive(Default)]
+pub(super) struct Holdings {
+    held: Mutex<HashMap<Lease, Held>>,
+    /// One was given up.
+    freed: Notify,
+}
+
+/// A run this node holds the lease of.
+pub(super) struct Held {
+    /// Until when it may execute. Closed once the execution is over.
+    pub(super) deadline: watch::Sender<BootInstant>,
+    /// Whether it is to stop.
+    pub(super) stop: watch::Sender<Option<StopReason>>,
+    /// Why, as it will stand in history.
+    pub(super) stop_cause: Option<String>,
+    /// How long it may take to stop.
+    pub(super) kill_grace: Duration,
+}
+
+/// The right to one held run; given up when dropped.
+pub(super) struct Tenure {
+    holdings: Arc<Holdings>,
+    lease: Lease,
+    slot: Option<Permit>,
+}
+
+impl Holdings {
+    /// All of them. A thread that panicked with this lock left the map whole: entries are put in and out in one step.
+    pub(super) fn all(&self) -> MutexGuard<'_, HashMap<Lease, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Holds a run from now on.
+    pub(super) fn hold(
+        self: &Arc<Self>,
+        lease: Lease,
+        deadline: BootInstant,
+        kill_grace: Duration,
+        slot: Permit,
+    ) -> (Tenure, Control) {
+        let (deadline_sender, deadline) = watch::channel(deadline);
+        let (stop_sender, stop) = watch::channel(None);
+        let held = Held { deadline: deadline_sender, stop: stop_sender, stop_cause: None, kill_grace };
+        self.all().insert(lease.clone(), held);
+        (Tenure { holdings: self.clone(), lease, slot: Some(slot) }, Control { deadline, stop })
+    }
+
+    /// Waits until the same run is not executed under an earlier fence: what this node lost and won again must have ended.
+    pub(super) async fn earlier_ended(&self, (run, fence): &Lease) {
+        let is_earlier =
+            |((other, earlier), held): (&Lease, &Held)| other == run && earlier < fence && !held.deadline.is_closed();
+        while self.all().iter().any(is_earlier) {
+            let _ = tokio::time::timeout(Duration::from_millis(20), self.freed.notified()).await;
+        }
+    }
+}
+
+impl Tenure {
+    /// Gives the slot back; the run stays held.
+    pub(super) fn free_slot(&mut self) {
+        self.slot = None;
+    }
+
+    /// Why it was asked to stop, as it will stand in history.
+    pub(super) fn stop_cause(&self) -> Option<String> {
+        self.holdings.all().get(&self.lease).and_then(|held| held.stop_cause.clone())
+    }
+}
+
+impl Drop for Tenure {
+    fn drop(&mut self) {
+        self.holdings.all().remove(&self.lease);
+        self.holdings.freed.notify_waiters();
+        if std::thread::panicking() {
+            error!(run = %self.lease.0, "The task of this run failed unexpectedly; the run is left to recovery.");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::slots::Slots;
+    use super::*;
+    use crate::domain::ids::QueueName;
+
+    fn lease(fence: u64) -> Lease {
+        ("a@5".parse().unwrap(), Fence::new(fence).unwrap())
+    }
+
+    fn free(slots: &Slots, queue: &QueueName) -> usize {
+        slots.free().into_iter().find(|(name, _)| name == queue).unwrap().1
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_the_task_of_a_run_leaves_neither_its_slot_taken_nor_its_lease_held() {
+        let (holdings, queue) = (Arc::new(Holdings::default()), QueueName::default_queue());
+        let slots = Slots::new(Arc::default());
+        slots.set_own(BTreeMap::from([(queue.clone(), 1)]));
+        let (tenure, _control) = holdings.hold(lease(1), BootInstant::now(), Duration::ZERO, slots.take(&queue));
+        assert_eq!((holdings.all().len(), free(&slots, &queue)), (1, 0));
+        let task = tokio::spawn(async move {
+            let _tenure = tenure;
+            tokio::task::yield_now().await;
+            panic!("a fault in this program (this test's own)");
+        });
+        assert!(task.await.unwrap_err().is_panic());
+        assert_eq!((holdings.all().len(), free(&slots, &queue)), (0, 1));
+    }
+
+    #[tokio::test]
+    async fn a_run_held_again_under_a_later_fence_waits_for_the_earlier_and_is_not_given_up_with_it() {
+        let (holdings, slots) = (Arc::new(Holdings::default()), Slots::new(Arc::default()));
+        let hold = |fence| {
+            let slot = slots.take(&QueueName::default_queue());
+            holdings.hold(lease(fence), BootInstant::now(), Duration::ZERO, slot)
+        };
+        let (earlier, _later) = (hold(1), hold(2));
+        let waits = tokio::time::timeout(Duration::from_millis(50), holdings.earlier_ended(&lease(2))).await;
+        assert!(waits.is_err(), "it did not wait");
+        drop(earlier);
+        holdings.earlier_ended(&lease(2)).await;
+        assert!(holdings.all().contains_key(&lease(2)));
+    }
+}

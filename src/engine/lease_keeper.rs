@@ -1,0 +1,68 @@
+//! Renews the leases this node holds, and passes on what a renewal says: go on, stop, or not ours any more.
+//!
+//! Invariant: a run's deadline is counted from before the renewal that granted it was sent, so the job is stopped before
+//! any node may take its lease over, whatever the network did to the answer.
+
+use std::sync::Arc;
+
+use tracing::warn;
+
+use super::holdings::Lease;
+use super::shared::Shared;
+use crate::executor::StopReason;
+use crate::keeper::BootInstant;
+use crate::store::{LeaseWord, StoreError};
+
+/// Leases renewed in one call at most.
+const BATCH: usize = 500;
+
+/// Renews at a third of the lease, and sooner after a failure, for ever.
+pub(super) async fn run(shared: Arc<Shared>) {
+    let lease = shared.settings.lease;
+    let mut pause = lease / 3;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = shared.renew_now.notified() => {}
+        }
+        pause = match renew_all(&shared).await {
+            Ok(()) => lease / 3,
+            Err(error) => {
+                shared.weather.failed(&error, "leases are not renewed");
+                lease / 50
+            }
+        };
+    }
+}
+
+async fn renew_all(shared: &Shared) -> Result<(), StoreError> {
+    let leases: Vec<Lease> = shared.holdings.all().keys().cloned().collect();
+    for batch in leases.chunks(BATCH) {
+        let sent = BootInstant::now();
+        let words = shared.store.renew_leases(shared.settings.lease, batch).await?;
+        let deadline = shared.deadline(sent);
+        let mut held = shared.holdings.all();
+        for (lease, word) in batch.iter().zip(words) {
+            // It may have ended since the list was made.
+            let Some(entry) = held.get_mut(lease) else { continue };
+            match word {
+                LeaseWord::Held => {
+                    entry.deadline.send_replace(deadline);
+                }
+                LeaseWord::Stop(cause) => {
+                    entry.deadline.send_replace(deadline);
+                    entry.stop_cause = Some(cause);
+                    entry.stop.send_replace(Some(StopReason::Cancelled));
+                }
+                // Its end is being told, and Redis may have taken it already.
+                LeaseWord::Lost if entry.deadline.is_closed() => {}
+                LeaseWord::Lost => {
+                    let (run, fence) = lease;
+                    warn!(run = %run, fence = %fence, "The lease is lost; the job is stopped.");
+                    entry.deadline.send_replace(BootInstant::from_nanos(0));
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! Layer 3: the loops of a node. No leader: every loop runs on every node, and only scripts in Redis decide who wins.
+//!
+//! - [`ticker`] polls for ripe runs and sleeps until the next; [`claimer`] decides about each and claims; [`runner`] takes a
+//!   won claim through execution to its end
+//! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held
+//! - [`reconciler`] makes Redis say what `jobs.toml` says; [`janitor`] forgets what is past its time; [`presence`] says that
+//!   this node is there
+//! - [`planting`] and [`person`] carry out what files and people ask, for the command line too
+
+mod claimer;
+mod definition;
+mod definitions;
+mod holdings;
+mod janitor;
+mod lease_keeper;
+mod node;
+mod nudges;
+pub mod person;
+pub mod planting;
+mod presence;
+mod reaper;
+mod reconciler;
+mod ripe;
+mod runner;
+mod settling;
+mod shared;
+mod slots;
+mod ticker;
+mod weather;
+
+pub use definition::{Definition, DefinitionError};
+pub use node::{Engine, EngineSettings};
+pub use presence::{GONE_AFTER, HostFacts, Naming, PresenceError, announce};
+pub use reconciler::Removal;

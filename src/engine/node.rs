@@ -1,0 +1,223 @@
+//! One node: its loops started, its configuration changed, and its stop in stages.
+//!
+//! Stop: *draining* (no new claims, what runs goes on, who still runs is logged) until the grace is over, then *aborting*
+//! (everything is stopped; at-least-once runs go back without counting an attempt). Leases are renewed until the last run is
+//! told to Redis; presence goes last. Every wait of a stop has an end, whatever became of Redis and the keeper.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{error, info, warn};
+
+use super::presence::HostFacts;
+use super::reconciler::{Removal, Wanted, Wish};
+use super::shared::{Phase, Shared};
+use super::{janitor, lease_keeper, nudges, presence, reaper, reconciler, ticker};
+use crate::config::Config;
+use crate::domain::ids::NodeName;
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+use crate::executor::{Executors, StopReason};
+use crate::store::Store;
+
+/// How long the ticker may take to bring a claim under way to its end.
+const LAST_CLAIM: Duration = Duration::from_secs(15);
+/// How long an aborted run may take beyond its kill grace to be gone and told.
+const ABORT_SLACK: Duration = Duration::from_secs(10);
+const LOG_DRAIN_EVERY: Duration = Duration::from_secs(5);
+/// The wait before a loop that panicked is begun again.
+const BEGIN_AGAIN: Duration = Duration::from_secs(1);
+
+/// What a node goes by; fixed for its life.
+#[derive(Debug, Clone)]
+pub struct EngineSettings {
+    /// Its name.
+    pub node: NodeName,
+    /// Fresh at each start.
+    pub incarnation: String,
+    /// The mark of the data it found.
+    pub epoch: String,
+    /// Redis' time when it started.
+    pub started_at: UnixMillis,
+    /// Its host.
+    pub host: HostFacts,
+    /// Where the keeper of a node of this name leaves word that all of its jobs are gone.
+    pub ended_mark: Option<PathBuf>,
+    /// The longest wait while runs are ripe.
+    pub tick: Duration,
+    /// How long a lease lasts.
+    pub lease: Duration,
+    /// How long runs may go on once a stop was asked for.
+    pub shutdown_grace: Duration,
+}
+
+/// A running node.
+pub struct Engine {
+    shared: Arc<Shared>,
+    wish: Arc<Wish>,
+    /// Ends what takes on work.
+    intake: CancellationToken,
+    /// Ends what keeps running work alive.
+    upkeep: CancellationToken,
+    ticker: JoinHandle<()>,
+    tasks: TaskTracker,
+}
+
+impl Engine {
+    /// Starts the loops, with what the file says if there is one: its queues' concurrency counts before anything is claimed.
+    pub fn start(store: Store, executors: Executors, settings: EngineSettings, host_zone: Zone, file: Option<&Config>) -> Self {
+        let shared = Arc::new(Shared::new(store, executors, settings));
+        let wish = Arc::new(Wish::default());
+        let (intake, upkeep, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
+        if let Some(config) = file {
+            take_config(&shared, &wish, config, Removal::Held);
+        }
+        let (node, until) = (shared.clone(), intake.clone());
+        let ticker = tokio::spawn(go_on("ticker", move || ticker::run(node.clone(), until.clone())));
+        // What these do is done whole by one script or not at all, so a stop need not wait for their rounds.
+        let (node, until) = (shared.clone(), intake.clone());
+        tasks.spawn(go_on("reaper", move || ended_by(until.clone(), reaper::run(node.clone()))));
+        let (node, until) = (shared.clone(), intake.clone());
+        tasks.spawn(go_on("janitor", move || ended_by(until.clone(), janitor::run(node.clone()))));
+        let (node, until, wishes) = (shared.clone(), intake.clone(), wish.clone());
+        let reconciling = move || reconciler::run(node.clone(), wishes.clone(), host_zone.clone());
+        tasks.spawn(go_on("reconciler", move || ended_by(until.clone(), reconciling())));
+        let (node, until) = (shared.clone(), upkeep.clone());
+        tasks.spawn(go_on("nudges", move || ended_by(until.clone(), nudges::run(node.clone()))));
+        let (node, until) = (shared.clone(), upkeep.clone());
+        tasks.spawn(go_on("lease keeper", move || ended_by(until.clone(), lease_keeper::run(node.clone()))));
+        let (node, until) = (shared.clone(), upkeep.clone());
+        tasks.spawn(go_on("presence", move || ended_by(until.clone(), presence::run(node.clone()))));
+        tasks.close();
+        Self { shared, wish, intake, upkeep, ticker, tasks }
+    }
+
+    /// Takes a compiled file: its queues count from now on, its jobs are pushed.
+    pub fn configure(&self, config: &Config, removal: Removal) {
+        take_config(&self.shared, &self.wish, config, removal);
+    }
+
+    /// Says what is wrong with the file; what was taken before stays.
+    pub fn report_config_error(&self, error: String) {
+        self.shared.note_file(error);
+    }
+
+    /// Stops in stages. `urgent` resolves when a second signal asks to stop at once.
+    pub async fn stop(mut self, urgent: impl Future<Output = ()>) {
+        self.shared.enter(Phase::Draining);
+        self.intake.cancel();
+        // A claim under way may still be won: what runs here is known only when the ticker is done.
+        if tokio::time::timeout(LAST_CLAIM, &mut self.ticker).await.is_err() {
+            self.ticker.abort();
+        }
+        self.drain(urgent).await;
+        if self.held() > 0 {
+            self.abort().await;
+        }
+        self.upkeep.cancel();
+        self.tasks.wait().await;
+        let settings = &self.shared.settings;
+        if let Err(error) = self.shared.store.leave_node(&settings.node, &settings.incarnation).await {
+            warn!("{error}; this node stays on the list until it is seen to be gone.");
+        }
+    }
+
+    async fn drain(&self, urgent: impl Future<Output = ()>) {
+        let mut urgent = std::pin::pin!(urgent);
+        let end = Instant::now() + self.shared.settings.shutdown_grace;
+        let mut log_at = Instant::now();
+        loop {
+            let running = self.held();
+            let left = end.saturating_duration_since(Instant::now());
+            if running == 0 || left.is_zero() {
+                return;
+            }
+            if Instant::now() >= log_at {
+                let mut names: Vec<String> = self.shared.holdings.all().keys().take(10).map(|(run, _)| run.to_string()).collect();
+                names.sort();
+                info!(running, left_s = left.as_secs(), runs = names.join(","), "Waiting for runs to end.");
+                log_at += LOG_DRAIN_EVERY;
+            }
+            tokio::select! {
+                () = &mut urgent => return,
+                () = self.shared.poll_now.notified() => {}
+                () = tokio::time::sleep(left.min(Duration::from_millis(500))) => {}
+            }
+        }
+    }
+
+    async fn abort(&self) {
+        self.shared.enter(Phase::Aborting);
+        let running = self.held();
+        warn!(running, "Stopping the runs that are left.");
+        let mut longest_grace = Duration::ZERO;
+        for held in self.shared.holdings.all().values() {
+            longest_grace = longest_grace.max(held.kill_grace);
+            held.stop.send_if_modified(|stop| {
+                let is_first = stop.is_none();
+                stop.get_or_insert(StopReason::ShutDown);
+                is_first
+            });
+        }
+        let end = Instant::now() + longest_grace + ABORT_SLACK;
+        while self.held() > 0 && Instant::now() < end {
+            tokio::select! {
+                () = self.shared.poll_now.notified() => {}
+                () = tokio::time::sleep(Duration::from_millis(100)) => {}
+            }
+        }
+        let left = self.held();
+        if left > 0 {
+            warn!(left, "Runs whose end could not be told are left to recovery.");
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.shared.holdings.all().len()
+    }
+}
+
+fn take_config(shared: &Shared, wish: &Wish, config: &Config, removal: Removal) {
+    let queues: BTreeMap<_, _> = config.queues.iter().map(|(name, queue)| (name.clone(), queue.concurrency)).collect();
+    shared.note_file(String::new());
+    shared.slots.set_own(queues.clone());
+    wish.set(Wanted { jobs: Arc::new(config.jobs.clone()), queues, removal });
+    shared.reconcile_now.notify_one();
+}
+
+/// Runs `work` until it is to stop.
+async fn ended_by(stop: CancellationToken, work: impl Future<Output = ()>) {
+    stop.run_until_cancelled(work).await;
+}
+
+/// Runs a loop to its end, and begins it again if it panics: a node that lost one of its loops would look alive and do nothing.
+async fn go_on<F: Future<Output = ()>>(name: &'static str, begin: impl Fn() -> F) {
+    while AssertUnwindSafe(begin()).catch_unwind().await.is_err() {
+        error!(part = name, "A part of this node failed unexpectedly and is begun again; please report the lines before.");
+        tokio::time::sleep(BEGIN_AGAIN).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_loop_that_panics_is_begun_again() {
+        let begun = AtomicU32::new(0);
+        go_on("test", || async {
+            assert!(begun.fetch_add(1, Ordering::Relaxed) > 0, "a fault in this program (this test's own)");
+        })
+        .await;
+        assert_eq!(begun.into_inner(), 2);
+    }
+}

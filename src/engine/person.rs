@@ -1,0 +1,179 @@
+//! What a person asks of a run or a job that needs dates computed: cancelling a run, pausing, resuming, running by hand.
+//!
+//! Each reads, computes and asks the script that guards; stale means read again.
+
+use super::definition::{Definition, DefinitionError};
+use crate::domain::ids::{IdError, JobName, RunId};
+use crate::domain::lateness;
+use crate::domain::schedule::Schedule;
+use crate::domain::time::UnixMillis;
+use crate::store::{
+    CancelOrder, CancelReply, JobRecord, ManualReply, PauseReply, RemoveOrder, RemoveReply, ResumeOrder, ResumeReply, SourceKind,
+    StopRunning, Store, StoreError, Successor,
+};
+
+const ROUNDS: usize = 8;
+
+/// Why a wish could not be carried out.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum WishError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The job's record cannot be worked with.
+    #[error("job {name} cannot be worked with: {why}")]
+    Definition {
+        /// The job.
+        name: JobName,
+        /// Why.
+        why: DefinitionError,
+    },
+    /// It changed at every round.
+    #[error("job {0} keeps changing: another client edits it at the same time; try again")]
+    Contended(JobName),
+    /// An id that could not be made.
+    #[error(transparent)]
+    Id(#[from] IdError),
+}
+
+fn understand(record: JobRecord) -> Result<Definition, WishError> {
+    let name = record.name.clone();
+    Definition::of(record).map_err(|why| WishError::Definition { name, why })
+}
+
+/// Cancels one run; its job goes on.
+pub async fn cancel_run(store: &Store, run: &RunId, reason: &str) -> Result<CancelReply, WishError> {
+    let mut not_before = UnixMillis::EPOCH;
+    for _ in 0..ROUNDS {
+        let job = store.read_job(run.job()).await?;
+        let record = store.read_run(run).await?;
+        let is_pending = job.as_ref().is_some_and(|job| job.pending.as_ref() == Some(run));
+        let successor = match &job {
+            Some(job) if is_pending => understand(job.clone())?.next_after(run.due().max(not_before)),
+            _ => None,
+        };
+        let queue = match (&record, &job) {
+            (Some(record), _) => record.queue.clone(),
+            (None, Some(job)) => job.queue.clone(),
+            (None, None) => return Ok(CancelReply::Unknown),
+        };
+        let order = CancelOrder {
+            run: run.clone(),
+            queue,
+            job: job.map(|job| (job.rev, job.queue)),
+            successor: successor.map(|due| Successor::on_time(run.job(), due)),
+            reason: reason.to_owned(),
+        };
+        match store.cancel_run(&order).await? {
+            CancelReply::Stale => {}
+            CancelReply::Occupied => not_before = successor.unwrap_or(not_before),
+            reply => return Ok(reply),
+        }
+    }
+    Err(WishError::Contended(run.job().clone()))
+}
+
+/// Takes a job of the command line out.
+pub async fn cancel_job(store: &Store, name: &JobName, running: StopRunning, reason: &str) -> Result<RemoveReply, WishError> {
+    remove(store, name, SourceKind::Api, "", running, reason).await
+}
+
+/// Takes a job out of the list of a file that no longer has it, and away when no other file lists it.
+pub async fn unlist_job(store: &Store, name: &JobName, source: &str) -> Result<RemoveReply, WishError> {
+    remove(store, name, SourceKind::File, source, StopRunning::No, "removed").await
+}
+
+async fn remove(
+    store: &Store,
+    name: &JobName,
+    kind: SourceKind,
+    source: &str,
+    running: StopRunning,
+    reason: &str,
+) -> Result<RemoveReply, WishError> {
+    for _ in 0..ROUNDS {
+        let job = store.read_job(name).await?;
+        // What was promised once is stopped with its job; a recurring job's open run only if asked.
+        let running =
+            if kind == SourceKind::Api && job.as_ref().is_some_and(|job| job.is_once) { StopRunning::Yes } else { running };
+        let order = RemoveOrder {
+            name: name.clone(),
+            kind,
+            source: source.to_owned(),
+            read: job.as_ref().map(|job| (job.rev.clone(), job.queue.clone())),
+            pending: job.as_ref().and_then(|job| job.pending.clone().or_else(|| job.held.clone())),
+            running,
+            reason: reason.to_owned(),
+        };
+        match store.remove_job(&order).await? {
+            RemoveReply::Stale => {}
+            reply => return Ok(reply),
+        }
+    }
+    Err(WishError::Contended(name.clone()))
+}
+
+/// Pauses a job.
+pub async fn pause(store: &Store, name: &JobName) -> Result<PauseReply, WishError> {
+    for _ in 0..ROUNDS {
+        let Some(job) = store.read_job(name).await? else { return Ok(PauseReply::Unknown) };
+        match store.pause_job(&job).await? {
+            PauseReply::Stale => {}
+            reply => return Ok(reply),
+        }
+    }
+    Err(WishError::Contended(name.clone()))
+}
+
+/// Resumes a paused job: what passed meanwhile is one skipped record; a one-shot that came due meanwhile runs.
+pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Option<UnixMillis>), WishError> {
+    let mut not_before = UnixMillis::EPOCH;
+    for _ in 0..ROUNDS {
+        let now = store.now().await?;
+        let Some(job) = store.read_job(name).await? else { return Ok((ResumeReply::Unknown, None)) };
+        let definition = understand(job)?;
+        let job = &definition.record;
+        let (skipped, next) = match (&definition.spec.schedule, &job.held) {
+            (Schedule::At(_), held) => (None, held.as_ref().map(RunId::due)),
+            (_, Some(held)) => {
+                let skipped = lateness::paused_stretch(&definition.timetable, held.due(), job.since, now);
+                let next = if held.due() > now.max(not_before) {
+                    Some(held.due())
+                } else {
+                    definition.timetable.next_after(now.max(not_before))
+                };
+                (skipped, next)
+            }
+            (_, None) => (None, definition.timetable.next_after(now.max(not_before))),
+        };
+        let order = ResumeOrder {
+            name: name.clone(),
+            rev: job.rev.clone(),
+            queue: job.queue.clone(),
+            held: job.held.clone(),
+            skipped,
+            planted: next.map(|due| Successor::on_time(name, due)),
+        };
+        match store.resume_job(&order).await? {
+            ResumeReply::Stale => {}
+            ResumeReply::Occupied => not_before = next.unwrap_or(not_before),
+            reply => return Ok((reply, next)),
+        }
+    }
+    Err(WishError::Contended(name.clone()))
+}
+
+/// Plants a manual run, due now. None if there is no such job.
+pub async fn run_by_hand(store: &Store, name: &JobName) -> Result<Option<RunId>, WishError> {
+    let word: String = std::iter::repeat_with(|| fastrand::alphanumeric().to_ascii_lowercase()).take(6).collect();
+    let run = RunId::manual(name.clone(), store.now().await?, &word)?;
+    for _ in 0..ROUNDS {
+        let Some(job) = store.read_job(name).await?.filter(JobRecord::is_live) else { return Ok(None) };
+        match store.plant_manual(&run, &job.queue).await? {
+            ManualReply::Planted => return Ok(Some(run)),
+            ManualReply::Unknown => return Ok(None),
+            ManualReply::Stale => {}
+        }
+    }
+    Err(WishError::Contended(name.clone()))
+}

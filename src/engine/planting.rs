@@ -1,0 +1,207 @@
+//! Applying definitions: from a checked spec to a job with its first run planted, whoever asks and however often.
+//!
+//! Read, compute, apply; a script that answers stale or occupied has changed nothing, and the round is made again from what
+//! is there now. Dates are computed here, from Redis' time; the scripts only guard.
+
+use std::time::Duration;
+
+use super::definition::Definition;
+use crate::config;
+use crate::domain::ids::JobName;
+use crate::domain::job::JobSpec;
+use crate::domain::schedule::{Schedule, Timetable};
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::{Zone, ZoneError};
+use crate::store::{ApplyOrder, ApplyReply, Change, Existing, JobRecord, SourceKind, Store, StoreError, Successor};
+
+/// Rounds before giving up on a job that changes faster than it can be read.
+const ROUNDS: usize = 8;
+
+/// A definition somebody wants applied.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The job's name.
+    pub name: JobName,
+    /// What it says.
+    pub spec: JobSpec,
+    /// For a one-shot told by a delay: from Redis' time at its first round.
+    pub start_in: Option<Duration>,
+    /// Where it comes from.
+    pub kind: SourceKind,
+    /// The node whose file it is, or the word for the command line.
+    pub source: String,
+    /// What to do if the name is taken.
+    pub existing: Existing,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Applied {
+    /// There is a new job, with its first run planted.
+    Created(Option<UnixMillis>),
+    /// The job has changed; its next run, if the change moved it.
+    Updated(Option<UnixMillis>),
+    /// It was the same already.
+    Unchanged,
+    /// The name is taken.
+    Exists,
+    /// The name belongs to a job of the other kind of source, named.
+    Held(String),
+    /// A one-shot of a file whose moment has passed: an edit never fires a job by itself.
+    Past(UnixMillis),
+    /// A one-shot for an instant at which a job of this name has run already.
+    Done(UnixMillis),
+}
+
+/// Why a request could not be applied.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum PlantingError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The zone is not known.
+    #[error(transparent)]
+    Zone(#[from] ZoneError),
+    /// It changed at every round.
+    #[error("job {0} keeps changing: another client edits it at the same time; try again")]
+    Contended(JobName),
+}
+
+struct Open<'a> {
+    index: usize,
+    request: &'a Request,
+    spec: JobSpec,
+    token: String,
+    not_before: UnixMillis,
+}
+
+/// Applies requests, each by itself: one refused does not keep the others out. The order of the answers is that of the requests.
+pub async fn apply(
+    store: &Store,
+    host_zone: &Zone,
+    requests: &[Request],
+) -> Result<Vec<Result<Applied, PlantingError>>, StoreError> {
+    let now = store.now().await?;
+    let mut answers: Vec<Result<Applied, PlantingError>> =
+        requests.iter().map(|request| Err(PlantingError::Contended(request.name.clone()))).collect();
+    let mut open: Vec<Open<'_>> = requests.iter().enumerate().map(|(index, request)| Open::new(index, request, now)).collect();
+    for _ in 0..ROUNDS {
+        if open.is_empty() {
+            break;
+        }
+        let now = store.now().await?;
+        let names: Vec<JobName> = open.iter().map(|item| item.request.name.clone()).collect();
+        let records = store.read_jobs(&names).await?;
+        let (mut orders, mut ordered, mut left) = (Vec::new(), Vec::new(), Vec::new());
+        for (item, record) in open.into_iter().zip(records) {
+            match record.map_err(PlantingError::from).and_then(|record| item.order(record, host_zone, now)) {
+                Ok(Step::Ask(order)) => {
+                    orders.push(*order);
+                    ordered.push(item);
+                }
+                Ok(Step::Known(applied)) => answers[item.index] = Ok(applied),
+                Err(error) => answers[item.index] = Err(error),
+            }
+        }
+        if orders.is_empty() {
+            break;
+        }
+        let replies = store.apply_jobs(&orders).await?;
+        for ((mut item, order), reply) in ordered.into_iter().zip(orders).zip(replies) {
+            let next = order.planted.as_ref().map(|planted| planted.run.due());
+            answers[item.index] = match reply {
+                Ok(ApplyReply::Created) => Ok(Applied::Created(next)),
+                Ok(ApplyReply::Updated) => Ok(Applied::Updated(next)),
+                Ok(ApplyReply::Unchanged) => Ok(Applied::Unchanged),
+                Ok(ApplyReply::Exists) => Ok(Applied::Exists),
+                Ok(ApplyReply::Held(by)) => Ok(Applied::Held(by)),
+                Ok(ApplyReply::Occupied) if order.is_once => Ok(Applied::Done(next.unwrap_or(item.not_before))),
+                Ok(ApplyReply::Occupied) => {
+                    item.not_before = next.unwrap_or(item.not_before);
+                    left.push(item);
+                    continue;
+                }
+                Ok(ApplyReply::Stale) => {
+                    left.push(item);
+                    continue;
+                }
+                Err(error) => Err(error.into()),
+            };
+        }
+        open = left;
+    }
+    Ok(answers)
+}
+
+/// Applies one request.
+pub async fn apply_one(store: &Store, host_zone: &Zone, request: &Request) -> Result<Applied, PlantingError> {
+    let mut answers = apply(store, host_zone, std::slice::from_ref(request)).await?;
+    answers.pop().unwrap_or_else(|| Err(PlantingError::Contended(request.name.clone())))
+}
+
+enum Step {
+    Ask(Box<ApplyOrder>),
+    Known(Applied),
+}
+
+impl<'a> Open<'a> {
+    fn new(index: usize, request: &'a Request, now: UnixMillis) -> Self {
+        let mut spec = request.spec.clone();
+        if let Some(delay) = request.start_in {
+            spec.schedule = Schedule::At(now.saturating_add(delay));
+        }
+        Self { index, request, spec, token: token(), not_before: UnixMillis::EPOCH }
+    }
+
+    /// The order for what is there now.
+    fn order(&self, record: Option<JobRecord>, host_zone: &Zone, now: UnixMillis) -> Result<Step, PlantingError> {
+        let live = record.filter(JobRecord::is_live);
+        let zone = match (&self.spec.tz, &live) {
+            (Some(name), _) => Zone::load(name)?,
+            (None, Some(job)) => Zone::load(&job.tz.parse()?)?,
+            (None, None) => host_zone.clone(),
+        };
+        let anchor = live.as_ref().map_or(now.floor_to_second(), |job| job.anchor);
+        let timetable = Timetable::new(self.spec.schedule.clone(), zone.clone(), anchor);
+        let first = match &self.spec.schedule {
+            // What a person asks for at an instant is owed from that instant on, also if it is just past.
+            Schedule::At(at) if self.request.kind == SourceKind::Api => Some(*at),
+            _ => timetable.next_after(now.max(self.not_before)),
+        };
+        let change = match &live {
+            Some(job) if !is_same_schedule(job, &self.spec, &zone) => Change::Schedule,
+            Some(_) => Change::Rest,
+            None => Change::Schedule,
+        };
+        if let (Schedule::At(at), None, Change::Schedule) = (&self.spec.schedule, first, change) {
+            return Ok(Step::Known(Applied::Past(*at)));
+        }
+        let definition = config::to_surface(&self.spec);
+        Ok(Step::Ask(Box::new(ApplyOrder {
+            name: self.request.name.clone(),
+            hash: config::hash(&definition),
+            definition,
+            read: live.as_ref().map(|job| (job.rev.clone(), job.queue.clone())),
+            kind: self.request.kind,
+            source: self.request.source.clone(),
+            token: self.token.clone(),
+            tz: zone.name().as_str().to_owned(),
+            queue: self.spec.queue.clone(),
+            is_once: matches!(self.spec.schedule, Schedule::At(_)),
+            change,
+            planted: first.filter(|_| change == Change::Schedule).map(|due| Successor::on_time(&self.request.name, due)),
+            anchor,
+            existing: self.request.existing,
+        })))
+    }
+}
+
+/// Whether a new definition runs when the old one did. One that cannot be read is another.
+fn is_same_schedule(old: &JobRecord, new: &JobSpec, zone: &Zone) -> bool {
+    Definition::of(old.clone()).is_ok_and(|old| old.spec.schedule == new.schedule && old.timetable.zone().name() == zone.name())
+}
+
+/// A word no other call has.
+pub(crate) fn token() -> String {
+    format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..))
+}

@@ -1,0 +1,193 @@
+//! Says that this node is there, under a name no other live node has, and notices when the data is other than it was.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::{error, info, warn};
+
+use super::shared::Shared;
+use crate::domain::ids::NodeName;
+use crate::domain::time::UnixMillis;
+use crate::store::{Beat, BeatReply, NameClaim, NodeFacts, Store, StoreError};
+
+const EVERY: Duration = Duration::from_secs(5);
+/// A node unseen for so long has left.
+pub const GONE_AFTER: Duration = Duration::from_secs(15);
+/// How many names are tried beside the host's own: `host-2` to `host-99`.
+const NAMES_TRIED: u32 = 99;
+
+/// What is known of this process' host.
+#[derive(Debug, Clone)]
+pub struct HostFacts {
+    /// Its name.
+    pub host: String,
+    /// The id of its present boot (`/proc/sys/kernel/random/boot_id`).
+    pub boot_id: String,
+    /// Whether a process with that id is alive on this host: tells a predecessor that was killed from one that lives.
+    pub is_alive: fn(u32) -> bool,
+}
+
+/// Why a node has no name.
+#[derive(Debug, thiserror::Error)]
+pub enum PresenceError {
+    /// Another node has the name that was asked for.
+    #[error("node name {name} is in use by schedd pid {pid} on host {host}; give another --node")]
+    Taken {
+        /// The name.
+        name: NodeName,
+        /// The holder's process id.
+        pid: u32,
+        /// The holder's host.
+        host: String,
+    },
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Whether the name was asked for, or is the host's and may get a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Naming {
+    /// Exactly this one.
+    Asked,
+    /// This one, or with a number behind it.
+    FromHost,
+}
+
+/// Takes a name for this node: the one given, or for [`Naming::FromHost`] the next free one like it. A predecessor of the
+/// same name that is known to be dead, or was not seen for [`GONE_AFTER`], is succeeded.
+pub async fn announce(
+    store: &Store,
+    wanted: &NodeName,
+    naming: Naming,
+    incarnation: &str,
+    host: &HostFacts,
+) -> Result<(NodeName, String), PresenceError> {
+    let started_at = store.now().await?;
+    let facts = facts(host, "running", started_at, String::new(), 0);
+    let mut name = wanted.clone();
+    let mut number = 1;
+    loop {
+        match try_name(store, &name, incarnation, &facts, host).await? {
+            Try::Ours(epoch) => return Ok((name, epoch)),
+            Try::Alive { pid, host } if naming == Naming::Asked || number > NAMES_TRIED => {
+                return Err(PresenceError::Taken { name, pid, host });
+            }
+            Try::Alive { .. } => {
+                number += 1;
+                name = numbered(wanted, number);
+            }
+        }
+    }
+}
+
+enum Try {
+    Ours(String),
+    Alive { pid: u32, host: String },
+}
+
+async fn try_name(
+    store: &Store,
+    name: &NodeName,
+    incarnation: &str,
+    facts: &NodeFacts,
+    host: &HostFacts,
+) -> Result<Try, StoreError> {
+    let mut claim = NameClaim::Ask;
+    let mut first_seen_ago = None;
+    loop {
+        let new_epoch = super::planting::token();
+        let beat = Beat { node: name, incarnation, new_epoch: &new_epoch, gone_after: GONE_AFTER, claim, facts };
+        match store.beat_node(&beat).await? {
+            BeatReply::Present { epoch, .. } => return Ok(Try::Ours(epoch)),
+            BeatReply::Taken { pid, boot_id, host: holder, seen_ago, .. } => {
+                if boot_id == host.boot_id {
+                    // The first process of a container has the same number at each start.
+                    if pid != std::process::id() && (host.is_alive)(pid) {
+                        return Ok(Try::Alive { pid, host: holder });
+                    }
+                    claim = NameClaim::Take;
+                } else if holder == host.host {
+                    // The same host before its last boot.
+                    claim = NameClaim::Take;
+                } else {
+                    match first_seen_ago {
+                        // It was seen again while we waited: it lives.
+                        Some(before) if seen_ago < before => return Ok(Try::Alive { pid, host: holder }),
+                        _ if seen_ago >= GONE_AFTER => claim = NameClaim::Take,
+                        _ => {
+                            if first_seen_ago.is_none() {
+                                info!(node = %name, host = holder, "A node of this name was seen on another host a moment ago; waiting to see whether it lives.");
+                            }
+                            first_seen_ago = Some(seen_ago);
+                            tokio::time::sleep(Duration::from_secs(1)).await;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn numbered(name: &NodeName, number: u32) -> NodeName {
+    let suffix = format!("-{number}");
+    let base: String = name.as_str().chars().take(crate::domain::ids::MAX_NAME_LEN - suffix.len()).collect();
+    NodeName::from_host_name(&format!("{base}{suffix}"))
+}
+
+fn facts(host: &HostFacts, state: &'static str, started_at: UnixMillis, config_error: String, running: usize) -> NodeFacts {
+    NodeFacts {
+        state,
+        started_at,
+        config_error,
+        host: host.host.clone(),
+        pid: std::process::id(),
+        boot_id: host.boot_id.clone(),
+        version: env!("CARGO_PKG_VERSION"),
+        running,
+    }
+}
+
+/// Beats for ever, and at once when there is something new to tell.
+pub(super) async fn run(shared: Arc<Shared>) {
+    let settings = &shared.settings;
+    let mut epoch = settings.epoch.clone();
+    loop {
+        let beat_facts =
+            facts(&settings.host, shared.phase().word(), settings.started_at, shared.config_error(), shared.holdings.all().len());
+        // A new mark each time: if it is taken, the old one was gone.
+        let fresh_epoch = super::planting::token();
+        let beat = Beat {
+            node: &settings.node,
+            incarnation: &settings.incarnation,
+            new_epoch: &fresh_epoch,
+            gone_after: GONE_AFTER,
+            claim: NameClaim::Ask,
+            facts: &beat_facts,
+        };
+        match shared.store.beat_node(&beat).await {
+            Ok(BeatReply::Present { epoch: found, .. }) => {
+                if let Ok(queues) = shared.store.read_queues().await {
+                    shared.slots.set_known(queues);
+                }
+                if found != epoch {
+                    error!(
+                        namespace = shared.store.namespace(),
+                        "The data in Redis is not what it was: it was flushed, restored or replaced. Jobs of jobs.toml are planted again; jobs added by schedctl that are missing are lost."
+                    );
+                    epoch = found;
+                    shared.reconcile_now.notify_one();
+                }
+            }
+            Ok(BeatReply::Taken { host, pid, .. }) if shared.said.is_news("node name") => {
+                warn!(node = %settings.node, host, pid, "Another node has taken this node's name; give each its own --node.");
+            }
+            Ok(BeatReply::Taken { .. }) => {}
+            Err(error) => shared.weather.failed(&error, "that this node is there is not told"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(EVERY) => {}
+            () = shared.beat_now.notified() => {}
+        }
+    }
+}

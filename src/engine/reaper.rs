@@ -1,0 +1,204 @@
+//! Takes back runs whose node stopped renewing.
+//!
+//! Invariant: a lease is taken over only after this node has watched it unchanged for its whole length by its own clock, so
+//! a step of Redis' clock or of anybody's wall clock gives nothing away early; the script compares what was watched.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::json;
+use tracing::{error, info, warn};
+
+use super::definition::Definition;
+use super::node::EngineSettings;
+use super::shared::Shared;
+use crate::domain::ids::{Fence, RunId};
+use crate::domain::job::Delivery;
+use crate::domain::run::RunState;
+use crate::keeper::{BootInstant, EndedMark};
+use crate::store::{ExpiredLease, RecoverReply, Recovery, RipeEntry, RunRecord, StoreError};
+
+const EVERY: Duration = Duration::from_secs(1);
+/// Leases looked at in one pass: those that end first.
+const PAGE: usize = 1_000;
+/// Recoveries in a row after which one more is not tried: the run itself may be what kills its nodes.
+const POISON: u32 = 3;
+
+/// How long after its start a node looks for the word of its predecessor's keeper.
+const PREDECESSOR_EXPECTED: Duration = Duration::from_secs(60);
+
+struct Watched {
+    end: String,
+    since: BootInstant,
+}
+
+/// Watches, for ever.
+pub(super) async fn run(shared: Arc<Shared>) {
+    let mut watched: HashMap<(RunId, Fence), Watched> = HashMap::new();
+    let started = BootInstant::now();
+    let mut taken_back = None;
+    loop {
+        // The keeper of a predecessor killed a moment ago may still be at work.
+        if BootInstant::now().since(started) < PREDECESSOR_EXPECTED
+            && let Some(mark) = predecessor(&shared.settings).filter(|mark| Some(mark) != taken_back.as_ref())
+        {
+            match take_back(&shared, &mark.incarnation).await {
+                Ok(()) => taken_back = Some(mark),
+                Err(error) => shared.weather.failed(&error, "what this node's predecessor held is not taken back"),
+            }
+        }
+        // At most half a lease, or a short lease would be given back late.
+        let pause = EVERY.min(shared.settings.lease / 4);
+        tokio::time::sleep(pause).await;
+        let mine = shared.holdings.all().len() as u64;
+        if shared.leases_seen.load(Ordering::Relaxed) <= mine && watched.is_empty() {
+            continue;
+        }
+        if let Err(error) = pass(&shared, &mut watched).await {
+            shared.weather.failed(&error, "expired leases are not taken back");
+        }
+    }
+}
+
+/// The word a predecessor of this node left in this boot of its host.
+fn predecessor(settings: &EngineSettings) -> Option<EndedMark> {
+    let mark = EndedMark::read(settings.ended_mark.as_deref()?)?;
+    let is_its = mark.node == settings.node.as_str() && mark.boot_id == settings.host.boot_id;
+    (is_its && mark.incarnation != settings.incarnation).then_some(mark)
+}
+
+/// Takes back at once what this node's predecessor held: its keeper left word that none of its jobs is alive.
+async fn take_back(shared: &Shared, incarnation: &str) -> Result<(), StoreError> {
+    for lease in shared.store.list_leases(PAGE).await?.into_iter().flatten() {
+        let Ok(Some(record)) = shared.store.read_run(&lease.run).await else { continue };
+        let is_its = record.node.as_deref() == Some(shared.settings.node.as_str())
+            && record.incarnation.as_deref() == Some(incarnation)
+            && record.fence == Some(lease.fence);
+        if is_its {
+            recover_alone(shared, &lease, Duration::MAX).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn pass(shared: &Shared, watched: &mut HashMap<(RunId, Fence), Watched>) -> Result<(), StoreError> {
+    let seen_at = BootInstant::now();
+    let leases = shared.store.list_leases(PAGE).await?;
+    let now = shared.store.now().await?;
+    let mut still: HashMap<(RunId, Fence), Watched> = HashMap::new();
+    for lease in leases {
+        let lease = match lease {
+            Ok(lease) => lease,
+            Err((member, score)) => {
+                let entry = RipeEntry { member, score };
+                match shared.store.quarantine_lease(&entry, "it is no lease").await {
+                    Ok(false) => {}
+                    Ok(true) => error!(entry = ?entry.member, "An entry that is no lease was moved to quarantine."),
+                    Err(error) if error.is_passing() => return Err(error),
+                    Err(error) => shared.weather.failed(&error, "entries that are no leases stay where they are"),
+                }
+                continue;
+            }
+        };
+        let key = (lease.run.clone(), lease.fence);
+        if shared.holdings.all().contains_key(&key) {
+            continue;
+        }
+        let since = match watched.remove(&key) {
+            Some(known) if known.end == lease.end => known.since,
+            _ => seen_at,
+        };
+        let unchanged = BootInstant::now().since(since);
+        let has_ended = lease.end.parse::<i64>().is_ok_and(|end| end < now.as_i64());
+        // If Redis' clock was set back the end may lie far ahead: twice the length is proof enough.
+        let own = shared.settings.lease;
+        if unchanged >= own && (has_ended || unchanged >= own * 2) && recover_alone(shared, &lease, unchanged).await? {
+            continue;
+        }
+        still.insert(key, Watched { end: lease.end, since });
+    }
+    *watched = still;
+    Ok(())
+}
+
+/// Takes one run back. One that cannot be for what its keys hold stands in the way of no other: it is said, and tried again.
+async fn recover_alone(shared: &Shared, lease: &ExpiredLease, unchanged: Duration) -> Result<bool, StoreError> {
+    match recover(shared, lease, unchanged).await {
+        Err(error) if !error.is_passing() => {
+            shared.weather.failed(&error, &format!("an expired lease of {} is not taken back", lease.run.job()));
+            Ok(false)
+        }
+        other => other,
+    }
+}
+
+/// Takes one run back. False: its lease is longer than what was watched.
+async fn recover(shared: &Shared, lease: &ExpiredLease, unchanged: Duration) -> Result<bool, StoreError> {
+    let record = match shared.store.read_run(&lease.run).await {
+        Ok(record) => record,
+        Err(error) if error.is_passing() => return Err(error),
+        Err(error) => {
+            shared.weather.failed(&error, &format!("the record of {} is taken for none", lease.run));
+            None
+        }
+    };
+    let Some(record) = record else {
+        let entry = RipeEntry { member: format!("{}#{}", lease.run, lease.fence), score: lease.end.clone() };
+        if shared.store.quarantine_lease(&entry, "its run has no record").await? {
+            error!(run = %lease.run, "A lease without a run was moved to quarantine.");
+        }
+        return Ok(true);
+    };
+    // Judged by the length its owner took it for, which may be longer than ours.
+    if record.lease.is_some_and(|length| unchanged < length) {
+        return Ok(false);
+    }
+    let job = match shared.store.read_job(lease.run.job()).await {
+        Err(error) if error.is_passing() => return Err(error),
+        other => other.ok().flatten(),
+    };
+    let job_queue = job.as_ref().map_or_else(|| record.queue.clone(), |job| job.queue.clone());
+    let delivery = job.and_then(|job| Definition::of(job).ok()).map(|definition| definition.spec.delivery);
+    let (verdict, reason) = decide(&record, delivery);
+    let recovery = Recovery { verdict, reason, past: past(&record), queue: record.queue.clone(), job_queue };
+    let node = record.node.as_deref().unwrap_or("?");
+    match shared.store.recover_run(lease, &recovery).await? {
+        RecoverReply::Recovered => {
+            warn!(run = %lease.run, fence = %lease.fence, node, "Its node stopped renewing the lease; the run is due again.");
+        }
+        RecoverReply::Ended => warn!(run = %lease.run, fence = %lease.fence, node, "Ended: {}.", recovery.reason),
+        RecoverReply::Alive => info!(run = %lease.run, "The lease was renewed after all."),
+        RecoverReply::Gone => {}
+    }
+    Ok(true)
+}
+
+/// What becomes of a run whose node is gone: none = it is tried again.
+fn decide(record: &RunRecord, delivery: Option<Delivery>) -> (Option<RunState>, String) {
+    match delivery {
+        Some(Delivery::AtMostOnce) => (Some(RunState::Lost), "its node was lost while it ran".to_owned()),
+        Some(Delivery::AtLeastOnce) if record.recoveries >= POISON => {
+            (Some(RunState::Failed), format!("poison: its node was lost {} times in a row", record.recoveries + 1))
+        }
+        Some(Delivery::AtLeastOnce) => (None, "its node was lost".to_owned()),
+        // Whether a second start is allowed is not known, so there is none.
+        None => (Some(RunState::Lost), "its node was lost, and its job's definition cannot be read".to_owned()),
+    }
+}
+
+fn past(record: &RunRecord) -> String {
+    json!({
+        "attempt": record.attempt,
+        "state": "lost",
+        "fence": record.fence.map(Fence::as_u64),
+        "node": record.node,
+        "started_at_ms": record.started_at.map(crate::domain::time::UnixMillis::as_i64),
+        "exit_code": null,
+        "signal": null,
+        "http_status": null,
+        "error": "its node stopped renewing the lease",
+    })
+    .to_string()
+}

@@ -1,0 +1,153 @@
+//! Makes Redis say what this node's `jobs.toml` says.
+//!
+//! Invariant: a job is pushed only when its own text changed since this file's last push, so a restart with an unchanged file
+//! changes nothing, and a file never undoes what another said later. What could not be pushed is tried again.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tracing::{error, info, warn};
+
+use super::person;
+use super::planting::{self, Applied, Request};
+use super::shared::Shared;
+use crate::config;
+use crate::domain::ids::{JobName, QueueName};
+use crate::domain::job::JobSpec;
+use crate::domain::zone::Zone;
+use crate::store::{Existing, RemoveReply, SourceKind, StoreError};
+
+/// Jobs pushed in one call at most.
+const BATCH: usize = 200;
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// Whether a file without any job may take all of them away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// Yes: somebody asked for this file to be taken as it is.
+    Allowed,
+    /// No: it may have been emptied by accident.
+    Held,
+}
+
+/// What a file says, as far as Redis is to say it too.
+#[derive(Debug, Clone)]
+pub(super) struct Wanted {
+    pub(super) jobs: Arc<BTreeMap<JobName, JobSpec>>,
+    pub(super) queues: BTreeMap<QueueName, u32>,
+    pub(super) removal: Removal,
+}
+
+/// What is to be said; none until a file has been read.
+#[derive(Default)]
+pub(super) struct Wish {
+    wanted: Mutex<Option<Wanted>>,
+}
+
+impl Wish {
+    pub(super) fn set(&self, wanted: Wanted) {
+        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(wanted);
+    }
+
+    fn get(&self) -> Option<Wanted> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Reconciles whenever it is woken, for ever.
+pub(super) async fn run(shared: Arc<Shared>, wish: Arc<Wish>, host_zone: Zone) {
+    let mut pause = None;
+    loop {
+        tokio::select! {
+            () = shared.reconcile_now.notified() => {}
+            () = tokio::time::sleep(pause.unwrap_or(TRY_AGAIN)), if pause.is_some() => {}
+        }
+        let Some(wanted) = wish.get() else { continue };
+        pause = match reconcile(&shared, &wanted, &host_zone).await {
+            Ok(problems) => {
+                shared.note_jobs(problems.join("; "));
+                None
+            }
+            Err(error) => {
+                shared.weather.failed(&error, "jobs are not as the file says");
+                if !error.is_passing() {
+                    shared.note_jobs(error.to_string());
+                }
+                Some(TRY_AGAIN)
+            }
+        };
+    }
+}
+
+/// Pushes what changed and takes out what is gone. Gives what could not be done for a reason that stays.
+async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result<Vec<String>, StoreError> {
+    let node = &shared.settings.node;
+    shared.store.declare_queues(&wanted.queues).await?;
+    let listed = shared.store.read_source(node).await?;
+    let mut problems = Vec::new();
+
+    let gone: Vec<&JobName> = listed.keys().filter(|name| !wanted.jobs.contains_key(*name)).collect();
+    if wanted.jobs.is_empty() && !gone.is_empty() && wanted.removal == Removal::Held {
+        warn!(
+            jobs = gone.len(),
+            "jobs.toml has no jobs any more; they are kept. To remove them send SIGHUP (systemctl reload schedd)."
+        );
+        return Ok(vec![format!("the file has no jobs, {} are kept until SIGHUP", gone.len())]);
+    }
+
+    let changed: Vec<Request> = wanted
+        .jobs
+        .iter()
+        .filter(|(name, spec)| listed.get(*name) != Some(&config::hash(&config::to_surface(spec))))
+        .map(|(name, spec)| Request {
+            name: name.clone(),
+            spec: spec.clone(),
+            start_in: None,
+            kind: SourceKind::File,
+            source: node.as_str().to_owned(),
+            existing: Existing::Edit,
+        })
+        .collect();
+    let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
+    for batch in changed.chunks(BATCH) {
+        let answers = planting::apply(&shared.store, host_zone, batch).await?;
+        for (request, answer) in batch.iter().zip(answers) {
+            let job = &request.name;
+            match answer {
+                Ok(Applied::Created(_)) => *counts.entry("created").or_default() += 1,
+                Ok(Applied::Updated(_)) => *counts.entry("changed").or_default() += 1,
+                Ok(Applied::Unchanged | Applied::Exists) => {}
+                Ok(Applied::Past(at) | Applied::Done(at)) => {
+                    info!(job = %job, at = %at, "Its moment has passed; it is not planted.");
+                }
+                Ok(Applied::Held(kind)) => {
+                    warn!(job = %job, "Left out: the name belongs to a job added by {kind}; cancel that one or rename this one.");
+                    problems.push(format!("job {job} left out: its name belongs to an {kind} job"));
+                }
+                Err(planting::PlantingError::Store(error)) if error.is_passing() => return Err(error),
+                Err(error) => {
+                    error!(job = %job, "Not applied: {error}.");
+                    problems.push(format!("job {job} not applied: {error}"));
+                }
+            }
+        }
+    }
+    for name in gone {
+        match person::unlist_job(&shared.store, name, node.as_str()).await {
+            Ok(RemoveReply::Removed(_)) => *counts.entry("removed").or_default() += 1,
+            Ok(_) => {}
+            Err(person::WishError::Store(error)) if error.is_passing() => return Err(error),
+            Err(error) => problems.push(format!("job {name} not removed: {error}")),
+        }
+    }
+    let count = |word| counts.get(word).copied().unwrap_or(0);
+    info!(
+        jobs = wanted.jobs.len(),
+        created = count("created"),
+        changed = count("changed"),
+        removed = count("removed"),
+        "Jobs are as the file says."
+    );
+    Ok(problems)
+}

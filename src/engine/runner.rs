@@ -1,0 +1,200 @@
+//! Takes one won claim through execution to its end in Redis.
+//!
+//! Invariant: a run stays among those held, so its lease is renewed, until Redis has taken its end or said that it is
+//! another's. Output is written before the end, so whoever sees the end sees the output. What is written down meanwhile never
+//! holds up the attempt itself: renewals and stops reach it at once.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tracing::{Instrument, debug, info, warn};
+
+use super::definition::Definition;
+use super::holdings::{Lease, Tenure};
+use super::settling::{self, Settled};
+use super::shared::Shared;
+use crate::domain::run::{Ending, Outcome, RunState};
+use crate::executor::{self, Attempt, Control, OutputBuffer};
+use crate::keeper::BootInstant;
+use crate::store::{Claim, FinishReply, OutputFrames, StoreError, Stream, Verdict};
+
+/// How often what a running attempt prints is written down.
+const OUTPUT_EVERY: Duration = Duration::from_secs(1);
+/// The wait before an end that got no answer is told again.
+const TELL_AGAIN: Duration = Duration::from_millis(200);
+/// The wait before an end that a spoilt key refused is told again.
+const TELL_SPOILT_AGAIN: Duration = Duration::from_secs(2);
+/// A run this node could not even start is not handed back faster than this, lest it go round in circles.
+const NOT_STARTED_PAUSE: Duration = Duration::from_secs(1);
+/// Runs kept in a job's history, and how far past that it may grow before it is trimmed.
+pub(super) const HISTORY_A_JOB: usize = 1_000;
+const HISTORY_SLACK: usize = 50;
+
+/// Starts the run of `claim` as a task of its own.
+pub(super) fn start(shared: &Arc<Shared>, definition: Arc<Definition>, claim: Claim, deadline: BootInstant) {
+    let lease = (claim.run.clone(), claim.fence);
+    let slot = shared.slots.take(&claim.queue);
+    let (tenure, control) = shared.holdings.hold(lease.clone(), deadline, definition.spec.kill_grace, slot);
+    let span =
+        tracing::info_span!("run", job = %claim.run.job(), run = %claim.run, attempt = claim.attempt, fence = %claim.fence);
+    let runner = Runner { shared: shared.clone(), definition, claim, lease };
+    tokio::spawn(runner.run(control, tenure).instrument(span));
+}
+
+struct Runner {
+    shared: Arc<Shared>,
+    definition: Arc<Definition>,
+    claim: Claim,
+    lease: Lease,
+}
+
+impl Runner {
+    async fn run(self, control: Control, mut tenure: Tenure) {
+        let Self { shared, definition, claim, lease } = &self;
+        let late = claim.claimed_at.since(claim.run.due());
+        info!(late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX), "Run started.");
+        let output = OutputBuffer::new();
+        let attempt = attempt_of(shared, definition, claim);
+        let started = std::time::Instant::now();
+        let execution = async {
+            shared.holdings.earlier_ended(lease).await;
+            shared.executors.execute(&attempt, control, &output).await
+        };
+        let writing = async {
+            let mut written = 0;
+            loop {
+                tokio::time::sleep(OUTPUT_EVERY).await;
+                let _ = write_output(shared, claim, &output, &mut written).await;
+            }
+        };
+        let outcome = tokio::select! {
+            outcome = execution => outcome,
+            () = writing => return,
+        };
+        let stop_cause = tenure.stop_cause();
+        let Some(settled) = settling::settle(&definition.spec, claim, &outcome, stop_cause.as_deref(), fastrand::f64()) else {
+            let _ = write_output(shared, claim, &output, &mut 0).await;
+            warn!("The lease could not be held; the job was stopped and the run is left to recovery.");
+            return;
+        };
+        if outcome.ending == Ending::NotStarted {
+            tokio::time::sleep(NOT_STARTED_PAUSE).await;
+        }
+        let took = started.elapsed();
+        let reply = self.tell(&settled, &outcome, took, &output, &mut tenure).await;
+        report(&outcome, &settled, &reply, took);
+        if let FinishReply::Finished(kept) = reply {
+            note_history(shared, claim, kept);
+        }
+    }
+
+    /// Tells Redis what the attempt printed and how it ended, until it answers. The run stays held meanwhile: told late is
+    /// better than done twice. Once the node stops for good (its tasks are dropped) the lease runs out and recovery decides.
+    async fn tell(
+        &self,
+        settled: &Settled,
+        outcome: &Outcome,
+        took: Duration,
+        output: &OutputBuffer,
+        tenure: &mut Tenure,
+    ) -> FinishReply {
+        let Self { shared, claim, .. } = self;
+        let facts = settling::facts(outcome);
+        let past = match settled.verdict {
+            Verdict::Retry(_) => settling::past(claim, shared.settings.node.as_str(), outcome, took),
+            _ => String::new(),
+        };
+        let mut written = 0;
+        loop {
+            let told = match write_output(shared, claim, output, &mut written).await {
+                // Whoever cannot be reached for the one cannot for the other.
+                Err(error @ StoreError::Unavailable { .. }) => Err(error),
+                _ => shared.store.finish_run(claim, &settled.verdict, &settled.reason, &facts, &past).await,
+            };
+            let error = match told {
+                Ok(reply) => return reply,
+                Err(error) => error,
+            };
+            shared.weather.failed(&error, &format!("ends of runs of {} are not recorded", claim.run.job()));
+            if error.is_passing() {
+                tokio::time::sleep(TELL_AGAIN).await;
+            } else {
+                // Until somebody mends the key; others need not wait for that.
+                tenure.free_slot();
+                tokio::time::sleep(TELL_SPOILT_AGAIN).await;
+            }
+        }
+    }
+}
+
+/// Has a job's history trimmed that has grown past its bound.
+fn note_history(shared: &Shared, claim: &Claim, kept: u32) {
+    if kept as usize > HISTORY_A_JOB + HISTORY_SLACK {
+        shared.long_histories.lock().unwrap_or_else(PoisonError::into_inner).insert(claim.run.job().clone());
+        shared.tidy_now.notify_one();
+    }
+}
+
+fn attempt_of(shared: &Shared, definition: &Definition, claim: &Claim) -> Attempt {
+    let spec = &definition.spec;
+    Attempt {
+        run: claim.run.clone(),
+        number: claim.attempt,
+        fence: claim.fence,
+        node: shared.settings.node.clone(),
+        action: spec.action.clone(),
+        env: spec.env.clone(),
+        cwd: spec.cwd.clone(),
+        timeout: spec.timeout,
+        kill_grace: spec.kill_grace,
+        lease: shared.settings.lease,
+    }
+}
+
+/// Writes what there is if it is more than was written before. A refusal costs the output, never the run.
+async fn write_output(shared: &Shared, claim: &Claim, output: &OutputBuffer, written: &mut u64) -> Result<(), StoreError> {
+    let revision = output.revision();
+    if revision == *written {
+        return Ok(());
+    }
+    let snapshot = output.snapshot();
+    let mut frames = OutputFrames::new(snapshot.dropped_bytes);
+    let stream = |stream| match stream {
+        executor::Stream::Stdout => Stream::Stdout,
+        executor::Stream::Stderr => Stream::Stderr,
+    };
+    snapshot.head.iter().for_each(|chunk| frames.push_head(stream(chunk.stream), &chunk.bytes));
+    snapshot.tail.iter().for_each(|chunk| frames.push_tail(stream(chunk.stream), &chunk.bytes));
+    let kept = shared.store.write_output(claim, &frames).await;
+    match &kept {
+        Ok(_) => *written = revision,
+        Err(error) => debug!("Output not kept: {error}."),
+    }
+    kept.map(drop)
+}
+
+fn report(outcome: &Outcome, settled: &Settled, reply: &FinishReply, took: Duration) {
+    let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    let why = describe(outcome);
+    match (reply, &settled.verdict) {
+        (FinishReply::Lost, _) => warn!(ms, "The run is another node's by now; this result is dropped."),
+        (_, Verdict::Final(RunState::Succeeded)) => info!(ms, "Run succeeded."),
+        (_, Verdict::Final(state)) if settled.reason.is_empty() => warn!(ms, "Run ended as {state}{why}."),
+        (_, Verdict::Final(state)) => warn!(ms, reason = settled.reason, "Run ended as {state}{why}."),
+        (_, Verdict::Retry(delay)) => {
+            let retry_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+            warn!(ms, retry_in_ms, "Attempt failed{why}; the run is tried again.");
+        }
+        (_, Verdict::Release) => info!(ms, reason = settled.reason, "Run handed back."),
+    }
+}
+
+/// What an outcome says beside its ending, for a sentence.
+fn describe(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome { error: Some(error), .. } => format!(": {error}"),
+        Outcome { signal: Some(signal), .. } => format!(" by signal {signal}"),
+        Outcome { exit_code: Some(code), .. } => format!(" with exit code {code}"),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,137 @@
+//! What the loops of one node share.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::holdings::Holdings;
+use super::node::EngineSettings;
+use super::slots::Slots;
+use super::weather::{Said, Weather};
+use crate::domain::ids::JobName;
+use crate::executor::Executors;
+use crate::keeper::BootInstant;
+use crate::store::Store;
+
+/// What the loops of one node share.
+pub(super) struct Shared {
+    pub(super) store: Store,
+    pub(super) executors: Executors,
+    pub(super) settings: EngineSettings,
+    pub(super) slots: Slots,
+    pub(super) weather: Weather,
+    pub(super) said: Said,
+    /// Wakes the ticker: something earlier was planted, or a slot was given back.
+    pub(super) poll_now: Arc<Notify>,
+    /// Wakes the lease keeper: a run was asked to stop.
+    pub(super) renew_now: Notify,
+    /// Wakes the janitor: a job's history is past its bound.
+    pub(super) tidy_now: Notify,
+    /// Wakes the reconciler: the data is other than it was.
+    pub(super) reconcile_now: Notify,
+    /// Leases in the namespace at the last poll.
+    pub(super) leases_seen: AtomicU64,
+    /// Jobs whose history is past its bound.
+    pub(super) long_histories: Mutex<BTreeSet<JobName>>,
+    /// The runs this node executes or has to tell the end of.
+    pub(super) holdings: Arc<Holdings>,
+    /// Wakes presence: the phase or the configuration's state changed.
+    pub(super) beat_now: Notify,
+    phase: Mutex<Phase>,
+    troubles: Mutex<Troubles>,
+}
+
+/// What is wrong with the configuration.
+#[derive(Default)]
+struct Troubles {
+    /// The file as it is now cannot be taken.
+    file: String,
+    /// Of the file taken last, this could not be applied.
+    jobs: String,
+}
+
+/// What the node does: it only ever moves on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) enum Phase {
+    /// Claims and executes.
+    #[default]
+    Running,
+    /// Claims no more; what runs goes on.
+    Draining,
+    /// Stops what runs.
+    Aborting,
+}
+
+impl Phase {
+    /// The word `schedctl nodes` shows.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Draining => "draining",
+            Self::Aborting => "aborting",
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn new(store: Store, executors: Executors, settings: EngineSettings) -> Self {
+        let poll_now = Arc::new(Notify::new());
+        Self {
+            store,
+            executors,
+            settings,
+            slots: Slots::new(poll_now.clone()),
+            weather: Weather::default(),
+            said: Said::default(),
+            poll_now,
+            renew_now: Notify::new(),
+            tidy_now: Notify::new(),
+            reconcile_now: Notify::new(),
+            leases_seen: AtomicU64::new(0),
+            long_histories: Mutex::default(),
+            holdings: Arc::default(),
+            beat_now: Notify::new(),
+            phase: Mutex::default(),
+            troubles: Mutex::default(),
+        }
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn enter(&self, phase: Phase) {
+        *self.phase.lock().unwrap_or_else(PoisonError::into_inner) = phase;
+        self.beat_now.notify_one();
+    }
+
+    /// What is wrong with this node's configuration; empty if nothing is.
+    pub(super) fn config_error(&self) -> String {
+        let troubles = self.troubles();
+        [&*troubles.file, &*troubles.jobs].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Notes why the file is not taken; empty = it is.
+    pub(super) fn note_file(&self, error: String) {
+        self.troubles().file = error;
+        self.beat_now.notify_one();
+    }
+
+    /// Notes what of the file taken last could not be applied; empty = all was.
+    pub(super) fn note_jobs(&self, problems: String) {
+        self.troubles().jobs = problems;
+        self.beat_now.notify_one();
+    }
+
+    fn troubles(&self) -> MutexGuard<'_, Troubles> {
+        self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until when a lease taken or renewed by a call sent at `sent` may be used: a tenth before any node may take it over.
+    pub(super) fn deadline(&self, sent: BootInstant) -> BootInstant {
+        let lease = self.settings.lease;
+        sent.saturating_add(lease.saturating_sub(lease / 10))
+    }
+}

@@ -1,0 +1,116 @@
+//! How many runs of each queue this node may execute at once, and how many it does.
+//!
+//! Invariant: a node claims no more than it has slots for, so a due run never lies claimed and unstarted behind others.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::domain::ids::QueueName;
+
+/// Runs claimed in one call at most: past this a call's latency grows and its rate does not (measured).
+pub(super) const BATCH: usize = 50;
+
+/// The slots of a node. Clones share them.
+#[derive(Clone)]
+pub(super) struct Slots {
+    state: Arc<Mutex<State>>,
+    freed: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct State {
+    /// From this node's own file.
+    own: BTreeMap<QueueName, u32>,
+    /// From the files of all nodes.
+    known: BTreeMap<QueueName, u32>,
+    taken: HashMap<QueueName, u32>,
+}
+
+const DEFAULT_CONCURRENCY: u32 = 32;
+
+impl Slots {
+    /// Slots that wake `freed` when one is given back.
+    pub(super) fn new(freed: Arc<Notify>) -> Self {
+        Self { state: Arc::default(), freed }
+    }
+
+    /// A thread that panicked holding this lock left counts that are whole: each is changed by one statement.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets what this node's file says.
+    pub(super) fn set_own(&self, queues: BTreeMap<QueueName, u32>) {
+        self.lock().own = queues;
+        self.freed.notify_one();
+    }
+
+    /// Sets what is known of queues anywhere: none is left without a node.
+    pub(super) fn set_known(&self, queues: BTreeMap<QueueName, u32>) {
+        self.lock().known = queues;
+    }
+
+    /// Every queue there is, with how many runs may be claimed from it now, at most a batch.
+    pub(super) fn free(&self) -> Vec<(QueueName, usize)> {
+        let state = self.lock();
+        let mut all: BTreeMap<QueueName, u32> = state.known.clone();
+        all.extend(state.own.iter().map(|(queue, concurrency)| (queue.clone(), *concurrency)));
+        all.entry(QueueName::default_queue()).or_insert(DEFAULT_CONCURRENCY);
+        all.into_iter()
+            .map(|(queue, concurrency)| {
+                let free = concurrency.saturating_sub(state.taken.get(&queue).copied().unwrap_or(0));
+                (queue, (free as usize).min(BATCH))
+            })
+            .collect()
+    }
+
+    /// Takes a slot of `queue`, given back when the permit is dropped.
+    pub(super) fn take(&self, queue: &QueueName) -> Permit {
+        *self.lock().taken.entry(queue.clone()).or_insert(0) += 1;
+        Permit { slots: self.clone(), queue: queue.clone() }
+    }
+}
+
+/// A slot in use.
+pub(super) struct Permit {
+    slots: Slots,
+    queue: QueueName,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(taken) = self.slots.lock().taken.get_mut(&self.queue) {
+            *taken = taken.saturating_sub(1);
+        }
+        self.slots.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_in_use_is_not_free_until_it_is_given_back() {
+        let slots = Slots::new(Arc::default());
+        let queue: QueueName = "q".parse().unwrap();
+        slots.set_own(BTreeMap::from([(queue.clone(), 2)]));
+        let free = |slots: &Slots| slots.free().into_iter().find(|(name, _)| *name == queue).unwrap().1;
+        let first = slots.take(&queue);
+        assert_eq!(free(&slots), 1);
+        let second = slots.take(&queue);
+        assert_eq!(free(&slots), 0);
+        drop((first, second));
+        assert_eq!(free(&slots), 2);
+    }
+
+    #[test]
+    fn a_queue_only_another_node_declares_is_served_too() {
+        let slots = Slots::new(Arc::default());
+        slots.set_known(BTreeMap::from([("far".parse().unwrap(), 3)]));
+        let free = slots.free();
+        assert_eq!(free, [("default".parse().unwrap(), 32), ("far".parse().unwrap(), 3)]);
+    }
+}

@@ -1,0 +1,96 @@
+//! Polls for ripe runs, and sleeps until the next one is ready.
+//!
+//! Redis alone says what is ripe: a poll answers its time and the head's ready time, and this node's monotonic clock only
+//! measures the sleep between, to the microsecond: the runtime's own timers round up to milliseconds, which would be most of a
+//! run's lateness. A nudge or a slot given back ends the sleep; a lost nudge costs at most [`LONGEST_SLEEP`].
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::claimer::Claimer;
+use super::shared::{Phase, Shared};
+use crate::domain::ids::QueueName;
+use crate::keeper::{BootInstant, BootTimer};
+use crate::store::QueuePoll;
+
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// Polls until `stop`. A claim under way is brought to its end first: what it won is known, and runs.
+pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
+    let mut claimer = Claimer::new(shared.clone());
+    let timer = BootTimer::new().inspect_err(|error| warn!("No timer of our own ({error}); runs start up to 2 ms later.")).ok();
+    while !stop.is_cancelled() {
+        let sleep = round(&shared, &mut claimer).await;
+        if sleep.is_zero() {
+            continue;
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = rest(timer.as_ref(), sleep) => {}
+            () = shared.poll_now.notified() => {}
+        }
+    }
+}
+
+async fn rest(timer: Option<&BootTimer>, time: Duration) {
+    let until = BootInstant::now().saturating_add(time);
+    let rested = match timer {
+        Some(timer) => timer.until(until).await.is_ok(),
+        None => false,
+    };
+    if !rested {
+        tokio::time::sleep(time).await;
+    }
+}
+
+/// Polls once and takes what it can. Gives how long nothing more is to be done: until the next run is ready, or for a tick
+/// while runs are ripe that could not be taken, or nobody answered.
+async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
+    let tick = shared.settings.tick;
+    let free = shared.slots.free();
+    // Entries this node had to leave must not hide those behind them.
+    let with_left = |(queue, slots): &(QueueName, usize)| {
+        let limit = if *slots == 0 { 0 } else { slots + claimer.left_in(queue) };
+        (queue.clone(), limit)
+    };
+    let queues: Vec<(QueueName, usize)> = free.iter().map(with_left).collect();
+    let poll = match shared.store.list_ripe(&queues).await {
+        Ok(poll) => poll,
+        Err(error) => {
+            shared.weather.failed(&error, "nothing is started");
+            return tick;
+        }
+    };
+    shared.weather.answered();
+    shared.leases_seen.store(poll.leases, Ordering::Relaxed);
+    let mut next = LONGEST_SLEEP;
+    for ((queue, slots), found) in free.iter().zip(poll.queues) {
+        if shared.phase() != Phase::Running {
+            break;
+        }
+        match found {
+            QueuePoll::WrongType(found) => claimer.report_spoilt_queue(queue, &found),
+            QueuePoll::Due { ripe, next: head } => {
+                if !ripe.is_empty() {
+                    match claimer.take(queue, ripe, *slots, poll.now).await {
+                        // Something else may have become ripe behind what was taken.
+                        Ok(taken) if taken > 0 => next = Duration::ZERO,
+                        Ok(_) => next = next.min(tick),
+                        Err(error) => {
+                            shared.weather.failed(&error, &format!("queue {queue} stands still"));
+                            next = next.min(tick);
+                        }
+                    }
+                }
+                if let Some(head) = head {
+                    next = next.min(head.since(poll.now).saturating_sub(poll.past_now));
+                }
+            }
+        }
+    }
+    next
+}

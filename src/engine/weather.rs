@@ -1,0 +1,147 @@
+//! What is wrong between this node and Redis, said when it begins, now and then while it lasts, and when it is over.
+//!
+//! Invariant: no trouble fills the log, neither one that lasts, nor one that comes and goes with every call, nor many small
+//! ones beside each other.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::{debug, error, info, warn};
+
+use crate::store::StoreError;
+
+/// How often the same trouble is said again.
+const SAID_AGAIN: Duration = Duration::from_secs(60);
+/// How soon after one outage was said another is: part of the calls may fail while others are answered.
+const NEXT_OUTAGE: Duration = Duration::from_secs(20);
+
+/// Which of many small troubles were said lately, so that none fills the log.
+#[derive(Default)]
+pub(super) struct Said {
+    at: Mutex<HashMap<String, Instant>>,
+}
+
+impl Said {
+    /// Troubles remembered at most: past this all are forgotten, and may be said once more.
+    const MOST: usize = 1_000;
+
+    /// Whether `subject` is to be named now: for the first time, or again after a minute.
+    pub(super) fn is_news(&self, subject: &str) -> bool {
+        let mut said = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.get(subject).is_some_and(|at| at.elapsed() < SAID_AGAIN) {
+            return false;
+        }
+        if said.len() >= Self::MOST {
+            said.clear();
+        }
+        said.insert(subject.to_owned(), Instant::now());
+        true
+    }
+}
+
+/// The outage there is, if there is one, and what else was said.
+#[derive(Default)]
+pub(super) struct Weather {
+    state: Mutex<State>,
+    said: Said,
+}
+
+#[derive(Default)]
+struct State {
+    outage: Option<Outage>,
+    last_said: Option<Instant>,
+}
+
+struct Outage {
+    text: String,
+    since: Instant,
+    is_said: bool,
+}
+
+impl State {
+    fn was_said_within(&self, time: Duration) -> bool {
+        self.last_said.is_some_and(|at| at.elapsed() < time)
+    }
+}
+
+impl Weather {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call failed; `hence` says what does not happen for it. Only no answer at all is an outage, which an answered call
+    /// ends: a refusal of one call says nothing of the others.
+    pub(super) fn failed(&self, error: &StoreError, hence: &str) {
+        let text = error.to_string();
+        if matches!(error, StoreError::Unavailable { .. }) {
+            self.no_answer(text);
+        } else if !self.said.is_news(&format!("{text} {hence}")) {
+            debug!("{text}; {hence}.");
+        } else if error.is_passing() {
+            warn!("{text}; {hence}; trying again.");
+        } else {
+            error!("{text}; {hence}.");
+        }
+    }
+
+    fn no_answer(&self, text: String) {
+        let mut state = self.state();
+        let is_said = state.outage.as_ref().is_some_and(|outage| outage.is_said);
+        let is_news = !state.was_said_within(if is_said { SAID_AGAIN } else { NEXT_OUTAGE });
+        if is_news {
+            if let Some(outage) = &state.outage {
+                warn!(for_s = outage.since.elapsed().as_secs(), "{text}; still trying.");
+            } else {
+                warn!("{text}; trying again.");
+            }
+            state.last_said = Some(Instant::now());
+        }
+        let outage = state.outage.get_or_insert_with(|| Outage { text, since: Instant::now(), is_said: false });
+        outage.is_said |= is_news;
+    }
+
+    /// A call was answered.
+    pub(super) fn answered(&self) {
+        let over = self.state().outage.take();
+        if let Some(over) = over.filter(|outage| outage.is_said) {
+            info!(
+                after_ms = u64::try_from(over.since.elapsed().as_millis()).unwrap_or(u64::MAX),
+                "Redis answers again (it was: {}).", over.text
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trouble_is_news_once_and_another_beside_it_too() {
+        let said = Said::default();
+        assert!(said.is_news("a"));
+        assert!(!said.is_news("a"));
+        assert!(said.is_news("b"));
+    }
+
+    #[test]
+    fn an_outage_that_comes_and_goes_with_every_call_is_said_once_and_so_is_its_end() {
+        let weather = Weather::default();
+        let outage = StoreError::Unavailable { address: "a".to_owned(), why: "gone".to_owned() };
+        weather.failed(&outage, "nothing happens");
+        assert!(weather.state().outage.as_ref().unwrap().is_said);
+        weather.answered();
+        weather.failed(&outage, "nothing happens");
+        assert!(!weather.state().outage.as_ref().unwrap().is_said);
+    }
+
+    #[test]
+    fn a_refusal_is_no_outage_and_is_said_once() {
+        let weather = Weather::default();
+        let refusal = StoreError::OutOfMemory { address: "a".to_owned() };
+        weather.failed(&refusal, "jobs are not applied");
+        assert!(weather.state().outage.is_none());
+        assert!(!weather.said.is_news(&format!("{refusal} jobs are not applied")));
+    }
+}
