@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    schedd::keeper::run_from_args().unwrap_or(ExitCode::SUCCESS)
+    schedd::keeper::run_from_args().unwrap_or_else(schedd::daemon::main)
 }

@@ -7,6 +7,8 @@
 
 mod http_executor;
 mod keeper;
+mod node;
 mod private_server;
 mod scripts;
 mod support;
+mod unit_files;

@@ -4,8 +4,12 @@
 //! fails; nothing is shared between tests.
 
 pub(crate) mod attempt;
+pub(crate) mod ctl;
 pub(crate) mod daemon;
+pub(crate) mod effects;
+pub(crate) mod eye;
 pub(crate) mod http_sink;
+pub(crate) mod proxy;
 pub(crate) mod redis;
 pub(crate) mod snapshot;
 pub(crate) mod wait;

@@ -1,0 +1,62 @@
+//! The arguments of `schedd`. Flags beat the environment, which beats the file.
+
+#![allow(
+    clippy::doc_markdown,
+    rustdoc::bare_urls,
+    reason = "the doc comments of arguments are help texts, printed as they stand"
+)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use super::setup::Failure;
+use crate::domain::ids::NodeName;
+use crate::engine::Naming;
+use crate::store::DEFAULT_NAMESPACE;
+
+/// Runs delayed and cron jobs, on any number of hosts that share one Redis.
+///
+/// Without --redis, SCHEDD_REDIS_URL and a [redis] section, schedd keeps a private redis-server of its own.
+/// Signals: TERM and INT stop (runs may end within shutdown_grace; a second one stops at once), HUP reloads jobs.toml.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "schedd", version)]
+pub(super) struct Args {
+    /// The jobs file [default: ./jobs.toml, then /etc/schedd/jobs.toml, then none]
+    #[arg(long, value_name = "FILE", env = "SCHEDD_JOBS")]
+    pub(super) jobs: Option<PathBuf>,
+    /// The Redis to share: redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH
+    #[arg(long, value_name = "URL", env = "SCHEDD_REDIS_URL", hide_env_values = true)]
+    pub(super) redis: Option<String>,
+    /// The prefix of all keys: nodes of one namespace work together
+    #[arg(long, value_name = "N", env = "SCHEDD_NAMESPACE", default_value = DEFAULT_NAMESPACE)]
+    pub(super) namespace: String,
+    /// This node's name, which is also that of its jobs file [default: the host's name]
+    #[arg(long, value_name = "NAME", env = "SCHEDD_NODE")]
+    pub(super) node: Option<NodeName>,
+}
+
+/// Reads the arguments of this process. The error is how to end: help and version were printed, or one line of what is wrong.
+pub(super) fn read() -> Result<Args, ExitCode> {
+    Args::try_parse().map_err(|error| {
+        if !error.use_stderr() {
+            // Nothing can be done about a closed terminal.
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        let text = error.to_string();
+        let what = text.lines().next().unwrap_or_default();
+        Failure::usage(format!("{}; see schedd --help", what.trim_start_matches("error: "))).told()
+    })
+}
+
+impl Args {
+    /// The name this node wants, and whether it insists.
+    pub(super) fn node_name(&self, host: &str) -> (NodeName, Naming) {
+        match &self.node {
+            Some(node) => (node.clone(), Naming::Asked),
+            None => (NodeName::from_host_name(host), Naming::FromHost),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The jobs file: where it is, reading it, and noticing that it changed.
+//!
+//! A change is taken when the file has stayed the same for a moment: one still being written is not read. Looking at the
+//! file's inode, size and time works with every editor and file system, and costs one `stat` each half second.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use super::setup::Failure;
+use crate::config::{self, Config, Rendering};
+use crate::domain::zone::Zone;
+
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+const UNCHANGED_FOR: Duration = Duration::from_millis(300);
+/// Where it is looked for when nobody says.
+const PLACES: [&str; 2] = ["jobs.toml", "/etc/schedd/jobs.toml"];
+
+/// The jobs file of this process.
+#[derive(Clone)]
+pub(super) struct JobsFile {
+    given: Option<PathBuf>,
+}
+
+impl JobsFile {
+    /// The file that was given, or the first of the usual places that is there.
+    pub(super) fn new(given: Option<PathBuf>) -> Self {
+        Self { given }
+    }
+
+    /// Where it is now; none if no file was given and none is found.
+    fn path(&self) -> Option<PathBuf> {
+        self.given.clone().or_else(|| PLACES.iter().map(PathBuf::from).find(|path| path.exists()))
+    }
+
+    /// Reads it for the first time: a file with problems ends the start; none if there is no file. Gives also what is to
+    /// notice every change from before that reading on.
+    pub(super) async fn read_at_start(&self, host_zone: &Zone) -> Result<(Option<Config>, Watch), Failure> {
+        let watch = Watch { file: self.clone(), known: self.look().await };
+        let read = self.read(host_zone).await.map_err(Failure::config)?;
+        if read.is_none() {
+            info!("No jobs file found (looked at {}); starting with no jobs of a file.", PLACES.join(" and "));
+        }
+        Ok((read, watch))
+    }
+
+    /// Reads it again; none if there is no file. The error holds every problem, in one line.
+    pub(super) async fn read_again(&self, host_zone: &Zone) -> Result<Option<Config>, String> {
+        self.read(host_zone).await.map_err(|lines| lines.lines().collect::<Vec<_>>().join("; "))
+    }
+
+    /// Reads it on another thread, for a file system that hangs must hold up nothing else. The error has a line a problem.
+    async fn read(&self, host_zone: &Zone) -> Result<Option<Config>, String> {
+        let (file, host_zone) = (self.clone(), host_zone.clone());
+        let read = tokio::task::spawn_blocking(move || file.path().map(|path| config::read_file(&path, &host_zone))).await;
+        match read {
+            Ok(None) => Ok(None),
+            Ok(Some(Ok(config))) => {
+                for warning in &config.warnings {
+                    warn!("jobs.toml: {warning}.");
+                }
+                Ok(Some(config))
+            }
+            Ok(Some(Err(error))) => Err(error.rendered(Rendering::Lines)),
+            Err(error) => Err(format!("reading it failed: {error}")),
+        }
+    }
+
+    /// A look at the file as it is now; as for reading, on another thread.
+    async fn look(&self) -> Option<Look> {
+        let file = self.clone();
+        tokio::task::spawn_blocking(move || Look::at(&file.path()?)).await.ok().flatten()
+    }
+}
+
+/// What tells one state of a file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Look {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    /// Also moved by what may make a file readable that was not: its owner, its mode, its name.
+    changed: (i64, i64),
+}
+
+impl Look {
+    fn at(path: &Path) -> Option<Self> {
+        let meta = std::fs::metadata(path).ok()?;
+        Some(Self {
+            device: meta.dev(),
+            inode: meta.ino(),
+            size: meta.size(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        })
+    }
+}
+
+/// Notices changes of the file.
+pub(super) struct Watch {
+    file: JobsFile,
+    known: Option<Look>,
+}
+
+impl Watch {
+    /// Takes the file as it is now for known: it is about to be read.
+    pub(super) async fn note(&mut self) {
+        self.known = self.file.look().await;
+    }
+
+    /// Resolves when the file is another than at the last time, and has stayed so for a moment.
+    pub(super) async fn changed(&mut self) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let mut seen = self.file.look().await;
+            if seen == self.known {
+                continue;
+            }
+            loop {
+                tokio::time::sleep(UNCHANGED_FOR).await;
+                let again = self.file.look().await;
+                if again == seen {
+                    break;
+                }
+                seen = again;
+            }
+            self.known = seen;
+            return;
+        }
+    }
+}

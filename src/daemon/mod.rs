@@ -1,0 +1,198 @@
+//! Layer 4: the story of the process `schedd`.
+//!
+//! Arguments, log, file, Redis, keeper, name, loops; then signals until one says stop. What is wrong with the arguments or
+//! the file ends it before anything is started; a Redis that is not there is waited for.
+
+mod args;
+mod config_watch;
+mod host;
+mod log_writer;
+mod logging;
+mod setup;
+mod signals;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use tracing::{info, warn};
+
+use args::Args;
+use config_watch::{JobsFile, Watch};
+use setup::{Failure, Redis};
+use signals::{Asked, Signals};
+
+use crate::config::{self, Config};
+use crate::domain::zone::Zone;
+use crate::engine::{Engine, EngineSettings, Removal};
+use crate::executor::Executors;
+use crate::keeper::{Keeper, KeeperSettings};
+use crate::store::{Keys, Store};
+
+/// Runs the daemon with the arguments of this process, until a signal ends it.
+pub fn main() -> ExitCode {
+    let args = match args::read() {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
+    let log = match logging::start() {
+        Ok(log) => log,
+        Err(error) => return Failure::other(format!("the log cannot be started: {error}")).told(),
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return Failure::other(format!("the runtime cannot be started: {error}")).told(),
+    };
+    let ran = runtime.block_on(run(args));
+    // Not waited for: a name still being looked up, or a file system that hangs.
+    runtime.shutdown_background();
+    drop(log);
+    match ran {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.told(),
+    }
+}
+
+async fn run(args: Args) -> Result<(), Failure> {
+    let mut signals = Signals::listen().map_err(|error| Failure::other(format!("signals cannot be listened to: {error}")))?;
+    let host_zone = Zone::of_host();
+    let files = JobsFile::new(args.jobs.clone());
+    let (read, watch) = tokio::select! {
+        read = files.read_at_start(&host_zone) => read?,
+        () = signals.stop() => return Ok(()),
+    };
+    let file = File { files, watch, read };
+    let config = match &file.read {
+        Some(config) => config.clone(),
+        None => config::compile_text("", "no file", &host_zone).map_err(|error| Failure::config(error.to_string()))?,
+    };
+    let keys = Keys::new(&args.namespace).map_err(|error| Failure::usage(error.to_string()))?;
+    let redis = tokio::select! {
+        redis = Redis::find(&args, &config) => redis?,
+        // A private server that still reads its data goes on, for the next daemon to find.
+        () = signals.stop() => return Ok(()),
+    };
+    let store = Store::new(redis.address(), keys).map_err(|error| Failure::redis(&error))?;
+    // Whatever happens from here on, a private server is ended last.
+    let served = serve(&args, file, config, &store, host_zone, &mut signals).await;
+    redis.stop().await;
+    served
+}
+
+/// The jobs file, what notices its changes, and what it said at the start, if it was there.
+struct File {
+    files: JobsFile,
+    watch: Watch,
+    read: Option<Config>,
+}
+
+async fn serve(
+    args: &Args,
+    file: File,
+    config: Config,
+    store: &Store,
+    host_zone: Zone,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
+    let host = host::facts();
+    let incarnation = setup::incarnation();
+    let (wanted, naming) = args.node_name(&host.host);
+    let announced = tokio::select! {
+        announced = setup::announce(store, &wanted, naming, &incarnation, &host) => announced?,
+        () = signals.stop() => return Ok(()),
+    };
+    let (node, epoch, started_at) = (announced.node, announced.epoch, announced.now);
+    let ended_mark = setup::ended_mark(&node);
+    let keeper = Keeper::start(KeeperSettings {
+        program: host::this_program()
+            .map_err(|error| Failure::other(format!("this program's own file is not known: {error}")))?,
+        ended_file: ended_mark.clone(),
+        node: node.as_str().to_owned(),
+        incarnation: incarnation.clone(),
+    })
+    .await
+    .map_err(|error| Failure::other(error.to_string()))?;
+    let executors = Executors::new(keeper.clone()).map_err(|error| Failure::other(error.to_string()))?;
+    info!(
+        node = %node,
+        redis = store.address(),
+        namespace = store.namespace(),
+        server = announced.server,
+        version = env!("CARGO_PKG_VERSION"),
+        "Started."
+    );
+    let settings = EngineSettings {
+        node,
+        incarnation,
+        epoch,
+        started_at,
+        host,
+        ended_mark,
+        tick: config.daemon.tick,
+        lease: config.daemon.lease,
+        shutdown_grace: config.daemon.shutdown_grace,
+    };
+    let engine = Engine::start(store.clone(), executors, settings, host_zone.clone(), file.read.as_ref());
+    attend(file, config, &engine, Arc::new(host_zone), signals).await;
+    engine.stop(signals.stop()).await;
+    keeper.stop().await;
+    info!("Stopped.");
+    Ok(())
+}
+
+/// Reloads as files and signals say, until one says stop.
+async fn attend(
+    File { files, mut watch, .. }: File,
+    mut config: Config,
+    engine: &Engine,
+    host_zone: Arc<Zone>,
+    signals: &mut Signals,
+) {
+    let mut asked_again = None;
+    loop {
+        let removal = if let Some(removal) = asked_again.take() {
+            removal
+        } else {
+            tokio::select! {
+                asked = signals.next() => match asked {
+                    Asked::Stop => return,
+                    Asked::Reload => Removal::Allowed,
+                },
+                () = watch.changed() => Removal::Held,
+            }
+        };
+        let reading = async {
+            if removal == Removal::Allowed {
+                // What is read now is not to be taken again for having changed: that would take back what the signal allowed.
+                watch.note().await;
+                // Zone data may have been updated with the system.
+                jiff::tz::db().reset();
+            }
+            files.read_again(&host_zone).await
+        };
+        let mut reading = std::pin::pin!(reading);
+        // A file system may hang: a stop is heard all the same, and a reload that comes meanwhile is not lost.
+        let read = loop {
+            tokio::select! {
+                read = &mut reading => break read,
+                asked = signals.next() => match asked {
+                    Asked::Stop => return,
+                    Asked::Reload => asked_again = Some(Removal::Allowed),
+                },
+            }
+        };
+        match read {
+            Ok(Some(new)) => {
+                if new.redis != config.redis || new.daemon != config.daemon {
+                    warn!("[redis] and [daemon] have changed; that takes effect at the next start.");
+                }
+                engine.configure(&new, removal);
+                config = new;
+            }
+            Ok(None) => info!("No jobs.toml found; nothing to reload."),
+            Err(error) => {
+                warn!("jobs.toml is not taken, what ran before goes on: {error}");
+                engine.report_config_error(error);
+            }
+        }
+    }
+}

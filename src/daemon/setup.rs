@@ -1,0 +1,162 @@
+//! What has to be there before the loops can start: a Redis, and a name in it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use super::args::Args;
+use crate::config::Config;
+use crate::domain::ids::NodeName;
+use crate::domain::time::UnixMillis;
+use crate::engine::{self, HostFacts, Naming, PresenceError};
+use crate::keeper::EndedMark;
+use crate::store::private_server::{Access, PrivateServer, PrivateServerError, state_dir};
+use crate::store::{Address, Store, StoreError};
+
+const TRY_AGAIN: Duration = Duration::from_millis(500);
+
+/// Why schedd cannot start: one line, or one a problem, and the exit code of the design.
+#[derive(Debug)]
+pub(super) struct Failure {
+    lines: String,
+    code: u8,
+}
+
+impl Failure {
+    pub(super) fn usage(line: String) -> Self {
+        Self { lines: line, code: 2 }
+    }
+
+    pub(super) fn conflict(line: String) -> Self {
+        Self { lines: line, code: 4 }
+    }
+
+    pub(super) fn redis(error: &StoreError) -> Self {
+        Self { lines: error.to_string(), code: 69 }
+    }
+
+    pub(super) fn config(lines: String) -> Self {
+        Self { lines, code: 78 }
+    }
+
+    pub(super) fn other(line: String) -> Self {
+        Self { lines: line, code: 1 }
+    }
+
+    /// Says it on the standard error and gives the exit code.
+    pub(super) fn told(&self) -> ExitCode {
+        use std::io::Write;
+        let mut stderr = std::io::stderr().lock();
+        for line in self.lines.lines() {
+            // A closed standard error is no reason to end otherwise.
+            let _ = writeln!(stderr, "schedd: {line}");
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+/// The Redis of this process: its own, or a shared one.
+pub(super) enum Redis {
+    /// Its own, ended with it.
+    Private(PrivateServer, Address),
+    /// Somebody else's.
+    Shared(Address),
+}
+
+impl Redis {
+    /// The Redis that flags, environment or file name; without one, a private server, started.
+    pub(super) async fn find(args: &Args, config: &Config) -> Result<Self, Failure> {
+        let url = match (&args.redis, &config.redis.url, &config.redis.url_file) {
+            (Some(url), _, _) | (None, Some(url), _) => Some(url.clone()),
+            (None, None, Some(file)) => Some(
+                std::fs::read_to_string(file)
+                    .map_err(|error| Failure::config(format!("redis.url_file {}: cannot be read: {error}", file.display())))?
+                    .trim()
+                    .to_owned(),
+            ),
+            (None, None, None) => None,
+        };
+        let parse = |url: &str| Address::parse(url).map_err(|error| Failure::usage(error.to_string()));
+        if let Some(url) = url {
+            return Ok(Self::Shared(parse(&url)?));
+        }
+        let start = async { PrivateServer::start(&state_dir()?, Access::from_env()).await };
+        let server = start.await.map_err(|error| match error {
+            PrivateServerError::InUse { .. } => Failure::conflict(error.to_string()),
+            other => Failure { lines: other.to_string(), code: 69 },
+        })?;
+        let address = parse(&server.url())?;
+        Ok(Self::Private(server, address))
+    }
+
+    pub(super) fn address(&self) -> &Address {
+        match self {
+            Self::Private(_, address) | Self::Shared(address) => address,
+        }
+    }
+
+    /// Ends a private server.
+    pub(super) async fn stop(self) {
+        if let Self::Private(server, _) = self {
+            server.stop().await;
+        }
+    }
+}
+
+/// A word fresh at each start.
+pub(super) fn incarnation() -> String {
+    format!("{:016x}", fastrand::u64(..))
+}
+
+/// Where this node's keeper leaves word; none where there is no state directory that can be made.
+pub(super) fn ended_mark(node: &NodeName) -> Option<PathBuf> {
+    let dir = state_dir().ok()?;
+    std::fs::create_dir_all(&dir).ok()?;
+    Some(EndedMark::file(&dir, node))
+}
+
+/// A node's place in Redis.
+pub(super) struct Announced {
+    pub(super) node: NodeName,
+    pub(super) epoch: String,
+    pub(super) now: UnixMillis,
+    pub(super) server: String,
+}
+
+/// Takes a name, waiting for Redis as long as it takes. What waiting cannot mend is an error.
+pub(super) async fn announce(
+    store: &Store,
+    wanted: &NodeName,
+    naming: Naming,
+    incarnation: &str,
+    host: &HostFacts,
+) -> Result<Announced, Failure> {
+    let mut is_waiting = false;
+    loop {
+        let attempt = async {
+            let findings = store.findings().await?;
+            let now = store.now().await?;
+            let (node, epoch) = engine::announce(store, wanted, naming, incarnation, host).await?;
+            Ok::<_, PresenceError>((findings, Announced { node, epoch, now, server: String::new() }))
+        };
+        match attempt.await {
+            Ok((findings, announced)) => {
+                for warning in &findings.warnings {
+                    warn!("Redis at {}: {warning}.", store.address());
+                }
+                return Ok(Announced { server: findings.server, ..announced });
+            }
+            Err(error @ PresenceError::Taken { .. }) => return Err(Failure::conflict(error.to_string())),
+            Err(PresenceError::Store(error @ StoreError::Unavailable { .. })) => {
+                if !is_waiting {
+                    info!("{error}; waiting for it.");
+                    is_waiting = true;
+                }
+                tokio::time::sleep(TRY_AGAIN).await;
+            }
+            Err(PresenceError::Store(error)) => return Err(Failure::redis(&error)),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Whole nodes on a real Redis: what jobs did, and what history says of it.
+
+mod answers;
+mod catching_up;
+mod living;
+mod losing;
+mod outputs;
+mod reloading;
+mod sharing;
+mod spoilt;
+mod stopping;
+mod storm;
+
+/// A short lease, so that tests of recovery are short.
+const QUICK: &str = "[daemon]\nlease = \"2s\"\n";

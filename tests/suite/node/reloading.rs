@@ -1,0 +1,200 @@
+//! jobs.toml read again: by signal and by watching; good, bad, half written, emptied.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::support::daemon::Schedd;
+use crate::support::eye::Eye;
+use crate::support::redis::TestRedis;
+use crate::support::wait::{LONG, until};
+
+const A: &str = "[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n";
+const A_AND_B: &str = "[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n[jobs.b]\nevery = \"2h\"\nshell = \"true\"\n";
+
+fn is_live(eye: &Eye, job: &str) -> bool {
+    eye.job(job).is_some_and(|job| job.is_live())
+}
+
+fn wait_until_live(eye: &Eye, job: &str) {
+    until(&format!("{job} is there"), LONG, || Some(()).filter(|()| is_live(eye, job)));
+}
+
+fn wait_until_gone(eye: &Eye, job: &str) {
+    until(&format!("{job} is gone"), LONG, || Some(()).filter(|()| !is_live(eye, job)));
+}
+
+fn config_error(eye: &Eye) -> Option<String> {
+    eye.ask(eye.store().list_nodes()).unwrap().1.remove(0).config_error
+}
+
+#[test]
+fn a_changed_file_is_taken_by_itself() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).jobs(A).start();
+    wait_until_live(&eye, "a");
+    let pending = eye.job("a").unwrap().pending;
+    fs::write(node.jobs_file(), A_AND_B).unwrap();
+    wait_until_live(&eye, "b");
+    assert_eq!(eye.job("a").unwrap().pending, pending, "an unchanged job was moved");
+    fs::write(node.jobs_file(), A).unwrap();
+    wait_until_gone(&eye, "b");
+    assert!(is_live(&eye, "a"));
+}
+
+#[test]
+fn a_bad_file_changes_nothing_and_is_shown_until_it_is_mended() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).jobs(A_AND_B).start();
+    wait_until_live(&eye, "b");
+    fs::write(node.jobs_file(), "[jobs.a]\nevery = \"1h\"\nshel = \"true\"\n").unwrap();
+    let error = until("the problem is shown", LONG, || config_error(&eye));
+    assert!(error.contains("jobs.toml:3") && error.contains("shell"), "{error}");
+    assert!(is_live(&eye, "a") && is_live(&eye, "b"));
+    // Half written.
+    fs::write(node.jobs_file(), "[jobs.a]\nevery = \"1").unwrap();
+    until("that is shown", LONG, || config_error(&eye).filter(|now| *now != error));
+    assert!(is_live(&eye, "a") && is_live(&eye, "b"));
+    fs::write(node.jobs_file(), A).unwrap();
+    wait_until_gone(&eye, "b");
+    until("nothing is wrong any more", LONG, || Some(()).filter(|()| config_error(&eye).is_none()));
+}
+
+#[test]
+fn an_emptied_file_removes_nothing_until_it_is_asked_for() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).jobs(A_AND_B).start();
+    wait_until_live(&eye, "b");
+    fs::write(node.jobs_file(), "").unwrap();
+    node.wait_for_log("has no jobs any more");
+    assert!(is_live(&eye, "a") && is_live(&eye, "b"));
+    node.hup();
+    wait_until_gone(&eye, "a");
+    wait_until_gone(&eye, "b");
+}
+
+#[test]
+fn a_file_that_is_gone_changes_nothing() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).jobs(A).start();
+    wait_until_live(&eye, "a");
+    fs::remove_file(node.jobs_file()).unwrap();
+    node.hup();
+    until("the problem is shown", LONG, || config_error(&eye));
+    assert!(is_live(&eye, "a"));
+}
+
+#[test]
+fn a_thousand_reloads_of_an_unchanged_file_change_nothing() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).jobs(A).start();
+    wait_until_live(&eye, "a");
+    let before = eye.job("a").unwrap();
+    for _ in 0..1_000 {
+        node.hup();
+    }
+    fs::write(node.jobs_file(), A_AND_B).unwrap();
+    wait_until_live(&eye, "b");
+    let after = eye.job("a").unwrap();
+    assert_eq!((before.rev, before.pending), (after.rev, after.pending));
+}
+
+#[test]
+fn a_restart_with_an_unchanged_file_changes_nothing() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let mut node = Schedd::on(&redis).jobs(A).start();
+    wait_until_live(&eye, "a");
+    let before = eye.job("a").unwrap();
+    node.term();
+    assert!(node.wait_exit().success());
+    node.start_again();
+    until("it is back", LONG, || Some(()).filter(|()| node.log().matches("as the file says").count() == 2));
+    let after = eye.job("a").unwrap();
+    assert_eq!((before.rev, before.pending, before.anchor), (after.rev, after.pending, after.anchor));
+}
+
+#[test]
+fn a_changed_schedule_moves_the_next_run_and_a_changed_command_does_not() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).jobs(A).start();
+    wait_until_live(&eye, "a");
+    let first = eye.job("a").unwrap();
+    fs::write(node.jobs_file(), A.replace("\"true\"", "\"false\"")).unwrap();
+    let second = until("the command is changed", LONG, || eye.job("a").filter(|job| job.rev != first.rev));
+    assert_eq!(second.pending, first.pending);
+    fs::write(node.jobs_file(), A.replace("1h", "3h")).unwrap();
+    let third = until("the schedule is changed", LONG, || eye.job("a").filter(|job| job.rev != second.rev));
+    assert_ne!(third.pending, first.pending);
+    assert_eq!(third.anchor, first.anchor);
+    assert_eq!(third.pending.unwrap().due().since(third.anchor).as_secs(), 3 * 3600);
+}
+
+#[test]
+fn a_bad_file_at_the_start_ends_it_with_78_and_every_problem() {
+    let redis = TestRedis::start();
+    let mut node = Schedd::on(&redis).jobs("[jobs.a]\nevery = \"x\"\nshel = \"true\"\n").start();
+    assert_eq!(node.wait_exit().code(), Some(78));
+    let log = node.log();
+    assert!(log.contains("jobs.toml:2:") && log.contains("jobs.toml:3:"), "{log}");
+}
+
+#[test]
+fn a_change_made_while_the_start_waits_for_redis_is_taken() {
+    let mut redis = TestRedis::start();
+    redis.kill9();
+    let node = Schedd::on(&redis).jobs(A).start();
+    node.wait_for_log("waiting for it");
+    fs::write(node.jobs_file(), A_AND_B).unwrap();
+    redis.restart();
+    wait_until_live(&Eye::on(&redis), "b");
+}
+
+#[test]
+fn an_emptied_file_asked_for_while_redis_stands_still_is_taken_when_it_goes_on() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).jobs(A_AND_B).start();
+    wait_until_live(&eye, "b");
+    redis.stop_signal(Signal::STOP);
+    fs::write(node.jobs_file(), "").unwrap();
+    node.hup();
+    // Long enough for the change to be noticed beside the signal.
+    std::thread::sleep(Duration::from_secs(2));
+    redis.stop_signal(Signal::CONT);
+    wait_until_gone(&eye, "a");
+    wait_until_gone(&eye, "b");
+}
+
+#[test]
+fn a_file_that_becomes_readable_without_a_change_of_its_text_is_taken() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).jobs(A).start();
+    wait_until_live(&eye, "a");
+    // A mode refused for anybody may write it: whoever runs the test, root too.
+    fs::write(node.jobs_file(), A_AND_B).unwrap();
+    fs::set_permissions(node.jobs_file(), fs::Permissions::from_mode(0o666)).unwrap();
+    let is_refused = config_error_within(&eye);
+    fs::set_permissions(node.jobs_file(), fs::Permissions::from_mode(0o644)).unwrap();
+    wait_until_live(&eye, "b");
+    if is_refused {
+        until("nothing is wrong any more", LONG, || Some(()).filter(|()| config_error(&eye).is_none()));
+    }
+}
+
+/// Whether the file is refused: only root's is, another's is taken with a warning.
+fn config_error_within(eye: &Eye) -> bool {
+    until("the file is taken or refused", LONG, || match config_error(eye) {
+        Some(_) => Some(true),
+        None => is_live(eye, "b").then_some(false),
+    })
+}
