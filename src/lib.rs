@@ -1,5 +1,43 @@
 //! schedd: delayed and cron jobs on Redis, each due run done once although hosts die.
+//!
+//! # Layers
+//!
+//! Imports only go down; `tests/suite/rules.rs` holds them to it.
+//!
+//! | layer | folder | owns |
+//! | --- | --- | --- |
+//! | 4 | [`cli`] | the verbs of `schedctl` |
+//! | 4 | [`daemon`] | the story of the process `schedd`: arguments, file, Redis, signals |
+//! | 3 | [`engine`] | the loops of a node, and what people and files ask of jobs |
+//! | 2 | [`store`] | the only code that speaks Redis; one method and one script in `lua/` for each step |
+//! | 2 | [`executor`] | one attempt: a process through the keeper, or an HTTP request |
+//! | 2 | [`keeper`] | the small process beside the daemon that owns the jobs' processes |
+//! | 2 | [`config`] | `jobs.toml`, JSON lines and flags to checked values, or every problem at once |
+//! | 1 | [`domain`] | what a job, a run and a schedule are; pure |
+//!
+//! # The life of a run
+//!
+//! 1. Planted: [`engine::planting`] computes a job's first due time and `apply_job.lua` puts the run `job@due_ms` into its queue's
+//!    due set. Later ones are planted by the claim or skip of their predecessor, in the same script.
+//! 2. Polled: each node's ticker asks `list_ripe.lua` what is ripe by Redis' clock, and sleeps until the next.
+//! 3. Judged: [`domain::lateness`] says whether it runs or a missed stretch is skipped (`skip_run.lua`).
+//! 4. Claimed: `claim_runs.lua` moves it to the leases with an owner, a time limit and a rising fence, and plants the next. A run
+//!    blocked by an open one of its job waits, or ends skipped, in the same step.
+//! 5. Executed: the engine's runner hands it to [`executor::Executors`]; the lease keeper renews, and every deadline is counted
+//!    from before the renewal was sent, so the job is stopped before any node may take the run over.
+//! 6. Finished: `finish_run.lua` writes its end under the fence, or puts it back for a retry. A stale holder changes nothing.
+//! 7. Recovered: a reaper that has watched the lease unchanged for its whole length by its own clock gives it to
+//!    `recover_run.lua`.
+//!
+//! # Where the design page left the choice
+//!
+//! - A claim is the start mark of an at-most-once run: it is acknowledged before the spawn, and a run whose claim is found
+//!   expired is `lost` though it may never have started. One step less, and never a second start.
+//! - A job's `rev` is `max(rev + 1, TIME in microseconds)`, so that a name used again never meets an old definition kept
+//!   somewhere under the same number.
+//! - Removed and finished jobs keep their record for a while, so that what is still open of them ends by its own rules.
 
+pub mod cli;
 pub mod config;
 pub mod daemon;
 pub mod domain;

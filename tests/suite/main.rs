@@ -5,10 +5,13 @@
     reason = "a test that cannot go on fails; the configuration exempts only the test functions themselves"
 )]
 
+mod cli;
 mod http_executor;
 mod keeper;
 mod node;
+
 mod private_server;
 mod scripts;
 mod support;
+mod support_itself;
 mod unit_files;

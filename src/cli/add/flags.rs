@@ -1,0 +1,138 @@
+//! The flags of `add`.
+
+use clap::ArgGroup;
+
+const EXAMPLES: &str = "\
+Examples:
+  schedctl add --in 10m -- /usr/local/bin/report --year 2026
+  schedctl add --name report --at 'tomorrow 9am' --tz Europe/Berlin --shell 'make report'
+  schedctl add --name backup --cron '30 2 * * *' --retry 3 --timeout 2h -- /usr/local/bin/backup
+  schedctl add --name ping --every 30s --http https://example.com/ping --method POST
+  schedctl add --stdin < jobs.jsonl
+
+Without --in, --at, --cron or --every the job runs only when asked, by schedctl run.
+
+Times for --at: 2026-12-24T09:00:00+01:00, '2026-12-24 09:00', 09:00, 'tomorrow 9am', 'fri 17:00',
+'in 2h30m', @1790000000. Durations: 90s, 2h30m, 1d, 250ms.
+
+A line for --stdin is an object with the keys of [jobs.X] in jobs.toml, plus name and in:
+  {\"name\": \"report\", \"in\": \"10m\", \"command\": [\"/usr/local/bin/report\"], \"retry\": 3}
+A bad line is told with its number and the others go in; the code is 1 then. An at of a line that is
+already past runs at once.";
+
+const USAGE: &str = "\
+schedctl add [OPTIONS] -- COMMAND [ARG]...
+       schedctl add [OPTIONS] --shell LINE
+       schedctl add [OPTIONS] --http URL
+       schedctl add --stdin [--replace | --if-absent]";
+
+/// Adds a job and prints its name. Without --in, --at, --cron or --every it runs only when asked (schedctl run).
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line, and clap keeps them apart")]
+#[allow(clippy::doc_markdown, reason = "these comments are texts of --help")]
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = EXAMPLES,
+    override_usage = USAGE,
+    group(ArgGroup::new("when").args(["start_in", "at", "cron", "every"])),
+    group(ArgGroup::new("what").required(true).args(["command", "shell", "http", "stdin"])),
+    group(ArgGroup::new("taken").args(["replace", "if_absent"])),
+)]
+pub(in crate::cli) struct AddArgs {
+    /// Name of the job: a-z 0-9 . _ - [default: job- and ten random letters]
+    #[arg(long, value_name = "NAME")]
+    pub(super) name: Option<String>,
+
+    /// Run once, so long from now; 0s is at once
+    #[arg(long = "in", value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
+    pub(super) start_in: Option<String>,
+    /// Run once at this time
+    #[arg(long, value_name = "TIME", help_heading = "When")]
+    pub(super) at: Option<String>,
+    /// Run when this cron expression matches; may be given several times
+    #[arg(long, value_name = "EXPR", help_heading = "When")]
+    pub(super) cron: Vec<String>,
+    /// Run again and again, so far apart
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
+    pub(super) every: Option<String>,
+    /// Time zone of --cron and --at, such as Europe/Berlin [default: that of this host]
+    #[arg(long, value_name = "ZONE", help_heading = "When")]
+    pub(super) tz: Option<String>,
+    /// Of a local --at that comes twice, as the clock goes back, take the first (0) or the second (1) [default: 0]
+    #[arg(long, value_name = "0|1", requires = "at", value_parser = clap::value_parser!(u8).range(0..=1), help_heading = "When")]
+    pub(super) fold: Option<u8>,
+    /// Take an --at that is past: it runs at once
+    #[arg(long, requires = "at", help_heading = "When")]
+    pub(super) allow_past: bool,
+
+    /// Program and its arguments, run without a shell
+    #[arg(last = true, value_name = "COMMAND", help_heading = "What")]
+    pub(super) command: Vec<String>,
+    /// Line for /bin/sh -c
+    #[arg(long, value_name = "LINE", help_heading = "What")]
+    pub(super) shell: Option<String>,
+    /// Make a request to this URL
+    #[arg(long, value_name = "URL", help_heading = "What")]
+    pub(super) http: Option<String>,
+    /// Method of the request [default: GET, with a body POST]
+    #[arg(long, help_heading = "What")]
+    pub(super) method: Option<String>,
+    /// Header field of the request, NAME:VALUE; may be given several times
+    #[arg(long, value_name = "NAME:VALUE", help_heading = "What")]
+    pub(super) header: Vec<String>,
+    /// Body of the request, or @FILE for what is in a file
+    #[arg(long, value_name = "TEXT|@FILE", help_heading = "What")]
+    pub(super) body: Option<String>,
+    /// Statuses that count as success, such as 200,204 [default: any 2xx]
+    #[arg(long, value_name = "CODES", value_delimiter = ',', help_heading = "What")]
+    pub(super) expect: Vec<u16>,
+    /// Variable of the command's environment; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", help_heading = "What")]
+    pub(super) env: Vec<String>,
+    /// Directory the command starts in [default: the home of its user]
+    #[arg(long, value_name = "DIR", help_heading = "What")]
+    pub(super) cwd: Option<String>,
+
+    /// Queue it runs in [default: default]
+    #[arg(long, value_name = "QUEUE", help_heading = "Rules")]
+    pub(super) queue: Option<String>,
+    /// Longest time of one attempt [default: 1h]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "Rules")]
+    pub(super) timeout: Option<String>,
+    /// Time from TERM to KILL [default: 5s]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "Rules")]
+    pub(super) kill_grace: Option<String>,
+    /// Attempts after a failed first one [default: 0]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Rules")]
+    pub(super) retry: Option<i64>,
+    /// Wait before the first retry [default: 10s]
+    #[arg(long, value_name = "DURATION", requires = "retry", allow_hyphen_values = true, help_heading = "Rules")]
+    pub(super) retry_delay: Option<String>,
+    /// How the wait grows: fixed, linear or exponential [default: exponential]
+    #[arg(long, value_name = "HOW", requires = "retry", help_heading = "Rules")]
+    pub(super) retry_backoff: Option<String>,
+    /// While the run before is not over: skip, queue, replace or allow [default: skip]
+    #[arg(long, value_name = "HOW", help_heading = "Rules")]
+    pub(super) overlap: Option<String>,
+    /// Of missed times run: skip (none), latest or all [default: latest]
+    #[arg(long, value_name = "HOW", help_heading = "Rules")]
+    pub(super) catch_up: Option<String>,
+    /// Skip what is later than this, whatever else is said
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "Rules")]
+    pub(super) max_age: Option<String>,
+    /// When a host dies: at-least-once or at-most-once [default: at-least-once]
+    #[arg(long, value_name = "HOW", help_heading = "Rules")]
+    pub(super) delivery: Option<String>,
+
+    /// Read one JSON object a line from the standard input
+    #[arg(long, conflicts_with_all = [
+        "name", "when", "tz", "fold", "allow_past", "env", "cwd", "queue", "timeout", "kill_grace", "retry", "overlap", "catch_up",
+        "max_age", "delivery",
+    ])]
+    pub(super) stdin: bool,
+    /// If the name is taken, change that job
+    #[arg(long)]
+    pub(super) replace: bool,
+    /// If the name is taken, leave that job and call it success
+    #[arg(long)]
+    pub(super) if_absent: bool,
+}

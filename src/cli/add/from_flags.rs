@@ -1,0 +1,216 @@
+//! From flags to a checked job: the flags become the keys of `[jobs.X]` and are judged as those are.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read as _;
+
+use serde_json::{Map, Value, json};
+
+use super::flags::AddArgs;
+use crate::cli::failure::Failure;
+use crate::config::{self, MAX_JSON_BYTES, NamedJob, Problem};
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+
+/// The job the flags describe; `at` is what `--at` means. Every problem is told, in one line.
+pub(super) fn job_of_flags(args: &AddArgs, at: Option<UnixMillis>, host_zone: &Zone) -> Result<NamedJob, Failure> {
+    refuse_flags_alone(args)?;
+    let value = keys_of(args, at)?;
+    config::job_from_value(&value, host_zone).map_err(|problems| {
+        let told: Vec<String> = problems.iter().map(told).collect();
+        Failure::Invalid(told.join("; "))
+    })
+}
+
+/// Clap does not ask for a flag that another one excludes.
+fn refuse_flags_alone(args: &AddArgs) -> Result<(), Failure> {
+    let (has_request, has_time) = (args.http.is_some(), args.at.is_some());
+    let given = [
+        ("--method", args.method.is_some(), has_request, "a request, wanted --http URL"),
+        ("--header", !args.header.is_empty(), has_request, "a request, wanted --http URL"),
+        ("--body", args.body.is_some(), has_request, "a request, wanted --http URL"),
+        ("--expect", !args.expect.is_empty(), has_request, "a request, wanted --http URL"),
+        ("--fold", args.fold.is_some(), has_time, "a time, wanted --at TIME"),
+        ("--allow-past", args.allow_past, has_time, "a time, wanted --at TIME"),
+    ];
+    match given.into_iter().find(|(_, is_given, has_other, _)| *is_given && !has_other) {
+        Some((flag, _, _, other)) => Err(Failure::Invalid(format!("{flag} is given without {other} with it"))),
+        None => Ok(()),
+    }
+}
+
+fn keys_of(args: &AddArgs, at: Option<UnixMillis>) -> Result<Value, Failure> {
+    let mut keys = Map::new();
+    let mut put = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            keys.insert(key.to_owned(), value);
+        }
+    };
+    let text = |text: &Option<String>| text.as_deref().map(Value::from);
+    put("name", text(&args.name));
+    put("in", text(&args.start_in));
+    put("at", at.map(|at| at.to_string().into()));
+    put(
+        "cron",
+        match args.cron.as_slice() {
+            [] => None,
+            [one] => Some(one.as_str().into()),
+            many => Some(json!(many)),
+        },
+    );
+    put("every", text(&args.every));
+    put("tz", text(&args.tz));
+    put("command", (!args.command.is_empty()).then(|| json!(args.command)));
+    put("shell", text(&args.shell));
+    put("http", args.http.as_deref().map(|url| http_of(args, url)).transpose()?);
+    put("env", (!args.env.is_empty()).then(|| env_of(&args.env)).transpose()?);
+    put("cwd", text(&args.cwd));
+    put("queue", text(&args.queue));
+    put("timeout", text(&args.timeout));
+    put("kill_grace", text(&args.kill_grace));
+    put("retry", args.retry.map(|limit| retry_of(args, limit)));
+    put("overlap", text(&args.overlap));
+    put("catch_up", catch_up_of(args));
+    put("delivery", text(&args.delivery));
+    Ok(Value::Object(keys))
+}
+
+fn retry_of(args: &AddArgs, limit: i64) -> Value {
+    without_nulls(json!({"limit": limit, "delay": args.retry_delay, "backoff": args.retry_backoff}))
+}
+
+fn catch_up_of(args: &AddArgs) -> Option<Value> {
+    let is_given = args.catch_up.is_some() || args.max_age.is_some();
+    is_given.then(|| without_nulls(json!({"mode": args.catch_up, "max_age": args.max_age})))
+}
+
+fn http_of(args: &AddArgs, url: &str) -> Result<Value, Failure> {
+    let mut headers = Map::new();
+    let mut seen = BTreeSet::new();
+    for header in &args.header {
+        let Some((name, value)) = header.split_once(':') else {
+            return Err(Failure::Invalid(format!("--header {header:?} has no colon, wanted NAME:VALUE")));
+        };
+        let name = name.trim();
+        if !seen.insert(name.to_ascii_lowercase()) {
+            return Err(Failure::Invalid(format!("--header {name} is given twice, wanted once")));
+        }
+        headers.insert(name.to_owned(), value.trim_matches([' ', '\t']).into());
+    }
+    let headers = (!headers.is_empty()).then_some(headers);
+    let expect = (!args.expect.is_empty()).then_some(&args.expect);
+    let body = args.body.as_deref().map(body_of).transpose()?;
+    Ok(without_nulls(json!({"url": url, "method": args.method, "headers": headers, "body": body, "expect": expect})))
+}
+
+/// The text itself, or of `@FILE` what is in the file.
+fn body_of(text: &str) -> Result<String, Failure> {
+    let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
+    let refuse = |why: String| Failure::Invalid(format!("--body {text:?} {why}"));
+    let limit = u64::try_from(MAX_JSON_BYTES).unwrap_or(u64::MAX);
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
+    read.map_err(|error| refuse(format!("cannot be read: {error}")))?;
+    if bytes.len() > MAX_JSON_BYTES {
+        return Err(refuse(format!("has more than {MAX_JSON_BYTES} bytes, wanted at most 256 KiB")));
+    }
+    String::from_utf8(bytes).map_err(|_| refuse("is not UTF-8, wanted text".to_owned()))
+}
+
+fn env_of(pairs: &[String]) -> Result<Value, Failure> {
+    let mut env = Map::new();
+    for pair in pairs {
+        let Some((name, value)) = pair.split_once('=') else {
+            return Err(Failure::Invalid(format!("--env {pair:?} has no =, wanted NAME=VALUE")));
+        };
+        if env.insert(name.to_owned(), value.into()).is_some() {
+            return Err(Failure::Invalid(format!("--env {name:?} is given twice, wanted once")));
+        }
+    }
+    Ok(Value::Object(env))
+}
+
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(map) => Value::Object(map.into_iter().filter(|(_, value)| !value.is_null()).collect()),
+        other => other,
+    }
+}
+
+/// A problem with the flag it is about in its key's place.
+fn told(problem: &Problem) -> String {
+    if problem.path.is_empty() {
+        return problem.message.clone();
+    }
+    format!("{}: {}", flag_of(&problem.path), problem.message)
+}
+
+fn flag_of(path: &str) -> String {
+    let first = path.split(['.', '[']).next().unwrap_or(path);
+    match path {
+        "retry.delay" => return "--retry-delay".to_owned(),
+        "retry.backoff" => return "--retry-backoff".to_owned(),
+        "catch_up.max_age" => return "--max-age".to_owned(),
+        "http.method" => return "--method".to_owned(),
+        "http.body" => return "--body".to_owned(),
+        _ => {}
+    }
+    match first {
+        "http" if path.starts_with("http.headers") => "--header".to_owned(),
+        "http" if path.starts_with("http.expect") => "--expect".to_owned(),
+        "command" => "the command".to_owned(),
+        "env" => path.replacen("env.", "--env ", 1),
+        first => format!("--{}", first.replace('_', "-")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_names_the_flag_it_is_about() {
+        let flags = [
+            "name",
+            "in",
+            "retry",
+            "retry.limit",
+            "retry.delay",
+            "catch_up.mode",
+            "catch_up.max_age",
+            "kill_grace",
+            "cron[1]",
+            "http.url",
+            "http.headers.X-A",
+            "http.expect[0]",
+            "command[2]",
+            "env.A",
+        ];
+        let told = flags.map(flag_of);
+        let wanted = [
+            "--name",
+            "--in",
+            "--retry",
+            "--retry",
+            "--retry-delay",
+            "--catch-up",
+            "--max-age",
+            "--kill-grace",
+            "--cron",
+            "--http",
+            "--header",
+            "--expect",
+            "the command",
+            "--env A",
+        ];
+        assert_eq!(told, wanted);
+    }
+
+    #[test]
+    fn pairs_are_taken_apart_once_and_only_once() {
+        assert_eq!(env_of(&["A=b=c".to_owned(), "B=".to_owned()]).unwrap(), json!({"A": "b=c", "B": ""}));
+        for bad in [vec!["A".to_owned()], vec!["A=1".to_owned(), "A=2".to_owned()]] {
+            assert_eq!(env_of(&bad).unwrap_err().code(), 2, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! `add --stdin`: a job a line, in batches, in the order of the lines.
+//!
+//! Lines are read ahead while Redis works on those before, a few batches at most, so memory is bounded whatever the input.
+//! Invariant: a line is told of once, as added or as refused; what was added stays added, also when nobody reads the
+//! answers any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::future::join_all;
+use tokio::sync::mpsc;
+
+use super::reading::{BATCH, Batch, read_batches};
+use super::{DRAWS, draw_name, line_json, request, skew, taken, unknown_queue};
+use crate::cli::add::AddArgs;
+use crate::cli::args::Global;
+use crate::cli::connect::connect;
+use crate::cli::failure::Failure;
+use crate::cli::render::{Console, JsonArray, rfc3339};
+use crate::config::NamedJob;
+use crate::domain::ids::{JobName, QueueName};
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+use crate::engine::planting::{self, Applied, PlantingError, Request};
+use crate::store::{Existing, Store};
+
+/// Batches applied at the same time: a batch takes four round trips, in which a Redis that is far away would idle.
+const AT_ONCE: usize = 3;
+/// Parts of batches read ahead.
+const AHEAD: usize = 8;
+
+/// Adds the jobs of the standard input.
+pub(super) async fn add_lines(global: &Global, args: &AddArgs, host_zone: Zone, console: &mut Console) -> Result<u8, Failure> {
+    let store = connect(global, console).await?;
+    let queues = store.read_queues().await?;
+    let (_, mut skew) = skew::ask_time(&store).await?;
+    let (sender, mut batches) = mpsc::channel(AHEAD);
+    let zone = host_zone.clone();
+    // Not joined: it may wait for input that never comes after Redis has gone, and ends with the process.
+    std::thread::spawn(move || read_batches(std::io::stdin().lock(), &zone, &sender));
+    let mut sheet = Sheet { store: &store, args, queues, host_zone, array: JsonArray::default(), refused: 0 };
+    let mut outcome = Ok(());
+    while let Some(first) = batches.recv().await {
+        let is_counted = first.jobs.iter().any(|(_, job)| job.start_in.is_some());
+        if let Some(skew) = skew.take_if(|_| is_counted) {
+            console.warn(&skew);
+        }
+        outcome = sheet.add(gather(first, &mut batches), console).await;
+        if outcome.is_err() {
+            break;
+        }
+    }
+    if console.is_json() {
+        sheet.array.end(console);
+    }
+    outcome?;
+    Ok(u8::from(sheet.refused > 0))
+}
+
+/// What is at hand, as batches that are full where there is enough.
+fn gather(first: Batch, batches: &mut mpsc::Receiver<Batch>) -> Vec<Batch> {
+    let mut gathered = vec![first];
+    while let Ok(next) = batches.try_recv() {
+        match gathered.last_mut() {
+            Some(last) if last.lines() + next.lines() <= BATCH => last.append(next),
+            _ => gathered.push(next),
+        }
+        if gathered.len() == AT_ONCE {
+            break;
+        }
+    }
+    gathered
+}
+
+/// What became of lines, by their numbers.
+type Told = BTreeMap<usize, Result<(JobName, Option<UnixMillis>), String>>;
+
+/// What is being added.
+struct Sheet<'a> {
+    store: &'a Store,
+    args: &'a AddArgs,
+    queues: BTreeMap<QueueName, u32>,
+    host_zone: Zone,
+    array: JsonArray,
+    refused: usize,
+}
+
+impl Sheet<'_> {
+    /// Adds batches and tells of each line, in their order. Batches that have a name in common go one after the other, for
+    /// the later line is to win.
+    async fn add(&mut self, batches: Vec<Batch>, console: &mut Console) -> Result<(), Failure> {
+        let mut settled = Vec::with_capacity(batches.len());
+        if shares_a_name(&batches) {
+            for batch in batches {
+                let told = self.settle(batch).await;
+                let has_failed = told.is_err();
+                settled.push(told);
+                if has_failed {
+                    break;
+                }
+            }
+        } else {
+            settled = join_all(batches.into_iter().map(|batch| self.settle(batch))).await;
+        }
+        let mut outcome = Ok(());
+        for told in settled {
+            match told {
+                Ok(told) => self.tell(told, console),
+                Err(failure) => outcome = outcome.and(Err(failure)),
+            }
+        }
+        outcome
+    }
+
+    /// Adds a batch.
+    async fn settle(&self, batch: Batch) -> Result<Told, Failure> {
+        let Batch { jobs, refused, .. } = batch;
+        let mut told: Told = refused.into_iter().map(|(line, why)| (line, Err(why))).collect();
+        let mut open = Vec::with_capacity(jobs.len());
+        for (line, job) in jobs {
+            let queue = &job.spec.queue;
+            if *queue != QueueName::default_queue() && !self.queues.contains_key(queue) {
+                told.insert(line, Err(format!("queue: {}", unknown_queue(queue, self.queues.keys()))));
+            } else {
+                open.push((line, job));
+            }
+        }
+        for _ in 0..DRAWS {
+            if open.is_empty() {
+                break;
+            }
+            let requests = open.iter().map(|(_, job)| self.request(job)).collect::<Result<Vec<Request>, _>>();
+            let requests = requests.map_err(|error| Failure::Failed(error.to_string()))?;
+            let applied = self.apply(&open, &requests).await?;
+            let mut clashed = Vec::new();
+            for (((line, job), request), answer) in open.into_iter().zip(requests).zip(applied) {
+                let is_drawn = job.name.is_none();
+                match answer {
+                    Ok(Applied::Exists | Applied::Held(_)) if is_drawn => clashed.push((line, job)),
+                    answer => {
+                        told.insert(line, self.answered(request.name, &job, answer).await?);
+                    }
+                }
+            }
+            open = clashed;
+        }
+        for (line, _) in open {
+            told.insert(line, Err("no free name was found; give one".to_owned()));
+        }
+        Ok(told)
+    }
+
+    fn request(&self, job: &NamedJob) -> Result<Request, crate::domain::ids::IdError> {
+        match &job.name {
+            Some(name) => {
+                let existing = if self.args.replace { Existing::Edit } else { Existing::Refuse };
+                Ok(request(name.clone(), job, existing))
+            }
+            None => Ok(request(draw_name()?, job, Existing::Refuse)),
+        }
+    }
+
+    async fn apply(
+        &self,
+        open: &[(usize, NamedJob)],
+        requests: &[Request],
+    ) -> Result<Vec<Result<Applied, PlantingError>>, Failure> {
+        let applied = planting::apply(self.store, &self.host_zone, requests).await;
+        applied.map_err(|error| {
+            let (first, last) = (open.first().map_or(0, |(line, _)| *line), open.last().map_or(0, |(line, _)| *line));
+            let told = Failure::from(error);
+            let line = told.lines().join("; ");
+            let hint = format!("{line}; which of lines {first} to {last} are added is not known: run it again with --if-absent");
+            if told.code() == 69 { Failure::Unreachable(hint) } else { Failure::Failed(hint) }
+        })
+    }
+
+    /// What is told of one line.
+    async fn answered(
+        &self,
+        name: JobName,
+        job: &NamedJob,
+        answer: Result<Applied, PlantingError>,
+    ) -> Result<Result<(JobName, Option<UnixMillis>), String>, Failure> {
+        Ok(match answer {
+            Ok(Applied::Created(next) | Applied::Updated(next @ Some(_))) => Ok((name, next)),
+            Ok(Applied::Updated(None) | Applied::Unchanged) => Ok(self.pending(name).await?),
+            Ok(Applied::Exists) if self.args.if_absent => Ok(self.pending(name).await?),
+            Ok(Applied::Exists | Applied::Held(_)) => Err(taken::name_taken(self.store, &name, job).await.lines().join("; ")),
+            Ok(Applied::Past(at)) => Err(format!("job {name}: its time {at} is past")),
+            Ok(Applied::Done(at)) => Err(taken::done_already(&name, at)),
+            Err(error) => Err(error.to_string()),
+        })
+    }
+
+    async fn pending(&self, name: JobName) -> Result<(JobName, Option<UnixMillis>), Failure> {
+        let next = self.store.read_job(&name).await?.and_then(|job| job.pending).map(|run| run.due());
+        Ok((name, next))
+    }
+
+    fn tell(&mut self, told: Told, console: &mut Console) {
+        for (line, what) in told {
+            match what {
+                Err(why) => {
+                    self.refused += 1;
+                    console.error(&format!("line {line}: {why}"));
+                }
+                Ok((name, next)) if console.is_json() => {
+                    let next = next.map(|at| rfc3339(at, &Zone::utc()));
+                    self.array.push(console, &line_json(line, &name, next.as_deref()));
+                }
+                Ok(_) if console.is_quiet() => {}
+                Ok((name, _)) => console.line(name.as_str()),
+            }
+        }
+        console.flush();
+    }
+}
+
+fn shares_a_name(batches: &[Batch]) -> bool {
+    let mut seen: BTreeSet<&JobName> = BTreeSet::new();
+    batches.iter().any(|batch| {
+        let names: BTreeSet<&JobName> = batch.jobs.iter().filter_map(|(_, job)| job.name.as_ref()).collect();
+        let is_shared = !seen.is_disjoint(&names);
+        seen.extend(names);
+        is_shared
+    })
+}

@@ -1,0 +1,146 @@
+//! `add`: one job of flags, or many of lines.
+//!
+//! Invariant: everything that can be judged without Redis is judged before anything is asked of it, so that invalid input
+//! is answered the same whether Redis is there or not.
+
+mod flags;
+mod from_flags;
+mod instant;
+mod lines;
+mod reading;
+mod skew;
+mod taken;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+pub(super) use flags::AddArgs;
+use instant::{instant_of, judge_instant};
+
+use super::args::Global;
+use super::connect::connect;
+use super::failure::Failure;
+use super::next::zone_of;
+use super::render::{Console, rfc3339, zone_of_job};
+use crate::config::NamedJob;
+use crate::domain::ids::{IdError, JobName, QueueName};
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+use crate::engine::planting::{self, Applied, Request};
+use crate::store::{Existing, SourceKind, Store};
+
+/// Names drawn before giving up on finding a free one: the second is hardly ever needed.
+const DRAWS: usize = 8;
+const NAME_LETTERS: usize = 10;
+
+/// Adds jobs.
+pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) -> Result<u8, Failure> {
+    let host_zone = Zone::of_host();
+    if args.stdin {
+        return lines::add_lines(global, args, host_zone, console).await;
+    }
+    let zone = args.tz.as_deref().map(zone_of).transpose()?.unwrap_or_else(|| host_zone.clone());
+    // Judged by this host's clock first: what cannot be meant at all needs no Redis to be refused.
+    let draft = instant_of(args, skew::own_now(), &zone)?;
+    from_flags::job_of_flags(args, draft.map(|instant| instant.at), &host_zone)?;
+
+    let store = connect(global, console).await?;
+    let (now, skew) = skew::ask_time(&store).await?;
+    if let Some(skew) = skew.filter(|_| instant::depends_on_a_clock(args)) {
+        console.warn(&skew);
+    }
+    let instant = instant_of(args, now, &zone)?;
+    if let (Some(text), Some(instant)) = (&args.at, &instant) {
+        judge_instant(args, text, instant, now, &zone, console)?;
+    }
+    let job = from_flags::job_of_flags(args, instant.map(|instant| instant.at), &host_zone)?;
+    refuse_unknown_queue(&store, &job.spec.queue).await?;
+    if let Some(cwd) = job.spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
+        console.warn(&format!(
+            "--cwd: no directory {:?} on this host; a run starts only where there is one",
+            cwd.display().to_string()
+        ));
+    }
+    let (name, result, next_due) = apply(&store, args, &job, &host_zone).await?;
+    if console.is_json() {
+        let next_due = match next_due {
+            Some(at) => Some(rfc3339(at, &zone_of_job(&store, &name).await)),
+            None => None,
+        };
+        console.json(&json!({"name": name.as_str(), "next_due": next_due, "result": result}));
+    } else {
+        console.line(name.as_str());
+    }
+    Ok(0)
+}
+
+async fn refuse_unknown_queue(store: &Store, queue: &QueueName) -> Result<(), Failure> {
+    if *queue == QueueName::default_queue() {
+        return Ok(());
+    }
+    let known = store.read_queues().await?;
+    if known.contains_key(queue) { Ok(()) } else { Err(Failure::Invalid(unknown_queue(queue, known.keys()))) }
+}
+
+fn unknown_queue<'q>(queue: &QueueName, known: impl Iterator<Item = &'q QueueName>) -> String {
+    let default = QueueName::default_queue();
+    let mut names: Vec<&str> = known.filter(|name| **name != default).map(QueueName::as_str).collect();
+    names.insert(0, default.as_str());
+    format!("queue {queue} is not known, wanted {} (a jobs file declares queues by [queues.{queue}])", names.join(", "))
+}
+
+/// Applies a job of flags: its name, what was done, and when it is due next.
+async fn apply(
+    store: &Store,
+    args: &AddArgs,
+    job: &NamedJob,
+    host_zone: &Zone,
+) -> Result<(JobName, &'static str, Option<UnixMillis>), Failure> {
+    for _ in 0..DRAWS {
+        let is_drawn = job.name.is_none();
+        let name = match &job.name {
+            Some(name) => name.clone(),
+            None => draw_name().map_err(|error| Failure::Failed(error.to_string()))?,
+        };
+        let existing = if args.replace && !is_drawn { Existing::Edit } else { Existing::Refuse };
+        let request = request(name.clone(), job, existing);
+        return match planting::apply_one(store, host_zone, &request).await? {
+            Applied::Created(next) => Ok((name, "created", next)),
+            Applied::Updated(Some(next)) => Ok((name, "updated", Some(next))),
+            Applied::Updated(None) => pending(store, name, "updated").await,
+            Applied::Unchanged => pending(store, name, "unchanged").await,
+            Applied::Exists | Applied::Held(_) if is_drawn => continue,
+            Applied::Exists if args.if_absent => pending(store, name, "exists").await,
+            Applied::Exists | Applied::Held(_) => Err(taken::name_taken(store, &name, job).await),
+            Applied::Past(at) => Err(Failure::Invalid(format!("job {name}: its time {at} is past"))),
+            Applied::Done(at) => Err(Failure::Conflict(taken::done_already(&name, at))),
+        };
+    }
+    Err(Failure::Conflict("no free name was found; give one by --name".to_owned()))
+}
+
+/// A job that was there before, with its planted run.
+async fn pending(
+    store: &Store,
+    name: JobName,
+    result: &'static str,
+) -> Result<(JobName, &'static str, Option<UnixMillis>), Failure> {
+    let next = store.read_job(&name).await?.and_then(|job| job.pending).map(|run| run.due());
+    Ok((name, result, next))
+}
+
+fn request(name: JobName, job: &NamedJob, existing: Existing) -> Request {
+    let start_in: Option<Duration> = job.start_in;
+    Request { name, spec: job.spec.clone(), start_in, kind: SourceKind::Api, source: String::new(), existing }
+}
+
+fn draw_name() -> Result<JobName, IdError> {
+    let letters: String = std::iter::repeat_with(|| fastrand::alphanumeric().to_ascii_lowercase()).take(NAME_LETTERS).collect();
+    format!("job-{letters}").parse()
+}
+
+/// One of several added jobs as JSON.
+fn line_json(line: usize, name: &JobName, next_due: Option<&str>) -> Value {
+    json!({"line": line, "name": name.as_str(), "next_due": next_due})
+}

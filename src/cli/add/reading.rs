@@ -1,0 +1,159 @@
+//! Reading the lines of `add --stdin`.
+//!
+//! Invariant: every line that is not blank becomes a job or a refusal with the number of its line, whatever is in it and
+//! however long it is. When no more input is at hand what there is is handed on at once, so a slow writer's lines are added
+//! as they come.
+
+use std::io::{BufRead, BufReader, Read};
+
+use tokio::sync::mpsc;
+
+use crate::config::{self, MAX_JSON_BYTES, NamedJob};
+use crate::domain::zone::Zone;
+
+/// Jobs in a full batch.
+pub(super) const BATCH: usize = 500;
+/// Bytes of the lines of a batch after which it is not made larger.
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// Lines read and checked.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// Jobs, each with the number of its line.
+    pub(super) jobs: Vec<(usize, NamedJob)>,
+    /// What is no job, each with the number of its line and why.
+    pub(super) refused: Vec<(usize, String)>,
+    /// How long the lines of the jobs were.
+    bytes: usize,
+}
+
+impl Batch {
+    /// How many lines it tells of.
+    pub(super) fn lines(&self) -> usize {
+        self.jobs.len() + self.refused.len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.lines() >= BATCH || self.bytes >= BATCH_BYTES
+    }
+
+    /// Adds the lines that come after.
+    pub(super) fn append(&mut self, mut next: Self) {
+        self.jobs.append(&mut next.jobs);
+        self.refused.append(&mut next.refused);
+        self.bytes += next.bytes;
+    }
+}
+
+/// Reads and checks lines until their end, or until nobody wants them.
+pub(super) fn read_batches(input: impl Read, host_zone: &Zone, sender: &mpsc::Sender<Batch>) {
+    let mut input = BufReader::with_capacity(MAX_JSON_BYTES, input);
+    let mut batch = Batch::default();
+    for number in 1.. {
+        let read = read_line(&mut input);
+        let is_end = matches!(read, Ok(Line::End) | Err(_));
+        match read {
+            Ok(Line::Text(text)) => {
+                batch.bytes += text.len();
+                match compile(&text, host_zone) {
+                    Some(Ok(job)) => batch.jobs.push((number, job)),
+                    Some(Err(why)) => batch.refused.push((number, why)),
+                    None => {}
+                }
+            }
+            Ok(Line::TooLong) => {
+                batch.refused.push((number, format!("longer than {MAX_JSON_BYTES} bytes, wanted at most 256 KiB")));
+            }
+            Ok(Line::End) => {}
+            Err(error) => batch.refused.push((number, format!("the standard input cannot be read: {error}"))),
+        }
+        let may_block = input.buffer().is_empty();
+        if (batch.is_full() || may_block && batch.lines() > 0) && sender.blocking_send(std::mem::take(&mut batch)).is_err() {
+            return;
+        }
+        if is_end {
+            return;
+        }
+    }
+}
+
+/// The job of a line; none for a blank one.
+fn compile(line: &[u8], host_zone: &Zone) -> Option<Result<NamedJob, String>> {
+    let text = match std::str::from_utf8(line) {
+        Ok(text) => text.trim(),
+        Err(error) => return Some(Err(format!("not UTF-8 at byte {}, wanted JSON in UTF-8", error.valid_up_to()))),
+    };
+    if text.is_empty() {
+        return None;
+    }
+    let told = |problems: Vec<config::Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    Some(config::job_from_json(text, host_zone).map_err(told))
+}
+
+/// One line of the input.
+#[derive(Debug, PartialEq, Eq)]
+enum Line {
+    Text(Vec<u8>),
+    TooLong,
+    End,
+}
+
+/// Reads a line without its end; of one that is too long nothing is kept.
+fn read_line(input: &mut impl BufRead) -> std::io::Result<Line> {
+    let limit = MAX_JSON_BYTES + 1;
+    let mut line = Vec::new();
+    let mut limited = input.take(u64::try_from(limit).unwrap_or(u64::MAX));
+    if limited.read_until(b'\n', &mut line)? == 0 {
+        return Ok(Line::End);
+    }
+    if line.last() == Some(&b'\n') {
+        line.pop();
+        return Ok(Line::Text(line));
+    }
+    if line.len() < limit {
+        return Ok(Line::Text(line));
+    }
+    input.skip_until(b'\n')?;
+    Ok(Line::TooLong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batches(input: &[u8]) -> Vec<Batch> {
+        let (sender, mut receiver) = mpsc::channel(1000);
+        read_batches(input, &Zone::utc(), &sender);
+        drop(sender);
+        std::iter::from_fn(|| receiver.try_recv().ok()).collect()
+    }
+
+    #[test]
+    fn lines_keep_their_numbers_whatever_is_between_them() {
+        let input = b"{\"shell\": \"a\"}\n\n  \nnonsense\n\xff\n{\"shell\": \"b\"}";
+        let read = batches(input);
+        assert_eq!(read.len(), 1);
+        assert_eq!(read[0].jobs.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [1, 6]);
+        assert_eq!(read[0].refused.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [4, 5]);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_refused_and_the_next_one_read() {
+        let mut input = vec![b'x'; MAX_JSON_BYTES + 5];
+        input.extend(b"\n{\"shell\": \"b\"}\n");
+        let read = batches(&input);
+        assert!(read[0].refused[0].1.contains("256 KiB"));
+        assert_eq!(read[0].jobs[0].0, 2);
+    }
+
+    #[test]
+    fn many_lines_come_in_batches() {
+        let input = b"{\"shell\": \"a\"}\n".repeat(1_200);
+        assert_eq!(batches(&input).iter().map(|batch| batch.jobs.len()).collect::<Vec<_>>(), [500, 500, 200]);
+    }
+
+    #[test]
+    fn no_lines_are_no_batches() {
+        assert!(batches(b"").is_empty() && batches(b"\n\n").is_empty());
+    }
+}

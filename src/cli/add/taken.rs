@@ -1,0 +1,97 @@
+//! What to say when a name is taken: by whom, and in what the job there differs.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use crate::cli::failure::Failure;
+use crate::cli::target::no_such_job;
+use crate::config::{self, NamedJob};
+use crate::domain::duration::format_duration;
+use crate::domain::ids::JobName;
+use crate::domain::time::UnixMillis;
+use crate::store::{JobRecord, SourceKind, Store};
+
+/// Keys shown of a difference.
+const SHOWN_KEYS: usize = 3;
+/// Characters shown of a value.
+const SHOWN_CHARS: usize = 40;
+
+/// The failure for a name that is taken.
+pub(super) async fn name_taken(store: &Store, name: &JobName, wanted: &NamedJob) -> Failure {
+    match store.read_job(name).await {
+        Err(error) => error.into(),
+        // Taken out since: nothing is in the way any more, and nothing was added.
+        Ok(None) => no_such_job(store, name).await,
+        Ok(Some(job)) if job.kind == SourceKind::File => held_by_file(&job),
+        Ok(Some(job)) => Failure::Conflict(taken_line(&job, wanted)),
+    }
+}
+
+/// The failure for a name a file has.
+fn held_by_file(job: &JobRecord) -> Failure {
+    let name = &job.name;
+    let nodes: Vec<&str> = job.listed_by.keys().map(String::as_str).collect();
+    let place = if nodes.is_empty() { "a jobs file".to_owned() } else { format!("the jobs file of node {}", nodes.join(", ")) };
+    Failure::Conflict(format!("job {name} is declared in {place}: edit [jobs.{name}] there, or take another name"))
+}
+
+/// What is said of a job of the command line that has the name: why it is not touched.
+pub(super) fn taken_line(job: &JobRecord, wanted: &NamedJob) -> String {
+    let name = &job.name;
+    let difference = difference(&job.definition, wanted);
+    if difference.is_empty() {
+        return format!("job {name} is there already, just as asked for; --if-absent makes that a success");
+    }
+    format!("job {name} is there already and differs ({}); --replace changes it, --if-absent leaves it", difference.join(", "))
+}
+
+/// `key: old -> new` for the keys that differ.
+fn difference(old: &str, wanted: &NamedJob) -> Vec<String> {
+    let object = |text: &str| match serde_json::from_str(text) {
+        Ok(Value::Object(map)) => map,
+        _ => Map::new(),
+    };
+    let (old, mut new) = (object(old), object(&config::to_surface(&wanted.spec)));
+    if let Some(delay) = wanted.start_in {
+        new.insert("at".to_owned(), format!("in {}", format_duration(delay)).into());
+    }
+    let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let changed: Vec<&String> = keys.into_iter().filter(|key| old.get(*key) != new.get(*key)).collect();
+    let mut told: Vec<String> = changed
+        .iter()
+        .take(SHOWN_KEYS)
+        .map(|key| format!("{key}: {} -> {}", shown(old.get(*key)), shown(new.get(*key))))
+        .collect();
+    if changed.len() > SHOWN_KEYS {
+        told.push(format!("and {} more", changed.len() - SHOWN_KEYS));
+    }
+    told
+}
+
+fn shown(value: Option<&Value>) -> String {
+    let text = value.map_or_else(|| "none".to_owned(), ToString::to_string);
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}
+
+/// A one-shot of this name has run at this very instant: the same run is not done twice.
+pub(super) fn done_already(name: &JobName, at: UnixMillis) -> String {
+    format!("job {name}: a job of this name has run at {at} already; give another --name or time (schedctl history {name})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::zone::Zone;
+
+    #[test]
+    fn a_difference_names_the_keys_and_both_values() {
+        let wanted = config::job_from_json(r#"{"shell": "b", "cron": "0 3 * * *", "timeout": "2h"}"#, &Zone::utc()).unwrap();
+        let told = difference(r#"{"cron":"0 2 * * *","shell":"b"}"#, &wanted);
+        assert_eq!(told, [r#"cron: "0 2 * * *" -> "0 3 * * *""#, r#"timeout: none -> "2h""#]);
+        assert!(difference(&config::to_surface(&wanted.spec), &wanted).is_empty());
+    }
+}

@@ -1,0 +1,328 @@
+//! What may be written on the command line, and the texts of `--help`, which are the manual.
+//!
+//! Only the form is judged here; what a value means is judged where files are judged too, so that a flag obeys the same
+//! rules as the key of the same name.
+
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+pub(super) use super::add::AddArgs;
+
+const TOP_EXAMPLES: &str = "\
+Examples:
+  schedctl add --in 10m -- /usr/local/bin/report --year 2026
+  schedctl add --name backup --cron '30 2 * * *' --shell 'pg_dump app > /backup/app.sql'
+  schedctl list
+  schedctl run backup --wait
+  schedctl history backup
+
+Redis is looked for in --redis, SCHEDD_REDIS_URL, [redis] of the jobs file (--jobs, SCHEDD_JOBS,
+./jobs.toml, /etc/schedd/jobs.toml), then at the socket of a schedd that keeps its own.
+
+Exit codes: 0 done; 1 failed or differs; 2 bad usage or invalid input; 3 no such job or run;
+4 conflict; 69 Redis unreachable; 78 invalid configuration file. run --wait exits as the job does.";
+
+/// Adds, shows, runs and stops the jobs of schedd, a scheduler for delayed and recurring jobs.
+#[derive(Debug, Parser)]
+#[command(name = "schedctl", version, arg_required_else_help = true, max_term_width = 100, after_help = TOP_EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    pub(super) global: Global,
+    #[command(subcommand)]
+    pub(super) verb: Verb,
+}
+
+/// What every verb takes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Global {
+    /// Address of the Redis, such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock (also SCHEDD_REDIS_URL)
+    #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
+    pub(super) redis: Option<String>,
+    /// Prefix of all keys in that Redis (also SCHEDD_NAMESPACE) [default: schedd]
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
+    pub(super) namespace: Option<String>,
+    /// The jobs file (also SCHEDD_JOBS) [default: ./jobs.toml, then /etc/schedd/jobs.toml]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub(super) jobs: Option<PathBuf>,
+    /// Print one JSON document instead of text
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(super) json: bool,
+    /// Leave out the first line of tables
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(super) no_headers: bool,
+    /// Say nothing beside the result and what went wrong
+    #[arg(long, short, global = true, help_heading = "Global options")]
+    pub(super) quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Add a job and print its name
+    Add(Box<AddArgs>),
+    /// List jobs by the time they run next
+    List(List),
+    /// Stop a run, or take a job added by schedctl out
+    Cancel(Cancel),
+    /// Show all that is known of a job or a run
+    Show(Show),
+    /// List runs, the newest first
+    History(History),
+    /// Print what a run wrote
+    Logs(Logs),
+    /// Print the next times of a job or a cron expression
+    Next(Next),
+    /// Run a job now, beside its schedule
+    Run(Run),
+    /// Keep jobs from running until they are resumed
+    Pause(Jobs),
+    /// Let paused jobs run again
+    Resume(Jobs),
+    /// Check a jobs file without using it
+    Check(Check),
+    /// Print the state of the whole in numbers
+    #[command(after_help = "Example:\n  schedctl stats --json")]
+    Stats,
+    /// List the schedd processes
+    #[command(
+        after_help = "Example:\n  schedctl nodes\n\nA node that was not seen for 15 seconds is shown as gone. Where the files of nodes have one job\notherwise, the last change holds, and both nodes say so."
+    )]
+    Nodes,
+}
+
+/// The state of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum JobState {
+    Scheduled,
+    Running,
+    Paused,
+    Manual,
+    Finished,
+}
+
+impl JobState {
+    /// The word for it.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Manual => "manual",
+            Self::Finished => "finished",
+        }
+    }
+}
+
+/// The kind of source a job comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Source {
+    /// Declared in a jobs file
+    File,
+    /// Added by schedctl
+    Api,
+}
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  schedctl list
+  schedctl list --state paused
+  schedctl list --all --json --limit 100 --offset 200
+
+A job counts as running from the start of a run to its end, also while a retry waits.";
+
+/// Lists jobs by the time they run next, those without such a time last.
+#[derive(Debug, clap::Args)]
+#[command(after_help = LIST_EXAMPLES)]
+pub(super) struct List {
+    /// Only jobs in this state
+    #[arg(long, value_enum)]
+    pub(super) state: Option<JobState>,
+    /// Only jobs of this queue
+    #[arg(long)]
+    pub(super) queue: Option<String>,
+    /// Only jobs from files, or only those added by schedctl
+    #[arg(long, value_enum)]
+    pub(super) source: Option<Source>,
+    /// Also one-shots that are over
+    #[arg(long)]
+    pub(super) all: bool,
+    /// At most so many; 0 = all
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(super) limit: usize,
+    /// Leave out so many at the beginning
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(super) offset: usize,
+}
+
+const CANCEL_EXAMPLES: &str = "\
+Examples:
+  schedctl cancel job-4f9k2m1xq0
+  schedctl cancel backup --stop
+  schedctl cancel backup@1790000000000
+
+A run ends cancelled and its job goes on. A job is taken out with its planned run; a one-shot's
+running run is stopped with it, a recurring job's only with --stop. A job of a file is taken out by
+editing the file.";
+
+/// Stops runs (JOB@DUE_MS), or takes jobs added by schedctl out.
+#[derive(Debug, clap::Args)]
+#[command(after_help = CANCEL_EXAMPLES)]
+pub(super) struct Cancel {
+    /// Names of jobs, ids of runs
+    #[arg(required = true, value_name = "JOB|RUN")]
+    pub(super) targets: Vec<String>,
+    /// Also stop the running run of a recurring job
+    #[arg(long)]
+    pub(super) stop: bool,
+}
+
+/// Shows all that is known of a job (its definition, state, next and last runs) or of a run (its attempts).
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  schedctl show backup\n  schedctl show backup@1790000000000 --json")]
+pub(super) struct Show {
+    /// Name of a job or id of a run
+    #[arg(value_name = "JOB|RUN")]
+    pub(super) target: String,
+}
+
+const HISTORY_EXAMPLES: &str = "\
+Examples:
+  schedctl history
+  schedctl history backup --limit 5 --json
+
+With a JOB its open runs (running, or waiting for a retry) come first.";
+
+/// Lists runs that ended, the newest first; also those of jobs that are no longer defined.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HISTORY_EXAMPLES)]
+pub(super) struct History {
+    /// Only runs of this job
+    pub(super) job: Option<String>,
+    /// At most so many; 0 = all
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(super) limit: usize,
+    /// Leave out so many at the beginning
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(super) offset: usize,
+}
+
+const LOGS_EXAMPLES: &str = "\
+Examples:
+  schedctl logs backup@1790000000000
+  schedctl logs backup --attempt 1
+
+Of a JOB its newest run that wrote something is taken. What went to standard error comes out there.
+On a terminal control characters are shown escaped.";
+
+/// Prints what the last attempt of a run wrote.
+#[derive(Debug, clap::Args)]
+#[command(after_help = LOGS_EXAMPLES)]
+pub(super) struct Logs {
+    /// Id of a run or name of a job
+    #[arg(value_name = "RUN|JOB")]
+    pub(super) target: String,
+    /// This attempt instead of the last
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) attempt: Option<u32>,
+    /// Write control characters as they are, also on a terminal
+    #[arg(long)]
+    pub(super) raw: bool,
+}
+
+const NEXT_EXAMPLES: &str = "\
+Examples:
+  schedctl next backup
+  schedctl next '30 2 * * mon-fri' --tz Europe/Berlin -n 10
+  schedctl next @daily --from 2027-01-01
+
+What is no valid name of a job is taken as a cron expression and needs no Redis.";
+
+/// Prints the times at which a job or a cron expression comes next.
+#[derive(Debug, clap::Args)]
+#[command(after_help = NEXT_EXAMPLES)]
+pub(super) struct Next {
+    /// Name of a job, or a cron expression in quotes
+    #[arg(value_name = "JOB|EXPR")]
+    pub(super) what: String,
+    /// Zone of an expression; of a job, which has its own, only the zone times are shown in
+    #[arg(long, value_name = "ZONE")]
+    pub(super) tz: Option<String>,
+    /// Only times strictly after this one [default: now]
+    #[arg(long, value_name = "TIME")]
+    pub(super) from: Option<String>,
+    /// How many
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) count: u32,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  schedctl run backup
+  schedctl run backup --wait --timeout 10m
+
+Exit codes with --wait: the job's own; 128 + signal; 124 timed out; 75 skipped, cancelled or lost;
+1 failed otherwise. Ctrl-C ends only the waiting (130).";
+
+/// Runs a job now and prints the id of the run; its schedule is not shifted.
+#[derive(Debug, clap::Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub(super) struct Run {
+    /// Name of the job
+    pub(super) job: String,
+    /// Wait for the end and exit as the job does
+    #[arg(long)]
+    pub(super) wait: bool,
+    /// Wait no longer than this; the run goes on
+    #[arg(long, value_name = "DURATION", requires = "wait")]
+    pub(super) timeout: Option<String>,
+}
+
+const SWITCH_EXAMPLES: &str = "\
+Examples:
+  schedctl pause backup report
+  schedctl resume backup report
+
+Retries and manual runs of a paused job go on. What it misses is skipped; a one-shot that came due
+meanwhile runs when it is resumed.";
+
+/// Keeps jobs from running, or lets them run again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = SWITCH_EXAMPLES)]
+pub(super) struct Jobs {
+    /// Names of jobs
+    #[arg(required = true, value_name = "JOB")]
+    pub(super) names: Vec<String>,
+}
+
+/// Checks a jobs file and tells every problem with its line; nothing is changed and no Redis is needed.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  schedctl check /etc/schedd/jobs.toml\n\nExit codes: 0 no problems; 78 problems, or no such file."
+)]
+pub(super) struct Check {
+    /// The file [default: the one that would be used]
+    pub(super) file: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_flags_do_not_contradict_each_other() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn every_verb_takes_the_global_flags_and_says_an_example() {
+        let command = Args::command();
+        for verb in command.get_subcommands() {
+            let help = verb.clone().render_long_help().to_string();
+            assert!(help.contains("Example"), "{help}");
+        }
+    }
+}

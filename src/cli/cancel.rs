@@ -1,0 +1,141 @@
+//! `cancel`: stops runs and takes jobs out; every one named is tried, the worst code is given.
+
+use serde_json::{Value, json};
+
+use super::args::{Cancel, Global};
+use super::connect::connect;
+use super::failure::Failure;
+use super::history::open_runs;
+use super::render::{Console, shown};
+use super::target::{Target, no_such_job, no_such_run};
+use crate::domain::ids::{JobName, RunId};
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+use crate::engine::person;
+use crate::store::{CancelReply, JobRecord, RemoveReply, SourceKind, StopRunning, Store};
+
+/// Why, as it stands in history.
+const REASON: &str = "cancelled";
+
+/// What became of one target.
+struct Done {
+    result: &'static str,
+    sentence: String,
+}
+
+/// Cancels jobs and runs.
+pub(super) async fn cancel(global: &Global, args: &Cancel, console: &mut Console) -> Result<u8, Failure> {
+    let targets: Vec<Target> = args.targets.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
+    let running = if args.stop { StopRunning::Yes } else { StopRunning::No };
+    let store = connect(global, console).await?;
+    let (mut worst, mut document) = (0, Vec::new());
+    for (target, text) in targets.iter().zip(&args.targets) {
+        let done = match target {
+            Target::Run(run) => cancel_run(&store, run).await,
+            Target::Job(name) => cancel_job(&store, name, running).await,
+        };
+        match done {
+            Ok(Done { result, sentence }) => {
+                if console.is_json() {
+                    document.push(json!({"target": text, "result": result}));
+                } else if !console.is_quiet() {
+                    console.line(&sentence);
+                }
+            }
+            Err(failure) => worst = console.failure(&failure).max(worst),
+        }
+    }
+    if console.is_json() {
+        console.json(&Value::Array(document));
+    }
+    Ok(worst)
+}
+
+async fn cancel_run(store: &Store, run: &RunId) -> Result<Done, Failure> {
+    match person::cancel_run(store, run, REASON).await? {
+        CancelReply::Cancelled => Ok(Done { result: "cancelled", sentence: format!("{run} cancelled") }),
+        CancelReply::Requested => {
+            Ok(Done { result: "requested", sentence: format!("{run} is running; its node has been asked to stop it") })
+        }
+        CancelReply::Over { state, at } => Err(already(&format!("run {run}"), &state, at)),
+        CancelReply::Unknown | CancelReply::Stale | CancelReply::Occupied => Err(no_such_run(store, run).await),
+    }
+}
+
+async fn cancel_job(store: &Store, name: &JobName, running: StopRunning) -> Result<Done, Failure> {
+    let before = store.read_job(name).await?;
+    match &before {
+        Some(job) if !job.is_live() => return over(store, job, running).await,
+        Some(job) if job.kind == SourceKind::File => return Err(of_file(job)),
+        _ => {}
+    }
+    match person::cancel_job(store, name, running, REASON).await? {
+        RemoveReply::Removed(0) => {
+            let goes_on = match open_runs(store, name).await?.as_slice() {
+                [] => String::new(),
+                [run] => format!("; its run {} goes on (schedctl cancel {name} --stop stops it)", run.run),
+                runs => format!("; its {} open runs go on (schedctl cancel {name} --stop stops them)", runs.len()),
+            };
+            Ok(Done { result: "cancelled", sentence: format!("{name} cancelled{goes_on}") })
+        }
+        RemoveReply::Removed(count) => {
+            let stopped = being_stopped(usize::try_from(count).unwrap_or(usize::MAX));
+            Ok(Done { result: "cancelled", sentence: format!("{name} cancelled; {stopped}") })
+        }
+        RemoveReply::Over(_) | RemoveReply::Held(_) | RemoveReply::Listed => match store.read_job(name).await? {
+            Some(job) if !job.is_live() => over(store, &job, running).await,
+            Some(job) => Err(of_file(&job)),
+            None => Err(no_such_job(store, name).await),
+        },
+        RemoveReply::Unknown | RemoveReply::Stale => Err(no_such_job(store, name).await),
+    }
+}
+
+fn being_stopped(count: usize) -> String {
+    if count == 1 { "its run is being stopped".to_owned() } else { format!("its {count} runs are being stopped") }
+}
+
+/// A job that was taken out before stays so, and what still runs of it can be stopped; one that came to its own end is past
+/// cancelling.
+async fn over(store: &Store, job: &JobRecord, running: StopRunning) -> Result<Done, Failure> {
+    let name = &job.name;
+    if running == StopRunning::Yes {
+        let mut stopped = 0;
+        for run in open_runs(store, name).await? {
+            let reply = person::cancel_run(store, &run.run, REASON).await?;
+            stopped += usize::from(matches!(reply, CancelReply::Cancelled | CancelReply::Requested));
+        }
+        if stopped > 0 {
+            let sentence = format!("{name} was cancelled before; {}", being_stopped(stopped));
+            return Ok(Done { result: "requested", sentence });
+        }
+    }
+    if job.ended.as_deref() != Some("finished") {
+        return Ok(Done { result: "already", sentence: format!("{name} was cancelled before") });
+    }
+    let last = store.read_history(Some(name), 0, 1).await?.runs.into_iter().next();
+    match last {
+        // Its only run was cancelled: what was wanted is so.
+        Some(run) if run.state.as_str() == "cancelled" => {
+            Ok(Done { result: "already", sentence: format!("{name} was cancelled before") })
+        }
+        Some(run) => Err(already(&format!("job {name}"), run.state.as_str(), run.finished_at)),
+        None => Err(already(&format!("job {name}"), "finished", job.ended_at)),
+    }
+}
+
+fn already(subject: &str, state: &str, at: Option<UnixMillis>) -> Failure {
+    let state = state.replace('_', " ");
+    let at = at.map_or_else(String::new, |at| format!(" at {}", shown(at, &Zone::of_host())));
+    Failure::Conflict(format!("{subject} already {state}{at}: there is nothing left to cancel"))
+}
+
+fn of_file(job: &JobRecord) -> Failure {
+    let name = &job.name;
+    let nodes: Vec<&str> = job.listed_by.keys().map(String::as_str).collect();
+    let place = if nodes.is_empty() { "a jobs file".to_owned() } else { format!("the jobs file of node {}", nodes.join(", ")) };
+    Failure::Conflict(format!(
+        "job {name} is declared in {place}: take [jobs.{name}] out there and reload schedd, or keep it from running by \
+         schedctl pause {name}"
+    ))
+}

@@ -1,0 +1,156 @@
+//! Which Redis is meant: flags, then the environment, then the jobs file, then the socket of a schedd that keeps its own.
+//!
+//! Invariant: whatever comes first decides alone; a file is read only when nothing before it named a Redis. A file somebody
+//! is in the midst of editing does not keep anybody from looking, as long as it is sure which Redis it means.
+
+use std::env;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::args::Global;
+use super::failure::Failure;
+use super::render::Console;
+use crate::config::{self, RedisConfig, Rendering};
+use crate::domain::zone::Zone;
+use crate::store::{Address, DEFAULT_NAMESPACE, Keys, Store, StoreError, private_server};
+
+/// The files looked for when none is named.
+const DEFAULT_FILES: [&str; 2] = ["jobs.toml", "/etc/schedd/jobs.toml"];
+
+/// Connects to the Redis that is meant and looks whether it can be worked with.
+pub(super) async fn connect(global: &Global, console: &mut Console) -> Result<Store, Failure> {
+    let namespace = global.namespace.clone().or_else(|| variable("SCHEDD_NAMESPACE"));
+    let keys =
+        Keys::new(namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)).map_err(|error| Failure::Invalid(error.to_string()))?;
+    if global.redis.as_deref().is_some_and(holds_password) {
+        console.warn(
+            "--redis holds a password, which everybody on this host can read in the list of processes: \
+             give it by SCHEDD_REDIS_URL or [redis] url_file",
+        );
+    }
+    let (url, is_private) = match named_url(global, console)? {
+        Some(url) => (url, false),
+        None => (private_server::find_socket().ok_or_else(nothing_found)?, true),
+    };
+    let store = Store::new(&Address::parse(&url)?, keys)?;
+    match store.findings().await {
+        Ok(_) => Ok(store),
+        Err(StoreError::Unavailable { address, why }) if is_private => Err(Failure::Unreachable(private_hint(&address, &why))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The jobs file that would be used: the one named, else the first of the usual ones that is there.
+pub(super) fn jobs_file(global: &Global) -> Option<PathBuf> {
+    let named = global.jobs.clone().or_else(|| variable("SCHEDD_JOBS").map(PathBuf::from));
+    named.or_else(|| DEFAULT_FILES.map(PathBuf::from).into_iter().find(|path| path.exists()))
+}
+
+/// The files looked for, for a message.
+pub(super) fn default_files() -> String {
+    format!("./{} and {}", DEFAULT_FILES[0], DEFAULT_FILES[1])
+}
+
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn named_url(global: &Global, console: &mut Console) -> Result<Option<String>, Failure> {
+    if let Some(url) = global.redis.clone().or_else(|| variable("SCHEDD_REDIS_URL")) {
+        return Ok(Some(url));
+    }
+    let Some(path) = jobs_file(global) else { return Ok(None) };
+    let (redis, error) = config::read_redis(&path, &Zone::of_host())
+        .map_err(|error| Failure::Config(error.rendered(Rendering::Lines).lines().map(str::to_owned).collect()))?;
+    if let Some(error) = error {
+        let (shown, count) = (path.display(), error.problems().len());
+        let problems = if count == 1 { "a problem".to_owned() } else { format!("{count} problems") };
+        console.warn(&format!("{shown} has {problems} and is not taken as it is: see schedctl check {shown}"));
+    }
+    match redis {
+        RedisConfig { url: Some(url), .. } => Ok(Some(url)),
+        RedisConfig { url_file: Some(file), .. } => read_url_file(&path, &file).map(Some),
+        RedisConfig { url: None, url_file: None } => Ok(None),
+    }
+}
+
+fn read_url_file(jobs: &Path, file: &Path) -> Result<String, Failure> {
+    let (jobs, shown) = (jobs.display(), file.display());
+    match std::fs::read_to_string(file) {
+        Ok(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
+        Ok(_) => Err(Failure::Config(vec![format!("{jobs}: redis.url_file: {shown} is empty, wanted the address of a Redis")])),
+        Err(error) => Err(Failure::Config(vec![format!("{jobs}: redis.url_file: {shown} cannot be read: {error}")])),
+    }
+}
+
+/// Whether an address holds a password: before the host, or as `pass` behind the path of a socket.
+fn holds_password(url: &str) -> bool {
+    reqwest::Url::parse(url).is_ok_and(|url| {
+        url.password().is_some_and(|word| !word.is_empty())
+            || url.query_pairs().any(|(key, word)| key == "pass" && !word.is_empty())
+    })
+}
+
+fn nothing_found() -> Failure {
+    let sockets = private_server::looked_at();
+    if let Some(line) = sockets.iter().find_map(|socket| forbidden(socket)) {
+        return Failure::Unreachable(line);
+    }
+    let places: Vec<String> = sockets.iter().map(|path| path.display().to_string()).collect();
+    Failure::Unreachable(format!(
+        "schedd is not running: no Redis given and no private socket found (looked at {}); start schedd or give --redis URL",
+        places.join(", ")
+    ))
+}
+
+/// What is to be said of a socket that may be there, in a directory this user may not enter.
+fn forbidden(socket: &Path) -> Option<String> {
+    let is_hidden = socket.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+    let directory = socket.parent().filter(|_| is_hidden)?;
+    let members = match std::fs::metadata(directory) {
+        Ok(about) if about.mode() & 0o010 != 0 => format!(" or as a member of the group {}", group_name(about.gid())),
+        _ => String::new(),
+    };
+    Some(format!(
+        "no Redis given, and {} may not be entered by this user: whether schedd runs there is not known; run this as its \
+         user{members}, or give --redis URL",
+        directory.display()
+    ))
+}
+
+/// The name of a group of this host, else its number.
+fn group_name(gid: u32) -> String {
+    let text = std::fs::read_to_string("/etc/group").unwrap_or_default();
+    let named = text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(gid)).then(|| name.to_owned())
+    });
+    named.unwrap_or_else(|| gid.to_string())
+}
+
+fn private_hint(address: &str, why: &str) -> String {
+    let mend = if why.to_ascii_lowercase().contains("permission denied") {
+        "run this as its user, or as a member of the group that owns the socket"
+    } else {
+        "start schedd or give --redis URL"
+    };
+    format!("schedd is not running: its private Redis at {address} cannot be reached: {why}; {mend}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_named_and_one_without_a_name_is_numbered() {
+        assert_eq!(group_name(0), "root");
+        assert_eq!(group_name(4_123_456_789), "4123456789");
+    }
+
+    #[test]
+    fn a_socket_that_is_not_there_is_not_a_forbidden_one() {
+        assert_eq!(forbidden(Path::new("/nonexistent/schedd/redis.sock")), None);
+    }
+}

@@ -1,0 +1,175 @@
+//! What can go wrong, as one line and a code.
+//!
+//! Invariant: a failure is told in one line on the standard error (a configuration file in one line a problem), without a
+//! password and without control characters.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::CommandFactory as _;
+use clap::error::ErrorKind;
+
+use super::args::Args;
+use super::render::one_line;
+use crate::engine::person::WishError;
+use crate::engine::planting::PlantingError;
+use crate::store::{AddressError, StoreError};
+
+/// Why a verb did not do what was asked.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It went wrong, or the data is not as it should be.
+    Failed(String),
+    /// The input cannot be used; nothing was changed.
+    Invalid(String),
+    /// There is no such job or run.
+    NotFound(String),
+    /// It contradicts what is there.
+    Conflict(String),
+    /// No Redis that can be used.
+    Unreachable(String),
+    /// A configuration file has problems, a line each.
+    Config(Vec<String>),
+}
+
+impl Failure {
+    /// The code this process ends with.
+    pub(super) fn code(&self) -> u8 {
+        match self {
+            Self::Failed(_) => 1,
+            Self::Invalid(_) => 2,
+            Self::NotFound(_) => 3,
+            Self::Conflict(_) => 4,
+            Self::Unreachable(_) => 69,
+            Self::Config(_) => 78,
+        }
+    }
+
+    /// What is to be told, a line each.
+    pub(super) fn lines(&self) -> Vec<String> {
+        match self {
+            Self::Failed(line) | Self::Invalid(line) | Self::NotFound(line) | Self::Conflict(line) | Self::Unreachable(line) => {
+                vec![one_line(line)]
+            }
+            Self::Config(lines) => lines.iter().map(|line| one_line(line)).collect(),
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        if error.is_passing() { Self::Unreachable(error.to_string()) } else { Self::Failed(error.to_string()) }
+    }
+}
+
+impl From<AddressError> for Failure {
+    fn from(error: AddressError) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}
+
+impl From<PlantingError> for Failure {
+    fn from(error: PlantingError) -> Self {
+        match error {
+            PlantingError::Store(error) => error.into(),
+            PlantingError::Zone(error) => Self::Failed(error.to_string()),
+            PlantingError::Contended(_) => Self::Conflict(error.to_string()),
+        }
+    }
+}
+
+impl From<WishError> for Failure {
+    fn from(error: WishError) -> Self {
+        match error {
+            WishError::Store(error) => error.into(),
+            WishError::Contended(_) => Self::Conflict(error.to_string()),
+            WishError::Definition { .. } | WishError::Id(_) => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Tells what the reader of the command line has to say: a help text, or what is wrong in one line.
+pub(super) fn tell_usage(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            // A reader that has gone does not miss it.
+            let _ = error.print();
+        }
+        _ => {
+            let line = condensed(&error.to_string(), named_verb().as_deref());
+            // The commonest slips of add: clap, which knows only that a word is missing or one too many, cannot say it.
+            let hint = match error.kind() {
+                _ if !line.contains("schedctl add") => "",
+                ErrorKind::UnknownArgument if !line.contains("argument '-") => "; a command goes after --",
+                ErrorKind::MissingRequiredArgument if line.contains("COMMAND") => {
+                    "; a command goes after --, as in schedctl add --in 10m -- echo hello"
+                }
+                _ => "",
+            };
+            let _ = writeln!(std::io::stderr(), "schedctl: {line}{hint}");
+        }
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// The verb on the command line, whatever else is wrong there.
+fn named_verb() -> Option<String> {
+    let command = Args::command();
+    std::env::args().skip(1).find(|word| command.find_subcommand(word).is_some())
+}
+
+/// The paragraphs of a usage error as one line; `verb` is the one that was used, if the text does not say.
+fn condensed(text: &str, verb: Option<&str>) -> String {
+    let mut said = String::new();
+    let mut usage = "";
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("For more information")) {
+        if let Some(words) = line.strip_prefix("Usage: ") {
+            usage = words;
+            break;
+        }
+        // What follows -- is the command of a job: nothing to put a mistyped flag behind.
+        if line.starts_with("tip: to pass ") {
+            continue;
+        }
+        let line = line.strip_prefix("error: ").or_else(|| line.strip_prefix("tip: ")).unwrap_or(line);
+        if !said.is_empty() {
+            said.push_str(if said.ends_with(':') { " " } else { "; " });
+        }
+        said.push_str(line);
+    }
+    // The words before the first flag or value are the verb whose help says more.
+    let words: Vec<&str> = usage.split(' ').take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase())).collect();
+    let words = match (words.as_slice(), verb) {
+        ([], None) => "schedctl".to_owned(),
+        ([], Some(verb)) => format!("schedctl {verb}"),
+        (words, _) => words.join(" "),
+    };
+    format!("{}; see {words} --help", one_line(&said))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_usage_error_becomes_one_line_that_names_the_help_to_read() {
+        let text = "error: unrecognized subcommand 'ad'\n\n  tip: a similar subcommand exists: 'add'\n\nUsage: schedctl [OPTIONS] <COMMAND>\n\nFor more information, try '--help'.\n";
+        let line = "unrecognized subcommand 'ad'; a similar subcommand exists: 'add'; see schedctl --help";
+        assert_eq!(condensed(text, None), line);
+        let text = "error: the following required arguments were not provided:\n  <JOB>...\n\nUsage: schedctl pause <JOB>...\n";
+        let line = "the following required arguments were not provided: <JOB>...; see schedctl pause --help";
+        assert_eq!(condensed(text, None), line);
+        let text =
+            "error: a value is required for '--name <NAME>' but none was supplied\n\nFor more information, try '--help'.\n";
+        let line = "a value is required for '--name <NAME>' but none was supplied; see schedctl add --help";
+        assert_eq!(condensed(text, Some("add")), line);
+        let text = "error: unexpected argument '--fo' found\n\n  tip: to pass '--fo' as a value, use '-- --fo'\n\nUsage: schedctl add [OPTIONS] -- COMMAND...\n       schedctl add --stdin\n";
+        assert_eq!(condensed(text, None), "unexpected argument '--fo' found; see schedctl add --help");
+    }
+
+    #[test]
+    fn a_line_stays_one_line_whatever_is_in_it() {
+        let failure = Failure::Failed("a\nb\u{1b}[31m\u{202e}".to_owned());
+        assert_eq!(failure.lines(), ["a\\nb\\u{1b}[31m\\u{202e}"]);
+    }
+}

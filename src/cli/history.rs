@@ -1,0 +1,95 @@
+//! `history`: runs, newest first, read and written page by page.
+
+use serde_json::Value;
+
+use super::args::{Global, History};
+use super::connect::connect;
+use super::failure::Failure;
+use super::render::{Console, JsonArray, RunTable, Zones, view_runs};
+use super::target::job_name;
+use crate::domain::ids::{JobName, RunId};
+use crate::store::{RunRecord, Store};
+
+/// Runs read in one go.
+const PAGE: usize = 500;
+/// Leases looked through for manual runs, which are not among a job's open ones.
+const LEASES_READ: usize = 100_000;
+
+/// Lists runs.
+pub(super) async fn history(global: &Global, args: &History, console: &mut Console) -> Result<u8, Failure> {
+    let job = args.job.as_deref().map(job_name).transpose()?;
+    let store = connect(global, console).await?;
+    let mut left = if args.limit == 0 { usize::MAX } else { args.limit };
+    let mut sheet = Sheet { table: RunTable::new(), array: JsonArray::default(), zones: Zones::default(), count: 0 };
+
+    let mut open = match &job {
+        Some(job) => open_runs(&store, job).await?,
+        None => Vec::new(),
+    };
+    let mut position = args.offset.saturating_sub(open.len());
+    open.drain(..args.offset.min(open.len()));
+    open.truncate(left);
+    left -= open.len();
+    sheet.page(&store, open, console).await?;
+
+    while left > 0 && !console.is_closed() {
+        let page = store.read_history(job.as_ref(), position, PAGE.min(left)).await?;
+        if page.entries == 0 {
+            break;
+        }
+        position += page.entries;
+        left -= page.runs.len();
+        sheet.page(&store, page.runs, console).await?;
+    }
+    let is_stranger = match &job {
+        Some(job) if sheet.count == 0 => store.read_job(job).await?.is_none(),
+        _ => false,
+    };
+    sheet.end(console);
+    if let Some(job) = job.filter(|_| is_stranger) {
+        console.note(&format!("there is no job {job} in namespace {}, and no run of one is kept", store.namespace()));
+    }
+    Ok(0)
+}
+
+/// The runs of a job that have begun and not ended, newest due first: executing, waiting for a retry or for each other.
+pub(super) async fn open_runs(store: &Store, job: &JobName) -> Result<Vec<RunRecord>, Failure> {
+    let mut ids: Vec<RunId> = store.list_open(job).await?;
+    ids.extend(store.list_waiting(job).await?);
+    let leases = store.list_leases(LEASES_READ).await?;
+    ids.extend(leases.into_iter().flatten().map(|lease| lease.run).filter(|run| run.job() == job));
+    ids.sort_by(|a, b| b.due().cmp(&a.due()).then_with(|| b.cmp(a)));
+    ids.dedup();
+    let records = store.read_runs(&ids).await?;
+    Ok(records.into_iter().filter_map(|record| record.ok().flatten()).filter(|run| !run.state.is_final()).collect())
+}
+
+struct Sheet {
+    table: RunTable,
+    array: JsonArray,
+    zones: Zones,
+    count: usize,
+}
+
+impl Sheet {
+    async fn page(&mut self, store: &Store, runs: Vec<RunRecord>, console: &mut Console) -> Result<(), Failure> {
+        self.count += runs.len();
+        let views = view_runs(store, &mut self.zones, runs).await?;
+        if console.is_json() {
+            for view in &views {
+                self.array.push(console, &Value::Object(view.json()));
+            }
+        } else {
+            self.table.page(&views, console);
+        }
+        Ok(())
+    }
+
+    fn end(self, console: &mut Console) {
+        if console.is_json() {
+            self.array.end(console);
+        } else if self.count == 0 && console.is_terminal() {
+            console.note("no runs");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! `list`: jobs by the time they run next, read and written page by page, so that a million of them take no memory.
+//!
+//! The order is that of Redis' own index at the time each page is read: a job whose next time moves meanwhile may be seen
+//! twice or not at all, as in any list of a moving thing.
+
+use std::collections::BTreeSet;
+
+use super::args::{Global, JobState, List, Source};
+use super::connect::connect;
+use super::failure::Failure;
+use super::render::{Cell, Console, Detail, JobView, JsonArray, Relative, Table, running_jobs, shown_in, view_jobs};
+use crate::domain::ids::{JobName, QueueName};
+use crate::domain::zone::Zone;
+use crate::store::{JobRecord, SourceKind, Store};
+
+/// Jobs read in one go.
+const PAGE: usize = 500;
+
+/// Lists jobs.
+pub(super) async fn list(global: &Global, args: &List, console: &mut Console) -> Result<u8, Failure> {
+    let wanted = Wanted::of(args)?;
+    let store = connect(global, console).await?;
+    let mut sheet = Sheet::new(Relative { now: store.now().await? });
+    let mut pager = Pager::new(&store, args, wanted.includes_finished()).await?;
+    let mut code = 0;
+    while let Some(page) = pager.next(console, &mut code).await? {
+        let views: Vec<JobView> = page.into_iter().filter(|view| wanted.takes(view)).collect();
+        let taken = pager.cut(views);
+        sheet.page(&taken, console);
+        if console.is_closed() {
+            return Ok(code);
+        }
+    }
+    sheet.end(console);
+    Ok(code)
+}
+
+/// Which jobs are wanted.
+struct Wanted {
+    state: Option<JobState>,
+    queue: Option<QueueName>,
+    kind: Option<SourceKind>,
+    all: bool,
+}
+
+impl Wanted {
+    fn of(args: &List) -> Result<Self, Failure> {
+        let queue = args.queue.as_deref().map(str::parse::<QueueName>).transpose();
+        let kind = args.source.map(|source| match source {
+            Source::File => SourceKind::File,
+            Source::Api => SourceKind::Api,
+        });
+        let queue = queue.map_err(|error| Failure::Invalid(error.to_string()))?;
+        Ok(Self { state: args.state, queue, kind, all: args.all })
+    }
+
+    fn includes_finished(&self) -> bool {
+        self.all || self.state == Some(JobState::Finished)
+    }
+
+    fn filters(&self) -> bool {
+        self.state.is_some() || self.queue.is_some() || self.kind.is_some()
+    }
+
+    fn takes(&self, view: &JobView) -> bool {
+        !self.filters()
+            || self.state.is_none_or(|state| view.state() == state)
+                && self.queue.as_ref().is_none_or(|queue| view.record.queue == *queue)
+                && self.kind.is_none_or(|kind| view.record.kind == kind)
+    }
+}
+
+/// The two indexes, one after the other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Index {
+    Defined,
+    Over,
+}
+
+/// Reads pages of jobs, and counts what is left out at the beginning and when there is enough.
+struct Pager<'s> {
+    store: &'s Store,
+    running: BTreeSet<JobName>,
+    index: Index,
+    position: usize,
+    last_index: Index,
+    to_skip: usize,
+    left: usize,
+}
+
+impl<'s> Pager<'s> {
+    async fn new(store: &'s Store, args: &List, with_finished: bool) -> Result<Self, Failure> {
+        let left = if args.limit == 0 { usize::MAX } else { args.limit };
+        let last_index = if with_finished { Index::Over } else { Index::Defined };
+        let running = running_jobs(store).await?;
+        Ok(Self { store, running, index: Index::Defined, position: 0, last_index, to_skip: args.offset, left })
+    }
+
+    /// The next page, none after the last. Jobs that cannot be read are told of.
+    async fn next(&mut self, console: &mut Console, code: &mut u8) -> Result<Option<Vec<JobView>>, Failure> {
+        while self.left > 0 {
+            let names = match self.index {
+                Index::Defined => self.store.list_jobs(self.position, PAGE).await?,
+                Index::Over => self.store.list_finished(self.position, PAGE).await?,
+            };
+            self.position += PAGE;
+            if names.is_empty() {
+                if self.index == self.last_index {
+                    break;
+                }
+                (self.index, self.position) = (Index::Over, 0);
+                continue;
+            }
+            let mut records = Vec::with_capacity(names.len());
+            for record in self.store.read_jobs(&names).await? {
+                match record {
+                    Ok(record) => records.extend(record.filter(|record| self.belongs(record))),
+                    Err(error) => {
+                        console.error(&error.to_string());
+                        *code = 1;
+                    }
+                }
+            }
+            return view_jobs(self.store, records, &self.running).await.map(Some);
+        }
+        Ok(None)
+    }
+
+    /// Of what is over only one-shots are listed: a removed recurring job is no job any more.
+    fn belongs(&self, record: &JobRecord) -> bool {
+        match self.index {
+            Index::Defined => record.is_live(),
+            Index::Over => !record.is_live() && record.is_once,
+        }
+    }
+
+    /// What of these is within `--offset` and `--limit`.
+    fn cut(&mut self, mut views: Vec<JobView>) -> Vec<JobView> {
+        let skipped = self.to_skip.min(views.len());
+        self.to_skip -= skipped;
+        views.drain(..skipped);
+        views.truncate(self.left);
+        self.left -= views.len();
+        views
+    }
+}
+
+/// What is written.
+struct Sheet {
+    when: Relative,
+    local: Zone,
+    table: Table<6>,
+    array: JsonArray,
+    count: usize,
+}
+
+impl Sheet {
+    fn new(when: Relative) -> Self {
+        let table = Table::new(["NEXT", "LEFT", "LAST", "PASSED", "STATE", "JOB"]);
+        Self { when, local: Zone::of_host(), table, array: JsonArray::default(), count: 0 }
+    }
+
+    fn page(&mut self, views: &[JobView], console: &mut Console) {
+        self.count += views.len();
+        if console.is_json() {
+            for view in views {
+                self.array.push(console, &view.json());
+            }
+        } else {
+            let rows: Vec<[Cell; 6]> = views.iter().map(|view| self.row(view, console.detail())).collect();
+            self.table.page(&rows, console);
+        }
+    }
+
+    fn row(&self, view: &JobView, detail: Detail) -> [Cell; 6] {
+        let next = view.next_due();
+        let last = view.last.as_ref().and_then(|run| run.started_at.or(run.finished_at));
+        let state = view.state();
+        [
+            Cell::maybe(next.map(|at| shown_in(detail, at, &self.local))),
+            Cell::maybe(next.map(|at| self.when.left(at))),
+            Cell::maybe(last.map(|at| shown_in(detail, at, &self.local))),
+            Cell::maybe(last.map(|at| self.when.passed(at))),
+            Cell::new(state.as_str()).coloured(state.into()),
+            Cell::new(view.record.name.as_str()),
+        ]
+    }
+
+    fn end(self, console: &mut Console) {
+        if console.is_json() {
+            self.array.end(console);
+        } else if console.is_terminal() {
+            match self.count {
+                0 => console.note("no jobs"),
+                1 => console.note("1 job"),
+                count => console.note(&format!("{count} jobs")),
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! `logs`: what an attempt wrote, each stream to its own.
+//!
+//! Invariant: on a terminal nothing that could steer it is written unless `--raw` asks for it; into a pipe or file the
+//! bytes go as they were kept.
+
+use std::io::IsTerminal;
+
+use serde_json::json;
+
+use super::args::{Global, Logs};
+use super::connect::connect;
+use super::failure::Failure;
+use super::history::open_runs;
+use super::render::{Console, safe_text};
+use super::target::{Target, find_run, no_such_job};
+use crate::domain::ids::{JobName, RunId};
+use crate::domain::run::RunState;
+use crate::store::{KeptOutput, RunRecord, Store};
+
+/// Of so many newest runs of a job the output is looked for.
+const RUNS_LOOKED_AT: usize = 200;
+
+/// Prints what an attempt wrote.
+pub(super) async fn logs(global: &Global, args: &Logs, console: &mut Console) -> Result<u8, Failure> {
+    let target = Target::parse(&args.target)?;
+    let store = connect(global, console).await?;
+    let found = match &target {
+        Target::Run(run) => Some(of_run(&store, run, args.attempt).await?),
+        Target::Job(job) => of_job(&store, job, args.attempt).await?,
+    };
+    let Some(Found { run, attempt, output, state }) = found else {
+        if console.is_json() {
+            console
+                .json(&json!({"run_id": null, "attempt": null, "stdout": "", "stderr": "", "dropped_bytes": 0, "kept": false}));
+        }
+        console.note(&format!("no output is kept of any run of {}", args.target));
+        return Ok(0);
+    };
+    if output.is_none() {
+        console.note(&nothing(&run, attempt, state));
+    }
+    let kept = output.is_some();
+    let output = output.unwrap_or_default();
+    if console.is_json() {
+        console.json(&json!({
+            "run_id": run.to_string(),
+            "attempt": (attempt > 0).then_some(attempt),
+            "stdout": String::from_utf8_lossy(&output.stdout),
+            "stderr": String::from_utf8_lossy(&output.stderr),
+            "dropped_bytes": output.dropped_bytes,
+            "kept": kept,
+        }));
+    } else {
+        write(&output, args, console);
+    }
+    Ok(0)
+}
+
+/// An attempt; number 0 = the run has not begun, or never did.
+struct Found {
+    run: RunId,
+    attempt: u32,
+    /// The state of the run, if this is its last attempt.
+    state: Option<RunState>,
+    output: Option<KeptOutput>,
+}
+
+/// Why there is nothing to print.
+fn nothing(run: &RunId, attempt: u32, state: Option<RunState>) -> String {
+    match (attempt, state) {
+        (0, Some(state)) if state.is_final() => format!("{run} ended {state} before it began, so it wrote nothing"),
+        (0, _) => format!("{run} has not begun yet"),
+        (_, Some(RunState::Running)) => format!("attempt {attempt} of {run} is running and has written nothing yet"),
+        _ => format!("no output is kept of attempt {attempt} of {run}: it wrote nothing, or too long ago"),
+    }
+}
+
+async fn of_run(store: &Store, run: &RunId, attempt: Option<u32>) -> Result<Found, Failure> {
+    let record = find_run(store, run).await?;
+    let run = &record.run;
+    if let Some(wanted) = attempt.filter(|wanted| *wanted > record.attempt) {
+        let last = record.attempt;
+        return Err(Failure::NotFound(format!("run {run} has no attempt {wanted}: its last is number {last}")));
+    }
+    let attempt = attempt.unwrap_or(record.attempt);
+    let output = if attempt == 0 { None } else { store.read_output(run, attempt).await? };
+    let state = (attempt == record.attempt).then_some(record.state);
+    Ok(Found { run: run.clone(), attempt, state, output })
+}
+
+/// The newest run of a job that has output.
+async fn of_job(store: &Store, job: &JobName, attempt: Option<u32>) -> Result<Option<Found>, Failure> {
+    let mut runs: Vec<RunRecord> = open_runs(store, job).await?;
+    runs.extend(store.read_history(Some(job), 0, RUNS_LOOKED_AT).await?.runs);
+    if runs.is_empty() && store.read_job(job).await?.is_none() {
+        return Err(no_such_job(store, job).await);
+    }
+    for record in runs.into_iter().filter(|record| record.attempt > 0) {
+        let number = attempt.unwrap_or(record.attempt);
+        if let Some(output) = store.read_output(&record.run, number).await? {
+            return Ok(Some(Found { run: record.run, attempt: number, state: None, output: Some(output) }));
+        }
+    }
+    Ok(None)
+}
+
+fn write(output: &KeptOutput, args: &Logs, console: &mut Console) {
+    let shown = |bytes: &[u8], is_terminal: bool| {
+        if is_terminal && !args.raw { safe_text(bytes).into_bytes() } else { bytes.to_vec() }
+    };
+    let out = shown(&output.stdout, console.is_terminal());
+    console.bytes(&out);
+    let err = shown(&output.stderr, std::io::stderr().is_terminal());
+    console.aside_bytes(&err);
+    if output.dropped_bytes > 0 {
+        console.note(&format!("{} bytes in the middle were not kept", output.dropped_bytes));
+    }
+}

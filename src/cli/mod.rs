@@ -1,0 +1,69 @@
+//! Layer 4: the verbs of `schedctl`.
+//!
+//! [`main`] reads the words of the command line, runs one verb and makes of its answer what a shell sees: a code, one
+//! document or some lines on the standard output, and one line on the standard error for each thing that went wrong.
+//!
+//! - `args` what may be written, and the texts of `--help`; `connect` which Redis is meant; `target` which job or run
+//! - one file a verb: `add` `list` `show` `history` `logs` `next` `run` `cancel` `switch` `check` `stats` `nodes`
+//! - `render` how things are shown; `failure` what can go wrong, and with which code
+
+mod add;
+mod args;
+mod cancel;
+mod check;
+mod connect;
+mod failure;
+mod history;
+mod list;
+mod logs;
+mod next;
+mod nodes;
+mod render;
+mod run;
+mod show;
+mod stats;
+mod switch;
+mod target;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Verb};
+use failure::Failure;
+use render::Console;
+
+/// Runs `schedctl` with the words of this process' command line. Never panics and never shows a password.
+pub fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return failure::tell_usage(&error),
+    };
+    let mut console = Console::new(&args.global);
+    let answer = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(dispatch(args, &mut console)),
+        Err(error) => Err(Failure::Failed(format!("this process cannot wait for anything: {error}"))),
+    };
+    let code = answer.unwrap_or_else(|failure| console.failure(&failure));
+    ExitCode::from(console.close(code))
+}
+
+/// Runs one verb; its code.
+async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
+    let global = &args.global;
+    match args.verb {
+        Verb::Add(add) => add::add(global, &add, console).await,
+        Verb::List(list) => list::list(global, &list, console).await,
+        Verb::Show(show) => show::show(global, &show, console).await,
+        Verb::History(history) => history::history(global, &history, console).await,
+        Verb::Logs(logs) => logs::logs(global, &logs, console).await,
+        Verb::Next(next) => next::next(global, &next, console).await,
+        Verb::Run(run) => run::run(global, &run, console).await,
+        Verb::Cancel(cancel) => cancel::cancel(global, &cancel, console).await,
+        Verb::Pause(jobs) => switch::switch(global, &jobs, switch::To::Paused, console).await,
+        Verb::Resume(jobs) => switch::switch(global, &jobs, switch::To::Resumed, console).await,
+        Verb::Check(check) => check::check(global, &check, console),
+        Verb::Stats => stats::stats(global, console).await,
+        Verb::Nodes => nodes::nodes(global, console).await,
+    }
+}

@@ -1,0 +1,119 @@
+//! `nodes`: the schedd processes, the one last seen first, with what is wrong in their files or between them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::args::Global;
+use super::connect::connect;
+use super::failure::Failure;
+use super::render::{Cell, Colour, Console, Relative, Table, shown};
+use crate::domain::ids::{JobName, NodeName};
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+use crate::engine::GONE_AFTER;
+use crate::store::{NodeRecord, Store};
+
+/// Jobs named of a node whose file differs from another's.
+const DIFFERENCES_SHOWN: usize = 3;
+
+/// Of each node the jobs its file has otherwise than the files of other nodes, with the names of those.
+type Differences = BTreeMap<String, BTreeMap<JobName, Vec<String>>>;
+
+/// Lists the nodes.
+pub(super) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, Failure> {
+    let store = connect(global, console).await?;
+    let (now, nodes) = store.list_nodes().await?;
+    let differences = differences(&store, &nodes).await?;
+    if console.is_json() {
+        console.json(&Value::Array(nodes.iter().map(|node| node_json(node, now, &differences)).collect()));
+        return Ok(0);
+    }
+    let local = Zone::of_host();
+    let rows: Vec<[Cell; 7]> = nodes.iter().map(|node| node_row(node, Relative { now }, &local, &differences)).collect();
+    Table::new(["NAME", "STATE", "STARTED", "SEEN", "RUNNING", "VERSION", "CONFIG"]).page(&rows, console);
+    if rows.is_empty() && console.is_terminal() {
+        console.note("no nodes: schedd is not running on this Redis and namespace");
+    }
+    Ok(0)
+}
+
+/// Whether a node was seen lately.
+pub(super) fn is_present(node: &NodeRecord, now: UnixMillis) -> bool {
+    node.last_seen.is_some_and(|seen| now.since(seen) <= GONE_AFTER)
+}
+
+fn state(node: &NodeRecord, now: UnixMillis) -> &str {
+    if is_present(node, now) { &node.state } else { "gone" }
+}
+
+/// The last push of a job wins, so files that differ are no error; but whoever keeps them should know.
+async fn differences(store: &Store, nodes: &[NodeRecord]) -> Result<Differences, Failure> {
+    let mut texts: BTreeMap<JobName, Vec<(&str, String)>> = BTreeMap::new();
+    for node in nodes {
+        let Ok(name) = node.name.parse::<NodeName>() else { continue };
+        for (job, hash) in store.read_source(&name).await? {
+            texts.entry(job).or_default().push((&node.name, hash));
+        }
+    }
+    let mut differences = Differences::new();
+    for (job, sources) in texts {
+        for (node, hash) in &sources {
+            let others = sources.iter().filter(|(_, other)| other != hash).map(|(name, _)| (*name).to_owned());
+            let others: Vec<String> = others.collect();
+            if !others.is_empty() {
+                differences.entry((*node).to_owned()).or_default().insert(job.clone(), others);
+            }
+        }
+    }
+    Ok(differences)
+}
+
+/// What is wrong with a node's file, in words.
+fn trouble(node: &NodeRecord, differences: &Differences) -> Option<String> {
+    let mut told: Vec<String> = node.config_error.iter().cloned().collect();
+    let jobs = differences.get(&node.name);
+    let tell = |(job, others): (&JobName, &Vec<String>)| format!("job {job} differs from {}", others.join(", "));
+    told.extend(jobs.into_iter().flatten().take(DIFFERENCES_SHOWN).map(tell));
+    let more = jobs.map_or(0, BTreeMap::len).saturating_sub(DIFFERENCES_SHOWN);
+    if more > 0 {
+        told.push(format!("{more} more jobs differ"));
+    }
+    (!told.is_empty()).then(|| told.join("; "))
+}
+
+fn node_json(node: &NodeRecord, now: UnixMillis, differences: &Differences) -> Value {
+    let differing = differences.get(&node.name).into_iter().flatten();
+    json!({
+        "name": node.name,
+        "state": state(node, now),
+        "started_at": node.started_at.map(|at| at.to_string()),
+        "last_seen": node.last_seen.map(|at| at.to_string()),
+        "config_error": node.config_error,
+        "host": node.host,
+        "pid": node.pid,
+        "version": node.version,
+        "running": node.running,
+        "differs": differing.map(|(job, others)| json!({"job": job.as_str(), "from": others})).collect::<Vec<_>>(),
+    })
+}
+
+fn node_row(node: &NodeRecord, when: Relative, local: &Zone, differences: &Differences) -> [Cell; 7] {
+    let state = state(node, when.now);
+    let colour = if state == "running" { Colour::Green } else { Colour::Yellow };
+    let config = trouble(node, differences);
+    let config_colour = match (&node.config_error, &config) {
+        (Some(_), _) => Colour::Red,
+        (None, Some(_)) => Colour::Yellow,
+        (None, None) => Colour::Plain,
+    };
+    [
+        Cell::new(&node.name),
+        Cell::new(state).coloured(colour),
+        Cell::maybe(node.started_at.map(|at| shown(at, local))),
+        Cell::maybe(node.last_seen.map(|at| when.passed(at))),
+        Cell::maybe(node.running.map(|count| count.to_string())),
+        Cell::new(&node.version),
+        Cell::new(config.as_deref().unwrap_or("ok")).coloured(config_colour),
+    ]
+}

@@ -1,0 +1,101 @@
+//! The attempts of a run: those before, as the engine wrote them, and the last one, which is the run's own record.
+
+use serde_json::{Value, json};
+
+use super::console::{Colour, Console};
+use super::run_view::{facts_in_words, in_words};
+use super::table::{Cell, Table};
+use super::times::shown;
+use crate::domain::ids::Fence;
+use crate::domain::run::RunState;
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+use crate::store::{PastAttempt, RunRecord};
+
+/// When the first attempt started.
+pub(super) fn first_start(run: &RunRecord) -> Option<UnixMillis> {
+    let first = run.past.first().filter(|past| past.number == 1).and_then(|past| start_of(&record_of(past)));
+    first.or(run.started_at)
+}
+
+fn record_of(past: &PastAttempt) -> Value {
+    serde_json::from_str(&past.record).unwrap_or(Value::Null)
+}
+
+fn start_of(record: &Value) -> Option<UnixMillis> {
+    record["started_at_ms"].as_i64().and_then(UnixMillis::new)
+}
+
+fn end_of(record: &Value) -> Option<UnixMillis> {
+    record["finished_at_ms"].as_i64().and_then(UnixMillis::new)
+}
+
+/// Whether the last attempt's facts stand in the run's record, not yet among those before.
+fn has_current(run: &RunRecord) -> bool {
+    run.attempt > 0 && !run.past.iter().any(|past| past.number == run.attempt)
+}
+
+/// Every attempt, oldest first.
+pub(in crate::cli) fn attempts_json(run: &RunRecord) -> Value {
+    let past = run.past.iter().map(|past| {
+        let record = record_of(past);
+        json!({
+            "attempt": past.number,
+            "state": record["state"],
+            "fence": record["fence"],
+            "node": record["node"],
+            "started_at": start_of(&record).map(|at| at.to_string()),
+            "finished_at": end_of(&record).map(|at| at.to_string()),
+            "exit_code": record["exit_code"],
+            "signal": record["signal"],
+            "http_status": record["http_status"],
+            "error": record["error"],
+        })
+    });
+    let ended = run.state != RunState::Running;
+    let current = has_current(run).then(|| {
+        json!({
+            "attempt": run.attempt,
+            "state": run.state.as_str(),
+            "fence": run.fence.map(Fence::as_u64),
+            "node": run.node,
+            "started_at": run.started_at.map(|at| at.to_string()),
+            "finished_at": run.finished_at.map(|at| at.to_string()),
+            "exit_code": run.exit_code.filter(|_| ended),
+            "signal": run.signal.filter(|_| ended),
+            "http_status": run.http_status.filter(|_| ended),
+            "error": run.error.clone().filter(|_| ended),
+        })
+    });
+    Value::Array(past.chain(current).collect())
+}
+
+/// Writes every attempt as a row, times in the zone `local`.
+pub(in crate::cli) fn attempts_table(run: &RunRecord, local: &Zone, console: &mut Console) {
+    let state_cell = |word: &str| Cell::new(word).coloured(word.parse::<RunState>().map_or(Colour::Plain, Colour::from));
+    let number = |value: &Value| value.as_i64().and_then(|number| i32::try_from(number).ok());
+    let mut rows: Vec<[Cell; 5]> = Vec::new();
+    for past in &run.past {
+        let record = record_of(past);
+        let status = record["http_status"].as_u64().and_then(|status| u16::try_from(status).ok());
+        let why = in_words(record["error"].as_str(), number(&record["signal"]), number(&record["exit_code"]), status);
+        rows.push([
+            Cell::new(past.number.to_string()),
+            Cell::maybe(start_of(&record).map(|at| shown(at, local))),
+            state_cell(record["state"].as_str().unwrap_or("")),
+            Cell::maybe(record["node"].as_str()),
+            Cell::maybe(why),
+        ]);
+    }
+    if has_current(run) {
+        let why = facts_in_words(run).filter(|_| !matches!(run.state, RunState::Running | RunState::Succeeded));
+        rows.push([
+            Cell::new(run.attempt.to_string()),
+            Cell::maybe(run.started_at.map(|at| shown(at, local))),
+            state_cell(run.state.as_str()),
+            Cell::maybe(run.node.as_deref()),
+            Cell::maybe(why),
+        ]);
+    }
+    Table::new(["ATTEMPT", "STARTED", "STATE", "NODE", "REASON"]).page(&rows, console);
+}

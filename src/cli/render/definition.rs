@@ -1,0 +1,201 @@
+//! A job's definition with every rule that holds for it, also those it does not name.
+
+use serde_json::{Value, json};
+
+use crate::config;
+use crate::domain::duration::format_duration;
+use crate::domain::job::{Action, Backoff, CatchUpMode, Delivery, JobSpec, Overlap};
+use crate::domain::schedule::{CronExpr, Schedule};
+use crate::domain::zone::Zone;
+
+use super::times::rfc3339;
+
+/// When it runs, in words: the cron expressions, `every 30s`, `at 2026-12-24T09:00:00.000+01:00`, `manual`.
+pub(in crate::cli) fn schedule_text(schedule: &Schedule, zone: &Zone) -> String {
+    match schedule {
+        Schedule::Manual => "manual".to_owned(),
+        Schedule::At(at) => format!("at {}", rfc3339(*at, zone)),
+        Schedule::Every(period) => format!("every {}", format_duration(*period)),
+        Schedule::Cron(list) => list.iter().map(CronExpr::as_str).collect::<Vec<_>>().join("; "),
+    }
+}
+
+/// For each expression that restricts both day fields: that one of them is enough, which surprises many.
+pub(in crate::cli) fn day_rules(schedule: &Schedule) -> Vec<String> {
+    let Schedule::Cron(expressions) = schedule else { return Vec::new() };
+    let rule = |expression: &CronExpr| {
+        let fields: Vec<&str> = expression.as_str().split_ascii_whitespace().collect();
+        let seconds = usize::from(fields.len() > 5);
+        let (day, weekday) = (fields.get(seconds + 2)?, fields.get(seconds + 4)?);
+        let is_free = |field: &str| field.starts_with('*') || field == "?";
+        let is_either = !is_free(day) && !is_free(weekday);
+        is_either.then(|| {
+            format!("{expression} comes on day of month {day} and also on weekday {weekday}: as in crontab, either is enough")
+        })
+    };
+    expressions.iter().filter_map(rule).collect()
+}
+
+/// The definition with the keys of `[jobs.X]`, those left out filled in with what holds.
+pub(in crate::cli) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
+    let Ok(Value::Object(mut keys)) = serde_json::from_str(&config::to_surface(spec)) else { return Value::Null };
+    let retry = &spec.retry;
+    let catch_up = &spec.catch_up;
+    let filled = [
+        ("tz", json!(zone.name().as_str())),
+        ("queue", json!(spec.queue.as_str())),
+        ("timeout", json!(format_duration(spec.timeout))),
+        ("kill_grace", json!(format_duration(spec.kill_grace))),
+        ("late_after", json!(format_duration(spec.late_after))),
+        (
+            "retry",
+            json!({
+                "limit": retry.limit,
+                "delay": format_duration(retry.delay),
+                "backoff": backoff(retry.backoff),
+                "max_delay": format_duration(retry.max_delay),
+                "jitter": retry.jitter,
+            }),
+        ),
+        ("overlap", overlap(spec.overlap)),
+        (
+            "catch_up",
+            json!({
+                "mode": catch_up_mode(catch_up.mode),
+                "max_age": catch_up.max_age.map(format_duration),
+                "max_count": catch_up.max_count,
+            }),
+        ),
+        ("delivery", json!(delivery(spec.delivery))),
+        ("env", json!(spec.env)),
+        ("cwd", json!(spec.cwd.as_ref().map(|path| path.to_string_lossy()))),
+    ];
+    keys.extend(filled.map(|(key, value)| (key.to_owned(), value)));
+    Value::Object(keys)
+}
+
+/// What it does, on one line.
+pub(in crate::cli) fn action_line(action: &Action) -> String {
+    match action {
+        Action::Command(words) => words.iter().map(|word| quoted_word(word)).collect::<Vec<_>>().join(" "),
+        Action::Shell(line) => format!("/bin/sh -c {}", quoted_word(line)),
+        Action::Http(request) => format!("{} {}", request.method, request.url),
+    }
+}
+
+/// Every rule, as pairs of a word and what holds.
+pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
+    let retry = &spec.retry;
+    let retries = if retry.limit == 0 {
+        "none".to_owned()
+    } else {
+        let jitter = if retry.jitter { ", jitter" } else { "" };
+        format!(
+            "{} times, delay {}, {}, at most {}{jitter}",
+            retry.limit,
+            format_duration(retry.delay),
+            backoff(retry.backoff),
+            format_duration(retry.max_delay)
+        )
+    };
+    let age = spec.catch_up.max_age.map(|age| format!(", not older than {}", format_duration(age))).unwrap_or_default();
+    let most = match spec.catch_up.mode {
+        CatchUpMode::All => format!(", at most {}", spec.catch_up.max_count),
+        CatchUpMode::Skip | CatchUpMode::Latest => String::new(),
+    };
+    let overlap = match spec.overlap {
+        Overlap::Skip => "skip".to_owned(),
+        Overlap::Queue { max } => format!("queue, at most {max} waiting"),
+        Overlap::Replace => "replace".to_owned(),
+        Overlap::Allow => "allow".to_owned(),
+    };
+    let mut lines = vec![
+        ("queue", spec.queue.to_string()),
+        ("timeout", format!("{}, then TERM and after {} KILL", format_duration(spec.timeout), format_duration(spec.kill_grace))),
+        ("retry", retries),
+        ("overlap", overlap),
+        ("catch up", format!("{}{age}{most}", catch_up_mode(spec.catch_up.mode))),
+        ("late after", format_duration(spec.late_after)),
+        ("delivery", delivery(spec.delivery).to_owned()),
+    ];
+    if let Some(cwd) = &spec.cwd {
+        lines.push(("cwd", cwd.display().to_string()));
+    }
+    for (name, value) in &spec.env {
+        lines.push(("env", format!("{name}={value}")));
+    }
+    lines
+}
+
+/// A word as a shell would read it.
+fn quoted_word(word: &str) -> String {
+    let is_plain = !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(&b));
+    if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+fn backoff(backoff: Backoff) -> &'static str {
+    match backoff {
+        Backoff::Fixed => "fixed",
+        Backoff::Linear => "linear",
+        Backoff::Exponential => "exponential",
+    }
+}
+
+fn catch_up_mode(mode: CatchUpMode) -> &'static str {
+    match mode {
+        CatchUpMode::Skip => "skip",
+        CatchUpMode::Latest => "latest",
+        CatchUpMode::All => "all",
+    }
+}
+
+fn delivery(delivery: Delivery) -> &'static str {
+    match delivery {
+        Delivery::AtLeastOnce => "at-least-once",
+        Delivery::AtMostOnce => "at-most-once",
+    }
+}
+
+fn overlap(overlap: Overlap) -> Value {
+    match overlap {
+        Overlap::Skip => json!("skip"),
+        Overlap::Queue { max: 1 } => json!("queue"),
+        Overlap::Queue { max } => json!({"mode": "queue", "max": max}),
+        Overlap::Replace => json!("replace"),
+        Overlap::Allow => json!("allow"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_is_there_though_the_definition_names_none() {
+        let spec = JobSpec::with_defaults(Schedule::Manual, Action::Shell("true".to_owned()));
+        let shown = effective(&spec, &Zone::utc());
+        assert_eq!(shown["shell"], "true");
+        assert_eq!(shown["timeout"], "1h");
+        assert_eq!(shown["retry"]["limit"], 0);
+        assert_eq!(shown["delivery"], "at-least-once");
+        assert!(shown["cwd"].is_null());
+    }
+
+    #[test]
+    fn two_restricted_day_fields_are_explained_and_one_is_not() {
+        let rules = |text: &str| day_rules(&Schedule::Cron(vec![text.parse().unwrap()]));
+        for text in ["0 0 1 * 1", "0 0 0 1 * 1", "0 0 0 1 * 1 2099"] {
+            assert!(rules(text)[0].contains("day of month 1 and also on weekday 1"), "{text}");
+        }
+        for text in ["0 0 * * 1", "0 0 1 * *", "0 0 */2 * 1", "0 0 ? * 1", "@weekly", "0 0 0 1 * * 2099"] {
+            assert!(rules(text).is_empty(), "{text}");
+        }
+        assert!(day_rules(&Schedule::Manual).is_empty());
+    }
+
+    #[test]
+    fn an_action_reads_as_a_shell_would_take_it() {
+        let words = ["/bin/echo", "a b", "it's", ""].map(str::to_owned).to_vec();
+        assert_eq!(action_line(&Action::Command(words)), r"/bin/echo 'a b' 'it'\''s' ''");
+    }
+}

@@ -1,0 +1,50 @@
+//! Escaping what could steer a terminal: control characters, and those that turn the direction of writing.
+
+use std::fmt::Write as _;
+
+/// Whether a terminal may do something else with it than show it.
+fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// The text on one line: every control and direction character escaped, line breaks too.
+pub(in crate::cli) fn one_line(text: &str) -> String {
+    escaped(text, |_| false)
+}
+
+/// The text for a terminal: as [`one_line`], but with its line breaks and tabs.
+pub(in crate::cli) fn safe_text(bytes: &[u8]) -> String {
+    escaped(&String::from_utf8_lossy(bytes).replace("\r\n", "\n"), |c| matches!(c, '\n' | '\t'))
+}
+
+fn escaped(text: &str, keeps: impl Fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if steers(c) && !keeps(c) {
+            match c {
+                '\n' | '\r' | '\t' => out.extend(c.escape_default()),
+                c => {
+                    let _ = write!(out, "{}", c.escape_unicode());
+                }
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_steers_a_terminal_is_left() {
+        let text = "a\u{1b}]52;c;eA==\u{7}b\rc\u{9b}31m\u{202e}d\u{2066}e";
+        let safe = safe_text(text.as_bytes());
+        assert_eq!(safe, "a\\u{1b}]52;c;eA==\\u{7}b\\rc\\u{9b}31m\\u{202e}d\\u{2066}e");
+        assert_eq!(safe_text(b"x\r\ny\tz\xff\n"), "x\ny\tz\u{fffd}\n");
+        assert_eq!(one_line("x\ny\tz ä"), "x\\ny\\tz ä");
+    }
+}

@@ -1,0 +1,147 @@
+//! A job as `list` and `show` see it: its record, its definition if it can be read, and its last run.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::console::Colour;
+use super::definition::schedule_text;
+use super::times::rfc3339;
+use crate::cli::args::JobState;
+use crate::cli::failure::Failure;
+use crate::domain::ids::{JobName, RunId};
+use crate::domain::schedule::Schedule;
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+use crate::engine::Definition;
+use crate::store::{JobRecord, JobSummary, RunRecord, Store};
+
+/// Leases read to tell which jobs run: more do not run at once in one namespace.
+const LEASES_READ: usize = 100_000;
+
+/// A job and all that is shown of it.
+#[derive(Debug, Clone)]
+pub(in crate::cli) struct JobView {
+    /// As it is kept.
+    pub(in crate::cli) record: JobRecord,
+    /// What it says, or why that cannot be read.
+    pub(in crate::cli) definition: Result<Definition, String>,
+    /// How many of its regular runs are open.
+    pub(in crate::cli) open: u64,
+    /// Whether a run of it executes now, a manual one too.
+    pub(in crate::cli) is_running: bool,
+    /// Its run that ended last.
+    pub(in crate::cli) last: Option<RunRecord>,
+}
+
+/// The jobs of which a run executes now.
+pub(in crate::cli) async fn running_jobs(store: &Store) -> Result<BTreeSet<JobName>, Failure> {
+    let leases = store.list_leases(LEASES_READ).await?;
+    Ok(leases.into_iter().flatten().map(|lease| lease.run.job().clone()).collect())
+}
+
+/// Views of jobs; `running` are those of [`running_jobs`].
+pub(in crate::cli) async fn view_jobs(
+    store: &Store,
+    jobs: Vec<JobRecord>,
+    running: &BTreeSet<JobName>,
+) -> Result<Vec<JobView>, Failure> {
+    let summaries = store.summarise(jobs).await?;
+    let ids: Vec<RunId> = summaries.iter().filter_map(|summary| summary.last_run.clone()).collect();
+    let mut last_runs = store.read_runs(&ids).await?.into_iter();
+    let mut views = Vec::with_capacity(summaries.len());
+    for JobSummary { job, open, last_run } in summaries {
+        let last = last_run.and_then(|_| last_runs.next()).and_then(|run| run.ok().flatten());
+        let is_running = running.contains(&job.name);
+        let definition = Definition::of(job.clone()).map_err(|error| error.to_string());
+        views.push(JobView { record: job, definition, open, is_running, last });
+    }
+    Ok(views)
+}
+
+/// The zone a job is in; UTC if it cannot be known.
+pub(in crate::cli) async fn zone_of_job(store: &Store, name: &JobName) -> Zone {
+    let record = store.read_job(name).await.ok().flatten();
+    let definition = record.and_then(|record| Definition::of(record).ok());
+    definition.map_or_else(Zone::utc, |definition| definition.timetable.zone().clone())
+}
+
+impl JobView {
+    /// Its state.
+    pub(in crate::cli) fn state(&self) -> JobState {
+        let record = &self.record;
+        let is_manual = self.definition.as_ref().is_ok_and(|definition| definition.spec.schedule == Schedule::Manual);
+        if self.open > 0 || self.is_running {
+            JobState::Running
+        } else if !record.is_live() {
+            JobState::Finished
+        } else if record.paused_at.is_some() {
+            JobState::Paused
+        } else if is_manual {
+            JobState::Manual
+        } else if record.pending.is_none() {
+            JobState::Finished
+        } else {
+            JobState::Scheduled
+        }
+    }
+
+    /// When it runs next by its schedule.
+    pub(in crate::cli) fn next_due(&self) -> Option<UnixMillis> {
+        self.record.pending.as_ref().map(RunId::due)
+    }
+
+    /// The zone it is in; UTC if that cannot be known.
+    pub(in crate::cli) fn zone(&self) -> Zone {
+        self.definition.as_ref().map_or_else(|_| Zone::utc(), |definition| definition.timetable.zone().clone())
+    }
+
+    /// Its schedule in words.
+    pub(in crate::cli) fn schedule(&self) -> Option<String> {
+        self.definition.as_ref().ok().map(|it| schedule_text(&it.spec.schedule, it.timetable.zone()))
+    }
+
+    /// The file it comes from, by its node; none for a job of the command line.
+    pub(in crate::cli) fn source_name(&self) -> Option<&str> {
+        Some(self.record.source.as_str()).filter(|name| !name.is_empty())
+    }
+
+    /// Its fields for `list`.
+    pub(in crate::cli) fn json(&self) -> Value {
+        let zone = self.zone();
+        let utc = |at: Option<UnixMillis>| at.map(|at| at.to_string());
+        let last_run = self.last.as_ref().map(|run| {
+            json!({
+                "run_id": run.run.to_string(),
+                "state": run.state.as_str(),
+                "started_at": utc(run.started_at),
+                "finished_at": utc(run.finished_at),
+            })
+        });
+        json!({
+            "name": self.record.name.as_str(),
+            "state": self.state().as_str(),
+            "source": self.record.kind.as_str(),
+            "source_name": self.source_name(),
+            "queue": self.record.queue.as_str(),
+            "schedule": self.schedule(),
+            "tz": self.definition.as_ref().map_or(self.record.tz.as_str(), |it| it.timetable.zone().name().as_str()),
+            "next_due": self.next_due().map(|at| rfc3339(at, &zone)),
+            "paused": self.record.paused_at.is_some(),
+            "open": self.open,
+            "last_run": last_run,
+        })
+    }
+}
+
+/// The colour of a job's state.
+impl From<JobState> for Colour {
+    fn from(state: JobState) -> Self {
+        match state {
+            JobState::Running => Self::Green,
+            JobState::Paused => Self::Yellow,
+            JobState::Finished => Self::Dim,
+            JobState::Scheduled | JobState::Manual => Self::Plain,
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! How things are shown: text for people, JSON for programs.
+//!
+//! Invariant: a line stays a line and a terminal is never told anything by a job's name or words: what could steer it is
+//! shown escaped.
+
+mod attempts;
+mod console;
+mod definition;
+mod escape;
+mod job_view;
+mod run_view;
+mod table;
+mod times;
+
+pub(super) use attempts::{attempts_json, attempts_table};
+pub(super) use console::{Colour, Console, JsonArray};
+pub(super) use definition::{action_line, day_rules, effective, policy_lines};
+pub(super) use escape::{one_line, safe_text};
+pub(super) use job_view::{JobView, running_jobs, view_jobs, zone_of_job};
+pub(super) use run_view::{RunTable, RunView, Zones, view_runs};
+pub(super) use table::{Cell, Table};
+pub(super) use times::{Detail, Relative, rfc3339, shown, shown_in, span};

@@ -1,0 +1,206 @@
+//! A run as `history` and `show` see it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::attempts::first_start;
+use super::console::{Colour, Console};
+use super::table::{Cell, Table};
+use super::times::{Detail, rfc3339, shown_in, span};
+use crate::cli::failure::Failure;
+use crate::domain::ids::{Fence, JobName};
+use crate::domain::run::RunState;
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+use crate::engine::Definition;
+use crate::store::{RunRecord, Store};
+
+/// The zones of jobs, read once each.
+#[derive(Debug, Default)]
+pub(in crate::cli) struct Zones {
+    known: BTreeMap<JobName, Option<Zone>>,
+}
+
+impl Zones {
+    /// Reads the zones of the jobs of these runs that are not known yet.
+    async fn read_for(&mut self, store: &Store, runs: &[RunRecord]) -> Result<(), Failure> {
+        let mut names: Vec<JobName> = runs.iter().map(|run| run.run.job().clone()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.retain(|name| !self.known.contains_key(name));
+        let records = store.read_jobs(&names).await?;
+        for (name, record) in names.into_iter().zip(records) {
+            let definition = record.ok().flatten().and_then(|record| Definition::of(record).ok());
+            self.known.insert(name, definition.map(|definition| definition.timetable.zone().clone()));
+        }
+        Ok(())
+    }
+}
+
+/// A run and the zone of its job; UTC if that is not known.
+#[derive(Debug)]
+pub(in crate::cli) struct RunView {
+    /// As it is kept.
+    pub(in crate::cli) record: RunRecord,
+    /// The zone of its job.
+    pub(in crate::cli) zone: Zone,
+}
+
+/// Views of runs.
+pub(in crate::cli) async fn view_runs(store: &Store, zones: &mut Zones, runs: Vec<RunRecord>) -> Result<Vec<RunView>, Failure> {
+    zones.read_for(store, &runs).await?;
+    let zone_of = |run: &RunRecord| zones.known.get(run.run.job()).cloned().flatten().unwrap_or_else(Zone::utc);
+    Ok(runs.into_iter().map(|record| RunView { zone: zone_of(&record), record }).collect())
+}
+
+impl RunView {
+    /// Whether its last attempt executes now, so that nothing is known of its end.
+    fn is_running(&self) -> bool {
+        self.record.state == RunState::Running
+    }
+
+    /// How long its last attempt took.
+    fn took(&self) -> Option<Duration> {
+        Some(self.record.finished_at?.since(self.record.started_at?))
+    }
+
+    /// How long after its due time its first attempt started.
+    fn late(&self) -> Option<Duration> {
+        Some(first_start(&self.record)?.since(self.record.run.due()))
+    }
+
+    /// Why it is in its state, in words.
+    pub(in crate::cli) fn reason(&self) -> Option<String> {
+        let record = &self.record;
+        let waits_for_retry = record.state == RunState::Scheduled && record.attempt > 0;
+        let told = record.reason.clone().filter(|_| !waits_for_retry);
+        match record.state {
+            RunState::Running | RunState::Succeeded => record.reason.clone().filter(|_| !self.is_running()),
+            RunState::TimedOut => told.or_else(|| record.error.clone()),
+            _ => told.or_else(|| facts_in_words(record)).or_else(|| record.reason.clone()),
+        }
+    }
+
+    /// Its fields for `history`.
+    pub(in crate::cli) fn json(&self) -> Map<String, Value> {
+        let record = &self.record;
+        let ended = !self.is_running();
+        let millis = |length: Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+        let utc = |at: Option<UnixMillis>| at.map(|at| at.to_string());
+        let fields = [
+            ("run_id", json!(record.run.to_string())),
+            ("job", json!(record.run.job().as_str())),
+            ("due", json!(rfc3339(record.run.due(), &self.zone))),
+            ("state", json!(record.state.as_str())),
+            ("attempt", json!(record.attempt)),
+            ("fence", json!(record.fence.map(Fence::as_u64))),
+            ("node", json!(record.node)),
+            ("started_at", json!(utc(record.started_at))),
+            ("finished_at", json!(utc(record.finished_at))),
+            ("late_ms", json!(self.late().map(millis))),
+            ("duration_ms", json!(self.took().map(millis))),
+            ("exit_code", json!(record.exit_code.filter(|_| ended))),
+            ("signal", json!(record.signal.filter(|_| ended))),
+            ("http_status", json!(record.http_status.filter(|_| ended))),
+            ("reason", json!(self.reason())),
+            ("error", json!(record.error.clone().filter(|_| ended))),
+            ("left_processes", json!(record.left_processes)),
+        ];
+        fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    }
+
+    /// Its cells for [`RunTable`], times in the zone `local`.
+    fn cells(&self, local: &Zone, detail: Detail) -> [Cell; 8] {
+        let record = &self.record;
+        let attempt = Some(record.attempt.to_string()).filter(|_| record.attempt > 0);
+        [
+            Cell::new(shown_in(detail, record.run.due(), local)),
+            Cell::maybe(self.late().map(span)),
+            Cell::maybe(self.took().map(span)),
+            Cell::new(record.state.as_str()).coloured(record.state.into()),
+            Cell::maybe(attempt),
+            Cell::maybe(record.node.as_deref()),
+            Cell::new(record.run.to_string()),
+            Cell::maybe(self.reason_with_count()),
+        ]
+    }
+
+    fn reason_with_count(&self) -> Option<String> {
+        match (self.reason(), self.record.skipped) {
+            (Some(reason), Some((_, count))) if count > 1 => Some(format!("{reason}, {count} occurrences")),
+            (reason, _) => reason,
+        }
+    }
+}
+
+/// What the facts of a failed attempt say.
+pub(in crate::cli) fn facts_in_words(record: &RunRecord) -> Option<String> {
+    in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status)
+}
+
+/// What an attempt's facts say; none if they say nothing.
+pub(super) fn in_words(
+    error: Option<&str>,
+    signal: Option<i32>,
+    exit_code: Option<i32>,
+    http_status: Option<u16>,
+) -> Option<String> {
+    if let Some(error) = error {
+        return Some(error.to_owned());
+    }
+    if let Some(signal) = signal {
+        let name = signal_hook::low_level::signal_name(signal).and_then(|name| name.strip_prefix("SIG"));
+        return Some(name.map_or_else(|| format!("signal {signal}"), |name| format!("signal {signal} ({name})")));
+    }
+    exit_code.map(|code| format!("exit code {code}")).or_else(|| http_status.map(|status| format!("status {status}")))
+}
+
+/// A table of runs, written page by page.
+#[derive(Debug)]
+pub(in crate::cli) struct RunTable {
+    table: Table<8>,
+    local: Zone,
+}
+
+impl RunTable {
+    /// A table with times of this host's zone.
+    pub(in crate::cli) fn new() -> Self {
+        let headers = ["DUE", "LATE", "TOOK", "STATE", "ATTEMPT", "NODE", "RUN", "REASON"];
+        Self { table: Table::new(headers), local: Zone::of_host() }
+    }
+
+    /// Writes some runs.
+    pub(in crate::cli) fn page(&mut self, runs: &[RunView], console: &mut Console) {
+        let rows: Vec<[Cell; 8]> = runs.iter().map(|run| run.cells(&self.local, console.detail())).collect();
+        self.table.page(&rows, console);
+    }
+}
+
+/// The colour of a run's state.
+impl From<RunState> for Colour {
+    fn from(state: RunState) -> Self {
+        match state {
+            RunState::Succeeded | RunState::Running => Self::Green,
+            RunState::Failed | RunState::TimedOut | RunState::Lost => Self::Red,
+            RunState::Cancelled | RunState::Skipped => Self::Yellow,
+            RunState::Scheduled => Self::Plain,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_in_words() {
+        assert_eq!(in_words(Some("cannot start"), Some(9), None, None).as_deref(), Some("cannot start"));
+        assert_eq!(in_words(None, Some(9), None, None).as_deref(), Some("signal 9 (KILL)"));
+        assert_eq!(in_words(None, None, Some(3), None).as_deref(), Some("exit code 3"));
+        assert_eq!(in_words(None, None, None, Some(500)).as_deref(), Some("status 500"));
+        assert_eq!(in_words(None, Some(63), None, None).as_deref(), Some("signal 63"));
+        assert_eq!(in_words(None, None, None, None), None);
+    }
+}

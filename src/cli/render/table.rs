@@ -1,0 +1,81 @@
+//! Tables of plain padding: complete at any width, and written page by page.
+//!
+//! Invariant: nothing is cut. A column is as wide as its widest cell so far, the last one is not padded.
+
+use super::console::{Colour, Console};
+use super::escape::one_line;
+
+/// One cell.
+#[derive(Debug, Clone)]
+pub(in crate::cli) struct Cell {
+    text: String,
+    colour: Colour,
+}
+
+impl Cell {
+    /// A cell; an empty one is shown as a dash.
+    pub(in crate::cli) fn new(text: impl AsRef<str>) -> Self {
+        let text = one_line(text.as_ref());
+        Self { text: if text.is_empty() { "-".to_owned() } else { text }, colour: Colour::Plain }
+    }
+
+    /// As [`Cell::new`], or a dash for none.
+    pub(in crate::cli) fn maybe(text: Option<impl AsRef<str>>) -> Self {
+        text.map_or_else(|| Self::new(""), Self::new)
+    }
+
+    /// The same in a colour.
+    #[must_use]
+    pub(in crate::cli) fn coloured(self, colour: Colour) -> Self {
+        Self { colour, ..self }
+    }
+
+    fn width(&self) -> usize {
+        self.text.chars().count()
+    }
+}
+
+/// A table of so many columns.
+#[derive(Debug)]
+pub(in crate::cli) struct Table<const N: usize> {
+    headers: [&'static str; N],
+    widths: [usize; N],
+    is_begun: bool,
+}
+
+impl<const N: usize> Table<N> {
+    /// A table without rows.
+    pub(in crate::cli) fn new(headers: [&'static str; N]) -> Self {
+        Self { headers, widths: headers.map(str::len), is_begun: false }
+    }
+
+    /// Writes some rows, below the headers if they are the first.
+    pub(in crate::cli) fn page(&mut self, rows: &[[Cell; N]], console: &mut Console) {
+        for row in rows {
+            for (width, cell) in self.widths.iter_mut().zip(row) {
+                *width = cell.width().max(*width);
+            }
+        }
+        if !self.is_begun && !rows.is_empty() {
+            self.is_begun = true;
+            if console.has_headers() {
+                let headers = self.headers.map(|header| Cell::new(header).coloured(Colour::Bold));
+                self.row(&headers, console);
+            }
+        }
+        for row in rows {
+            self.row(row, console);
+        }
+    }
+
+    fn row(&self, row: &[Cell; N], console: &mut Console) {
+        let mut line = String::new();
+        for (index, (cell, width)) in row.iter().zip(&self.widths).enumerate() {
+            line.push_str(&console.paint(&cell.text, cell.colour));
+            if index + 1 < N {
+                line.extend(std::iter::repeat_n(' ', width - cell.width() + 2));
+            }
+        }
+        console.line(&line);
+    }
+}

@@ -1,0 +1,113 @@
+//! Instants and stretches of time as they are shown.
+
+use std::time::Duration;
+
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+
+/// RFC 3339 with milliseconds and the zone's offset, `Z` for UTC.
+pub(in crate::cli) fn rfc3339(at: UnixMillis, zone: &Zone) -> String {
+    if zone.name().as_str() == "UTC" {
+        return at.to_string();
+    }
+    at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%FT%T%.3f%:z").to_string()
+}
+
+/// For people: `Mon 2026-11-23 02:30:00 CET`.
+pub(in crate::cli) fn shown(at: UnixMillis, zone: &Zone) -> String {
+    at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%a %F %T %Z").to_string()
+}
+
+/// How much of an instant there is room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) enum Detail {
+    /// As [`shown`].
+    Full,
+    /// `11-23 02:30:00`: a column beside tells how far away it is.
+    Brief,
+}
+
+/// For people, in a table.
+pub(in crate::cli) fn shown_in(detail: Detail, at: UnixMillis, zone: &Zone) -> String {
+    match detail {
+        Detail::Full => shown(at, zone),
+        Detail::Brief => at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%m-%d %T").to_string(),
+    }
+}
+
+/// A stretch in its two largest units: `2d 3h`, `5m 10s`, `12s`, `350ms`.
+pub(in crate::cli) fn span(length: Duration) -> String {
+    const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
+    if length < Duration::from_secs(1) {
+        return format!("{}ms", length.as_millis());
+    }
+    let mut left = length.as_secs();
+    let mut parts = Vec::new();
+    for (unit, letter) in UNITS {
+        let count = left / unit;
+        left %= unit;
+        if count > 0 {
+            parts.push(format!("{count}{letter}"));
+        } else if !parts.is_empty() {
+            break;
+        }
+        if parts.len() == 2 {
+            break;
+        }
+    }
+    parts.join(" ")
+}
+
+/// Where an instant lies from now.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cli) struct Relative {
+    /// Redis' time.
+    pub(in crate::cli) now: UnixMillis,
+}
+
+impl Relative {
+    /// How long it is until then: `5m 10s`, or `3s late`.
+    pub(in crate::cli) fn left(self, at: UnixMillis) -> String {
+        if at >= self.now { span(at.since(self.now)) } else { format!("{} late", span(self.now.since(at))) }
+    }
+
+    /// How long ago that was: `3h 4m ago`.
+    pub(in crate::cli) fn passed(self, at: UnixMillis) -> String {
+        format!("{} ago", span(self.now.since(at)))
+    }
+
+    /// `in 5m 10s` or `3h 4m ago`.
+    pub(in crate::cli) fn either(self, at: UnixMillis) -> String {
+        if at >= self.now { format!("in {}", span(at.since(self.now))) } else { self.passed(at) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stretch_is_told_in_its_two_largest_units() {
+        let texts = [0, 12_000, 350, 310_000, 3_600_000, 183_600_000, 86_405_000].map(|ms| span(Duration::from_millis(ms)));
+        assert_eq!(texts, ["0ms", "12s", "350ms", "5m 10s", "1h", "2d 3h", "1d"]);
+    }
+
+    #[test]
+    fn an_instant_carries_its_zones_offset_and_its_milliseconds() {
+        let berlin = Zone::load(&"Europe/Berlin".parse().unwrap()).unwrap();
+        let at = UnixMillis::new(1_798_099_200_007).unwrap();
+        assert_eq!(rfc3339(at, &berlin), "2026-12-24T09:00:00.007+01:00");
+        assert_eq!(rfc3339(at, &Zone::utc()), "2026-12-24T08:00:00.007Z");
+        assert_eq!(shown(at, &berlin), "Thu 2026-12-24 09:00:00 CET");
+        assert_eq!(shown_in(Detail::Full, at, &berlin), shown(at, &berlin));
+        assert_eq!(shown_in(Detail::Brief, at, &berlin), "12-24 09:00:00");
+    }
+
+    #[test]
+    fn late_and_early_are_told_apart() {
+        let at = |ms| UnixMillis::new(ms).unwrap();
+        let now = Relative { now: at(100_000) };
+        assert_eq!((now.left(at(160_000)), now.left(at(97_000))), ("1m".to_owned(), "3s late".to_owned()));
+        assert_eq!((now.either(at(160_000)), now.either(at(97_000))), ("in 1m".to_owned(), "3s ago".to_owned()));
+    }
+}

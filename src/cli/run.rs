@@ -1,0 +1,175 @@
+//! `run`: a run by hand, and waiting for its end.
+//!
+//! Invariant: nothing that happens to the waiting (Ctrl-C, its time limit, a Redis that is away) happens to the run, and
+//! whoever gives up says the run's id.
+
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use signal_hook::consts::SIGINT;
+use signal_hook_tokio::Signals;
+
+use super::args::{Global, Run};
+use super::connect::connect;
+use super::failure::Failure;
+use super::nodes::is_present;
+use super::render::{Console, RunView, Zones, rfc3339, span, view_runs};
+use super::switch::not_defined;
+use super::target::job_name;
+use crate::domain::duration::parse_duration;
+use crate::domain::ids::{JobName, RunId};
+use crate::domain::run::RunState;
+use crate::domain::zone::Zone;
+use crate::engine::{Definition, person};
+use crate::store::{RunRecord, Store, StoreError};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// A Redis that is away for longer ends the waiting.
+const AWAY_AT_MOST: Duration = Duration::from_secs(30);
+
+const TIMED_OUT: u8 = 124;
+const NOT_RUN: u8 = 75;
+const INTERRUPTED: u8 = 130;
+
+/// Runs a job by hand.
+pub(super) async fn run(global: &Global, args: &Run, console: &mut Console) -> Result<u8, Failure> {
+    let name = job_name(&args.job)?;
+    let limit = args.timeout.as_deref().map(parse_duration).transpose();
+    let limit = limit.map_err(|error| Failure::Invalid(format!("--timeout: {error}")))?;
+    // Asked for before anything is started: an interrupt in between must not lose the run's id.
+    let interrupts = args.wait.then(|| Signals::new([SIGINT])).transpose();
+    let interrupts = interrupts.map_err(|error| Failure::Failed(format!("signals cannot be waited for: {error}")))?;
+    let store = connect(global, console).await?;
+    refuse_damaged(&store, &name).await?;
+    let Some(run) = person::run_by_hand(&store, &name).await? else { return Err(not_defined(&store, &name).await) };
+    let Some(interrupts) = interrupts else {
+        if console.is_json() {
+            let due = rfc3339(run.due(), &Zone::utc());
+            console.json(&json!({"run_id": run.to_string(), "job": name.as_str(), "due": due}));
+        } else {
+            console.line(&run.to_string());
+        }
+        return Ok(0);
+    };
+    if !console.is_json() {
+        console.line(&run.to_string());
+        console.flush();
+    }
+    if let Ok((now, nodes)) = store.list_nodes().await
+        && !nodes.iter().any(|node| is_present(node, now))
+    {
+        console.note(&format!("no schedd is running in namespace {}: the run starts when one does", store.namespace()));
+    }
+    wait(&store, &run, limit, interrupts, console).await
+}
+
+/// Refuses a job no node can run: its run would never begin.
+async fn refuse_damaged(store: &Store, name: &JobName) -> Result<(), Failure> {
+    let definition = store.read_job(name).await?.map(Definition::of);
+    match definition {
+        Some(Err(why)) => Err(Failure::Failed(format!("job {name} cannot be worked with: {why}"))),
+        Some(Ok(_)) | None => Ok(()),
+    }
+}
+
+/// Waits for the end of a run; its code.
+async fn wait(
+    store: &Store,
+    run: &RunId,
+    limit: Option<Duration>,
+    mut interrupts: Signals,
+    console: &mut Console,
+) -> Result<u8, Failure> {
+    let started = Instant::now();
+    let mut pause = FIRST_PAUSE;
+    let mut away_since: Option<Instant> = None;
+    loop {
+        match look(store, run, &mut away_since).await? {
+            Look::Ended(record) => return told(store, *record, console).await,
+            Look::Gone => {
+                return Err(Failure::Failed(format!("run {run} is no longer kept, so how it ended is not known")));
+            }
+            Look::Goes => {}
+        }
+        let left = limit.map(|limit| limit.saturating_sub(started.elapsed()));
+        if left.is_some_and(|left| left.is_zero()) {
+            console.error(&format!("run {run} has not ended within {}; it goes on", span(started.elapsed())));
+            return Ok(TIMED_OUT);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(left.map_or(pause, |left| left.min(pause))) => {}
+            _ = interrupts.next() => {
+                console.error(&format!("interrupted; run {run} goes on (schedctl cancel {run} stops it)"));
+                return Ok(INTERRUPTED);
+            }
+        }
+        pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+    }
+}
+
+enum Look {
+    Ended(Box<RunRecord>),
+    Goes,
+    Gone,
+}
+
+async fn look(store: &Store, run: &RunId, away_since: &mut Option<Instant>) -> Result<Look, Failure> {
+    let record = match store.read_run(run).await {
+        Ok(record) => record,
+        Err(error) if error.is_passing() => {
+            let since = *away_since.get_or_insert_with(Instant::now);
+            return if since.elapsed() < AWAY_AT_MOST { Ok(Look::Goes) } else { Err(lost_sight(run, &error)) };
+        }
+        Err(error) => return Err(error.into()),
+    };
+    *away_since = None;
+    Ok(match record {
+        None => Look::Gone,
+        Some(record) if record.state.is_final() => Look::Ended(Box::new(record)),
+        Some(_) => Look::Goes,
+    })
+}
+
+fn lost_sight(run: &RunId, error: &StoreError) -> Failure {
+    Failure::Unreachable(format!("{error}; how run {run} ends is not known from here (schedctl show {run})"))
+}
+
+/// Says how a run ended; its code.
+async fn told(store: &Store, record: RunRecord, console: &mut Console) -> Result<u8, Failure> {
+    let code = code_of(&record);
+    for view in view_runs(store, &mut Zones::default(), vec![record]).await? {
+        if console.is_json() {
+            console.json(&Value::Object(view.json()));
+        } else {
+            console.note(&sentence(&view));
+        }
+    }
+    Ok(code)
+}
+
+fn sentence(view: &RunView) -> String {
+    let record = &view.record;
+    let state = record.state.as_str().replace('_', " ");
+    let took = record.started_at.zip(record.finished_at).map(|(from, to)| format!(" after {}", span(to.since(from))));
+    let reason = view.reason().map(|reason| format!(": {reason}"));
+    let has_failed = matches!(record.state, RunState::Failed | RunState::TimedOut);
+    let more = if has_failed { format!(" (schedctl logs {} shows what it wrote)", record.run) } else { String::new() };
+    format!("{} {state}{}{}{more}", record.run, took.unwrap_or_default(), reason.unwrap_or_default())
+}
+
+/// The code this process ends with for a run that ended so.
+fn code_of(record: &RunRecord) -> u8 {
+    let byte = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
+    match record.state {
+        RunState::Succeeded => record.exit_code.map_or(0, byte),
+        RunState::TimedOut => TIMED_OUT,
+        RunState::Skipped | RunState::Cancelled | RunState::Lost => NOT_RUN,
+        RunState::Failed | RunState::Scheduled | RunState::Running => match (record.signal, record.exit_code) {
+            (Some(signal), _) => byte(signal.saturating_add(128)),
+            (None, Some(code)) if code != 0 => byte(code),
+            (None, _) => 1,
+        },
+    }
+}

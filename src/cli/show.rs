@@ -1,0 +1,199 @@
+//! `show`: all that is known of a job or of a run.
+
+use serde_json::{Map, Value, json};
+
+use super::args::{Global, Show};
+use super::connect::connect;
+use super::failure::Failure;
+use super::history::open_runs;
+use super::render::{
+    Console, JobView, Relative, RunTable, RunView, Zones, action_line, attempts_json, attempts_table, day_rules, effective,
+    one_line, policy_lines, rfc3339, running_jobs, shown, view_jobs, view_runs,
+};
+use super::target::{Target, find_job, find_run};
+use crate::domain::ids::{JobName, RunId};
+use crate::domain::schedule::Schedule;
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+use crate::engine::Definition;
+use crate::store::Store;
+
+/// Times to come that are shown of a job.
+const UPCOMING: usize = 3;
+/// Runs that are shown of a job.
+const RUNS: usize = 5;
+
+/// Shows a job or a run.
+pub(super) async fn show(global: &Global, args: &Show, console: &mut Console) -> Result<u8, Failure> {
+    let target = Target::parse(&args.target)?;
+    let store = connect(global, console).await?;
+    match target {
+        Target::Job(name) => show_job(&store, &name, console).await,
+        Target::Run(run) => show_run(&store, &run, console).await,
+    }
+}
+
+async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Result<u8, Failure> {
+    let record = find_job(store, name).await?;
+    let now = store.now().await?;
+    let running = running_jobs(store).await?;
+    let views = view_jobs(store, vec![record], &running).await?;
+    let Some(job) = views.into_iter().next() else { return Err(Failure::Failed(format!("job {name} cannot be shown"))) };
+    let mut records = open_runs(store, name).await?;
+    records.extend(store.read_history(Some(name), 0, RUNS).await?.runs);
+    let runs = view_runs(store, &mut Zones::default(), records).await?;
+    let upcoming = upcoming(&job, now);
+    if console.is_json() {
+        console.json(&Value::Object(job_json(&job, &upcoming, &runs)));
+    } else {
+        job_text(&job, &upcoming, &runs, Relative { now }, console);
+    }
+    if let Err(problem) = &job.definition {
+        console.error(&format!("job {name} cannot be worked with: {problem}"));
+        return Ok(1);
+    }
+    Ok(0)
+}
+
+/// The next times of a job that is neither over nor paused, the planted one first.
+fn upcoming(job: &JobView, now: UnixMillis) -> Vec<UnixMillis> {
+    let (Some(first), Ok(definition)) = (job.next_due(), &job.definition) else { return job.next_due().into_iter().collect() };
+    let after = |at: &UnixMillis| definition.next_after((*at).max(now));
+    std::iter::successors(Some(first), after).take(UPCOMING).collect()
+}
+
+fn job_json(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView]) -> Map<String, Value> {
+    let Value::Object(mut fields) = job.json() else { return Map::new() };
+    let record = &job.record;
+    let zone = job.zone();
+    let more = [
+        ("rev", json!(record.rev.as_str())),
+        ("definition", job.definition.as_ref().map_or(Value::Null, |it| effective(&it.spec, it.timetable.zone()))),
+        ("problem", json!(job.definition.as_ref().err())),
+        ("upcoming", upcoming.iter().map(|at| rfc3339(*at, &zone)).collect()),
+        ("runs", runs.iter().map(|run| Value::Object(run.json())).collect()),
+        ("since", json!(record.since.to_string())),
+        ("paused_at", json!(record.paused_at.map(|at| at.to_string()))),
+        ("ended", json!(record.ended)),
+        ("ended_at", json!(record.ended_at.map(|at| at.to_string()))),
+        ("listed_by", record.listed_by.keys().map(String::as_str).collect()),
+    ];
+    fields.extend(more.map(|(key, value)| (key.to_owned(), value)));
+    fields
+}
+
+fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Relative, console: &mut Console) {
+    let record = &job.record;
+    let local = Zone::of_host();
+    let nodes: Vec<&str> = record.listed_by.keys().map(String::as_str).collect();
+    let source = match (nodes.as_slice(), job.source_name()) {
+        ([], Some(node)) | (&[node], _) => format!("{} of node {node}", record.kind.as_str()),
+        ([], None) => record.kind.as_str().to_owned(),
+        (nodes, last) => {
+            let last = last.map(|node| format!(", last changed by {node}")).unwrap_or_default();
+            format!("{} of nodes {}{last}", record.kind.as_str(), nodes.join(", "))
+        }
+    };
+    field("job", record.name.as_str(), console);
+    field("source", &source, console);
+    let state = job.state();
+    let state_word = console.paint(state.as_str(), state.into());
+    field_raw("state", &state_word, console);
+    if let (Some(how), Some(at)) = (&record.ended, record.ended_at) {
+        field("ended", &format!("{how}, {} ({})", shown(at, &local), when.passed(at)), console);
+    }
+    if let Some(at) = record.paused_at {
+        field("paused", &format!("since {} ({})", shown(at, &local), when.passed(at)), console);
+    }
+    if let Ok(Definition { spec, timetable, .. }) = &job.definition {
+        let zone = match spec.schedule {
+            Schedule::Cron(_) | Schedule::At(_) => format!(" ({})", timetable.zone().name()),
+            Schedule::Every(_) | Schedule::Manual => String::new(),
+        };
+        field("schedule", &format!("{}{zone}", job.schedule().unwrap_or_default()), console);
+        for rule in day_rules(&spec.schedule) {
+            field("", &rule, console);
+        }
+        next_lines(upcoming, timetable.zone(), when, console);
+        field("action", &action_line(&spec.action), console);
+        for (word, text) in policy_lines(spec) {
+            field(word, &text, console);
+        }
+    }
+    if !runs.is_empty() {
+        console.line("");
+        RunTable::new().page(runs, console);
+    }
+}
+
+fn next_lines(upcoming: &[UnixMillis], zone: &Zone, when: Relative, console: &mut Console) {
+    for (index, at) in upcoming.iter().enumerate() {
+        let word = if index == 0 { "next" } else { "" };
+        field(word, &format!("{} ({})", shown(*at, zone), when.either(*at)), console);
+    }
+}
+
+fn field(word: &str, text: &str, console: &mut Console) {
+    field_raw(word, &one_line(text), console);
+}
+
+/// A line whose text is known to be harmless.
+fn field_raw(word: &str, text: &str, console: &mut Console) {
+    console.line(&format!("{word:<11} {text}"));
+}
+
+async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u8, Failure> {
+    let record = find_run(store, run).await?;
+    let now = store.now().await?;
+    let views = view_runs(store, &mut Zones::default(), vec![record]).await?;
+    let Some(view) = views.into_iter().next() else { return Err(Failure::Failed(format!("run {run} cannot be shown"))) };
+    if console.is_json() {
+        let record = &view.record;
+        let mut fields = view.json();
+        let more = [
+            ("ready_at", json!(record.ready.map(|at| at.to_string()))),
+            ("skipped_to", json!(record.skipped.map(|(to, _)| rfc3339(to, &view.zone)))),
+            ("skipped_count", json!(record.skipped.map(|(_, count)| count))),
+            ("failures", json!(record.failures)),
+            ("recoveries", json!(record.recoveries)),
+            ("attempts", attempts_json(record)),
+        ];
+        fields.extend(more.map(|(key, value)| (key.to_owned(), value)));
+        console.json(&Value::Object(fields));
+    } else {
+        run_text(&view, Relative { now }, console);
+    }
+    Ok(0)
+}
+
+fn run_text(view: &RunView, when: Relative, console: &mut Console) {
+    let record = &view.record;
+    let local = Zone::of_host();
+    field("run", &record.run.to_string(), console);
+    field("job", record.run.job().as_str(), console);
+    let state_word = console.paint(record.state.as_str(), record.state.into());
+    field_raw("state", &state_word, console);
+    if let Some(reason) = view.reason() {
+        field("reason", &reason, console);
+    }
+    field("queue", record.queue.as_str(), console);
+    let mut instant = |word: &str, at: Option<UnixMillis>| {
+        if let Some(at) = at {
+            field(word, &format!("{} ({})", shown(at, &local), when.either(at)), console);
+        }
+    };
+    instant("due", Some(record.run.due()));
+    instant("ready", record.ready.filter(|ready| *ready != record.run.due()));
+    instant("started", record.started_at);
+    instant("finished", record.finished_at);
+    if let Some((to, count)) = record.skipped {
+        field("skipped", &format!("{count} occurrences up to {}", shown(to, &local)), console);
+    }
+    if record.recoveries > 0 {
+        field("recovered", &format!("{} times in a row", record.recoveries), console);
+    }
+    if record.attempt > 0 {
+        console.line("");
+        attempts_table(record, &local, console);
+    }
+}

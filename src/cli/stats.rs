@@ -1,0 +1,41 @@
+//! `stats`: the state of the whole in numbers, every one always there.
+
+use serde_json::{Map, Value};
+
+use super::args::Global;
+use super::connect::connect;
+use super::failure::Failure;
+use super::render::Console;
+
+/// Prints the state of the whole.
+pub(super) async fn stats(global: &Global, console: &mut Console) -> Result<u8, Failure> {
+    let store = connect(global, console).await?;
+    let stats = store.read_stats().await?;
+    let total = |word: &str| stats.totals.get(word).copied().unwrap_or(0);
+    let numbers: [(&str, u64, &str); 15] = [
+        ("jobs", stats.jobs, "jobs defined"),
+        ("scheduled", stats.scheduled, "runs planned or waiting now"),
+        ("waiting", stats.waiting, "of them waiting for another run of their job"),
+        ("running", stats.running, "runs executing now"),
+        ("succeeded", total("succeeded"), "runs in all"),
+        ("failed", total("failed"), ""),
+        ("timed_out", total("timed_out"), ""),
+        ("cancelled", total("cancelled"), ""),
+        ("skipped", total("skipped"), ""),
+        ("lost", total("lost"), ""),
+        ("recovered", total("recovered"), "times a run was taken back from a dead node"),
+        ("history", stats.history, "runs kept"),
+        ("output_bytes", stats.output_bytes, "of output kept"),
+        ("quarantined", stats.quarantined, "entries that are not understood"),
+        ("nodes", stats.nodes, "nodes seen"),
+    ];
+    if console.is_json() {
+        let fields: Map<String, Value> = numbers.iter().map(|(word, count, _)| ((*word).to_owned(), (*count).into())).collect();
+        console.json(&Value::Object(fields));
+    } else {
+        for (word, count, meaning) in numbers {
+            console.line(format!("{word:<12} {count:>10}  {meaning}").trim_end());
+        }
+    }
+    Ok(0)
+}

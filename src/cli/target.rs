@@ -1,0 +1,195 @@
+//! Which job or run is meant, and what to say when there is none: the nearest names.
+//!
+//! Invariant: a part of an id stands for a run only where it is merely looked at, and only if no other begins so.
+
+use super::failure::Failure;
+use super::history::open_runs;
+use crate::domain::ids::{JobName, QueueName, RunId};
+use crate::domain::run::RunState;
+use crate::store::{JobRecord, RunRecord, Store};
+
+/// How many names are looked through for near ones.
+const NAMES_COMPARED: usize = 2_000;
+const NEAREST_SHOWN: usize = 3;
+/// How many runs of a job are looked through for those whose id begins so.
+const RUNS_COMPARED: usize = 1_000;
+const ALIKE_SHOWN: usize = 5;
+
+/// A job or a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Target {
+    Job(JobName),
+    Run(RunId),
+}
+
+impl Target {
+    /// The job or run `text` names: a run's id has an `@` in it.
+    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
+        let parsed = if text.contains('@') { text.parse().map(Self::Run) } else { text.parse().map(Self::Job) };
+        parsed.map_err(|error| Failure::Invalid(error.to_string()))
+    }
+}
+
+/// The name of a job.
+pub(super) fn job_name(text: &str) -> Result<JobName, Failure> {
+    text.parse().map_err(|error: crate::domain::ids::IdError| Failure::Invalid(error.to_string()))
+}
+
+/// The record of a job, also of one that is over.
+pub(super) async fn find_job(store: &Store, name: &JobName) -> Result<JobRecord, Failure> {
+    match store.read_job(name).await? {
+        Some(job) => Ok(job),
+        None => Err(no_such_job(store, name).await),
+    }
+}
+
+/// The failure for a job that is not there, with the nearest names.
+pub(super) async fn no_such_job(store: &Store, name: &JobName) -> Failure {
+    let namespace = store.namespace();
+    let names = match store.list_jobs(0, NAMES_COMPARED).await {
+        Ok(names) => names,
+        Err(error) => return error.into(),
+    };
+    if names.is_empty() {
+        return Failure::NotFound(format!("no job {name}: there are no jobs in namespace {namespace}; add one by schedctl add"));
+    }
+    let near = nearest(name.as_str(), &names);
+    if near.is_empty() {
+        return Failure::NotFound(format!("no job {name} in namespace {namespace}; schedctl list shows those there are"));
+    }
+    Failure::NotFound(format!("no job {name} in namespace {namespace}; the nearest names are {}", near.join(", ")))
+}
+
+/// The record of a run, given by its id or by what only its id begins with.
+pub(super) async fn find_run(store: &Store, run: &RunId) -> Result<RunRecord, Failure> {
+    if let Some(record) = known_run(store, run).await? {
+        return Ok(record);
+    }
+    let alike = runs_like(store, run).await?;
+    match alike.as_slice() {
+        [] => Err(no_such_run(store, run).await),
+        [only] => match known_run(store, only).await? {
+            Some(record) => Ok(record),
+            None => Err(no_such_run(store, run).await),
+        },
+        several => Err(Failure::Invalid(format!("run {run} could be {}; wanted the whole id", listed(several)))),
+    }
+}
+
+async fn known_run(store: &Store, run: &RunId) -> Result<Option<RunRecord>, Failure> {
+    if let Some(record) = store.read_run(run).await? {
+        return Ok(Some(record));
+    }
+    let job = store.read_job(run.job()).await?;
+    Ok(job.filter(|job| job.pending.as_ref() == Some(run)).map(|job| planted(run, job.queue)))
+}
+
+/// The runs whose id begins like that of `run`, newest first.
+async fn runs_like(store: &Store, run: &RunId) -> Result<Vec<RunId>, Failure> {
+    let (job, begin) = (run.job(), run.to_string());
+    let mut ids: Vec<RunId> = store.read_job(job).await?.and_then(|job| job.pending).into_iter().collect();
+    ids.extend(open_runs(store, job).await?.into_iter().map(|run| run.run));
+    ids.extend(store.read_history(Some(job), 0, RUNS_COMPARED).await?.runs.into_iter().map(|run| run.run));
+    ids.retain(|id| id.to_string().starts_with(&begin));
+    ids.sort_by(|a, b| b.cmp(a));
+    ids.dedup();
+    Ok(ids)
+}
+
+fn listed(runs: &[RunId]) -> String {
+    let shown: Vec<String> = runs.iter().take(ALIKE_SHOWN).map(ToString::to_string).collect();
+    let more = runs.len().saturating_sub(ALIKE_SHOWN);
+    if more == 0 { shown.join(" or ") } else { format!("{} or one of {more} more", shown.join(", ")) }
+}
+
+/// A planted run, which has no record of its own before its first claim.
+fn planted(run: &RunId, queue: QueueName) -> RunRecord {
+    RunRecord {
+        run: run.clone(),
+        state: RunState::Scheduled,
+        attempt: 0,
+        fence: None,
+        node: None,
+        incarnation: None,
+        lease: None,
+        queue,
+        started_at: None,
+        finished_at: None,
+        ready: Some(run.due()),
+        exit_code: None,
+        signal: None,
+        http_status: None,
+        reason: None,
+        error: None,
+        left_processes: false,
+        failures: 0,
+        recoveries: 0,
+        skipped: None,
+        past: Vec::new(),
+    }
+}
+
+/// The failure for a run that is not there.
+pub(super) async fn no_such_run(store: &Store, run: &RunId) -> Failure {
+    let job = run.job();
+    match store.read_job(job).await {
+        Err(error) => error.into(),
+        Ok(None) => match store.read_history(Some(job), 0, 1).await {
+            Err(error) => error.into(),
+            Ok(page) if page.entries == 0 => no_such_job(store, job).await,
+            Ok(_) => no_run_of(store, run).await,
+        },
+        Ok(Some(_)) => no_run_of(store, run).await,
+    }
+}
+
+async fn no_run_of(store: &Store, run: &RunId) -> Failure {
+    let job = run.job();
+    let alike = match runs_like(store, run).await {
+        Ok(alike) => alike,
+        Err(failure) => return failure,
+    };
+    if !alike.is_empty() {
+        return Failure::NotFound(format!("no run {run}: its id begins like {}", listed(&alike)));
+    }
+    Failure::NotFound(format!("no run {run}: schedctl history {job} shows those kept, schedctl show {job} the next"))
+}
+
+/// The names most like `text`, best first.
+fn nearest<'n>(text: &str, names: &'n [JobName]) -> Vec<&'n str> {
+    const ALIKE: f64 = 0.6;
+    let mut scored: Vec<(f64, &str)> = names
+        .iter()
+        .map(JobName::as_str)
+        .map(|name| {
+            let begins = text.len() >= 3 && name.starts_with(text);
+            let score = strsim::normalized_damerau_levenshtein(text, name);
+            (if begins { score.max(ALIKE) } else { score }, name)
+        })
+        .filter(|(score, _)| *score >= ALIKE)
+        .collect();
+    scored.sort_by(|(a, left), (b, right)| b.total_cmp(a).then_with(|| left.cmp(right)));
+    scored.into_iter().take(NEAREST_SHOWN).map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_finds_the_name_that_was_meant_and_a_stranger_none() {
+        let names: Vec<JobName> = ["backup", "backup-weekly", "report"].map(|name| name.parse().unwrap()).into();
+        assert_eq!(nearest("bakcup", &names), ["backup"]);
+        assert_eq!(nearest("back", &names), ["backup", "backup-weekly"]);
+        assert!(nearest("zzz", &names).is_empty());
+    }
+
+    #[test]
+    fn an_at_sign_makes_a_run() {
+        assert!(matches!(Target::parse("a@5"), Ok(Target::Run(_))));
+        assert!(matches!(Target::parse("a"), Ok(Target::Job(_))));
+        for bad in ["A", "a@", "", "../x", "a@1~"] {
+            assert_eq!(Target::parse(bad).unwrap_err().code(), 2, "{bad}");
+        }
+    }
+}

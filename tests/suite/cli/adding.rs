@@ -1,0 +1,243 @@
+//! `add` by flags.
+
+use std::fs;
+
+use redis::Commands;
+
+use super::Bench;
+use crate::support::ctl::Schedctl;
+
+#[test]
+fn a_job_is_added_under_its_name_and_under_a_drawn_one() {
+    let bench = Bench::start();
+    assert_eq!(bench.add(&["--name", "backup", "--cron", "30 2 * * *", "--tz", "Europe/Berlin", "--", "true"]), "backup");
+    let drawn = bench.add(&["--in", "10m", "--shell", "true"]);
+    assert!(drawn.len() == 14 && drawn.starts_with("job-"), "{drawn}");
+
+    let shown = bench.ctl.run(&["show", "backup", "--json"]).good().json();
+    assert_eq!(shown["schedule"], "30 2 * * *");
+    assert_eq!((shown["tz"].as_str(), shown["source"].as_str()), (Some("Europe/Berlin"), Some("api")));
+    assert_eq!(shown["definition"]["command"], serde_json::json!(["true"]));
+    assert!(shown["next_due"].as_str().unwrap().contains("T02:30:00.000+0"), "{shown}");
+}
+
+#[test]
+fn json_gives_the_name_and_when_it_is_due() {
+    let bench = Bench::start();
+    let added = bench.ctl.run(&["add", "--name", "a", "--at", "2099-01-02T03:04:05.678Z", "--json", "--", "x"]).good().json();
+    assert_eq!((added["name"].as_str(), added["next_due"].as_str()), (Some("a"), Some("2099-01-02T03:04:05.678Z")));
+    let manual = bench.ctl.run(&["add", "--name", "m", "--json", "--", "x"]).good().json();
+    assert!(manual["next_due"].is_null() && manual.get("next_due").is_some());
+    assert_eq!(bench.ctl.run(&["show", "m", "--json"]).json()["state"], "manual");
+}
+
+#[test]
+fn in_no_time_is_due_at_once() {
+    let bench = Bench::start();
+    bench.add(&["--name", "now", "--in", "0s", "--", "x"]);
+    assert_eq!(bench.node.claim("now").run.job().as_str(), "now");
+}
+
+#[test]
+fn every_rule_that_can_be_given_is_kept() {
+    let bench = Bench::start();
+    bench.node.declare_queue("mail");
+    let body = bench.ctl.home().join("body");
+    fs::write(&body, "{\"a\": 1}").unwrap();
+    bench.add(&[
+        "--name",
+        "h",
+        "--every",
+        "90s",
+        "--http",
+        "https://example.com/x",
+        "--method",
+        "PUT",
+        "--header",
+        "X-A: b: c",
+        "--body",
+        &format!("@{}", body.display()),
+        "--expect",
+        "200,204",
+        "--queue",
+        "mail",
+        "--timeout",
+        "2m",
+        "--kill-grace",
+        "1s",
+        "--retry",
+        "3",
+        "--retry-delay",
+        "5s",
+        "--retry-backoff",
+        "linear",
+        "--overlap",
+        "queue",
+        "--catch-up",
+        "all",
+        "--max-age",
+        "12h",
+        "--env",
+        "A=b=c",
+        "--cwd",
+        "/tmp",
+    ]);
+    let shown = bench.ctl.run(&["show", "h", "--json"]).good().json();
+    let definition = &shown["definition"];
+    let wanted = serde_json::json!({
+        "every": "1m30s",
+        "http": {"url": "https://example.com/x", "method": "PUT", "headers": {"X-A": "b: c"}, "body": "{\"a\": 1}", "expect": [200, 204]},
+        "queue": "mail", "timeout": "2m", "kill_grace": "1s", "overlap": "queue", "cwd": "/tmp", "env": {"A": "b=c"},
+        "catch_up": {"mode": "all", "max_age": "12h", "max_count": 1000},
+    });
+    for (key, value) in wanted.as_object().unwrap() {
+        assert_eq!(&definition[key], value, "{key}");
+    }
+    let retry = serde_json::json!({"limit": 3, "delay": "5s", "backoff": "linear", "max_delay": "1h", "jitter": true});
+    assert_eq!(definition["retry"], retry);
+    assert_eq!(definition["delivery"], "at-least-once");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
+    let alone = Schedctl::alone().env("TZ", "UTC");
+    let endless = format!("https://example.com/{}", "x".repeat(10_000));
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["--at", "tomorow 9", "--", "x"], &["tomorow", "tomorrow", "2026-12-24"]),
+        (&["--at", "2027-03-28T02:30", "--tz", "Europe/Berlin", "--", "x"], &["does not exist", "03:00:00+02:00"]),
+        (&["--at", "9999-01-01", "--", "x"], &["1970 to 2099"]),
+        (&["--at", "@1000000000000000000", "--", "x"], &["1970 to 2099"]),
+        (&["--tz", "Europe/Munich", "--", "x"], &["--tz", "Munich", "nearest"]),
+        (&["--tz", "EST5EDT6", "--", "x"], &["--tz", "EST5EDT6"]),
+        (&["--tz", "", "--", "x"], &["--tz"]),
+        (&["--cron", "* * * *", "--", "x"], &["--cron", "4 fields", "wanted 5"]),
+        (&["--cron", "60 * * * *", "--", "x"], &["minute 60", "0-59"]),
+        (&["--cron", "*/0 * * * *", "--", "x"], &["step 0"]),
+        (&["--cron", "5-1 * * * *", "--", "x"], &["5-1"]),
+        (&["--cron", "0 0 30 2 *", "--", "x"], &["never comes"]),
+        (&["--cron", "@reboot", "--", "x"], &["@reboot", "not supported"]),
+        (&["--cron", "0 0 * * MON#6", "--", "x"], &["MON#6"]),
+        (&["--every", "0s", "--", "x"], &["--every", "1s to 10 years"]),
+        (&["--every", "-5m", "--", "x"], &["negative"]),
+        (&["--every", "1ms", "--", "x"], &["1s to 10 years"]),
+        (&["--every", "999999h", "--", "x"], &["--every"]),
+        (&["--in", "-5m", "--", "x"], &["negative"]),
+        (&["--in", "5", "--", "x"], &["\"5s\""]),
+        (&["--name", "", "--", "x"], &["a-z 0-9"]),
+        (&["--name", "../../etc/x", "--", "x"], &["a-z 0-9"]),
+        (&["--name", "a b", "--", "x"], &["a-z 0-9"]),
+        (&["--name", "a\u{202e}b", "--", "x"], &["a-z 0-9"]),
+        (&["--name", "a\nb\u{1b}", "--", "x"], &["a-z 0-9"]),
+        (&["--", ""], &["the command", "program"]),
+        (&["--shell", "   "], &["--shell"]),
+        (&["--env", "1X=1", "--", "x"], &["--env 1X"]),
+        (&["--env", "A", "--", "x"], &["NAME=VALUE"]),
+        (&["--env", "A=1", "--env", "A=2", "--", "x"], &["twice"]),
+        (&["--http", "file:///etc/passwd"], &["--http", "wanted http or https"]),
+        (&["--http", "gopher://x"], &["--http"]),
+        (&["--http", "http://u:pw@h/"], &["password"]),
+        (&["--http", "http:///"], &["--http"]),
+        (&["--http", &endless], &["--http"]),
+        (&["--http", "http://h", "--header", "A: b\r\nC: d"], &["--header"]),
+        (&["--http", "http://h", "--header", "Host: x"], &["--header"]),
+        (&["--http", "http://h", "--header", "nonsense"], &["NAME:VALUE"]),
+        (&["--http", "http://h", "--header", "A: 1", "--header", "a: 2"], &["twice"]),
+        (&["--http", "http://h", "--body", "@/no/such"], &["--body", "No such file"]),
+        (&["--http", "http://h", "--expect", "99"], &["--expect"]),
+        (&["--body", "x", "--", "x"], &["--body", "--http"]),
+        (&["--timeout", "0s", "--", "x"], &["--timeout", "30 days"]),
+        (&["--timeout", "31d", "--", "x"], &["--timeout", "30 days"]),
+        (&["--timeout", "30", "--", "x"], &["\"30s\""]),
+        (&["--retry", "-1", "--", "x"], &["--retry", "0 to 1000"]),
+        (&["--retry", "1000000000", "--", "x"], &["--retry", "0 to 1000"]),
+        (&["--retry", "2", "--delivery", "at-most-once", "--", "x"], &["contradicts"]),
+        (&["--overlap", "skp", "--", "x"], &["--overlap", "did you mean \"skip\""]),
+        (&["--catch-up", "x", "--", "x"], &["--catch-up", "latest"]),
+        (&["--cwd", "rel", "--", "x"], &["--cwd", "absolute"]),
+        (&["--in", "1m", "--every", "1m", "--", "x"], &["cannot be used with"]),
+        (&["--shell", "x", "--", "x"], &["cannot be used with"]),
+        (&["--stdin", "--name", "x"], &["cannot be used with"]),
+        (&["--replace", "--if-absent", "--", "x"], &["cannot be used with"]),
+        (&["--in", "5m"], &["--shell", "--http"]),
+        (&["--in", "5m", "echo", "hi"], &["echo", "goes after --"]),
+    ];
+    for (args, words) in cases {
+        let finished = alone.run(&[&["add"], *args].concat());
+        finished.refused(2, words);
+        assert_eq!(finished.stdout, "");
+    }
+}
+
+#[test]
+fn an_instant_is_told_as_it_was_understood_and_a_past_one_refused() {
+    let bench = Bench::start();
+    let added = bench.ctl.run(&["add", "--at", "2099-10-25 02:30", "--tz", "Europe/Berlin", "--", "x"]).good();
+    assert!(added.stderr.contains("2099-10-25T02:30:00.000+02:00 (Europe/Berlin)"), "{added:?}");
+    assert!(added.stderr.contains("comes twice") && added.stderr.contains("the first is taken"), "{added:?}");
+    let twice = ["add", "--at", "2099-10-25 02:30", "--tz", "Europe/Berlin", "--json", "--fold"];
+    for (fold, due) in [("0", "2099-10-25T02:30:00.000+02:00"), ("1", "2099-10-25T02:30:00.000+01:00")] {
+        assert_eq!(bench.ctl.run(&[&twice[..], &[fold, "--", "x"]].concat()).good().json()["next_due"], due);
+    }
+    bench.ctl.run(&[&twice[..], &["2", "--", "x"]].concat()).refused(2, &["--fold", "schedctl add --help"]);
+    bench.ctl.run(&["add", "--fold", "1", "--in", "1h", "--", "x"]).refused(2, &["--at"]);
+    let quiet = bench.ctl.run(&["add", "--quiet", "--at", "2099-01-01", "--", "x"]).good();
+    assert_eq!(quiet.stderr, "");
+
+    let past = ["add", "--name", "p", "--at", "2020-01-01 09:00", "--tz", "Europe/Berlin", "--", "x"];
+    bench.ctl.run(&past).refused(2, &["ago", "2020-01-01 09:00:00 CET", "Europe/Berlin", "--allow-past"]);
+    bench.add(&["--name", "p", "--at", "2020-01-01 09:00", "--tz", "Europe/Berlin", "--allow-past", "--", "x"]);
+    assert_eq!(bench.node.claim("p").run.to_string(), "p@1577865600000");
+}
+
+#[test]
+fn a_taken_name_is_a_conflict_that_says_the_difference() {
+    let bench = Bench::start();
+    bench.add(&["--name", "a", "--cron", "0 2 * * *", "--shell", "one"]);
+    let again = ["add", "--name", "a", "--cron", "0 3 * * *", "--shell", "one"];
+    bench.ctl.run(&again).refused(4, &["cron", "0 2 * * *", "0 3 * * *", "--replace", "--if-absent"]);
+    bench.ctl.run(&["add", "--name", "a", "--cron", "0 2 * * *", "--shell", "one"]).refused(4, &["just as asked for"]);
+
+    let absent = bench.ctl.run(&[&again[..], &["--if-absent", "--json"]].concat()).good().json();
+    assert!(absent["next_due"].as_str().unwrap().contains("T02:00"), "{absent}");
+    let replaced = bench.ctl.run(&[&again[..], &["--replace", "--json"]].concat()).good().json();
+    assert!(replaced["next_due"].as_str().unwrap().contains("T03:00"), "{replaced}");
+    let replaced_again = bench.ctl.run(&[&again[..], &["--replace", "--json"]].concat()).good().json();
+    assert_eq!(replaced_again["next_due"], replaced["next_due"]);
+}
+
+#[test]
+fn a_name_of_a_file_is_not_taken_from_it() {
+    let bench = Bench::start();
+    bench.node.apply_file_job("backup", r#"{"shell": "x", "every": "1h"}"#);
+    for flags in [&[][..], &["--replace"], &["--if-absent"]] {
+        let finished = bench.ctl.run(&[&["add", "--name", "backup"], flags, &["--", "x"]].concat());
+        finished.refused(4, &["backup", "web-1", "edit [jobs.backup]"]);
+    }
+}
+
+#[test]
+fn an_unknown_queue_is_refused_with_those_there_are() {
+    let bench = Bench::start();
+    bench.node.declare_queue("mail");
+    bench.ctl.run(&["add", "--queue", "mial", "--", "x"]).refused(2, &["mial", "default, mail"]);
+    bench.add(&["--queue", "mail", "--", "x"]);
+    bench.add(&["--queue", "default", "--", "x"]);
+}
+
+#[test]
+fn a_missing_directory_is_a_warning_only() {
+    let bench = Bench::start();
+    let finished = bench.ctl.run(&["add", "--cwd", "/no/such", "--", "x"]).good();
+    assert!(finished.stderr.starts_with("schedctl: warning: ") && finished.stderr.contains("/no/such"), "{finished:?}");
+}
+
+#[test]
+fn a_redis_without_memory_is_told_as_such() {
+    let bench = Bench::start();
+    let mut connection = bench.redis.connection();
+    let () = redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("1").query(&mut connection).unwrap();
+    bench.ctl.run(&["add", "--", "x"]).refused(69, &["out of memory"]);
+    let () = redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("0").query(&mut connection).unwrap();
+    let () = connection.set("{schedd}:jobs", "x").unwrap();
+    bench.ctl.run(&["add", "--", "x"]).refused(1, &["{schedd}:jobs", "RENAME"]);
+}

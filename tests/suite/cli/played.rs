@@ -1,0 +1,141 @@
+//! A node without a daemon: it claims what is ripe and ends it as the test says.
+
+use std::time::Duration;
+
+use schedd::domain::ids::{QueueName, RunId};
+use schedd::domain::job::{JobSpec, Overlap};
+use schedd::domain::run::RunState;
+use schedd::domain::zone::Zone;
+use schedd::engine::Definition;
+use schedd::engine::planting::{self, Applied, Request};
+use schedd::store::{
+    Address, Beat, Claim, ClaimOrder, ClaimReply, Claimant, Existing, FinishReply, Keys, NameClaim, NodeFacts, OutputFrames,
+    QueuePoll, SourceKind, Store, Stream, Successor, Verdict,
+};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::support::redis::TestRedis;
+use crate::support::wait::{LONG, until};
+
+/// Fields of a run's record, as the end of an attempt writes them.
+pub(super) type Facts<'a> = &'a [(&'a str, &'a str)];
+
+pub(super) struct Played {
+    runtime: Runtime,
+    store: Store,
+}
+
+impl Played {
+    pub(super) fn on(redis: &TestRedis) -> Self {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let store = Store::new(&Address::parse(&redis.url()).unwrap(), Keys::new("schedd").unwrap()).unwrap();
+        Self { runtime, store }
+    }
+
+    /// Applies a job of a file of the node `web-1`.
+    pub(super) fn apply_file_job(&self, name: &str, json: &str) {
+        let job = schedd::config::job_from_json(json, &Zone::utc()).unwrap();
+        let spec: JobSpec = job.spec;
+        let request = Request {
+            name: name.parse().unwrap(),
+            spec,
+            start_in: None,
+            kind: SourceKind::File,
+            source: "web-1".to_owned(),
+            existing: Existing::Edit,
+        };
+        let applied = self.runtime.block_on(planting::apply_one(&self.store, &Zone::utc(), &request)).unwrap();
+        assert!(matches!(applied, Applied::Created(_)), "{applied:?}");
+    }
+
+    /// Waits until a run of `job` is ripe in the queue `default`, and claims it.
+    #[track_caller]
+    pub(super) fn claim(&self, job: &str) -> Claim {
+        until(&format!("a run of {job} is ripe"), LONG, || self.runtime.block_on(self.try_claim(job)))
+    }
+
+    async fn try_claim(&self, job: &str) -> Option<Claim> {
+        let queue = QueueName::default_queue();
+        let poll = self.store.list_ripe(&[(queue.clone(), 100)]).await.unwrap();
+        let Some(QueuePoll::Due { ripe, .. }) = poll.queues.into_iter().next() else { return None };
+        let runs = ripe.iter().map(|entry| entry.member.parse::<RunId>().unwrap());
+        let run = runs.into_iter().find(|run| run.job().as_str() == job)?;
+        let definition = Definition::of(self.store.read_job(run.job()).await.unwrap().unwrap()).unwrap();
+        let order = ClaimOrder {
+            run: run.clone(),
+            rev: definition.record.rev.clone(),
+            overlap: Overlap::Allow,
+            successor: definition.next_after(run.due().max(poll.now)).map(|due| Successor::on_time(run.job(), due)),
+            job_queue: queue.clone(),
+        };
+        let claimant = Claimant { node: "web-1".parse().unwrap(), incarnation: "i1".to_owned(), lease: Duration::from_secs(60) };
+        let token = format!("{run}-{}", poll.now);
+        match self.store.claim_runs(&claimant, &queue, &token, &[order]).await.unwrap().pop() {
+            Some(ClaimReply::Claimed(claim)) => Some(claim),
+            other => panic!("{run} was not claimed: {other:?}"),
+        }
+    }
+
+    /// Ends a run in `state`, with facts of the attempt.
+    #[track_caller]
+    pub(super) fn finish(&self, claim: &Claim, state: RunState, facts: Facts<'_>) {
+        let reply = self.end(claim, &Verdict::Final(state), facts, "");
+        assert!(matches!(reply, FinishReply::Finished(_)), "{reply:?}");
+    }
+
+    /// Ends an attempt after which another is made in `delay`.
+    #[track_caller]
+    pub(super) fn retry(&self, claim: &Claim, delay: Duration, exit_code: i32) {
+        let past = serde_json::json!({
+            "attempt": claim.attempt, "state": "failed", "fence": claim.fence.as_u64(), "node": "web-1",
+            "started_at_ms": claim.claimed_at.as_i64(), "exit_code": exit_code, "signal": null, "http_status": null, "error": null,
+        });
+        let code = exit_code.to_string();
+        let reply = self.end(claim, &Verdict::Retry(delay), &[("exit_code", &code)], &past.to_string());
+        assert!(matches!(reply, FinishReply::Retrying(_)), "{reply:?}");
+    }
+
+    fn end(&self, claim: &Claim, verdict: &Verdict, facts: Facts<'_>, past: &str) -> FinishReply {
+        let facts: Vec<(&str, String)> = facts.iter().map(|(field, value)| (*field, (*value).to_owned())).collect();
+        let reason = if matches!(verdict, Verdict::Retry(_)) { "retry" } else { "" };
+        self.runtime.block_on(self.store.finish_run(claim, verdict, reason, &facts, past)).unwrap()
+    }
+
+    /// Writes what an attempt printed.
+    pub(super) fn write(&self, claim: &Claim, stdout: &[u8], stderr: &[u8], dropped: u64) {
+        let mut frames = OutputFrames::new(dropped);
+        frames.push_head(Stream::Stdout, stdout);
+        frames.push_head(Stream::Stderr, stderr);
+        self.runtime.block_on(self.store.write_output(claim, &frames)).unwrap().unwrap();
+    }
+
+    /// Gives a sign of life of the node `web-1`.
+    pub(super) fn beat(&self, config_error: &str) {
+        let facts = NodeFacts {
+            state: "running",
+            started_at: self.runtime.block_on(self.store.now()).unwrap(),
+            config_error: config_error.to_owned(),
+            host: "h".to_owned(),
+            pid: 7,
+            boot_id: "b".to_owned(),
+            version: "0.1.0",
+            running: 2,
+        };
+        let node = "web-1".parse().unwrap();
+        let beat = Beat {
+            node: &node,
+            incarnation: "i1",
+            new_epoch: "e",
+            gone_after: Duration::from_secs(15),
+            claim: NameClaim::Take,
+            facts: &facts,
+        };
+        self.runtime.block_on(self.store.beat_node(&beat)).unwrap();
+    }
+
+    /// Declares a queue.
+    pub(super) fn declare_queue(&self, name: &str) {
+        let queues = [(name.parse().unwrap(), 4)].into();
+        self.runtime.block_on(self.store.declare_queues(&queues)).unwrap();
+    }
+}

@@ -1,0 +1,127 @@
+//! What a person sees: help, colour, and nothing that steers the terminal.
+
+use schedd::domain::run::RunState;
+
+use super::Bench;
+use crate::support::ctl::Schedctl;
+
+const VERBS: [&str; 13] =
+    ["add", "list", "cancel", "show", "history", "logs", "next", "run", "pause", "resume", "check", "stats", "nodes"];
+
+#[test]
+fn no_words_give_the_help_and_wrong_ones_the_nearest_verb() {
+    let alone = Schedctl::alone();
+    let bare = alone.run(&[]);
+    assert_eq!(bare.code, 2);
+    assert!(VERBS.iter().all(|verb| bare.stderr.contains(&format!("\n  {verb} "))), "{bare:?}");
+    alone.run(&["ad"]).refused(2, &["'ad'", "'add'"]);
+    alone.run(&["frobnicate"]).refused(2, &["frobnicate"]);
+    alone.run(&["list", "--jsn"]).refused(2, &["--jsn", "--json"]);
+    assert!(alone.run(&["--version"]).good().stdout.starts_with("schedctl "));
+    assert!(!bare.stderr.contains("backfill"), "verbs of later versions are not promised");
+}
+
+#[test]
+fn every_verb_explains_itself_with_an_example() {
+    let alone = Schedctl::alone();
+    for verb in VERBS {
+        let help = alone.run(&[verb, "--help"]).good().stdout;
+        assert!(help.contains(&format!("  schedctl {verb}")) && help.contains("--json"), "{help}");
+        assert!(help.lines().all(|line| line.len() <= 100), "{help}");
+    }
+}
+
+#[test]
+fn on_a_narrow_terminal_a_job_has_room_on_one_line() {
+    let bench = Bench::start();
+    bench.add(&["--name", "nightly-backup", "--at", "2099-01-01T02:30:00Z", "--", "x"]);
+    let line = |columns: u32| {
+        let seen = bench.ctl.run_on_terminal_of(columns, &["list"]).good().stdout;
+        seen.lines().find(|line| line.contains("nightly-backup")).unwrap().trim_end().to_owned()
+    };
+    let (narrow, wide) = (line(80), line(200));
+    assert!(narrow.len() <= 80 && narrow.starts_with("01-01 02:30:00 "), "{narrow}");
+    assert!(wide.starts_with("Thu 2099-01-01 02:30:00 UTC "), "{wide}");
+}
+
+#[test]
+fn a_mistyped_flag_of_add_is_told_with_the_help_to_read() {
+    let alone = Schedctl::alone();
+    let finished = alone.run(&["add", "--nam", "a", "--", "x"]);
+    finished.refused(2, &["'--nam'", "'--name'", "see schedctl add --help"]);
+    assert!(!finished.stderr.contains("as a value"), "{finished:?}");
+    alone.run(&["add", "--in", "5m"]).refused(2, &["a command goes after --", "schedctl add"]);
+    alone.run(&["list", "--state", "bad"]).refused(2, &["scheduled, running, paused", "see schedctl list --help"]);
+}
+
+#[test]
+fn colour_is_for_terminals_that_want_it() {
+    let bench = Bench::start();
+    let on_terminal = |vars: &[(&str, &str)]| {
+        let ctl = Schedctl::on(&bench.redis).env("TZ", "UTC");
+        let ctl = vars.iter().fold(ctl, |ctl, (name, value)| ctl.env(name, value));
+        ctl.run_on_terminal(&["list"]).good().stdout
+    };
+    bench.add(&["--name", "a", "--every", "1h", "--", "x"]);
+    bench.ctl.run(&["pause", "a"]).good();
+    assert!(on_terminal(&[("TERM", "xterm")]).contains("\u{1b}[33mpaused"));
+    for vars in [&[("TERM", "xterm"), ("NO_COLOR", "1")][..], &[("TERM", "dumb")], &[]] {
+        let seen = on_terminal(vars);
+        assert!(!seen.contains('\u{1b}') && seen.contains("paused"), "{vars:?}: {seen}");
+    }
+    assert!(!bench.ctl.run(&["list"]).stdout.contains('\u{1b}'));
+}
+
+#[test]
+fn a_narrow_terminal_or_none_loses_nothing() {
+    let bench = Bench::start();
+    let name = "a".repeat(63);
+    bench.add(&["--name", &name, "--in", "1h", "--", "x"]);
+    for vars in [&[("COLUMNS", "20"), ("TERM", "xterm"), ("NO_COLOR", "1")][..], &[("LANG", "C"), ("TERM", "dumb")]] {
+        let ctl = vars.iter().fold(Schedctl::on(&bench.redis), |ctl, (var, value)| ctl.env(var, value));
+        for seen in [ctl.run(&["list"]).good().stdout, ctl.run_on_terminal(&["list"]).good().stdout] {
+            assert!(seen.contains(&name) && seen.contains("scheduled"), "{seen}");
+        }
+    }
+}
+
+#[test]
+fn counts_and_emptiness_are_said_on_a_terminal_only() {
+    let bench = Bench::start();
+    assert!(bench.ctl.run_on_terminal(&["list"]).good().stdout.contains("no jobs"));
+    assert_eq!(bench.ctl.run(&["list"]).good().stderr, "");
+    bench.add(&["--name", "a", "--", "x"]);
+    assert!(bench.ctl.run_on_terminal(&["list"]).good().stdout.contains("1 job"));
+}
+
+#[test]
+fn what_a_job_wrote_cannot_steer_the_terminal_unless_it_may() {
+    let bench = Bench::start();
+    bench.add(&["--name", "a", "--in", "0s", "--", "x"]);
+    let claim = bench.node.claim("a");
+    let nasty = "one\u{1b}]52;c;eA==\u{7}two\rthree\u{202e}four\u{9b}five\ttab\nlast\n";
+    bench.node.write(&claim, nasty.as_bytes(), "e\u{1b}[2J\n".as_bytes(), 0);
+    let error = "no \u{1b}[31mred\n\u{202e}line";
+    bench.node.finish(&claim, RunState::Failed, &[("error", error)]);
+
+    let seen = bench.ctl.run_on_terminal(&["logs", "a"]).good().stdout;
+    assert!(!seen.contains(['\u{1b}', '\u{7}', '\u{202e}', '\u{9b}']), "{seen:?}");
+    assert!(seen.contains("two\\rthree") && seen.contains("\ttab\r\nlast"), "{seen:?}");
+    let raw = bench.ctl.run_on_terminal(&["logs", "a", "--raw"]).good().stdout;
+    assert!(raw.contains("\u{1b}]52;c;eA=="), "{raw:?}");
+    assert_eq!(bench.ctl.run(&["logs", "a"]).good().stdout, nasty);
+
+    for args in [&["history", "a"][..], &["show", "a"], &["show", &claim.run.to_string()]] {
+        let seen = bench.ctl.run(args).good().stdout;
+        assert!(!seen.contains(['\u{1b}', '\u{202e}']) && seen.contains("no \\u{1b}[31mred\\n\\u{202e}line"), "{seen}");
+    }
+}
+
+#[test]
+fn problems_of_a_file_are_pointed_at_on_a_terminal() {
+    let alone = Schedctl::alone();
+    std::fs::write(alone.home().join("jobs.toml"), "[jobs.a]\ncomand = \"x\"\n").unwrap();
+    let seen = alone.run_on_terminal(&["check"]);
+    assert_eq!(seen.code, 78);
+    assert!(seen.stdout.contains("2 | comand") && seen.stdout.contains("^^^^^^"), "{seen:?}");
+}
