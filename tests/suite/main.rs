@@ -11,6 +11,7 @@ mod keeper;
 mod node;
 
 mod private_server;
+mod rules;
 mod scripts;
 mod support;
 mod support_itself;

@@ -1,0 +1,214 @@
+//! The figures of this machine, printed: lateness, adding, an idle node, a burst, and how long a killed node's run waits.
+//! Run by `script/bench` in the release profile. Nothing here is asserted but that the work was done.
+
+#![allow(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
+
+#[allow(dead_code, reason = "the tests' support, of which figures need a part")]
+#[path = "../suite/support/mod.rs"]
+mod support;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use schedd::store::RunRecord;
+use serde_json::json;
+use support::daemon::Schedd;
+use support::effects::Effects;
+use support::eye::Eye;
+use support::redis::TestRedis;
+use support::wait::until;
+
+const PATIENCE: Duration = Duration::from_secs(180);
+
+fn main() {
+    let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let figures: [(&str, fn()); 5] =
+        [("lateness", lateness), ("add", add), ("idle", idle), ("burst", burst), ("recovery", recovery)];
+    for (name, figure) in figures {
+        if asked.is_empty() || asked.iter().any(|wanted| wanted == name) {
+            println!("== {name}");
+            figure();
+        }
+    }
+}
+
+/// Feeds lines to `schedctl add --stdin`; gives how long it took.
+fn add_lines(redis: &TestRedis, lines: &str) -> Duration {
+    let started = Instant::now();
+    let mut ctl = Command::new(env!("CARGO_BIN_EXE_schedctl"))
+        .args(["add", "--stdin", "--quiet", "--redis", &redis.url()])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    ctl.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    assert!(ctl.wait().unwrap().success());
+    started.elapsed()
+}
+
+/// Runs that ended, newest first, at most `limit`.
+fn ended(eye: &Eye, limit: usize) -> Vec<RunRecord> {
+    eye.ask(eye.store().read_history(None, 0, limit)).unwrap().runs
+}
+
+fn percentile(sorted: &[f64], share: f64) -> f64 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "an index")]
+    let at = ((sorted.len() as f64 - 1.0) * share).round() as usize;
+    sorted[at]
+}
+
+/// 600 one-shots, ten a second, each telling by itself when it began.
+fn lateness() {
+    let (redis, effects) = (TestRedis::durable(), Effects::new());
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).start();
+    node.wait_for_log("Started.");
+    let now = eye.ask(eye.store().now()).unwrap().as_i64();
+    let mut lines = String::new();
+    for number in 0..600 {
+        let at = jiff::Timestamp::from_millisecond(now + 3_000 + number * 100).unwrap();
+        let job = json!({"name": format!("n{number}"), "at": at.to_string(), "shell": effects.shell("true")});
+        writeln!(lines, "{job}").unwrap();
+    }
+    add_lines(&redis, &lines);
+    until("600 runs have begun", PATIENCE, || Some(()).filter(|()| effects.all().len() == 600));
+    let due = |run: &str| run.split('@').nth(1).unwrap().parse::<f64>().unwrap();
+    #[expect(clippy::cast_precision_loss, reason = "nanoseconds shown in ms with two digits")]
+    let mut by_job: Vec<f64> = effects.all().iter().map(|effect| effect.began as f64 / 1e6 - due(&effect.run)).collect();
+    until("600 runs have ended", PATIENCE, || Some(()).filter(|()| ended(&eye, 1_000).len() == 600));
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
+    let mut by_claim: Vec<f64> =
+        ended(&eye, 1_000).iter().map(|run| (run.started_at.unwrap().as_i64() - run.run.due().as_i64()) as f64).collect();
+    for (what, late) in [("claimed after due", &mut by_claim), ("shell's first command's end after due", &mut by_job)] {
+        late.sort_by(f64::total_cmp);
+        println!(
+            "{what}, ms: p50 {:.2}  p99 {:.2}  max {:.2}  min {:.2}",
+            percentile(late, 0.5),
+            percentile(late, 0.99),
+            percentile(late, 1.0),
+            percentile(late, 0.0)
+        );
+    }
+}
+
+/// 50,000 jobs far in the future through one `schedctl add --stdin`.
+fn add() {
+    for (redis, file) in [(TestRedis::start(), "off"), (TestRedis::durable(), "on")] {
+        let mut lines = String::new();
+        for number in 0..50_000 {
+            writeln!(lines, "{}", json!({"name": format!("n{number}"), "in": format!("{}s", 86_400 + number), "shell": "true"}))
+                .unwrap();
+        }
+        let took = add_lines(&redis, &lines);
+        let mut connection = redis.connection();
+        let bytes = memory(&mut connection);
+        println!(
+            "{:.0} jobs/s, {} bytes of Redis memory a job (append-only file: {})",
+            50_000.0 / took.as_secs_f64(),
+            bytes / 50_000,
+            file
+        );
+    }
+}
+
+fn memory(connection: &mut redis::Connection) -> u64 {
+    info(connection, "used_memory:")
+}
+
+fn info(connection: &mut redis::Connection, field: &str) -> u64 {
+    let info: String = redis::cmd("INFO").query(connection).unwrap();
+    info.lines().find_map(|line| line.strip_prefix(field)).unwrap().trim().parse().unwrap()
+}
+
+/// CPU ticks (of 10 ms) a process and its keeper have used, and their resident KiB (proc(5)).
+fn usage(pid: u32) -> (u64, u64) {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let all = children.split_whitespace().map(|child| child.parse().unwrap()).chain([pid]);
+    all.fold((0, 0), |(ticks, kib), pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+        let used: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        (ticks + used, kib + resident.trim().trim_end_matches(" kB").parse::<u64>().unwrap())
+    })
+}
+
+/// A node with 100,000 jobs far in the future, watched for 20 s.
+fn idle() {
+    let redis = TestRedis::start();
+    let mut lines = String::new();
+    for number in 0..100_000 {
+        writeln!(lines, "{}", json!({"name": format!("n{number}"), "in": format!("{}s", 86_400 + number), "shell": "true"}))
+            .unwrap();
+    }
+    add_lines(&redis, &lines);
+    let node = Schedd::on(&redis).start();
+    node.wait_for_log("Started.");
+    let mut connection = redis.connection();
+    let window = Duration::from_secs(20);
+    std::thread::sleep(Duration::from_secs(3));
+    let (ticks, commands) = (usage(node.pid()).0, info(&mut connection, "total_commands_processed:"));
+    std::thread::sleep(window);
+    let (ticks_after, kib) = usage(node.pid());
+    // One INFO of ours lies in between.
+    let commands = info(&mut connection, "total_commands_processed:") - commands - 1;
+    #[expect(clippy::cast_precision_loss, reason = "small counts")]
+    let (rate, cpu) = (commands as f64 / window.as_secs_f64(), (ticks_after - ticks) as f64 / window.as_secs_f64());
+    println!(
+        "{rate:.1} Redis commands/s (those inside scripts too), {cpu:.2} % CPU, {:.1} MiB RSS, daemon and keeper",
+        kib / 1024
+    );
+}
+
+/// 2,000 one-shots of /bin/true due at one moment.
+fn burst() {
+    let redis = TestRedis::durable();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).start();
+    node.wait_for_log("Started.");
+    let at = jiff::Timestamp::from_millisecond(eye.ask(eye.store().now()).unwrap().as_i64() + 3_000).unwrap();
+    let mut lines = String::new();
+    for number in 0..2_000 {
+        writeln!(lines, "{}", json!({"name": format!("n{number}"), "at": at.to_string(), "command": ["/bin/true"]})).unwrap();
+    }
+    add_lines(&redis, &lines);
+    until("2,000 runs have ended", PATIENCE, || {
+        let stats = eye.ask(eye.store().read_stats()).unwrap();
+        Some(()).filter(|()| stats.totals.get("succeeded") == Some(&2_000))
+    });
+    let last = ended(&eye, 1)[0].finished_at.unwrap().as_i64();
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
+    let took = (last - at.as_millisecond()) as f64 / 1e3;
+    println!("{:.0} runs/s of /bin/true from due to end, concurrency 32, append-only file on", 2_000.0 / took);
+}
+
+/// From kill -9 of a node to the next start of its run: on another node after the lease, and on the same one started again.
+fn recovery() {
+    for again in [false, true] {
+        let (redis, effects) = (TestRedis::durable(), Effects::new());
+        let eye = Eye::on(&redis);
+        let mut first = Schedd::on(&redis).node("first").start();
+        first.wait_for_log("Started.");
+        eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("sleep 2")}));
+        until("it runs", PATIENCE, || effects.all().into_iter().next());
+        let other = (!again).then(|| Schedd::on(&redis).node("second").start());
+        if let Some(other) = &other {
+            other.wait_for_log("Started.");
+        }
+        let killed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
+        first.kill9();
+        if again {
+            first.start_again();
+        }
+        let next = until("it runs again", PATIENCE, || effects.all().into_iter().nth(1));
+        #[expect(clippy::cast_precision_loss, reason = "seconds with two digits")]
+        let seconds = (next.began - killed) as f64 / 1e9;
+        println!(
+            "{seconds:.2} s from kill -9 to the next start, {}",
+            if again { "the same node started again" } else { "another node, lease 10 s" }
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! Rules of the house that a machine can hold: imports only go down, and what the crate's front page says is there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The folders of `src`, each with those it may import from beside itself.
+const MAY_IMPORT: [(&str, &[&str]); 8] = [
+    ("domain", &[]),
+    ("config", &["domain"]),
+    ("keeper", &["domain"]),
+    ("executor", &["domain", "keeper"]),
+    ("store", &["domain"]),
+    ("engine", &["domain", "config", "keeper", "executor", "store"]),
+    ("daemon", &["domain", "config", "keeper", "executor", "store", "engine"]),
+    ("cli", &["domain", "config", "store", "engine"]),
+];
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+fn files_below(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
+
+/// The folders a text names as `crate::FOLDER`.
+fn imported(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices("crate::").map(|(at, found)| {
+        let rest = &text[at + found.len()..];
+        let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '_').unwrap_or(rest.len());
+        &rest[..end]
+    })
+}
+
+#[test]
+fn imports_only_go_down() {
+    for (folder, allowed) in MAY_IMPORT {
+        let files = files_below(&source().join(folder));
+        assert!(!files.is_empty(), "{folder} is empty");
+        for file in files {
+            let text = fs::read_to_string(&file).unwrap();
+            for target in imported(&text) {
+                let is_folder = MAY_IMPORT.iter().any(|(name, _)| *name == target);
+                let is_allowed = target == folder || allowed.contains(&target);
+                assert!(!is_folder || is_allowed, "{} imports from {target}", file.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn only_the_store_speaks_redis_and_only_the_keeper_spawns() {
+    for file in files_below(&source()) {
+        let text = fs::read_to_string(&file).unwrap();
+        let is_below = |folder: &str| file.starts_with(source().join(folder));
+        assert!(is_below("store") || !text.contains("redis::"), "{} speaks Redis", file.display());
+        let spawns = text.contains("process::Command") || text.contains("Command::new(");
+        assert!(
+            !spawns || is_below("keeper") || is_below("store/private_server") || is_below("cli"),
+            "{} spawns",
+            file.display()
+        );
+    }
+}
+
+#[test]
+fn every_file_opens_by_saying_what_it_owns() {
+    for file in files_below(&source()) {
+        let text = fs::read_to_string(&file).unwrap();
+        let is_test = file.components().any(|part| part.as_os_str() == "tests") || file.ends_with("tests.rs");
+        assert!(is_test || text.starts_with("//! "), "{}", file.display());
+    }
+}
