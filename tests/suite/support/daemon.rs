@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -184,10 +184,28 @@ impl Drop for Schedd {
         if std::thread::panicking() {
             eprintln!("--- log of schedd pid {}\n{}", self.pid(), self.log());
         }
+        let keepers = keepers_of(self.pid());
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // They leave their word in the directory that is about to go.
+        let end = Instant::now() + LONG;
+        while keepers.iter().any(|keeper| lives(keeper)) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         end_private_server(&self.state_home().join("schedd"));
     }
+}
+
+/// The `/proc` directories of a daemon's keepers.
+fn keepers_of(pid: u32) -> Vec<String> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let is_keeper = |dir: &String| fs::read_to_string(format!("{dir}/comm")).is_ok_and(|name| name.trim() == "schedd-keeper");
+    children.split_whitespace().map(|child| format!("/proc/{child}")).filter(is_keeper).collect()
+}
+
+/// Whether that process lives: one that only waits to be reaped, by whoever inherited it, does nothing any more.
+fn lives(dir: &str) -> bool {
+    fs::read_to_string(format!("{dir}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
 fn spawn(command: &mut Command, dir: &TempDir) -> Child {
