@@ -28,6 +28,9 @@ const POISON: u32 = 3;
 
 /// How long after its start a node looks for the word of its predecessor's keeper.
 const PREDECESSOR_EXPECTED: Duration = Duration::from_secs(60);
+/// How long it looks often: a keeper kills what it ran at once.
+const PREDECESSOR_LIKELY: Duration = Duration::from_secs(3);
+const LOOK_FOR_PREDECESSOR: Duration = Duration::from_millis(100);
 
 struct Watched {
     end: String,
@@ -49,8 +52,9 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 Err(error) => shared.weather.failed(&error, "what this node's predecessor held is not taken back"),
             }
         }
-        // At most half a lease, or a short lease would be given back late.
-        let pause = EVERY.min(shared.settings.lease / 4);
+        // A part of a lease, or a short one would be given back late; and a predecessor's keeper has done within moments.
+        let is_new = BootInstant::now().since(started) < PREDECESSOR_LIKELY;
+        let pause = if is_new { LOOK_FOR_PREDECESSOR } else { EVERY }.min(shared.settings.lease / 4);
         tokio::time::sleep(pause).await;
         let mine = shared.holdings.all().len() as u64;
         if shared.leases_seen.load(Ordering::Relaxed) <= mine && watched.is_empty() {
