@@ -16,6 +16,8 @@
 -- KEYS 12 finished
 -- KEYS 13 totals
 -- KEYS 14 nudge
+-- KEYS 15 dead
+-- KEYS 16 job_dead
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -34,9 +36,10 @@
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
   waiting = KEYS[8], stops = KEYS[9], history = KEYS[10], job_history = KEYS[11], finished = KEYS[12], totals = KEYS[13],
-  nudge = KEYS[14]}
+  nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16]}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.leases, 'zset',
-  k.open, 'zset', k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash'})
+  k.open, 'zset', k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash',
+  k.dead, 'zset', k.job_dead, 'zset'})
 if bad then return bad end
 local id, fence, verdict, reason = ARGV[2], ARGV[4], ARGV[5], ARGV[6]
 local member = id .. '#' .. fence

@@ -61,8 +61,15 @@ local function is_planted_before(id, run_key)
   return id ~= '' and redis.call('EXISTS', run_key) == 1
 end
 
+-- The states of a dead letter: a script that can end a run so has the keys `dead` and `job_dead`.
+local DEAD = {failed = true, timed_out = true, lost = true}
+
 -- Writes a run's final state and puts it into history. `facts` is a list of field, value.
 local function end_run(k, id, state, reason, now, facts)
+  if DEAD[state] then
+    redis.call('ZADD', k.dead, now, id)
+    redis.call('ZADD', k.job_dead, now, id)
+  end
   redis.call('ZADD', k.history, now, id)
   redis.call('ZADD', k.job_history, now, id)
   redis.call('HSET', k.run, 'state', state, 'reason', reason, 'finished_at', int(now), unpack(facts))

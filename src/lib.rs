@@ -28,6 +28,8 @@
 //! 6. Finished: `finish_run.lua` writes its end under the fence, or puts it back for a retry. A stale holder changes nothing.
 //! 7. Recovered: a reaper that has watched the lease unchanged for its whole length by its own clock gives it to
 //!    `recover_run.lua`.
+//! 8. Retried: a dead letter (`failed`, `timed_out`, `lost`) that a person asks for again goes back to 2 as the same run, by
+//!    `retry_run.lua`.
 //!
 //! # Where the design page left the choice
 //!

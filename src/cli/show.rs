@@ -192,6 +192,9 @@ fn run_text(view: &RunView, when: Relative, console: &mut Console) {
     if record.recoveries > 0 {
         field("recovered", &format!("{} times in a row", record.recoveries), console);
     }
+    if record.state.is_dead() {
+        field("dead letter", &format!("schedctl retry {} tries it again", record.run), console);
+    }
     if record.attempt > 0 {
         console.line("");
         attempts_table(record, &local, console);

@@ -1,6 +1,7 @@
 //! A run's states and the ways an attempt can end.
 //!
-//! Invariant: a run has one state; of the final ones it never leaves. The words here are those in Redis, JSON and tables.
+//! Invariant: a run has one state; a final one it leaves only if it is a dead letter that a person has tried again. The words
+//! here are those in Redis, JSON and tables.
 
 use std::fmt;
 use std::str::FromStr;
@@ -53,9 +54,14 @@ impl RunState {
         }
     }
 
-    /// Whether a run stays in it for ever.
+    /// Whether a run stays in it, unless a person has a dead letter tried again.
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Scheduled | Self::Running)
+    }
+
+    /// Whether a run in it is a dead letter.
+    pub fn is_dead(self) -> bool {
+        matches!(self, Self::Failed | Self::TimedOut | Self::Lost)
     }
 }
 

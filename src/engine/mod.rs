@@ -5,7 +5,7 @@
 //! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held
 //! - [`reconciler`] makes Redis say what `jobs.toml` says; [`janitor`] forgets what is past its time; [`presence`] says that
 //!   this node is there
-//! - [`planting`] and [`person`] carry out what files and people ask, for the command line too
+//! - [`planting`], [`person`] and [`retrying`] carry out what files and people ask, for the command line too
 
 mod claimer;
 mod definition;
@@ -20,6 +20,7 @@ pub mod planting;
 mod presence;
 mod reaper;
 mod reconciler;
+pub mod retrying;
 mod ripe;
 mod runner;
 mod settling;

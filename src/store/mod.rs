@@ -7,6 +7,7 @@
 mod address;
 mod claims;
 mod error;
+mod forgetting;
 mod history;
 mod job_edits;
 mod jobs;
@@ -18,6 +19,7 @@ mod preflight;
 pub mod private_server;
 mod quarantine;
 mod reply;
+mod retrying;
 mod runs;
 mod scripts;
 mod stats;
@@ -25,7 +27,7 @@ mod stats;
 pub use address::{Address, AddressError};
 pub use claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant, LeaseWord, Poll, QueuePoll, RipeEntry};
 pub use error::StoreError;
-pub use history::{HistoryPage, PastAttempt, RunRecord};
+pub use history::{Ended, HistoryPage, Letters, PastAttempt, RunRecord};
 pub use job_edits::{
     ApplyOrder, ApplyReply, Change, Existing, PauseReply, RemoveOrder, RemoveReply, ResumeOrder, ResumeReply, StopRunning,
 };
@@ -34,6 +36,7 @@ pub use keys::{DEFAULT_NAMESPACE, Keys};
 pub use nodes::{Beat, BeatReply, NameClaim, NodeFacts, NodeRecord};
 pub use outputs::{KeptOutput, OutputFrames, Stream};
 pub use preflight::Findings;
+pub use retrying::{Beside, RetryOrder, RetryReply};
 pub use runs::{
     CancelOrder, CancelReply, ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Successor,
     Verdict,

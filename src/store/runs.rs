@@ -303,6 +303,8 @@ impl Store {
             .key("finished", keys.finished())
             .key("totals", keys.totals())
             .key("nudge", keys.nudge())
+            .key("dead", keys.dead())
+            .key("job_dead", keys.job_dead(job))
     }
 
     /// Leases from the one with the earliest end on, at most `limit`, each with its end as text. A member that is no lease

@@ -90,6 +90,7 @@ scripts! {
     REMOVE_JOB "remove_job";
     RENEW_LEASES "renew_leases";
     RESUME_JOB "resume_job";
+    RETRY_RUN "retry_run";
     SKIP_RUN "skip_run";
     WRITE_OUTPUT "write_output";
 }

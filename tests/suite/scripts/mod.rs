@@ -22,6 +22,7 @@ mod quarantine;
 mod recovering;
 mod removing;
 mod renewing;
+mod retrying;
 mod skipping;
 mod spoilt;
 mod world;

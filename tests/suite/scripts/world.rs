@@ -235,7 +235,7 @@ impl World {
     /// Fails unless indexes, counters and records agree.
     #[track_caller]
     pub(crate) fn assert_sound(&self) {
-        let (jobs, leases, history) = (self.members("jobs"), self.members("leases"), self.members("history"));
+        let (jobs, leases) = (self.members("jobs"), self.members("leases"));
         let mut due: BTreeMap<String, i64> = BTreeMap::new();
         for queue in self.names_under("due:") {
             for (run, ready) in self.members(&format!("due:{queue}")) {
@@ -273,6 +273,10 @@ impl World {
                 due.keys().chain(leases.keys()).any(|run| run.starts_with(&format!("{job}@")) && run.contains('~'));
             assert!(waiting.is_empty() || !open.is_empty() || is_manual_out, "nothing will free {waiting:?}");
         }
+        for letter in self.members("dead").keys() {
+            let state: Option<String> = self.raw("HGET", &format!("run:{letter}"), &["state"]);
+            assert!(state.is_some_and(|state| state.parse::<RunState>().unwrap().is_dead()), "{letter} is no dead letter");
+        }
         assert_eq!(jobs.keys().cloned().collect::<BTreeSet<_>>(), live, "the index of jobs");
         assert_eq!(self.total("waiting"), waiting_in_all, "totals.waiting");
         for lease in leases.keys() {
@@ -282,10 +286,19 @@ impl World {
         }
         for run in self.names_under("run:") {
             let state: String = self.raw("HGET", &format!("run:{run}"), &["state"]);
-            let is_final = state.parse::<RunState>().unwrap().is_final();
-            assert_eq!(is_final, history.contains_key(&run), "{run} is {state}");
+            let state: RunState = state.parse().unwrap();
+            let (is_final, is_dead) = (state.is_final(), state.is_dead());
             let job = run.split_once('@').unwrap().0;
-            assert_eq!(is_final, self.members(&format!("history:{job}")).contains_key(&run), "{run} is {state}");
+            let ended_at: Option<i64> = self.raw("HGET", &format!("run:{run}"), &["finished_at"]);
+            for index in ["history".to_owned(), format!("history:{job}")] {
+                let is_there = self.members(&index).contains_key(&run);
+                // A dead letter may have left history, and is kept all the same.
+                assert!(is_final == is_there || is_dead, "{run} is {state}, in {index}: {is_there}");
+            }
+            for index in ["dead".to_owned(), format!("dead:{job}")] {
+                assert_eq!(self.members(&index).get(&run).copied(), ended_at.filter(|_| is_dead), "{run} is {state}, in {index}");
+            }
+            assert!(is_final || ended_at.is_none(), "{run} is {state} and has ended");
             if is_final {
                 assert!(!due.contains_key(&run), "{run} is over and due");
                 assert_eq!(self.raw::<Option<String>>("HGET", "stops", &[&run]), None, "{run} is over");

@@ -11,6 +11,7 @@ use schedd::store::{
 use super::coverage::headers;
 use super::recovering::{expired, recovery};
 use super::removing::removal;
+use super::retrying::retrial;
 use super::world::{LEASE, World, claimant, definition, queue, run_of, successor, t, token};
 use crate::support::redis::TestRedis;
 
@@ -29,12 +30,14 @@ enum Stage {
     Planted,
     Claimed,
     Paused,
+    Dead,
 }
 
 fn stage_of(script: &str) -> Stage {
     match script {
         "finish_run" | "recover_run" | "renew_leases" | "write_output" | "forget_outputs" => Stage::Claimed,
         "resume_job" => Stage::Paused,
+        "retry_run" => Stage::Dead,
         _ => Stage::Planted,
     }
 }
@@ -52,6 +55,11 @@ async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Scene {
     if stage == Stage::Claimed {
         let won = world.win_with(0, &run, Overlap::Skip, 1000).await;
         world.at(0).write_output(&won, &printed()).await.unwrap();
+        claim = Some(won);
+    }
+    if stage == Stage::Dead {
+        let won = world.win_with(0, &run, Overlap::Skip, 1000).await;
+        world.finish(0, &won, Verdict::Final(RunState::Failed)).await;
         claim = Some(won);
     }
     if stage == Stage::Paused {
@@ -89,6 +97,7 @@ fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
     Some(match name {
         "nudge" => return None,
         "job" | "open" | "waiting" => format!("{name}:a"),
+        "job_dead" => "dead:a".to_owned(),
         "job_history" => "history:a".to_owned(),
         "due" | "job_due" | "old_due" | "set" => "due:default".to_owned(),
         "run" if script == "apply_job" => format!("run:{}", run_of("a", 2000)),
@@ -186,6 +195,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
             };
             format!("{:?}", store.resume_job(&order).await?)
         }
+        "retry_run" => format!("{:?}", store.retry_run(&retrial(&claim(), job)).await?),
         "skip_run" => {
             let order = SkipOrder {
                 run: run.clone(),
@@ -206,7 +216,10 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
 /// Keys of which a script only asks whether they are there, and those of many items at which a bad one is passed over.
 fn is_only_passed_over(script: &str, name: &str) -> bool {
     matches!(name, "successor_run" | "planted_run")
-        || matches!((script, name), ("forget_jobs", "job" | "open" | "waiting") | ("forget_runs", "run" | "job_history"))
+        || matches!(
+            (script, name),
+            ("forget_jobs", "job" | "open" | "waiting") | ("forget_runs", "run" | "job_history" | "job_dead")
+        )
         || matches!((script, name), ("forget_outputs", "output"))
 }
 
