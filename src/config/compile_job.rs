@@ -1,6 +1,7 @@
 //! A job's table to a job: schedule, action and rules, checked alone and against each other.
 
 use super::compile_action::{Keys, compile_action, refuse_oversize};
+use super::compile_retry::refuse_impossible_codes;
 use super::compile_schedule::compile_schedule;
 use super::keys;
 use super::policies::{Origin, Policies, compile_policies, refuse_contradictions};
@@ -44,6 +45,10 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
     refuse_contradictions(table, &own, &merged, problems);
     let schedule = compile_schedule(table, &merged, context.host_zone, problems);
     let action = compile_action(table, keys, problems);
+    // What is in Redis may have its codes from [defaults], which are for every kind of job.
+    if let (Origin::File { .. } | Origin::Line, Some(action)) = (context.origin, &action) {
+        refuse_impossible_codes(table, action, problems);
+    }
 
     let mut spec = JobSpec::with_defaults(schedule?, action?);
     merged.apply_to(&mut spec);

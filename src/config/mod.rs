@@ -9,6 +9,7 @@ mod compile_action;
 mod compile_file;
 mod compile_http;
 mod compile_job;
+mod compile_retry;
 mod compile_schedule;
 mod config_error;
 mod config_file;

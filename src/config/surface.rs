@@ -11,8 +11,9 @@ use serde_json::{Map, Value};
 
 use super::compile_http::default_method;
 use super::compile_job::{JobContext, compile_job};
+use super::compile_retry::default_max_delay;
 use super::node_json;
-use super::policies::{Origin, Policies, default_max_delay};
+use super::policies::{Origin, Policies};
 use super::problem::Problems;
 use super::reader::Spot;
 use crate::domain::duration::format_duration;
@@ -179,6 +180,11 @@ fn retry(retry: &Retry) -> Value {
     }
     if !retry.jitter {
         out.put("jitter", false);
+    }
+    for (key, codes) in [("on", &retry.on), ("never_on", &retry.never_on)] {
+        if !codes.is_empty() {
+            out.put(key, codes.iter().copied().collect::<Vec<u16>>());
+        }
     }
     out.value()
 }

@@ -3,7 +3,7 @@
 //! Made by `config::compile` from a table of `jobs.toml`, a JSON line or the flags of `schedctl add`, and written back
 //! by `config::surface`: the text kept in Redis has the same keys as `[jobs.X]`. Nothing in here can be out of its bounds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -83,6 +83,10 @@ pub struct Retry {
     pub max_delay: Duration,
     /// Whether each wait is drawn between its half and its whole, so that failures do not come back together.
     pub jitter: bool,
+    /// The codes of failed attempts after which there is another; empty = any. 1 to 599, as `retry` says.
+    pub on: BTreeSet<u16>,
+    /// The codes after which there is none; none of them is in `on`.
+    pub never_on: BTreeSet<u16>,
 }
 
 /// How the wait between attempts grows.
@@ -143,6 +147,13 @@ pub enum Delivery {
     AtMostOnce,
 }
 
+impl HttpRequest {
+    /// Whether an answer of this status counts as success.
+    pub fn expects(&self, status: u16) -> bool {
+        if self.expect.is_empty() { (200..300).contains(&status) } else { self.expect.contains(&status) }
+    }
+}
+
 impl Default for Retry {
     fn default() -> Self {
         Self {
@@ -151,6 +162,8 @@ impl Default for Retry {
             backoff: Backoff::Exponential,
             max_delay: Duration::from_secs(3600),
             jitter: true,
+            on: BTreeSet::new(),
+            never_on: BTreeSet::new(),
         }
     }
 }

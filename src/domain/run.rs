@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,6 +94,8 @@ pub struct Outcome {
     pub error: Option<String>,
     /// Whether processes the job left behind had to be killed.
     pub left_processes: bool,
+    /// How long the answer asks to be left alone (`Retry-After`), at most 24 h.
+    pub retry_after: Option<Duration>,
 }
 
 /// How an attempt ended.
@@ -117,7 +120,7 @@ pub enum Ending {
 impl Outcome {
     /// An outcome with no facts beside its ending.
     pub fn bare(ending: Ending) -> Self {
-        Self { ending, exit_code: None, signal: None, http_status: None, error: None, left_processes: false }
+        Self { ending, exit_code: None, signal: None, http_status: None, error: None, left_processes: false, retry_after: None }
     }
 
     /// A failure told in words.

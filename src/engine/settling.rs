@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::domain::job::{Delivery, JobSpec};
-use crate::domain::retry;
+use crate::domain::retry::{self, Next};
 use crate::domain::run::{Ending, Outcome, RunState};
 use crate::store::{Claim, Verdict};
 
@@ -21,8 +21,8 @@ pub(super) fn settle(spec: &JobSpec, claim: &Claim, outcome: &Outcome, stop_caus
     let done = |state, reason: &str| Some(Settled { verdict: Verdict::Final(state), reason: reason.to_owned() });
     match outcome.ending {
         Ending::Succeeded => done(RunState::Succeeded, ""),
-        Ending::Failed => Some(retried_or(RunState::Failed, spec, claim, draw)),
-        Ending::TimedOut => Some(retried_or(RunState::TimedOut, spec, claim, draw)),
+        Ending::Failed => Some(retried_or(RunState::Failed, spec, claim, outcome, draw)),
+        Ending::TimedOut => Some(retried_or(RunState::TimedOut, spec, claim, outcome, draw)),
         Ending::Stopped => done(RunState::Cancelled, stop_cause.unwrap_or("cancelled")),
         Ending::ShutDown if spec.delivery == Delivery::AtMostOnce => done(RunState::Lost, "shutdown"),
         Ending::ShutDown => Some(Settled { verdict: Verdict::Release, reason: "shutdown".to_owned() }),
@@ -31,10 +31,11 @@ pub(super) fn settle(spec: &JobSpec, claim: &Claim, outcome: &Outcome, stop_caus
     }
 }
 
-fn retried_or(state: RunState, spec: &JobSpec, claim: &Claim, draw: f64) -> Settled {
-    match retry::next_delay(&spec.retry, claim.failures.saturating_add(1), draw) {
-        Some(delay) => Settled { verdict: Verdict::Retry(delay), reason: "retry".to_owned() },
-        None => Settled { verdict: Verdict::Final(state), reason: String::new() },
+fn retried_or(state: RunState, spec: &JobSpec, claim: &Claim, outcome: &Outcome, draw: f64) -> Settled {
+    match retry::next_attempt(&spec.retry, &spec.action, outcome, claim.failures.saturating_add(1), draw) {
+        Next::After(delay) => Settled { verdict: Verdict::Retry(delay), reason: "retry".to_owned() },
+        Next::UsedUp => Settled { verdict: Verdict::Final(state), reason: String::new() },
+        Next::Excluded(reason) => Settled { verdict: Verdict::Final(state), reason },
     }
 }
 

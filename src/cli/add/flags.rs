@@ -110,6 +110,12 @@ pub(in crate::cli) struct AddArgs {
     /// How the wait grows: fixed, linear or exponential [default: exponential]
     #[arg(long, value_name = "HOW", requires = "retry", help_heading = "Rules")]
     pub(super) retry_backoff: Option<String>,
+    /// Retry only on these exit codes, or statuses of --http, such as 75,124 (124 is a time-out)
+    #[arg(long, value_name = "CODES", requires = "retry", value_delimiter = ',', help_heading = "Rules")]
+    pub(super) retry_on: Vec<u16>,
+    /// Do not retry on these exit codes or statuses
+    #[arg(long, value_name = "CODES", requires = "retry", value_delimiter = ',', help_heading = "Rules")]
+    pub(super) retry_never_on: Vec<u16>,
     /// While the run before is not over: skip, queue, replace or allow [default: skip]
     #[arg(long, value_name = "HOW", help_heading = "Rules")]
     pub(super) overlap: Option<String>,

@@ -76,7 +76,10 @@ fn keys_of(args: &AddArgs, at: Option<UnixMillis>) -> Result<Value, Failure> {
 }
 
 fn retry_of(args: &AddArgs, limit: i64) -> Value {
-    without_nulls(json!({"limit": limit, "delay": args.retry_delay, "backoff": args.retry_backoff}))
+    let codes = |codes: &[u16]| (!codes.is_empty()).then(|| json!(codes));
+    let (on, never_on) = (codes(&args.retry_on), codes(&args.retry_never_on));
+    let waits = json!({"limit": limit, "delay": args.retry_delay, "backoff": args.retry_backoff, "on": on, "never_on": never_on});
+    without_nulls(waits)
 }
 
 fn catch_up_of(args: &AddArgs) -> Option<Value> {
@@ -158,6 +161,8 @@ fn flag_of(path: &str) -> String {
     match first {
         "http" if path.starts_with("http.headers") => "--header".to_owned(),
         "http" if path.starts_with("http.expect") => "--expect".to_owned(),
+        "retry" if path.starts_with("retry.on") => "--retry-on".to_owned(),
+        "retry" if path.starts_with("retry.never_on") => "--retry-never-on".to_owned(),
         "command" => "the command".to_owned(),
         "env" => path.replacen("env.", "--env ", 1),
         first => format!("--{}", first.replace('_', "-")),
@@ -176,6 +181,8 @@ mod tests {
             "retry",
             "retry.limit",
             "retry.delay",
+            "retry.on[0]",
+            "retry.never_on",
             "catch_up.mode",
             "catch_up.max_age",
             "kill_grace",
@@ -193,6 +200,8 @@ mod tests {
             "--retry",
             "--retry",
             "--retry-delay",
+            "--retry-on",
+            "--retry-never-on",
             "--catch-up",
             "--max-age",
             "--kill-grace",

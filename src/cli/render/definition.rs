@@ -1,10 +1,12 @@
 //! A job's definition with every rule that holds for it, also those it does not name.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::config;
 use crate::domain::duration::format_duration;
-use crate::domain::job::{Action, Backoff, CatchUpMode, Delivery, JobSpec, Overlap};
+use crate::domain::job::{Action, Backoff, CatchUpMode, Delivery, JobSpec, Overlap, Retry};
 use crate::domain::schedule::{CronExpr, Schedule};
 use crate::domain::zone::Zone;
 
@@ -55,6 +57,8 @@ pub(in crate::cli) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
                 "backoff": backoff(retry.backoff),
                 "max_delay": format_duration(retry.max_delay),
                 "jitter": retry.jitter,
+                "on": codes(&retry.on),
+                "never_on": codes(&retry.never_on),
             }),
         ),
         ("overlap", overlap(spec.overlap)),
@@ -91,11 +95,12 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
     } else {
         let jitter = if retry.jitter { ", jitter" } else { "" };
         format!(
-            "{} times, delay {}, {}, at most {}{jitter}",
+            "{} times, delay {}, {}, at most {}{jitter}{}",
             retry.limit,
             format_duration(retry.delay),
             backoff(retry.backoff),
-            format_duration(retry.max_delay)
+            format_duration(retry.max_delay),
+            code_words(retry)
         )
     };
     let age = spec.catch_up.max_age.map(|age| format!(", not older than {}", format_duration(age))).unwrap_or_default();
@@ -149,6 +154,19 @@ fn catch_up_mode(mode: CatchUpMode) -> &'static str {
     }
 }
 
+/// The codes of a list; null where it is not given.
+fn codes(codes: &BTreeSet<u16>) -> Value {
+    if codes.is_empty() { Value::Null } else { json!(codes) }
+}
+
+fn code_words(retry: &Retry) -> String {
+    let words = |word: &str, codes: &BTreeSet<u16>| {
+        let codes: Vec<String> = codes.iter().map(u16::to_string).collect();
+        if codes.is_empty() { String::new() } else { format!(", {word} on {}", codes.join(" ")) }
+    };
+    words("only", &retry.on) + &words("never", &retry.never_on)
+}
+
 fn delivery(delivery: Delivery) -> &'static str {
     match delivery {
         Delivery::AtLeastOnce => "at-least-once",
@@ -178,7 +196,18 @@ mod tests {
         assert_eq!(shown["timeout"], "1h");
         assert_eq!(shown["retry"]["limit"], 0);
         assert_eq!(shown["delivery"], "at-least-once");
-        assert!(shown["cwd"].is_null());
+        assert!(shown["cwd"].is_null() && shown["retry"]["on"].is_null());
+    }
+
+    #[test]
+    fn the_codes_of_retries_are_shown() {
+        let mut spec = JobSpec::with_defaults(Schedule::Manual, Action::Shell("true".to_owned()));
+        spec.retry = Retry { limit: 2, on: [75, 3].into(), never_on: [4].into(), ..Retry::default() };
+        let shown = effective(&spec, &Zone::utc());
+        assert_eq!((&shown["retry"]["on"], &shown["retry"]["never_on"]), (&json!([3, 75]), &json!([4])));
+        let lines = policy_lines(&spec);
+        let line = |word| lines.iter().find(|(found, _)| *found == word).map(|(_, text)| text.as_str());
+        assert_eq!(line("retry"), Some("2 times, delay 10s, exponential, at most 1h, jitter, only on 3 75, never on 4"));
     }
 
     #[test]

@@ -53,6 +53,12 @@ fn all_problems_of_a_line_are_told_at_once() {
 }
 
 #[test]
+fn an_at_most_once_line_with_retries_is_refused() {
+    let problems = line(r#"{"shell": "true", "delivery": "at-most-once", "retry": 1}"#).unwrap_err();
+    assert!(matches!(problems.as_slice(), [one] if one.contains("contradicts retry.limit 1")), "{problems:?}");
+}
+
+#[test]
 fn what_is_no_object_is_refused_in_one_line() {
     for (text, wanted) in [
         ("", "not valid JSON: EOF"),

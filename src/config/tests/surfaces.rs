@@ -40,6 +40,11 @@ fn the_order_of_keys_defaults_written_out_and_short_forms_do_not_matter() {
         http(r#"{"url": "http://h/", "expect": [204, 200, 204], "method": "GET", "redirects": 0}"#),
         http(r#"{"expect": [200, 204], "url": "http://h/"}"#)
     );
+    let rules = |rules: &str| surface_of_line(&format!(r#"{{"shell": "true", {rules}}}"#));
+    assert_eq!(
+        rules(r#""retry": {"limit": 2, "on": [75, 3, 75], "never_on": []}"#),
+        rules(r#""retry": {"limit": 2, "on": [3, 75]}"#)
+    );
 }
 
 #[test]
@@ -127,8 +132,14 @@ fn actions() -> impl Strategy<Value = Action> {
 
 fn retries() -> impl Strategy<Value = Retry> {
     let backoffs = prop::sample::select(vec![Backoff::Fixed, Backoff::Linear, Backoff::Exponential]);
-    (0..=1_000u32, secs(0..=2_592_000), backoffs, secs(0..=2_592_000), any::<bool>()).prop_map(
-        |(limit, delay, backoff, longest, jitter)| Retry { limit, delay, backoff, max_delay: longest.max(delay), jitter },
+    // A code is in one list at most.
+    let codes = prop::collection::btree_map(1..=599u16, any::<bool>(), 0..4);
+    (0..=1_000u32, secs(0..=2_592_000), backoffs, secs(0..=2_592_000), any::<bool>(), codes).prop_map(
+        |(limit, delay, backoff, longest, jitter, codes)| {
+            let listed = |wanted: bool| codes.iter().filter(|(_, is_on)| **is_on == wanted).map(|(code, _)| *code).collect();
+            let (on, never_on) = (listed(true), listed(false));
+            Retry { limit, delay, backoff, max_delay: longest.max(delay), jitter, on, never_on }
+        },
     )
 }
 

@@ -6,6 +6,7 @@ mod living;
 mod losing;
 mod outputs;
 mod reloading;
+mod retrying;
 mod sharing;
 mod spoilt;
 mod stopping;
