@@ -185,6 +185,10 @@ fn report(outcome: &Outcome, settled: &Settled, reply: &FinishReply, took: Durat
             let retry_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
             warn!(ms, retry_in_ms, "Attempt failed{why}; the run is tried again.");
         }
+        (_, Verdict::AskLater(delay)) => {
+            let ask_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+            warn!(ms, ask_in_ms, reason = settled.reason, "Nothing started; whether the work is done is asked again.");
+        }
         (_, Verdict::Release) => info!(ms, reason = settled.reason, "Run handed back."),
     }
 }

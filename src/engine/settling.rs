@@ -89,6 +89,8 @@ mod tests {
             attempt: failures + 1,
             recoveries: 0,
             failures,
+            unclear: 0,
+            claimed_before: failures > 0,
             claimed_at: UnixMillis::EPOCH,
         }
     }
