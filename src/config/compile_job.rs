@@ -1,5 +1,7 @@
 //! A job's table to a job: schedule, action and rules, checked alone and against each other.
 
+use std::collections::BTreeMap;
+
 use super::compile_action::{Keys, compile_action, refuse_oversize};
 use super::compile_retry::refuse_impossible_codes;
 use super::compile_schedule::compile_schedule;
@@ -53,6 +55,9 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
     let mut spec = JobSpec::with_defaults(schedule?, action?);
     merged.apply_to(&mut spec);
     refuse_oversize(table, &spec.action, &spec.env, problems);
+    if let (Some(check), Some(own)) = (&spec.done_check, table.get("done_check").and_then(|spot| spot.as_table())) {
+        refuse_oversize(&own, &check.question, &BTreeMap::new(), problems);
+    }
     if problems.faults.len() > faults_before {
         return None;
     }

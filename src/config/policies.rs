@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::compile_done_check::compile_done_check;
 use super::compile_retry::compile_retry;
 use super::keys;
 use super::problem::{Problems, key_text, nearest, one_of, quoted};
 use super::reader::{DurationBounds, Spot, Table};
 use crate::domain::ids::QueueName;
-use crate::domain::job::{CatchUp, CatchUpMode, Delivery, JobSpec, Overlap, Retry};
+use crate::domain::job::{CatchUp, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
 use crate::domain::zone::ZoneName;
 
 /// Where a table comes from, and so what can be known about what it names.
@@ -43,6 +44,7 @@ pub(super) struct Policies {
     catch_up: Option<CatchUp>,
     late_after: Option<Duration>,
     delivery: Option<Delivery>,
+    done_check: Option<DoneCheck>,
 }
 
 const TIMEOUT: DurationBounds = DurationBounds::millis(100, 30 * 86_400_000, "100ms to 30 days", "30s");
@@ -72,6 +74,7 @@ impl Policies {
             catch_up: self.catch_up.or_else(|| below.catch_up.clone()),
             late_after: self.late_after.or(below.late_after),
             delivery: self.delivery.or(below.delivery),
+            done_check: self.done_check.or_else(|| below.done_check.clone()),
         }
     }
 
@@ -84,6 +87,7 @@ impl Policies {
         }
         spec.tz = self.tz;
         spec.cwd = self.cwd;
+        spec.done_check = self.done_check;
         set(&mut spec.env, self.env);
         set(&mut spec.queue, self.queue);
         set(&mut spec.timeout, self.timeout);
@@ -112,6 +116,7 @@ pub(super) fn compile_policies(table: &Table<'_>, origin: Origin<'_>, problems: 
         delivery: table.get("delivery").and_then(|spot| {
             spot.choice(&[("at-least-once", Delivery::AtLeastOnce), ("at-most-once", Delivery::AtMostOnce)], problems)
         }),
+        done_check: table.get("done_check").and_then(|spot| compile_done_check(&spot, problems)),
     }
 }
 

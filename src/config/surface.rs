@@ -17,7 +17,9 @@ use super::policies::{Origin, Policies};
 use super::problem::Problems;
 use super::reader::Spot;
 use crate::domain::duration::format_duration;
-use crate::domain::job::{Action, Backoff, CatchUp, CatchUpMode, Delivery, HttpRequest, JobSpec, Overlap, Retry};
+use crate::domain::job::{
+    Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec, Overlap, Retry,
+};
 use crate::domain::schedule::{CronExpr, Schedule};
 
 /// Why a text out of Redis is no definition.
@@ -51,11 +53,7 @@ pub fn to_surface(spec: &JobSpec) -> String {
             many => out.put("cron", many.iter().map(CronExpr::as_str).collect::<Vec<_>>()),
         },
     }
-    match &spec.action {
-        Action::Command(words) => out.put("command", words.clone()),
-        Action::Shell(line) => out.put("shell", line.as_str()),
-        Action::Http(request) => out.put("http", http(request)),
-    }
+    put_action(&mut out, &spec.action);
     if let Some(tz) = &spec.tz {
         out.put("tz", tz.as_str());
     }
@@ -93,6 +91,9 @@ pub fn to_surface(spec: &JobSpec) -> String {
     match spec.delivery {
         Delivery::AtLeastOnce => {}
         Delivery::AtMostOnce => out.put("delivery", "at-most-once"),
+    }
+    if let Some(check) = &spec.done_check {
+        out.put("done_check", done_check(check));
     }
     out.value().to_string()
 }
@@ -141,6 +142,27 @@ impl Sheet {
 
 fn texts(texts: &BTreeMap<String, String>) -> Value {
     Value::Object(texts.iter().map(|(key, text)| (key.clone(), text.as_str().into())).collect::<Map<_, _>>())
+}
+
+fn put_action(out: &mut Sheet, action: &Action) {
+    match action {
+        Action::Command(words) => out.put("command", words.clone()),
+        Action::Shell(line) => out.put("shell", line.as_str()),
+        Action::Http(request) => out.put("http", http(request)),
+    }
+}
+
+fn done_check(check: &DoneCheck) -> Value {
+    let mut out = Sheet::default();
+    put_action(&mut out, &check.question);
+    match check.on {
+        AskedOn::Retry => {}
+        AskedOn::Always => out.put("on", "always"),
+    }
+    if check.timeout != DoneCheck::TIMEOUT {
+        out.put_duration("timeout", check.timeout);
+    }
+    out.value()
 }
 
 fn http(request: &HttpRequest) -> Value {

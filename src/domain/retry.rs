@@ -1,12 +1,15 @@
 //! Whether a failed run gets another attempt, and how long it waits for it.
 //!
-//! Own failures alone use up the budget; how often a node was lost is counted elsewhere.
+//! Own failures alone use up the budget; how often a node was lost, or a `done_check` left unanswered, is counted elsewhere.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::job::{Action, Backoff, Retry};
 use super::run::{Ending, Outcome};
+
+/// A run's `done_check` is asked again at least so often before it ends `lost`, whatever its budget.
+const ASKED_AGAIN: u32 = 3;
 
 /// What follows a failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +85,13 @@ pub fn next_attempt(retry: &Retry, action: &Action, outcome: &Outcome, failures:
         }
         _ => Next::After(outcome.retry_after.map_or(delay, |asked| asked.max(delay))),
     }
+}
+
+/// The wait before a `done_check` is asked again after `unclear` answers in a row that were none (at least 1); none if it was
+/// asked often enough. `draw` as in [`next_attempt`].
+pub fn next_question(retry: &Retry, unclear: u32, draw: f64) -> Option<Duration> {
+    let patient = Retry { limit: retry.limit.max(ASKED_AGAIN), ..retry.clone() };
+    next_delay(&patient, unclear, draw)
 }
 
 /// The wait before the next attempt after `failures` failed ones (at least 1); none if the budget is used up. `draw` is a
@@ -210,5 +220,15 @@ mod tests {
         };
         assert_eq!(wait(3), Next::After(Duration::from_secs(10)));
         assert_eq!(wait(86_400), Next::After(Duration::from_secs(86_400)), "max_delay bounds the backoff alone");
+    }
+
+    #[test]
+    fn a_question_is_asked_again_as_often_as_the_budget_allows_and_at_least_three_times() {
+        let asked = |limit: u32| {
+            let retry = Retry { limit, ..retry(Backoff::Linear) };
+            (1..).map_while(|unclear| next_question(&retry, unclear, 0.0)).collect::<Vec<_>>()
+        };
+        assert_eq!(asked(0), [10, 20, 30].map(Duration::from_secs));
+        assert_eq!(asked(5).len(), 5);
     }
 }

@@ -23,7 +23,7 @@ pub enum RunState {
     Cancelled,
     /// Final: it was not started, for a reason that stands with it.
     Skipped,
-    /// Final, at-most-once only: it may or may not have done its work.
+    /// Final: it may or may not have done its work, and may not be started (again) to find out.
     Lost,
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::config;
 use crate::domain::duration::format_duration;
-use crate::domain::job::{Action, Backoff, CatchUpMode, Delivery, JobSpec, Overlap, Retry};
+use crate::domain::job::{Action, AskedOn, Backoff, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
 use crate::domain::schedule::{CronExpr, Schedule};
 use crate::domain::zone::Zone;
 
@@ -71,6 +71,7 @@ pub(in crate::cli) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
             }),
         ),
         ("delivery", json!(delivery(spec.delivery))),
+        ("done_check", spec.done_check.as_ref().map_or(Value::Null, |check| done_check(check, keys.get("done_check")))),
         ("env", json!(spec.env)),
         ("cwd", json!(spec.cwd.as_ref().map(|path| path.to_string_lossy()))),
     ];
@@ -123,6 +124,10 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
         ("late after", format_duration(spec.late_after)),
         ("delivery", delivery(spec.delivery).to_owned()),
     ];
+    if let Some(check) = &spec.done_check {
+        let timeout = format_duration(check.timeout);
+        lines.push(("done check", format!("{}, {}, at most {timeout}", action_line(&check.question), asked_on(check.on).1)));
+    }
     if let Some(cwd) = &spec.cwd {
         lines.push(("cwd", cwd.display().to_string()));
     }
@@ -154,6 +159,14 @@ fn catch_up_mode(mode: CatchUpMode) -> &'static str {
     }
 }
 
+/// The word for it, and what it means.
+fn asked_on(on: AskedOn) -> (&'static str, &'static str) {
+    match on {
+        AskedOn::Retry => ("retry", "before each attempt but the first"),
+        AskedOn::Always => ("always", "before each attempt"),
+    }
+}
+
 /// The codes of a list; null where it is not given.
 fn codes(codes: &BTreeSet<u16>) -> Value {
     if codes.is_empty() { Value::Null } else { json!(codes) }
@@ -165,6 +178,14 @@ fn code_words(retry: &Retry) -> String {
         if codes.is_empty() { String::new() } else { format!(", {word} on {}", codes.join(" ")) }
     };
     words("only", &retry.on) + &words("never", &retry.never_on)
+}
+
+/// As the definition has it, with what holds filled in.
+fn done_check(check: &DoneCheck, given: Option<&Value>) -> Value {
+    let Some(Value::Object(mut keys)) = given.cloned() else { return Value::Null };
+    keys.insert("on".to_owned(), json!(asked_on(check.on).0));
+    keys.insert("timeout".to_owned(), json!(format_duration(check.timeout)));
+    Value::Object(keys)
 }
 
 fn delivery(delivery: Delivery) -> &'static str {
@@ -196,18 +217,22 @@ mod tests {
         assert_eq!(shown["timeout"], "1h");
         assert_eq!(shown["retry"]["limit"], 0);
         assert_eq!(shown["delivery"], "at-least-once");
-        assert!(shown["cwd"].is_null() && shown["retry"]["on"].is_null());
+        assert!(shown["cwd"].is_null() && shown["done_check"].is_null() && shown["retry"]["on"].is_null());
     }
 
     #[test]
-    fn the_codes_of_retries_are_shown() {
+    fn the_codes_of_retries_and_the_question_before_an_attempt_are_shown() {
         let mut spec = JobSpec::with_defaults(Schedule::Manual, Action::Shell("true".to_owned()));
         spec.retry = Retry { limit: 2, on: [75, 3].into(), never_on: [4].into(), ..Retry::default() };
+        let question = Action::Shell("test -e out".to_owned());
+        spec.done_check = Some(DoneCheck { question, on: AskedOn::Always, timeout: DoneCheck::TIMEOUT });
         let shown = effective(&spec, &Zone::utc());
         assert_eq!((&shown["retry"]["on"], &shown["retry"]["never_on"]), (&json!([3, 75]), &json!([4])));
+        assert_eq!(shown["done_check"], json!({"shell": "test -e out", "on": "always", "timeout": "1m"}));
         let lines = policy_lines(&spec);
         let line = |word| lines.iter().find(|(found, _)| *found == word).map(|(_, text)| text.as_str());
         assert_eq!(line("retry"), Some("2 times, delay 10s, exponential, at most 1h, jitter, only on 3 75, never on 4"));
+        assert_eq!(line("done check"), Some("/bin/sh -c 'test -e out', before each attempt, at most 1m"));
     }
 
     #[test]

@@ -82,6 +82,23 @@ fn codes_are_refused_that_contradict_each_other_or_that_no_attempt_of_the_job_ca
 }
 
 #[test]
+fn a_question_before_an_attempt_is_exactly_one_and_asked_at_a_known_time() {
+    each_is_refused(&[
+        ("done_check = 'test -e x'", "jobs.a.done_check: found string \"test -e x\", wanted a table such as { shell = "),
+        ("done_check = {}", "jobs.a.done_check: no action, wanted exactly one of command, shell or http"),
+        ("done_check = { shell = 'x', command = ['x'] }", "found command and shell together, wanted exactly one action"),
+        ("done_check = { shel = 'x' }", "jobs.a.done_check.shel: unknown key, did you mean \"shell\"?"),
+        ("done_check = { shell = ' ' }", "jobs.a.done_check.shell: found string \" \", wanted a line for /bin/sh"),
+        ("done_check = { http = 'ftp://h/' }", "jobs.a.done_check.http: found the scheme \"ftp\""),
+        ("done_check = { shell = 'x', on = 'rety' }", "wanted \"retry\" or \"always\": did you mean \"retry\"?"),
+        ("done_check = { shell = 'x', timeout = '99ms' }", "jobs.a.done_check.timeout: found \"99ms\", wanted 100ms to 1 hour"),
+        ("done_check = { shell = 'x', timeout = '3601s' }", "wanted 100ms to 1 hour"),
+    ]);
+    let long = format!("done_check = {{ shell = '{}' }}", "x".repeat(140_000));
+    each_is_refused(&[(&long, "jobs.a.done_check.shell: found 140001 bytes, wanted at most 131072")]);
+}
+
+#[test]
 fn words_are_refused_with_the_nearest() {
     each_is_refused(&[
         ("overlap = 'skp'", "wanted \"skip\", \"queue\", \"replace\" or \"allow\": did you mean \"skip\"?"),
@@ -117,8 +134,7 @@ fn at_most_once_with_retries_is_a_contradiction_that_is_explained() {
 
 #[test]
 fn keys_of_later_versions_are_named_as_such() {
-    for key in ["done_check", "spread", "on_failure", "jitter", "group", "unique", "priority", "rrule", "delay", "user", "stdin"]
-    {
+    for key in ["spread", "on_failure", "jitter", "group", "unique", "priority", "rrule", "delay", "user", "stdin"] {
         let fault = job_fault(&format!("shell = 'true'\n{key} = 1"));
         assert!(fault.contains(&format!("3:1: jobs.a.{key}: not supported by this version of schedd")), "{fault}");
     }

@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::{compile, good, job, queue, warnings};
 use crate::config::surface::{from_surface, to_surface};
 use crate::config::{DaemonConfig, QueueConfig};
-use crate::domain::job::{Action, CatchUp, CatchUpMode, Delivery, Overlap, Retry};
+use crate::domain::job::{Action, AskedOn, CatchUp, CatchUpMode, Delivery, Overlap, Retry};
 use crate::domain::schedule::{CronExpr, Schedule};
 
 const HOUR: u64 = 3_600;
@@ -157,6 +157,20 @@ fn lists_of_codes_are_sets_and_may_come_from_the_defaults_of_every_kind_of_job()
     assert_eq!(retry("d"), Retry { limit: 2, never_on: [1, 255].into(), ..Retry::default() });
     let in_redis = to_surface(&job(&config, "c"));
     assert_eq!(from_surface(&in_redis).unwrap(), job(&config, "c"), "codes out of [defaults] read back for any kind of job");
+}
+
+#[test]
+fn a_question_before_an_attempt_has_one_of_the_actions_and_its_own_rules() {
+    let check = |text: &str| job(&good(&format!("[jobs.a]\nshell = 'true'\ndone_check = {text}")), "a").done_check.unwrap();
+    let shell = check("{ shell = 'test -e x' }");
+    assert_eq!((shell.question, shell.on, shell.timeout), (Action::Shell("test -e x".into()), AskedOn::Retry, secs(60)));
+    let command = check("{ command = ['test', '-e', 'x'], on = 'always', timeout = '100ms' }");
+    assert!(matches!(&command.question, Action::Command(words) if words.len() == 3));
+    assert_eq!((command.on, command.timeout), (AskedOn::Always, Duration::from_millis(100)));
+    let http = check("{ http = { url = 'http://h/', expect = [200, 404] }, on = 'retry', timeout = '1h' }");
+    assert!(matches!(http.question, Action::Http(request) if request.expect == [200, 404]));
+    let config = good("[defaults]\ndone_check = { shell = 'x' }\n[jobs.a]\nhttp = 'http://h/'\ndelivery = 'at-most-once'");
+    assert!(job(&config, "a").done_check.is_some());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod answers;
 mod catching_up;
+mod done_check;
 mod living;
 mod losing;
 mod outputs;
