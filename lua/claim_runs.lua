@@ -36,7 +36,8 @@
 -- ARGV* successor_due
 -- ARGV* successor_ready
 -- Reply items: now, 1 if the fence counter was spoilt and rebuilt, then one of these for each run
--- Reply claimed: fence, attempt, lease end, recoveries in a row, failures
+-- Reply claimed: fence, attempt, lease end, recoveries in a row, failures, unclear answers in a row,
+-- 1 if it was claimed before
 -- Reply gone: another node was first
 -- Reply early: ready
 -- Reply stale: the job changed; read it again
@@ -77,11 +78,13 @@ local function claim(k, a)
   local id = a.id
   local item_bad = wrong_type({k.run, 'hash', k.job, 'hash', k.open, 'zset', k.waiting, 'zset', k.job_history, 'zset', k.job_due, 'zset'})
   if item_bad then return item_bad end
-  local run = redis.call('HMGET', k.run, 'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end')
+  local run = redis.call('HMGET', k.run, 'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end',
+    'unclear', 'claimed_before')
   local ready = redis.call('ZSCORE', due, id)
   if not ready then
     if run[2] == 'running' and run[3] == ARGV[4] then
-      return {'claimed', run[4], whole(run[1], COUNT), whole(run[7], FENCE), whole(run[5], COUNT), whole(run[6], COUNT)}
+      return {'claimed', run[4], whole(run[1], COUNT), whole(run[7], FENCE), whole(run[5], COUNT), whole(run[6], COUNT),
+        whole(run[8], COUNT), run[9] == '0' and 0 or 1}
     end
     return {'gone'}
   end
@@ -127,11 +130,15 @@ local function claim(k, a)
     local fence = next_fence(whole(run[4], FENCE - 1))
     local attempt = whole(run[1], COUNT) + 1
     local lease_end = now + tonumber(ARGV[5])
+    -- Kept, for this claim repeated finds its own fence: a run that may have started must not pass for a new one.
+    local before = first and 0 or 1
     redis.call('HSET', k.run, 'state', 'running', 'attempt', attempt, 'fence', int(fence), 'claim', ARGV[4], 'node', ARGV[2],
-      'incarnation', ARGV[3], 'lease_ms', ARGV[5], 'lease_end', int(lease_end), 'started_at', int(now), 'reason', '', unpack(base))
+      'incarnation', ARGV[3], 'lease_ms', ARGV[5], 'lease_end', int(lease_end), 'started_at', int(now), 'reason', '',
+      'claimed_before', before, unpack(base))
     redis.call('ZADD', leases, lease_end, id .. '#' .. int(fence))
     if a.kind == 'regular' then redis.call('ZADD', k.open, a.due_ms, id) end
-    run.reply = {'claimed', int(fence), attempt, lease_end, whole(run[5], COUNT), whole(run[6], COUNT)}
+    run.reply = {'claimed', int(fence), attempt, lease_end, whole(run[5], COUNT), whole(run[6], COUNT),
+      whole(run[8], COUNT), before}
   end
 
   if is_pending then plant_pending(k, a.job_name, a.successor, a.successor_due, a.successor_ready) end

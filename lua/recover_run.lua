@@ -50,7 +50,8 @@ if run[1] ~= fence then
   return {'gone'}
 end
 tally(k.totals, 'recovered', 1)
-redis.call('HSET', k.run, 'recoveries', whole(run[3], COUNT) + 1)
+-- Its done_check may have been answered meanwhile, so the row of unclear answers is broken too.
+redis.call('HSET', k.run, 'recoveries', whole(run[3], COUNT) + 1, 'unclear', 0)
 keep_past(k.run, whole(run[2], COUNT), ARGV[8])
 local stop = redis.call('HGET', k.stops, id)
 if stop and verdict == 'retry' then verdict, reason = 'cancelled', stop end

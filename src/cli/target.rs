@@ -124,6 +124,7 @@ fn planted(run: &RunId, queue: QueueName) -> RunRecord {
         left_processes: false,
         failures: 0,
         recoveries: 0,
+        unclear: 0,
         skipped: None,
         past: Vec::new(),
     }

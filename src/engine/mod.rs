@@ -10,6 +10,7 @@
 mod claimer;
 mod definition;
 mod definitions;
+mod done_check;
 mod holdings;
 mod janitor;
 mod lease_keeper;

@@ -78,6 +78,7 @@ fn outcome(report: Report, reason: Option<StopReason>, attempt: &Attempt) -> Out
         http_status: None,
         error,
         left_processes: report.left_processes,
+        retry_after: None,
     }
 }
 

@@ -97,6 +97,10 @@ pub struct Claim {
     pub recoveries: u32,
     /// Attempts that failed by themselves before this one.
     pub failures: u32,
+    /// Times in a row its `done_check` gave no clear answer before this claim.
+    pub unclear: u32,
+    /// Whether the run was claimed before, so that it may have started, whatever its attempt is.
+    pub claimed_before: bool,
     /// Redis' time at the claim.
     pub claimed_at: UnixMillis,
 }
@@ -271,6 +275,8 @@ fn claim_reply(mut reply: Reply, order: &ClaimOrder, queue: &QueueName, now: Uni
                 attempt,
                 recoveries: count(&mut reply)?,
                 failures: count(&mut reply)?,
+                unclear: count(&mut reply)?,
+                claimed_before: reply.number()? != 0,
                 claimed_at: now,
             })
         }

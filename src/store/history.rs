@@ -53,6 +53,8 @@ pub struct RunRecord {
     pub failures: u32,
     /// Times in a row it was lost with its node.
     pub recoveries: u32,
+    /// Times in a row its `done_check` gave no clear answer.
+    pub unclear: u32,
     /// For a skipped stretch: its last occurrence, and how many there are.
     pub skipped: Option<(UnixMillis, u64)>,
     /// Earlier attempts, oldest first.
@@ -151,6 +153,7 @@ impl RunRecord {
             left_processes: map.get("left_processes").is_some_and(|flag| flag == "1"),
             failures: count("failures"),
             recoveries: count("recoveries"),
+            unclear: count("unclear"),
             skipped: instant("skipped_to").zip(number("skipped_count")),
             past,
         }))

@@ -2,10 +2,12 @@
 
 mod answers;
 mod catching_up;
+mod done_check;
 mod living;
 mod losing;
 mod outputs;
 mod reloading;
+mod retrying;
 mod sharing;
 mod spoilt;
 mod stopping;

@@ -63,6 +63,7 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("finish_run", "finished", "every_final_state_is_written_counted_and_put_into_history"),
     ("finish_run", "retrying", "a_retry_keeps_the_run_open_and_remembers_the_attempt"),
     ("finish_run", "released", "a_run_handed_back_takes_its_attempt_back_and_is_due_at_once"),
+    ("finish_run", "asking_later", "a_run_to_be_asked_about_again_takes_its_attempt_back_and_waits"),
     ("finish_run", "lost", "a_stale_holder_is_answered_lost_and_changes_nothing"),
     ("forget_jobs", "forgotten", "a_job_that_ended_is_forgotten_when_nothing_of_it_is_open"),
     ("forget_outputs", "forgotten", "the_oldest_outputs_go_first_by_age_and_by_size_and_the_account_ends_at_nothing"),
