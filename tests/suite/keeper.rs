@@ -429,6 +429,7 @@ async fn a_keeper_that_cannot_be_started_is_an_error_that_names_it() {
         ended_file: None,
         node: "web-1".to_owned(),
         incarnation: "one".to_owned(),
+        lease: Duration::from_secs(10),
     };
     let error = Keeper::start(settings).await.unwrap_err().to_string();
     assert!(error.contains("/no/such/schedd") && error.contains("No such file"), "{error}");

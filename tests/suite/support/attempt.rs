@@ -39,6 +39,7 @@ impl Bench {
             ended_file: mark.map(|name| dir.path().join(name)),
             node: "web-1".to_owned(),
             incarnation: "one".to_owned(),
+            lease: Duration::from_secs(10),
         };
         let keeper = Keeper::start(settings).await.unwrap();
         Self { executors: Executors::new(keeper.clone()).unwrap(), keeper, dir }
