@@ -30,7 +30,7 @@ use crate::store::Store;
 /// How long the ticker may take to bring a claim under way to its end.
 const LAST_CLAIM: Duration = Duration::from_secs(15);
 /// How long it may take to give back what claims won whose answers never came.
-const LAST_RELEASE: Duration = Duration::from_secs(3);
+const LAST_RELEASE: Duration = Duration::from_secs(5);
 /// How long an aborted run may take beyond its kill grace to be gone and told.
 const ABORT_SLACK: Duration = Duration::from_secs(10);
 const LOG_DRAIN_EVERY: Duration = Duration::from_secs(5);

@@ -127,12 +127,15 @@ async fn pass(shared: &Shared, watched: &mut HashMap<(RunId, Fence), Watched>) -
     Ok(())
 }
 
-/// Gives back at once what claims won that this node never got the answer to. To be called when it has stopped claiming.
-pub(super) async fn release_all_abandoned(shared: &Shared) -> Result<(), StoreError> {
+/// Gives back what claims won that this node never got the answer to, however often it takes. To be called when it has stopped
+/// claiming.
+pub(super) async fn release_all_abandoned(shared: &Shared) {
     for run in shared.abandoned.runs() {
-        release_abandoned(shared, &run).await?;
+        while let Err(error) = release_abandoned(shared, &run).await {
+            shared.weather.failed(&error, "runs that never started are not handed back");
+            tokio::time::sleep(shared.settings.tick).await;
+        }
     }
-    Ok(())
 }
 
 /// Gives a run back if it is leased to this node by a claim that was given up: it never started. Whether it was.
@@ -140,10 +143,17 @@ async fn release_abandoned(shared: &Shared, run: &RunId) -> Result<bool, StoreEr
     if !shared.abandoned.knows(run) {
         return Ok(false);
     }
-    let record = shared.store.read_run(run).await.unwrap_or_default();
+    let record = match shared.store.read_run(run).await {
+        Err(error) if error.is_passing() => return Err(error),
+        // What cannot be read is recovery's to judge.
+        read => read.unwrap_or_default(),
+    };
     let is_ours = |record: &RunRecord| record.incarnation.as_ref() == Some(&shared.settings.incarnation);
     let Some(record) = record.filter(|record| is_ours(record) && shared.abandoned.won(record)) else { return Ok(false) };
-    let job = shared.store.read_job(run.job()).await.unwrap_or_default();
+    let job = match shared.store.read_job(run.job()).await {
+        Err(error) if error.is_passing() => return Err(error),
+        read => read.unwrap_or_default(),
+    };
     let Some(claim) = Claim::unanswered(&record, job.as_ref().map_or(&record.queue, |job| &job.queue)) else { return Ok(false) };
     match shared.store.finish_run(&claim, &Verdict::Release, "not started", &[], "").await {
         Ok(FinishReply::Lost) => Ok(false),
