@@ -32,7 +32,8 @@
 //! # Where the design page left the choice
 //!
 //! - A claim is the start mark of an at-most-once run: it is acknowledged before the spawn, and a run whose claim is found
-//!   expired is `lost` though it may never have started. One step less, and never a second start.
+//!   expired is `lost` though it may never have started. One step less, and never a second start. Only the node whose claim it was may know better: a run it
+//!   won by a call whose answer never came is handed back.
 //! - A job's `rev` is `max(rev + 1, TIME in microseconds)`, so that a name used again never meets an old definition kept
 //!   somewhere under the same number.
 //! - Removed and finished jobs keep their record for a while, so that what is still open of them ends by its own rules.

@@ -247,8 +247,14 @@ fn with_hint(error: StoreError) -> StoreError {
             why: format!("{why} (does it speak TLS there, with a certificate this host trusts?)"),
             address,
         },
-        StoreError::Unavailable { address, why } if why.contains("reset") => {
-            StoreError::Unavailable { why: format!("{why} (does it want TLS there? then rediss://)"), address }
+        StoreError::Unavailable { address, why } if why.contains("reset") && address.starts_with("redis://") => {
+            StoreError::Unavailable {
+                why: format!("{why} (does it want TLS there? then rediss://; or is maxclients reached?)"),
+                address,
+            }
+        }
+        StoreError::Unavailable { address, why } if why.contains("reset") || why.eq_ignore_ascii_case("broken pipe") => {
+            StoreError::Unavailable { why: format!("{why} (is maxclients reached?)"), address }
         }
         other => other,
     }
