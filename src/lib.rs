@@ -35,7 +35,8 @@
 //! # Where the design page left the choice
 //!
 //! - A claim is the start mark of an at-most-once run: it is acknowledged before the spawn, and a run whose claim is found
-//!   expired is `lost` though it may never have started. One step less, and never a second start.
+//!   expired is `lost` though it may never have started. One step less, and never a second start. Only the node whose claim it
+//!   was may know better: a run it won by a call whose answer never came is handed back.
 //! - Whether a run may have started is told by its claims, not by its attempt: one handed back keeps the attempt's number. A claim
 //!   writes down whether there was one before, so that it answers the same when repeated.
 //! - A row of unclear answers of a `done_check` ends with any clear one, and with a lost node.

@@ -111,6 +111,7 @@ fn planted(run: &RunId, queue: QueueName) -> RunRecord {
         fence: None,
         node: None,
         incarnation: None,
+        claim_token: None,
         lease: None,
         queue,
         started_at: None,

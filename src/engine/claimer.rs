@@ -250,10 +250,18 @@ impl Claimer {
     async fn claim(&self, queue: &QueueName, planned: &[Planned]) -> Result<Vec<ClaimReply>, StoreError> {
         let token = super::planting::token();
         let orders: Vec<ClaimOrder> = planned.iter().map(|planned| planned.order.clone()).collect();
+        let answer = self.claim_by(&token, queue, &orders).await;
+        if answer.is_err() {
+            self.shared.abandoned.note(&token, orders.iter().map(|order| &order.run));
+        }
+        answer
+    }
+
+    async fn claim_by(&self, token: &str, queue: &QueueName, orders: &[ClaimOrder]) -> Result<Vec<ClaimReply>, StoreError> {
         let give_up = BootInstant::now().saturating_add(self.shared.settings.lease / 2);
         let mut last_tries = LAST_TRIES;
         loop {
-            let error = match self.shared.store.claim_runs(&self.claimant, queue, &token, &orders).await {
+            let error = match self.shared.store.claim_runs(&self.claimant, queue, token, orders).await {
                 Err(error) if error.is_passing() && BootInstant::now() < give_up => error,
                 other => return other,
             };

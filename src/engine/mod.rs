@@ -7,6 +7,7 @@
 //!   this node is there
 //! - [`planting`], [`person`] and [`retrying`] carry out what files and people ask, for the command line too
 
+mod abandoned;
 mod claimer;
 mod definition;
 mod definitions;

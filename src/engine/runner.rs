@@ -212,6 +212,7 @@ fn report(outcome: &Outcome, settled: &Settled, reply: &FinishReply, took: Durat
     let why = describe(outcome);
     match (reply, &settled.verdict) {
         (FinishReply::Lost, _) => warn!(ms, "The run is another node's by now; this result is dropped."),
+        (_, Verdict::Final(RunState::Succeeded)) if outcome.error.is_some() => warn!(ms, "Run succeeded{why}."),
         (_, Verdict::Final(RunState::Succeeded)) if settled.reason.is_empty() => info!(ms, "Run succeeded."),
         (_, Verdict::Final(RunState::Succeeded)) => info!(ms, reason = settled.reason, "Run succeeded."),
         (_, Verdict::Final(state)) if settled.reason.is_empty() => warn!(ms, "Run ended as {state}{why}."),

@@ -1,6 +1,7 @@
 //! Polling, claiming and renewing: how a run gets to a node and stays with it.
 //!
-//! Invariant: a [`Claim`] is made only from the script's word that this node won; what ends an attempt asks for one.
+//! Invariant: a [`Claim`] is made only from the script's word that this node won, or from the record that word left; what ends
+//! an attempt asks for one.
 
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use redis::Value;
 
 use super::Store;
 use super::error::StoreError;
+use super::history::RunRecord;
 use super::jobs::Rev;
 use super::quarantine::shown_member;
 use super::reply::Reply;
@@ -16,6 +18,7 @@ use super::runs::Successor;
 use super::scripts::{self, Invocation};
 use crate::domain::ids::{Fence, JobName, NodeName, QueueName, RunId};
 use crate::domain::job::Overlap;
+use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
 /// What a poll found.
@@ -103,6 +106,26 @@ pub struct Claim {
     pub claimed_before: bool,
     /// Redis' time at the claim.
     pub claimed_at: UnixMillis,
+}
+
+impl Claim {
+    /// The claim `record` tells of, for the node that made that call and never got its answer; none if the run is not executed.
+    pub fn unanswered(record: &RunRecord, job_queue: &QueueName) -> Option<Self> {
+        let is_open = record.state == RunState::Running;
+        let (fence, claimed_at) = record.fence.zip(record.started_at).filter(|_| is_open)?;
+        Some(Self {
+            run: record.run.clone(),
+            queue: record.queue.clone(),
+            job_queue: job_queue.clone(),
+            fence,
+            attempt: record.attempt,
+            recoveries: record.recoveries,
+            failures: record.failures,
+            unclear: record.unclear,
+            claimed_before: true,
+            claimed_at,
+        })
+    }
 }
 
 /// Why a run did not start at once.

@@ -27,6 +27,8 @@ pub struct RunRecord {
     pub node: Option<String>,
     /// That node's incarnation.
     pub incarnation: Option<String>,
+    /// The token of the call that claimed it.
+    pub claim_token: Option<String>,
     /// How long its leases last.
     pub lease: Option<Duration>,
     /// The queue it was claimed from.
@@ -140,6 +142,7 @@ impl RunRecord {
             fence: number("fence").and_then(Fence::new),
             node: text("node"),
             incarnation: text("incarnation"),
+            claim_token: text("claim"),
             lease: number("lease_ms").map(Duration::from_millis),
             queue: text("queue").and_then(|queue| queue.parse().ok()).unwrap_or_else(QueueName::default_queue),
             started_at: instant("started_at"),

@@ -3,6 +3,7 @@
 //! Each script's header in `lua/` says which KEYS and ARGV it takes; a call is built by the same names in the same order,
 //! and a debug build refuses one that differs. Scripts are constant texts: no data is ever put into one.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use redis::ToRedisArgs;
@@ -35,6 +36,12 @@ impl Script {
         let text = format!("{shebang}\n{PRELUDE}{body}");
         let sha = sha1_smol::Sha1::from(&text).digest().to_string();
         Self { name, text, sha, header: Header::read(source) }
+    }
+
+    /// The Redis commands it may use, each once.
+    pub(crate) fn commands(&self) -> Vec<&str> {
+        let calls = self.text.split("redis.call('").skip(1);
+        calls.filter_map(|rest| rest.split('\'').next()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 
@@ -125,6 +132,13 @@ impl Invocation {
         self
     }
 
+    /// The pattern of an ACL that its keys need: those of a namespace have their hash tag in common.
+    pub(crate) fn keys_wanted(&self) -> String {
+        let key = self.keys.first().map(|key| String::from_utf8_lossy(key));
+        let tag = key.as_deref().and_then(|key| key.split(':').next()).unwrap_or_default();
+        format!("~{tag}:*")
+    }
+
     /// The command that runs it, by its SHA.
     pub(crate) fn command(&self) -> redis::Cmd {
         let mut command = redis::cmd("EVALSHA");
@@ -145,7 +159,6 @@ fn expected<'a>(fixed: &'a [String], repeated: &'a [String], given: usize) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
 
     fn numbers_used(text: &str, array: &str) -> BTreeSet<usize> {
         let open = format!("{array}[");

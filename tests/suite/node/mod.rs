@@ -8,10 +8,14 @@ mod losing;
 mod outputs;
 mod reloading;
 mod retrying;
+mod rolling;
+mod rotating;
+mod scene;
 mod sharing;
 mod spoilt;
 mod stopping;
 mod storm;
+mod weathering;
 
 /// A short lease, so that tests of recovery are short.
 const QUICK: &str = "[daemon]\nlease = \"2s\"\n";

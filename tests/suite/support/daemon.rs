@@ -80,6 +80,13 @@ impl Schedd {
         self.child.id()
     }
 
+    /// Its keeper.
+    pub(crate) fn keeper(&self) -> Pid {
+        let keepers = keepers_of(self.pid());
+        let number = keepers.first().and_then(|dir| dir.strip_prefix("/proc/")?.parse().ok());
+        number.and_then(Pid::from_raw).unwrap()
+    }
+
     pub(crate) fn term(&self) {
         self.signal(Signal::TERM);
     }
