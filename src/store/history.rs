@@ -174,6 +174,11 @@ impl Store {
         self.run_ids(&self.keys.waiting(job), 0, 1_000, "").await
     }
 
+    /// The missed runs of a job that are to run at a time of their own, first ready first, at most 1,000.
+    pub async fn list_spread(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
+        self.run_ids(&self.keys.spread(job), 0, 1_000, "").await
+    }
+
     async fn run_ids(&self, index: &str, offset: usize, limit: usize, order: &str) -> Result<Vec<RunId>, StoreError> {
         let mut pipeline = redis::pipe();
         let command = pipeline.cmd("ZRANGE").arg(index).arg(offset).arg(offset.saturating_add(limit - 1));

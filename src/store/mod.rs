@@ -20,6 +20,7 @@ mod quarantine;
 mod reply;
 mod runs;
 mod scripts;
+mod spreading;
 mod stats;
 
 pub use address::{Address, AddressError};
@@ -38,6 +39,7 @@ pub use runs::{
     CancelOrder, CancelReply, ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Successor,
     Verdict,
 };
+pub use spreading::{SpreadOrder, SpreadReply, Window};
 pub use stats::Stats;
 
 use link::Link;

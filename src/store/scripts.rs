@@ -91,6 +91,7 @@ scripts! {
     RENEW_LEASES "renew_leases";
     RESUME_JOB "resume_job";
     SKIP_RUN "skip_run";
+    SPREAD_RUNS "spread_runs";
     WRITE_OUTPUT "write_output";
 }
 

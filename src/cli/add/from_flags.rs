@@ -80,8 +80,8 @@ fn retry_of(args: &AddArgs, limit: i64) -> Value {
 }
 
 fn catch_up_of(args: &AddArgs) -> Option<Value> {
-    let is_given = args.catch_up.is_some() || args.max_age.is_some();
-    is_given.then(|| without_nulls(json!({"mode": args.catch_up, "max_age": args.max_age})))
+    let is_given = args.catch_up.is_some() || args.max_age.is_some() || args.spread.is_some();
+    is_given.then(|| without_nulls(json!({"mode": args.catch_up, "max_age": args.max_age, "spread": args.spread})))
 }
 
 fn http_of(args: &AddArgs, url: &str) -> Result<Value, Failure> {
@@ -151,6 +151,7 @@ fn flag_of(path: &str) -> String {
         "retry.delay" => return "--retry-delay".to_owned(),
         "retry.backoff" => return "--retry-backoff".to_owned(),
         "catch_up.max_age" => return "--max-age".to_owned(),
+        "catch_up.spread" => return "--spread".to_owned(),
         "http.method" => return "--method".to_owned(),
         "http.body" => return "--body".to_owned(),
         _ => {}
@@ -178,6 +179,7 @@ mod tests {
             "retry.delay",
             "catch_up.mode",
             "catch_up.max_age",
+            "catch_up.spread",
             "kill_grace",
             "cron[1]",
             "http.url",
@@ -195,6 +197,7 @@ mod tests {
             "--retry-delay",
             "--catch-up",
             "--max-age",
+            "--spread",
             "--kill-grace",
             "--cron",
             "--http",

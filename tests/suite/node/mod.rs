@@ -1,7 +1,9 @@
 //! Whole nodes on a real Redis: what jobs did, and what history says of it.
 
+mod after_crashes;
 mod answers;
 mod catching_up;
+mod editing;
 mod living;
 mod losing;
 mod outputs;
