@@ -52,10 +52,12 @@ pub(super) async fn history(global: &Global, args: &History, console: &mut Conso
     Ok(0)
 }
 
-/// The runs of a job that have begun and not ended, newest due first: executing, waiting for a retry or for each other.
+/// The runs of a job that have begun and not ended, newest due first: executing, waiting for a retry or for each other; and the
+/// missed ones still to start.
 pub(super) async fn open_runs(store: &Store, job: &JobName) -> Result<Vec<RunRecord>, Failure> {
     let mut ids: Vec<RunId> = store.list_open(job).await?;
     ids.extend(store.list_waiting(job).await?);
+    ids.extend(store.list_spread(job).await?);
     let leases = store.list_leases(LEASES_READ).await?;
     ids.extend(leases.into_iter().flatten().map(|lease| lease.run).filter(|run| run.job() == job));
     ids.sort_by(|a, b| b.due().cmp(&a.due()).then_with(|| b.cmp(a)));

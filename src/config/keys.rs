@@ -36,7 +36,6 @@ pub(super) const POLICY: &[&str] = &[
 ];
 /// Keys of jobs of later versions.
 pub(super) const LATER_JOB: &[&str] = &[
-    "spread",
     "on_failure",
     "on_success",
     "on_late",
@@ -75,6 +74,7 @@ pub(super) const DONE_CHECK: &[&str] = &["on", "timeout"];
 /// `overlap = { ... }`
 pub(super) const OVERLAP: &[&str] = &["mode", "max"];
 /// `catch_up = { ... }`
-pub(super) const CATCH_UP: &[&str] = &["mode", "max_age", "max_count"];
-/// Keys of `catch_up` of later versions.
-pub(super) const LATER_CATCH_UP: &[&str] = &["spread"];
+pub(super) const CATCH_UP: &[&str] = &["mode", "max_age", "max_count", "spread"];
+
+/// Keys that are looked for where they do not belong, and how they are meant.
+pub(super) const ELSEWHERE: &[(&str, &str)] = &[("spread", "catch_up = { spread = \"10m\" }")];

@@ -50,6 +50,7 @@ pub(super) struct Policies {
 const TIMEOUT: DurationBounds = DurationBounds::millis(100, 30 * 86_400_000, "100ms to 30 days", "30s");
 const KILL_GRACE: DurationBounds = DurationBounds::secs(0, 3_600, "0s to 1 hour", "5s");
 const LATE_AFTER: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 days", "60s");
+const SPREAD: DurationBounds = DurationBounds::millis(1, 86_400_000, "more than 0s, up to 1 day", "10m");
 const MAX_AGE: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "12h");
 
 /// More waiting runs of one job than this are no queue but a leak.
@@ -218,14 +219,19 @@ fn compile_catch_up(spot: &Spot<'_>, problems: &mut Problems) -> Option<CatchUp>
     let Some(table) = spot.as_table() else {
         return Some(CatchUp { mode: spot.choice(&modes, problems)?, ..CatchUp::default() });
     };
-    table.refuse_other_keys(&[keys::CATCH_UP], keys::LATER_CATCH_UP, problems);
+    table.refuse_other_keys(&[keys::CATCH_UP], &[], problems);
     let plain = CatchUp::default();
     let mode = table.get("mode").map_or(Some(plain.mode), |spot| spot.choice(&modes, problems));
     let max_age = table.get("max_age").map(|spot| spot.duration(&MAX_AGE, problems));
     let max_count = table.get("max_count").map_or(Some(plain.max_count), |spot| spot.integer(&(1..=100_000), problems));
+    let spread = table.get("spread").map(|spot| spot.duration(&SPREAD, problems));
     let max_age = match max_age {
         Some(given) => Some(given?),
         None => None,
     };
-    Some(CatchUp { mode: mode?, max_age, max_count: max_count? })
+    let spread = match spread {
+        Some(given) => Some(given?),
+        None => None,
+    };
+    Some(CatchUp { mode: mode?, max_age, max_count: max_count?, spread })
 }

@@ -224,5 +224,8 @@ fn catch_up(catch_up: &CatchUp) -> Value {
     if catch_up.max_count != CatchUp::default().max_count {
         out.put("max_count", catch_up.max_count);
     }
+    if let Some(spread) = catch_up.spread {
+        out.put_duration("spread", spread);
+    }
     out.value()
 }

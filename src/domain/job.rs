@@ -127,6 +127,8 @@ pub struct CatchUp {
     pub max_age: Option<Duration>,
     /// With [`CatchUpMode::All`]: only so many of the newest run. 1 to 100,000.
     pub max_count: u32,
+    /// Those that run start within this time instead of all at once. More than 0, at most a day.
+    pub spread: Option<Duration>,
 }
 
 /// Which missed occurrences run.
@@ -197,7 +199,7 @@ impl Default for Retry {
 
 impl Default for CatchUp {
     fn default() -> Self {
-        Self { mode: CatchUpMode::Latest, max_age: None, max_count: 1_000 }
+        Self { mode: CatchUpMode::Latest, max_age: None, max_count: 1_000, spread: None }
     }
 }
 
@@ -219,6 +221,15 @@ impl JobSpec {
             done_check: None,
             env: BTreeMap::new(),
             cwd: None,
+        }
+    }
+
+    /// The overlap rule of a missed run. Of those that are each to run none is dropped because they come all at once.
+    pub fn overlap_when_missed(&self) -> Overlap {
+        match (self.overlap, self.catch_up.mode) {
+            (Overlap::Skip, CatchUpMode::All) => Overlap::Queue { max: self.catch_up.max_count },
+            (Overlap::Queue { max }, CatchUpMode::All) => Overlap::Queue { max: max.max(self.catch_up.max_count) },
+            (other, _) => other,
         }
     }
 }

@@ -77,6 +77,8 @@ pub struct ClaimOrder {
     pub rev: Rev,
     /// The job's overlap rule.
     pub overlap: Overlap,
+    /// A run whose ready time passed longer ago than this does not start any more.
+    pub max_age: Option<Duration>,
     /// The job's next run, planted if this one is the pending one.
     pub successor: Option<Successor>,
     /// The job's queue, where the successor goes.
@@ -137,6 +139,8 @@ pub enum Blocking {
     Waiting,
     /// It ended `cancelled`: it was asked to stop while it waited for a retry, or its job is gone.
     Cancelled,
+    /// It ended `failed`: its last attempt had, and the next would have come later than its job allows.
+    Failed,
 }
 
 /// What became of one order.
@@ -209,6 +213,7 @@ impl Store {
             .key("finished", keys.finished())
             .key("totals", keys.totals())
             .key("nudge", keys.nudge())
+            .key("dead", keys.dead())
             .arg("now", self.now_arg())
             .arg("node", claimant.node.as_str())
             .arg("incarnation", &claimant.incarnation)
@@ -226,6 +231,8 @@ impl Store {
                 .key("job_history", keys.job_history(job))
                 .key("job_due", keys.due(&order.job_queue))
                 .key("successor_run", self.successor_key(order.successor.as_ref(), job))
+                .key("spread", keys.spread(job))
+                .key("job_dead", keys.job_dead(job))
                 .arg("id", order.run.to_string())
                 .arg("job_name", job.as_str())
                 .arg("due_ms", order.run.due().as_i64())
@@ -233,6 +240,7 @@ impl Store {
                 .arg("rev", order.rev.as_str())
                 .arg("overlap", overlap)
                 .arg("max_waiting", max_waiting)
+                .arg("max_age", order.max_age.map_or_else(String::new, |age| millis(age).to_string()))
                 .arg("successor", Successor::id(order.successor.as_ref()))
                 .arg("successor_due", Successor::due(order.successor.as_ref()))
                 .arg("successor_ready", Successor::ready(order.successor.as_ref()));
@@ -311,6 +319,7 @@ fn claim_reply(mut reply: Reply, order: &ClaimOrder, queue: &QueueName, now: Uni
         "skipped" => ClaimReply::Blocked(Blocking::Skipped),
         "waiting" => ClaimReply::Blocked(Blocking::Waiting),
         "cancelled" => ClaimReply::Blocked(Blocking::Cancelled),
+        "failed" => ClaimReply::Blocked(Blocking::Failed),
         "wrong_type" => {
             ClaimReply::WrongType(StoreError::WrongType { key: reply.text()?, found: reply.text()?, wanted: reply.text()? })
         }

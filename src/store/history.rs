@@ -228,6 +228,11 @@ impl Store {
         self.run_ids(&self.keys.waiting(job), 1_000).await
     }
 
+    /// The missed runs of a job that are to run at a time of their own, first ready first, at most 1,000.
+    pub async fn list_spread(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
+        self.run_ids(&self.keys.spread(job), 1_000).await
+    }
+
     async fn run_ids(&self, index: &str, limit: usize) -> Result<Vec<RunId>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(index).arg(0).arg(limit.saturating_sub(1));

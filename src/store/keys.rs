@@ -94,6 +94,11 @@ impl Keys {
         self.named(&format!("waiting:{job}"))
     }
 
+    /// zset missed run that is to run at a time of its own -> ready, ms.
+    pub(crate) fn spread(&self, job: &JobName) -> String {
+        self.named(&format!("spread:{job}"))
+    }
+
     /// zset run id -> when it ended, ms; one job.
     pub(crate) fn job_history(&self, job: &JobName) -> String {
         self.named(&format!("history:{job}"))

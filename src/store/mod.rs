@@ -22,6 +22,7 @@ mod reply;
 mod retrying;
 mod runs;
 mod scripts;
+mod spreading;
 mod stats;
 
 pub use address::{Address, AddressError};
@@ -41,6 +42,7 @@ pub use runs::{
     CancelOrder, CancelReply, ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Successor,
     Verdict,
 };
+pub use spreading::{SpreadOrder, SpreadReply, Window};
 pub use stats::Stats;
 
 use link::Link;

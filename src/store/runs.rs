@@ -351,6 +351,7 @@ impl Store {
             .key("totals", keys.totals())
             .key("nudge", keys.nudge())
             .key("successor_run", self.successor_key(next, job))
+            .key("spread", keys.spread(job))
             .arg("now", self.now_arg())
             .arg("id", order.run.to_string())
             .arg("job_name", job.as_str())

@@ -99,6 +99,7 @@ scripts! {
     RESUME_JOB "resume_job";
     RETRY_RUN "retry_run";
     SKIP_RUN "skip_run";
+    SPREAD_RUNS "spread_runs";
     WRITE_OUTPUT "write_output";
 }
 

@@ -125,6 +125,9 @@ pub(in crate::cli) struct AddArgs {
     /// Skip what is later than this, whatever else is said
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "Rules")]
     pub(super) max_age: Option<String>,
+    /// Start missed times that run within this time instead of at once
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "Rules")]
+    pub(super) spread: Option<String>,
     /// When a host dies: at-least-once or at-most-once [default: at-least-once]
     #[arg(long, value_name = "HOW", help_heading = "Rules")]
     pub(super) delivery: Option<String>,
@@ -138,7 +141,7 @@ pub(in crate::cli) struct AddArgs {
     /// Read one JSON object a line from the standard input
     #[arg(long, conflicts_with_all = [
         "name", "when", "tz", "fold", "allow_past", "env", "cwd", "queue", "timeout", "kill_grace", "retry", "overlap", "catch_up",
-        "max_age", "delivery", "done_check",
+        "max_age", "spread", "delivery", "done_check",
     ])]
     pub(super) stdin: bool,
     /// If the name is taken, change that job

@@ -88,8 +88,8 @@ fn done_check_of(args: &AddArgs, line: &str) -> Value {
 }
 
 fn catch_up_of(args: &AddArgs) -> Option<Value> {
-    let is_given = args.catch_up.is_some() || args.max_age.is_some();
-    is_given.then(|| without_nulls(json!({"mode": args.catch_up, "max_age": args.max_age})))
+    let is_given = args.catch_up.is_some() || args.max_age.is_some() || args.spread.is_some();
+    is_given.then(|| without_nulls(json!({"mode": args.catch_up, "max_age": args.max_age, "spread": args.spread})))
 }
 
 fn http_of(args: &AddArgs, url: &str) -> Result<Value, Failure> {
@@ -160,6 +160,7 @@ fn flag_of(path: &str) -> String {
         "retry.backoff" => return "--retry-backoff".to_owned(),
         "done_check.on" => return "--done-check-on".to_owned(),
         "catch_up.max_age" => return "--max-age".to_owned(),
+        "catch_up.spread" => return "--spread".to_owned(),
         "http.method" => return "--method".to_owned(),
         "http.body" => return "--body".to_owned(),
         _ => {}
@@ -193,6 +194,7 @@ mod tests {
             "done_check.on",
             "catch_up.mode",
             "catch_up.max_age",
+            "catch_up.spread",
             "kill_grace",
             "cron[1]",
             "http.url",
@@ -214,6 +216,7 @@ mod tests {
             "--done-check-on",
             "--catch-up",
             "--max-age",
+            "--spread",
             "--kill-grace",
             "--cron",
             "--http",

@@ -68,6 +68,7 @@ pub(in crate::cli) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
                 "mode": catch_up_mode(catch_up.mode),
                 "max_age": catch_up.max_age.map(format_duration),
                 "max_count": catch_up.max_count,
+                "spread": catch_up.spread.map(format_duration),
             }),
         ),
         ("delivery", json!(delivery(spec.delivery))),
@@ -105,6 +106,7 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
         )
     };
     let age = spec.catch_up.max_age.map(|age| format!(", not older than {}", format_duration(age))).unwrap_or_default();
+    let spread = spec.catch_up.spread.map(|spread| format!(", spread over {}", format_duration(spread))).unwrap_or_default();
     let most = match spec.catch_up.mode {
         CatchUpMode::All => format!(", at most {}", spec.catch_up.max_count),
         CatchUpMode::Skip | CatchUpMode::Latest => String::new(),
@@ -120,7 +122,7 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
         ("timeout", format!("{}, then TERM and after {} KILL", format_duration(spec.timeout), format_duration(spec.kill_grace))),
         ("retry", retries),
         ("overlap", overlap),
-        ("catch up", format!("{}{age}{most}", catch_up_mode(spec.catch_up.mode))),
+        ("catch up", format!("{}{age}{most}{spread}", catch_up_mode(spec.catch_up.mode))),
         ("late after", format_duration(spec.late_after)),
         ("delivery", delivery(spec.delivery).to_owned()),
     ];

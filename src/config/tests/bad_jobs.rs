@@ -109,7 +109,9 @@ fn words_are_refused_with_the_nearest() {
         ("catch_up = 'newest'", "wanted \"skip\", \"latest\" or \"all\""),
         ("catch_up = { mode = 'all', max_count = 0 }", "wanted an integer from 1 to 100000"),
         ("catch_up = { max_age = '0s' }", "wanted 1s to 10 years"),
-        ("catch_up = { spread = '1s' }", "jobs.a.catch_up.spread: not supported by this version"),
+        ("catch_up = { spread = '0s' }", "wanted more than 0s, up to 1 day"),
+        ("catch_up = { spread = '25h' }", "wanted more than 0s, up to 1 day"),
+        ("spread = '10m'", "jobs.a.spread: unknown key here, wanted catch_up = { spread = \"10m\" }"),
         ("delivery = 'at_most_once'", "did you mean \"at-most-once\"?"),
         ("delivery = 'exactly-once'", "wanted \"at-least-once\" or \"at-most-once\""),
     ]);
@@ -134,7 +136,7 @@ fn at_most_once_with_retries_is_a_contradiction_that_is_explained() {
 
 #[test]
 fn keys_of_later_versions_are_named_as_such() {
-    for key in ["spread", "on_failure", "jitter", "group", "unique", "priority", "rrule", "delay", "user", "stdin"] {
+    for key in ["on_failure", "jitter", "group", "unique", "priority", "rrule", "delay", "user", "stdin"] {
         let fault = job_fault(&format!("shell = 'true'\n{key} = 1"));
         assert!(fault.contains(&format!("3:1: jobs.a.{key}: not supported by this version of schedd")), "{fault}");
     }

@@ -161,8 +161,9 @@ prop_compose! {
         mode in prop::sample::select(vec![CatchUpMode::Skip, CatchUpMode::Latest, CatchUpMode::All]),
         max_age in prop::option::of(secs(1..=315_360_000)),
         max_count in 1..=100_000u32,
+        spread in prop::option::of(secs(1..=86_400)),
     ) -> CatchUp {
-        CatchUp { mode, max_age, max_count }
+        CatchUp { mode, max_age, max_count, spread }
     }
 }
 

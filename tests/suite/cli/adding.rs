@@ -83,6 +83,8 @@ fn every_rule_that_can_be_given_is_kept() {
         "all",
         "--max-age",
         "12h",
+        "--spread",
+        "10m",
         "--env",
         "A=b=c",
         "--cwd",
@@ -94,7 +96,7 @@ fn every_rule_that_can_be_given_is_kept() {
         "every": "1m30s",
         "http": {"url": "https://example.com/x", "method": "PUT", "headers": {"X-A": "b: c"}, "body": "{\"a\": 1}", "expect": [200, 204]},
         "queue": "mail", "timeout": "2m", "kill_grace": "1s", "overlap": "queue", "cwd": "/tmp", "env": {"A": "b=c"},
-        "catch_up": {"mode": "all", "max_age": "12h", "max_count": 1000},
+        "catch_up": {"mode": "all", "max_age": "12h", "max_count": 1000, "spread": "10m"},
     });
     for (key, value) in wanted.as_object().unwrap() {
         assert_eq!(&definition[key], value, "{key}");

@@ -65,6 +65,7 @@ impl Played {
             run: run.clone(),
             rev: definition.record.rev.clone(),
             overlap: Overlap::Allow,
+            max_age: None,
             successor: definition.next_after(run.due().max(poll.now)).map(|due| Successor::on_time(run.job(), due)),
             job_queue: queue.clone(),
         };

@@ -1,8 +1,10 @@
 //! Whole nodes on a real Redis: what jobs did, and what history says of it.
 
+mod after_crashes;
 mod answers;
 mod catching_up;
 mod done_check;
+mod editing;
 mod living;
 mod losing;
 mod outputs;

@@ -60,6 +60,7 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("claim_runs", "skipped", "under_skip_the_later_run_ends_skipped_with_its_reason"),
     ("claim_runs", "waiting", "under_queue_one_waits_and_the_next_is_skipped"),
     ("claim_runs", "cancelled", "a_run_whose_job_was_removed_ends_cancelled_and_a_started_one_goes_on"),
+    ("claim_runs", "failed", "a_retry_later_than_max_age_ends_failed_and_a_manual_run_skipped"),
     ("finish_run", "finished", "every_final_state_is_written_counted_and_put_into_history"),
     ("finish_run", "retrying", "a_retry_keeps_the_run_open_and_remembers_the_attempt"),
     ("finish_run", "released", "a_run_handed_back_takes_its_attempt_back_and_is_due_at_once"),
@@ -107,6 +108,10 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("skip_run", "gone", "a_stretch_is_one_record_counted_in_full"),
     ("skip_run", "stale", "only_the_pending_run_at_the_rev_read_is_skipped_and_never_over_a_taken_occurrence"),
     ("skip_run", "occupied", "only_the_pending_run_at_the_rev_read_is_skipped_and_never_over_a_taken_occurrence"),
+    ("spread_runs", "spread", "missed_runs_get_times_of_their_own_and_what_comes_after_them_is_planted"),
+    ("spread_runs", "gone", "only_the_pending_run_read_is_spread_and_never_over_a_taken_occurrence"),
+    ("spread_runs", "stale", "only_the_pending_run_read_is_spread_and_never_over_a_taken_occurrence"),
+    ("spread_runs", "occupied", "only_the_pending_run_read_is_spread_and_never_over_a_taken_occurrence"),
     ("write_output", "written", "what_was_printed_reads_back_and_a_second_writing_replaces_the_first"),
     ("write_output", "lost", "a_stale_holder_writes_nothing_over_its_successor_s"),
 ];

@@ -2,6 +2,7 @@
 //!
 //! [`world`] is what the tests share; [`coverage`] holds the replies the headers declare against the tests there are.
 
+mod accounting;
 mod applying;
 mod cancelling;
 mod claiming;
@@ -25,5 +26,7 @@ mod renewing;
 mod retrying;
 mod skipping;
 mod spoilt;
+mod spreading;
+mod timeliness;
 mod world;
 mod wrong_types;

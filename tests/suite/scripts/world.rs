@@ -78,6 +78,8 @@ pub(crate) fn definition(job: &str, offset: i64) -> ApplyOrder {
         planted: Some(successor(job, offset)),
         anchor: t(0),
         existing: Existing::Edit,
+        planned: None,
+        passed: None,
     }
 }
 
@@ -167,7 +169,14 @@ impl World {
     /// An order for a run of a job as it is now: overlap skip, no successor.
     pub(crate) async fn order(&self, run: &RunId) -> ClaimOrder {
         let job = self.job(run.job().as_str()).await;
-        ClaimOrder { run: run.clone(), rev: job.rev, overlap: Overlap::Skip, successor: None, job_queue: job.queue }
+        ClaimOrder {
+            run: run.clone(),
+            rev: job.rev,
+            overlap: Overlap::Skip,
+            max_age: None,
+            successor: None,
+            job_queue: job.queue,
+        }
     }
 
     /// The same with the overlap rule and the successor's due as ms from zero.
@@ -264,6 +273,10 @@ impl World {
                 assert_eq!(run.parse::<RunId>().unwrap().due().as_i64(), due_at);
                 let is_leased = leases.keys().any(|lease| lease.starts_with(&format!("{run}#")));
                 assert!(is_leased != due.contains_key(&run), "open {run}: leased {is_leased}, due {}", due.contains_key(&run));
+            }
+            for run in self.members(&format!("spread:{job}")).keys() {
+                assert!(due.contains_key(run), "spread {run} is not due");
+                assert_ne!(pending.as_ref(), Some(run), "spread and pending");
             }
             let waiting = self.members(&format!("waiting:{job}"));
             waiting_in_all += i64::try_from(waiting.len()).unwrap();

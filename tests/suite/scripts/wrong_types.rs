@@ -2,10 +2,11 @@
 
 use schedd::domain::ids::{NodeName, RunId};
 use schedd::domain::job::Overlap;
+use schedd::domain::lateness::Stretch;
 use schedd::domain::run::RunState;
 use schedd::store::{
     ApplyOrder, Beat, ClaimReply, JobRecord, NameClaim, NodeFacts, OutputFrames, QueuePoll, RemoveOrder, ResumeOrder, RipeEntry,
-    SkipOrder, SourceKind, StopRunning, StoreError, Stream, Verdict,
+    SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError, Stream, Successor, Verdict,
 };
 
 use super::coverage::headers;
@@ -96,7 +97,7 @@ async fn beat(world: &World) -> Result<(), StoreError> {
 fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
     Some(match name {
         "nudge" => return None,
-        "job" | "open" | "waiting" => format!("{name}:a"),
+        "job" | "open" | "waiting" | "spread" => format!("{name}:a"),
         "job_dead" => "dead:a".to_owned(),
         "job_history" => "history:a".to_owned(),
         "due" | "job_due" | "old_due" | "set" => "due:default".to_owned(),
@@ -104,6 +105,7 @@ fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
         "run" if script == "plant_manual" => format!("run:{}", by_hand()),
         "run" if script == "forget_runs" => format!("run:{}", run_of("a", -500)),
         "run" => format!("run:{run}"),
+        "passed_run" => format!("run:{}", run_of("a", 7)),
         "successor_run" | "planted_run" => format!("run:{}", run_of("a", 1000)),
         "output" if script == "forget_outputs" => format!("output:{}#1", run_of("a", -500)),
         "output" => format!("output:{run}#1"),
@@ -115,6 +117,18 @@ fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
 
 fn by_hand() -> RunId {
     RunId::manual("a".parse().unwrap(), t(0), "x").unwrap()
+}
+
+fn spreading(job: &JobRecord, run: &RunId) -> SpreadOrder {
+    SpreadOrder {
+        name: job.name.clone(),
+        rev: job.rev.clone(),
+        queue: queue("default"),
+        window: None,
+        next_window: None,
+        runs: vec![Successor { run: run.clone(), ready: t(21_000) }],
+        successor: Some(successor("a", 1000)),
+    }
 }
 
 /// Calls `script` as the engine would; what it answered, in words.
@@ -129,6 +143,8 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
                 source: "n1".to_owned(),
                 hash: "hash2".to_owned(),
                 read: Some((job.rev.clone(), job.queue.clone())),
+                planned: job.pending.clone(),
+                passed: Some(Stretch { first: t(7), last: t(7), count: 1 }),
                 ..definition("a", 2000)
             };
             format!("{:?}", store.apply_job(&order).await?)
@@ -149,6 +165,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
                 run: run.clone(),
                 rev: job.rev.clone(),
                 overlap: Overlap::Skip,
+                max_age: None,
                 successor: Some(successor("a", 1000)),
                 job_queue: queue("default"),
             };
@@ -208,6 +225,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
             };
             format!("{:?}", store.skip_run(&order).await?)
         }
+        "spread_runs" => format!("{:?}", store.spread_runs(&spreading(job, run)).await?),
         "write_output" => format!("{:?}", store.write_output(&claim(), &printed()).await?),
         other => panic!("no call of {other}"),
     })
