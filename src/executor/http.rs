@@ -3,7 +3,7 @@
 //! Invariant: no connect and no send on a lease that has passed; nothing is sent twice but by the redirects the job allows; of
 //! the answer a bounded part is read. What was sent cannot be called back: the receiver uses the fence.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, Url};
@@ -104,7 +104,7 @@ async fn follow(
     };
     let status = response.status().as_u16();
     if !request.expects(status) {
-        outcome.retry_after = retry_after(response.headers(), SystemTime::now());
+        outcome.retry_after = retry_after(response.headers());
     }
     let read = guard.run(read_body(response, output)).await?;
     if !request.expects(status) {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: never more than a day, whatever a server says; what cannot be read is as if it were not there.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use chrono::{DateTime, NaiveDateTime, Utc};
 use reqwest::header::{self, HeaderMap, HeaderName};
@@ -13,17 +13,16 @@ const LONGEST: Duration = Duration::from_secs(24 * 3_600);
 /// The three forms of a date a receiver must understand: RFC 9110, 5.6.7.
 const DATES: [&str; 3] = ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
 
-/// The wait `headers` ask for; none if they ask for none. A date is measured against the answer's own `Date`, else against
-/// `now`, this host's clock.
-pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+/// The wait `headers` ask for; none if they ask for none. A date is measured against the answer's own `Date`, which a server
+/// with a clock sends (RFC 9110, 6.6.1): this host's clock may be another.
+pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let asked = text(header::RETRY_AFTER)?;
     if !asked.is_empty() && asked.bytes().all(|byte| byte.is_ascii_digit()) {
         // A number beyond every range is long all the same.
         return Some(asked.parse().map_or(LONGEST, Duration::from_secs).min(LONGEST));
     }
-    let until = date(asked)?;
-    let sent = text(header::DATE).and_then(date).unwrap_or_else(|| now.into());
+    let (until, sent) = (date(asked)?, text(header::DATE).and_then(date)?);
     (until - sent).to_std().ok().map(|wait| wait.min(LONGEST))
 }
 
@@ -40,8 +39,7 @@ mod tests {
     }
 
     fn wait(fields: &[(HeaderName, &str)]) -> Option<u64> {
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777 + 3_600);
-        retry_after(&headers(fields), now).map(|wait| wait.as_secs())
+        retry_after(&headers(fields)).map(|wait| wait.as_secs())
     }
 
     #[test]
@@ -53,15 +51,15 @@ mod tests {
     }
 
     #[test]
-    fn a_date_is_measured_against_the_answers_own_else_against_this_hosts_clock() {
+    fn a_date_is_measured_against_the_answers_own_and_without_one_says_nothing() {
         let sent = (header::DATE, "Sun, 06 Nov 1994 08:49:37 GMT");
         let later = ["Sun, 06 Nov 1994 08:51:07 GMT", "Sunday, 06-Nov-94 08:51:07 GMT", "Sun Nov  6 08:51:07 1994"];
         for form in later {
             assert_eq!(wait(&[(header::RETRY_AFTER, form), sent.clone()]), Some(90), "{form:?}");
         }
-        let by_host = (header::RETRY_AFTER, "Sun, 06 Nov 1994 09:49:42 GMT");
-        assert_eq!(wait(std::slice::from_ref(&by_host)), Some(5));
-        assert_eq!(wait(&[by_host, (header::DATE, "once")]), Some(5));
+        let alone = (header::RETRY_AFTER, "Sun, 06 Nov 1994 09:49:42 GMT");
+        assert_eq!(wait(std::slice::from_ref(&alone)), None);
+        assert_eq!(wait(&[alone, (header::DATE, "once")]), None);
         assert_eq!(wait(&[(header::RETRY_AFTER, "Fri, 31 Dec 9999 23:59:59 GMT"), sent]), Some(86_400));
     }
 
