@@ -115,6 +115,8 @@ async fn pass(shared: &Shared, watched: &mut HashMap<(RunId, Fence), Watched>) -
             _ => seen_at,
         };
         let unchanged = BootInstant::now().since(since);
+        #[cfg(feature = "mutants")]
+        let unchanged = crate::store::mutants::watched(&lease, unchanged);
         let has_ended = lease.end.parse::<i64>().is_ok_and(|end| end < now.as_i64());
         // If Redis' clock was set back the end may lie far ahead: twice the length is proof enough.
         let own = shared.settings.lease;
@@ -207,6 +209,8 @@ async fn recover(shared: &Shared, lease: &ExpiredLease, unchanged: Duration) -> 
     };
     let job_queue = job.as_ref().map_or_else(|| record.queue.clone(), |job| job.queue.clone());
     let delivery = job.and_then(|job| Definition::of(job).ok()).map(|definition| definition.spec.delivery);
+    #[cfg(feature = "mutants")]
+    let delivery = crate::store::mutants::reaped_as(delivery);
     let (verdict, reason) = decide(&record, delivery);
     let recovery = Recovery { verdict, reason, past: past(&record), queue: record.queue.clone(), job_queue };
     let node = record.node.as_deref().unwrap_or("?");

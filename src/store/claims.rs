@@ -202,6 +202,8 @@ impl Store {
         token: &str,
         orders: &[ClaimOrder],
     ) -> Result<Vec<ClaimReply>, StoreError> {
+        #[cfg(feature = "mutants")]
+        self.zrem_first(queue, orders).await;
         let keys = &self.keys;
         let mut call = Invocation::new(&scripts::CLAIM_RUNS)
             .key("due", keys.due(queue))

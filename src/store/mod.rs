@@ -13,6 +13,8 @@ mod job_edits;
 mod jobs;
 mod keys;
 mod link;
+#[cfg(feature = "mutants")]
+pub mod mutants;
 mod nodes;
 mod outputs;
 mod preflight;

@@ -34,6 +34,8 @@ impl Script {
         // Redis wants the shebang on the first line of all.
         let (shebang, body) = source.split_once('\n').unwrap_or((source, ""));
         let text = format!("{shebang}\n{PRELUDE}{body}");
+        #[cfg(feature = "mutants")]
+        let text = super::mutants::loaded(name, text);
         let sha = sha1_smol::Sha1::from(&text).digest().to_string();
         Self { name, text, sha, header: Header::read(source) }
     }
