@@ -105,6 +105,7 @@ impl Schedd {
     }
 
     /// The same to one that may have ended.
+    #[allow(dead_code, reason = "the chaos test's")]
     pub(crate) fn signal_if_alive(&mut self, signal: Signal) {
         if self.has_ended().is_none() {
             self.signal(signal);
@@ -112,11 +113,13 @@ impl Schedd {
     }
 
     /// How it ended, if it has.
+    #[allow(dead_code, reason = "the chaos test's")]
     pub(crate) fn has_ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
 
     /// Its keepers: one, and none for a moment after its death.
+    #[allow(dead_code, reason = "the chaos test's")]
     pub(crate) fn keepers(&self) -> Vec<Pid> {
         keepers_of(self.pid()).iter().filter_map(|dir| Pid::from_raw(dir.rsplit('/').next()?.parse().ok()?)).collect()
     }
