@@ -25,6 +25,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 const OPEN_LIMIT: Duration = CONNECT_LIMIT.saturating_add(ANSWER_LIMIT);
 /// After so many calls in a row without an answer the connection is taken for dead: a time-out alone never tells.
 const SILENT_CALLS: u32 = 3;
+/// The same on a link that has one call at a time: waiting for three would take longer than a short lease lasts.
+const SILENT_CALLS_ALONE: u32 = 1;
 
 /// A connection that mends itself. Clones share it.
 #[derive(Clone)]
@@ -39,6 +41,7 @@ struct Shared {
     /// Held by the one call that connects for all.
     connecting: tokio::sync::Mutex<()>,
     silent_calls: AtomicU32,
+    most_silent_calls: u32,
     answer_limit: Duration,
 }
 
@@ -52,6 +55,15 @@ struct Open {
 impl Link {
     /// A link to `address`; nothing is connected before the first call.
     pub(crate) fn new(address: &Address) -> Result<Self, StoreError> {
+        Self::with(address, SILENT_CALLS)
+    }
+
+    /// A link for one call at a time, which is not to wait for others to find its connection dead.
+    pub(crate) fn for_one_call(address: &Address) -> Result<Self, StoreError> {
+        Self::with(address, SILENT_CALLS_ALONE)
+    }
+
+    fn with(address: &Address, most_silent_calls: u32) -> Result<Self, StoreError> {
         let client =
             redis::Client::open(address.info().clone()).map_err(|error| StoreError::from_redis(address.shown(), &error))?;
         let shared = Shared {
@@ -60,6 +72,7 @@ impl Link {
             open: Mutex::new(None),
             connecting: tokio::sync::Mutex::new(()),
             silent_calls: AtomicU32::new(0),
+            most_silent_calls,
             answer_limit: ANSWER_LIMIT,
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -168,7 +181,7 @@ impl Link {
     }
 
     fn note_silence(&self, open: &Open, limit: Duration) -> StoreError {
-        if self.shared.silent_calls.fetch_add(1, Ordering::Relaxed) + 1 >= SILENT_CALLS {
+        if self.shared.silent_calls.fetch_add(1, Ordering::Relaxed) + 1 >= self.shared.most_silent_calls {
             self.let_go(open);
         }
         StoreError::timed_out(self.address(), limit)
