@@ -152,8 +152,6 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
         let mut fields = view.json();
         let more = [
             ("ready_at", json!(record.ready.map(|at| at.to_string()))),
-            ("skipped_to", json!(record.skipped.map(|(to, _)| rfc3339(to, &view.zone)))),
-            ("skipped_count", json!(record.skipped.map(|(_, count)| count))),
             ("failures", json!(record.failures)),
             ("recoveries", json!(record.recoveries)),
             ("unclear", json!(record.unclear)),

@@ -23,10 +23,12 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 /// How long a call may wait for a connection, its own attempts and those of others together.
 const OPEN_LIMIT: Duration = CONNECT_LIMIT.saturating_add(ANSWER_LIMIT);
-/// After so many calls in a row without an answer the connection is taken for dead: a time-out alone never tells.
-const SILENT_CALLS: u32 = 3;
 /// How often the scripts are loaded for one call.
 const LOADS: usize = 3;
+/// After so many calls in a row without an answer the connection is taken for dead: a time-out alone never tells.
+const SILENT_CALLS: u32 = 3;
+/// The same on a link that has one call at a time: waiting for three would take longer than a short lease lasts.
+const SILENT_CALLS_ALONE: u32 = 1;
 
 /// A connection that mends itself. Clones share it.
 #[derive(Clone)]
@@ -40,6 +42,7 @@ struct Shared {
     /// Held by the one call that connects for all.
     connecting: tokio::sync::Mutex<()>,
     silent_calls: AtomicU32,
+    most_silent_calls: u32,
     answer_limit: Duration,
 }
 
@@ -53,12 +56,22 @@ struct Open {
 impl Link {
     /// A link to `address`; nothing is connected before the first call. Fails if the address cannot be used at all.
     pub(crate) fn new(address: &Address) -> Result<Self, StoreError> {
+        Self::with(address, SILENT_CALLS)
+    }
+
+    /// A link for one call at a time, which is not to wait for others to find its connection dead.
+    pub(crate) fn for_one_call(address: &Address) -> Result<Self, StoreError> {
+        Self::with(address, SILENT_CALLS_ALONE)
+    }
+
+    fn with(address: &Address, most_silent_calls: u32) -> Result<Self, StoreError> {
         redis::Client::open(address.given().clone()).map_err(|error| StoreError::from_redis(address.shown(), &error))?;
         let shared = Shared {
             address: address.clone(),
             open: Mutex::new(None),
             connecting: tokio::sync::Mutex::new(()),
             silent_calls: AtomicU32::new(0),
+            most_silent_calls,
             answer_limit: ANSWER_LIMIT,
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -171,7 +184,7 @@ impl Link {
     }
 
     fn note_silence(&self, open: &Open, limit: Duration) -> StoreError {
-        if self.shared.silent_calls.fetch_add(1, Ordering::Relaxed) + 1 >= SILENT_CALLS {
+        if self.shared.silent_calls.fetch_add(1, Ordering::Relaxed) + 1 >= self.shared.most_silent_calls {
             self.let_go(open);
         }
         StoreError::timed_out(self.address(), limit)

@@ -65,7 +65,7 @@ pub struct Store {
 impl Store {
     /// The namespace of `keys` at `address`. Nothing is connected before the first call. Fails if the address cannot be used at all.
     pub fn new(address: &Address, keys: Keys) -> Result<Self, StoreError> {
-        Ok(Self { keys, link: Link::new(address)?, renewals: Link::new(address)?, fixed_now: None })
+        Ok(Self { keys, link: Link::new(address)?, renewals: Link::for_one_call(address)?, fixed_now: None })
     }
 
     /// The same store with the time standing at `now` for every script: tests control time by it.

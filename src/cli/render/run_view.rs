@@ -107,6 +107,8 @@ impl RunView {
             ("reason", json!(self.reason())),
             ("error", json!(record.error.clone().filter(|_| ended))),
             ("left_processes", json!(record.left_processes)),
+            ("skipped_to", json!(record.skipped.map(|(to, _)| rfc3339(to, &self.zone)))),
+            ("skipped_count", json!(record.skipped.map(|(_, count)| count))),
         ];
         fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }

@@ -114,6 +114,20 @@ fn a_renewal_whose_answer_never_comes_costs_no_run_its_lease() {
 }
 
 #[test]
+fn a_renewal_whose_answer_never_comes_costs_no_run_a_short_lease() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (eye, proxy) = (Eye::on(&redis), Proxy::to(&redis));
+    // Renewed each 2 s and stopped after 4.8 s without: the connection must be found dead at the first time-out.
+    let _node = Schedd::at(&proxy.url()).jobs("[daemon]\nlease = \"6s\"\n").start();
+    eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("sleep 9")}));
+    until("it runs", LONG, || effects.of("work").into_iter().next());
+    proxy.lose_answer_to("6000", Loss::Silence);
+    proxy.wait_lost();
+    let run = eye.wait_for_history("work", 1).remove(0);
+    assert_eq!((run.state, run.attempt, run.recoveries), (RunState::Succeeded, 1, 0));
+}
+
+#[test]
 fn a_run_won_by_a_claim_under_way_when_the_stop_comes_ends_or_goes_back_with_its_attempt() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let (eye, proxy) = (Eye::on(&redis), Proxy::to(&redis));

@@ -111,6 +111,26 @@ impl Schedd {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// The same to one that may have ended.
+    #[allow(dead_code, reason = "the chaos test's")]
+    pub(crate) fn signal_if_alive(&mut self, signal: Signal) {
+        if self.has_ended().is_none() {
+            self.signal(signal);
+        }
+    }
+
+    /// How it ended, if it has.
+    #[allow(dead_code, reason = "the chaos test's")]
+    pub(crate) fn has_ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
+    /// Its keepers: one, and none for a moment after its death.
+    #[allow(dead_code, reason = "the chaos test's")]
+    pub(crate) fn keepers(&self) -> Vec<Pid> {
+        keepers_of(self.pid()).iter().filter_map(|dir| Pid::from_raw(dir.rsplit('/').next()?.parse().ok()?)).collect()
+    }
+
     /// Waits for its end.
     #[track_caller]
     pub(crate) fn wait_exit(&mut self) -> ExitStatus {
@@ -205,7 +225,9 @@ impl Drop for Schedd {
 
 /// The `/proc` directories of a daemon's keepers.
 fn keepers_of(pid: u32) -> Vec<String> {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    // A new one is the child of whichever thread started it.
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children: String = threads.map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default()).collect();
     let is_keeper = |dir: &String| fs::read_to_string(format!("{dir}/comm")).is_ok_and(|name| name.trim() == "schedd-keeper");
     children.split_whitespace().map(|child| format!("/proc/{child}")).filter(is_keeper).collect()
 }

@@ -61,6 +61,14 @@ impl TestRedis {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// The same to one that may have been killed.
+    #[allow(dead_code, reason = "the chaos test's")]
+    pub(crate) fn stop_signal_if_alive(&mut self, signal: Signal) {
+        if self.child.try_wait().unwrap().is_none() {
+            self.stop_signal(signal);
+        }
+    }
+
     fn socket(&self) -> PathBuf {
         self.dir.path().join("redis.sock")
     }

@@ -1,0 +1,204 @@
+//! MISSING, PHANTOM and SILENT: what was owed, what was done and what was written down, held against each other.
+
+use std::collections::BTreeSet;
+
+use super::view::View;
+use super::{Finding, Verdict};
+use crate::evidence::{Doing, Micros, Reach, Recorded, SECOND};
+use crate::jobs::{Act, Job, Overlap};
+
+/// MISSING: something owed was neither done nor ended in a way its rules allow.
+pub(super) fn missing(view: &View<'_>, findings: &mut Vec<Finding>) {
+    for job in view.evidence.jobs.values() {
+        let covered = covered(view, job);
+        for due in owed(view, job) {
+            let id = format!("{}@{}", job.name, due / 1000);
+            if !covered.contains(&due) && view.attempts_of(&id).is_empty() {
+                let what = format!("{id} was owed, and nothing is known of it");
+                findings.push(Finding::new(Verdict::Missing, due, what, &[]));
+            }
+        }
+    }
+    for recorded in view.evidence.history.iter() {
+        let Some(job) = view.evidence.jobs.get(&recorded.run.job) else { continue };
+        if let Err(why) = judge(view, job, recorded) {
+            let what = format!("{} ended {} ({}): {why}", recorded.run.id, recorded.state, recorded.reason);
+            findings.push(Finding::new(Verdict::Missing, recorded.run.due, what, view.attempts_of(&recorded.run.id)));
+        }
+    }
+    for deed in &view.evidence.deeds {
+        if let Doing::Ran(run) = &deed.what
+            && !view.recorded.contains_key(&**run)
+        {
+            let what = format!("{run} was asked for by hand and accepted, and is not in history");
+            findings.push(Finding::new(Verdict::Missing, deed.to, what, view.attempts_of(run)));
+        }
+    }
+}
+
+/// The dues of a job that are owed without doubt.
+pub(super) fn owed(view: &View<'_>, job: &Job) -> Vec<Micros> {
+    if !job.is_sure {
+        return Vec::new();
+    }
+    let seen = seen_due(view, job);
+    let phases = job.phases.iter().filter(|phase| phase.sure_from < phase.sure_to);
+    phases
+        .flat_map(|phase| match phase.when {
+            crate::schedule::When::Once(due) => vec![due],
+            when => when.dues(phase.sure_from, phase.sure_to, seen),
+        })
+        .collect()
+}
+
+/// Any due of the job that was begun or recorded: it tells where a period is anchored.
+pub(super) fn seen_due(view: &View<'_>, job: &Job) -> Option<Micros> {
+    let begun = view.of_job.get(&*job.name).into_iter().flatten().find(|attempt| !attempt.run.is_manual).map(|a| a.run.due);
+    let recorded =
+        || view.evidence.history.iter().find(|run| run.run.job == job.name && !run.run.is_manual).map(|run| run.run.due);
+    begun.or_else(recorded)
+}
+
+/// The dues that are in history, one by one or in a skipped stretch.
+pub(super) fn covered(view: &View<'_>, job: &Job) -> BTreeSet<Micros> {
+    let seen = seen_due(view, job);
+    let mut covered = BTreeSet::new();
+    for recorded in view.evidence.history.iter().filter(|run| run.run.job == job.name && !run.run.is_manual) {
+        covered.insert(recorded.run.due);
+        if let Some((last, _)) = recorded.stretch {
+            let within = |phase: &crate::schedule::Phase| phase.when.dues(recorded.run.due, last + 1, seen);
+            covered.extend(job.phases.iter().flat_map(within));
+        }
+    }
+    covered
+}
+
+/// Whether the rules of the job and the faults of the time allow that a run ended so.
+fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> {
+    let run = &recorded.run;
+    let attempts = view.attempts_of(&run.id);
+    let finished = recorded.finished.unwrap_or(run.due);
+    let was_disturbed = view.is_disturbed(run.due, finished);
+    let allow = |is_allowed: bool, why: &str| if is_allowed { Ok(()) } else { Err(why.to_owned()) };
+    match recorded.state.as_str() {
+        "succeeded" => allow(job.act != Act::Poison, "it kills its node each time"),
+        "skipped" => match recorded.reason.as_str() {
+            "overlap" => {
+                // With `replace` one waits in the place of the run that is being stopped; a third is skipped.
+                allow(job.overlap != Overlap::Allow, "its overlap rule skips nothing")?;
+                allow(was_disturbed || was_open(view, job, recorded), "no other run of its job was open")
+            }
+            "missed" => allow(was_disturbed || has_lagged(view, run.due, finished), "nothing kept it from running"),
+            "paused" => {
+                let paused = |from: Micros, to: Micros| from <= finished && run.due <= to;
+                let is_paused = |what: &Doing| *what == Doing::Paused(job.name.clone());
+                allow(
+                    view.evidence.deeds.iter().any(|deed| is_paused(&deed.what) && paused(deed.from, deed.to)),
+                    "nobody paused it",
+                )
+            }
+            other => Err(format!("{other:?} is no reason the test knows")),
+        },
+        "cancelled" => {
+            let is_asked = view.evidence.deeds.iter().any(|deed| deed.what == Doing::Cancelled(run.id.clone()));
+            let is_replaced = job.overlap == Overlap::Replace && recorded.reason.contains("replaced");
+            let is_removed = job.phases.iter().all(|phase| phase.sure_to <= finished) && recorded.reason.contains("removed");
+            allow(is_asked || is_replaced || is_removed, "nobody asked for that")
+        }
+        "lost" => {
+            allow(job.is_at_most_once, "only an at-most-once run may end so")?;
+            allow(may_be_lost(view, recorded), "nothing happened to its node")
+        }
+        "failed" => {
+            if recorded.reason.contains("poison") {
+                let cut = attempts.iter().filter(|attempt| attempt.ended.is_none()).count();
+                return allow(
+                    job.act == Act::Poison || cut >= 4 || was_disturbed,
+                    "it was lost with its node less than four times",
+                );
+            }
+            // A request can fail because its node was told to stop, or its lease passed; it is not tried again.
+            let is_refused = attempts.iter().any(|attempt| attempt.reach == Reach::Request { accepted: false });
+            allow(is_refused && was_disturbed, "its work does not fail")
+        }
+        "timed_out" => Err("it takes a fraction of its time".to_owned()),
+        other => Err(format!("{other:?} is no final state")),
+    }
+}
+
+/// Whether a fault hit the run while it ran, or while its claim was told.
+fn may_be_lost(view: &View<'_>, recorded: &Recorded) -> bool {
+    let attempts = view.attempts_of(&recorded.run.id);
+    let hit = |fault: &&crate::evidence::Inflicted| fault.harm.may_repeat;
+    match attempts.first() {
+        Some(first) => {
+            let next = crate::evidence::Attempt { began: recorded.finished.unwrap_or(Micros::MAX), ..(*first).clone() };
+            view.cause(first, &next).is_some()
+        }
+        // Claimed, never begun.
+        None => {
+            let end = recorded.finished.unwrap_or(recorded.run.due);
+            view.evidence
+                .faults
+                .iter()
+                .filter(hit)
+                .any(|fault| fault.from <= end && recorded.run.due <= fault.to + view.timing.recovery())
+        }
+    }
+}
+
+/// Whether another run of the job was open between the due time of this one and its end.
+fn was_open(view: &View<'_>, job: &Job, skipped: &Recorded) -> bool {
+    let (from, to) = (skipped.run.due, skipped.finished.unwrap_or(skipped.run.due));
+    let others = view.of_job.get(&*job.name).map_or(&[][..], Vec::as_slice);
+    others.iter().filter(|other| other.run.id != skipped.run.id).any(|other| {
+        let attempts = view.attempts_of(&other.run.id);
+        let last = attempts.iter().map(|attempt| attempt.last_sign).max().unwrap_or(other.began);
+        // A claim comes just before the first sign, and the end is told just after the last.
+        attempts[0].began - SECOND / 2 <= to && from <= last + SECOND
+    })
+}
+
+/// Whether this host was slow enough that an occurrence could be missed.
+fn has_lagged(view: &View<'_>, from: Micros, to: Micros) -> bool {
+    view.evidence.host_lags.iter().any(|(at, lag)| from - lag - SECOND <= *at && *at <= to + SECOND)
+}
+
+/// PHANTOM: recorded as succeeded, and the job never said so.
+pub(super) fn phantom(view: &View<'_>, findings: &mut Vec<Finding>) {
+    for recorded in view.evidence.history.iter().filter(|recorded| recorded.state == "succeeded") {
+        let attempts = view.attempts_of(&recorded.run.id);
+        let is_done = attempts.iter().any(|attempt| Some(attempt.fence) == recorded.fence && attempt.is_done());
+        if !is_done {
+            let what = format!(
+                "{} is recorded as succeeded under fence {:?}, and no such attempt did its work",
+                recorded.run.id, recorded.fence
+            );
+            findings.push(Finding::new(Verdict::Phantom, recorded.run.due, what, attempts));
+        }
+    }
+}
+
+/// SILENT: begun, and not in history; or done by its last attempt, and recorded as failed.
+pub(super) fn silent(view: &View<'_>, findings: &mut Vec<Finding>) {
+    for (run, attempts) in &view.attempts {
+        let last = attempts[attempts.len() - 1];
+        match view.recorded.get(run) {
+            None => findings.push(Finding::new(
+                Verdict::Silent,
+                last.began,
+                format!("{run} was begun, and is not in history"),
+                attempts,
+            )),
+            Some(recorded) if last.is_done() && recorded.state == "failed" && last.number >= recorded.attempt => {
+                let what = format!("{run} was done, and is recorded as failed ({})", recorded.reason);
+                findings.push(Finding::new(Verdict::Silent, last.began, what, attempts));
+            }
+            Some(recorded) if last.number > recorded.attempt => {
+                let what = format!("{run} is recorded with {} attempts, and began attempt {}", recorded.attempt, last.number);
+                findings.push(Finding::new(Verdict::Silent, last.began, what, attempts));
+            }
+            Some(_) => {}
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The checker: from the evidence to what was broken. Pure: it reads nothing and asks nobody.
+//!
+//! It believes what jobs did and the fault log; what schedd wrote down is held against them. Each verdict is one function in a
+//! file here, and `self_test` holds, for each, one history that must raise it and one that must not.
+
+mod accounts;
+mod drift;
+mod repeats;
+pub(crate) mod self_test;
+mod timing;
+mod view;
+
+use std::fmt;
+
+use crate::evidence::{Attempt, Evidence, Micros, span};
+use view::View;
+
+/// What can be broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Verdict {
+    Missing,
+    Early,
+    Late,
+    Dup,
+    Overlap,
+    Stale,
+    Phantom,
+    Silent,
+    Drift,
+    Leak,
+    Crash,
+}
+
+impl Verdict {
+    /// All of them, in the order of the report.
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Missing,
+        Self::Early,
+        Self::Late,
+        Self::Dup,
+        Self::Overlap,
+        Self::Stale,
+        Self::Phantom,
+        Self::Silent,
+        Self::Drift,
+        Self::Leak,
+        Self::Crash,
+    ];
+
+    /// The promise it says is broken.
+    pub(crate) fn promise(self) -> &'static str {
+        match self {
+            Self::Missing => "each due run is done, or ends in a state its rules allow under the faults of its time",
+            Self::Early => "never early by Redis' clock",
+            Self::Late => "a start is late by 1 s at most, after a fault by what its row says",
+            Self::Dup => "a second attempt only after a failed one with retries left or a lost node; at-most-once: none ever",
+            Self::Overlap => "attempts of one run never overlap, nor do runs of a job that forbids it",
+            Self::Stale => "fences rise with attempts, and nothing is accepted under an old one",
+            Self::Phantom => "what is recorded as done was done",
+            Self::Silent => "what was done is recorded",
+            Self::Drift => "a job is due when plain arithmetic says so, no more and no less often",
+            Self::Leak => "nothing is left over: no process, no lease, no key of what is over, no growing memory",
+            Self::Crash => "a node ends only when somebody ends it",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{self:?}").to_uppercase())
+    }
+}
+
+/// One promise broken once.
+#[derive(Debug, Clone)]
+pub(crate) struct Finding {
+    pub(crate) verdict: Verdict,
+    pub(crate) what: String,
+    /// Attempts it is about.
+    pub(crate) attempts: Vec<String>,
+    /// The time it is about: faults near it are shown.
+    pub(crate) at: Micros,
+}
+
+impl Finding {
+    fn new(verdict: Verdict, at: Micros, what: String, attempts: &[&Attempt]) -> Self {
+        Self { verdict, what, attempts: attempts.iter().map(ToString::to_string).collect(), at }
+    }
+
+    /// In full, with the faults near it; times count from `begun`.
+    pub(crate) fn shown(&self, evidence: &Evidence, begun: Micros) -> String {
+        use fmt::Write as _;
+        let mut text =
+            format!("{} at {:.3} s: {}\n  promise: {}\n", self.verdict, span(self.at - begun), self.what, self.verdict.promise());
+        for attempt in &self.attempts {
+            writeln!(text, "  {attempt}").unwrap();
+        }
+        let near = evidence.timing.recovery() * 2;
+        for fault in evidence.faults.iter().filter(|fault| fault.from - near <= self.at && self.at <= fault.to + near) {
+            let (from, to) = (span(fault.from - begun), span(fault.to - begun));
+            writeln!(text, "  fault {from:.3} to {to:.3} s: {} {}", fault.row, fault.what).unwrap();
+        }
+        text
+    }
+}
+
+/// Everything that was broken.
+pub(crate) fn check(evidence: &Evidence) -> Vec<Finding> {
+    let view = View::of(evidence);
+    let mut findings = Vec::new();
+    accounts::missing(&view, &mut findings);
+    accounts::phantom(&view, &mut findings);
+    accounts::silent(&view, &mut findings);
+    timing::early(&view, &mut findings);
+    timing::late(&view, &mut findings);
+    repeats::dup(&view, &mut findings);
+    repeats::overlap(&view, &mut findings);
+    repeats::stale(&view, &mut findings);
+    drift::drift(&view, &mut findings);
+    let plain = |verdict, what: &String| Finding::new(verdict, evidence.end(), what.clone(), &[]);
+    findings.extend(evidence.leftovers.iter().map(|what| plain(Verdict::Leak, what)));
+    findings.extend(evidence.crashes.iter().map(|what| plain(Verdict::Crash, what)));
+    findings.sort_by_key(|finding| (finding.verdict, finding.at));
+    findings
+}

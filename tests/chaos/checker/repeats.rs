@@ -1,0 +1,94 @@
+//! DUP, OVERLAP and STALE: attempts of one run, and runs of one job, held against each other.
+
+use super::view::View;
+use super::{Finding, Verdict};
+use crate::evidence::{Attempt, Micros, Reach, span};
+use crate::jobs::Overlap;
+
+/// DUP: an attempt after another without a cause.
+pub(super) fn dup(view: &View<'_>, findings: &mut Vec<Finding>) {
+    for (run, attempts) in &view.attempts {
+        let Some(job) = attempts.first().and_then(|attempt| view.evidence.jobs.get(&attempt.run.job)) else { continue };
+        let mut failures = 0;
+        for pair in attempts.windows(2) {
+            let (before, next) = (pair[0], pair[1]);
+            let has_failed = before.ended.is_some_and(|(_, code)| code != 0);
+            failures += u32::from(has_failed);
+            let why = if job.is_at_most_once {
+                "at-most-once, and begun a second time"
+            } else if has_failed && failures <= job.retries {
+                continue;
+            } else if view.cause(before, next).is_some() {
+                continue;
+            } else if has_failed {
+                "begun again though it had no retries left"
+            } else if before.is_done() {
+                "begun again though it was done and nothing kept that from being told"
+            } else {
+                "begun again though nothing happened to its node"
+            };
+            findings.push(Finding::new(Verdict::Dup, next.began, format!("{run}: {why}"), pair));
+        }
+    }
+}
+
+/// OVERLAP: a sign of life of an attempt after a later one of its run began, or of a run that excludes others of its job.
+pub(super) fn overlap(view: &View<'_>, findings: &mut Vec<Finding>) {
+    for (job, attempts) in &view.of_job {
+        let excludes = view.evidence.jobs.get(*job).is_some_and(|job| job.overlap != Overlap::Allow);
+        let processes: Vec<&Attempt> = attempts.iter().copied().filter(|attempt| attempt.reach == Reach::Process).collect();
+        for (at, later) in processes.iter().enumerate() {
+            for earlier in &processes[..at] {
+                let is_same = earlier.run.id == later.run.id;
+                // A run by hand stands in nobody's way.
+                if !is_same && (!excludes || earlier.run.is_manual) {
+                    continue;
+                }
+                let beyond = earlier.last_sign - later.began;
+                if beyond > 0 && !view.is_frozen(earlier, later.began) {
+                    let both = if is_same { "two attempts of one run" } else { "two runs of a job that forbids it" };
+                    let what = format!("{both} at once, for {:.3} s: {} and {}", span(beyond), earlier.run.id, later.run.id);
+                    findings.push(Finding::new(Verdict::Overlap, later.began, what, &[earlier, later]));
+                }
+            }
+        }
+    }
+}
+
+/// STALE: an effect or an end accepted under a fence when a later one was out, or a fence that did not rise.
+pub(super) fn stale(view: &View<'_>, findings: &mut Vec<Finding>) {
+    for (run, attempts) in &view.attempts {
+        let mut highest: Option<&Attempt> = None;
+        for &attempt in attempts {
+            if let Some(other) = highest.filter(|other| other.fence > attempt.fence) {
+                match attempt.reach {
+                    // The receiver has kept it out, as it is to.
+                    Reach::Request { accepted: false } => {}
+                    Reach::Request { accepted: true } => {
+                        let what =
+                            format!("{run}: an effect under fence {} was taken after one under {}", attempt.fence, other.fence);
+                        findings.push(Finding::new(Verdict::Stale, attempt.began, what, &[other, attempt]));
+                    }
+                    Reach::Process => {
+                        let what = format!("{run}: attempt {} has a lower fence than the one before", attempt.number);
+                        findings.push(Finding::new(Verdict::Stale, attempt.began, what, &[other, attempt]));
+                    }
+                }
+            } else if let Some(other) = highest.filter(|other| other.fence == attempt.fence) {
+                let what = format!("{run}: begun twice under fence {}", attempt.fence);
+                findings.push(Finding::new(Verdict::Stale, attempt.began, what, &[other, attempt]));
+            }
+            if highest.is_none_or(|other| other.fence < attempt.fence) {
+                highest = Some(attempt);
+            }
+        }
+        let Some(recorded) = view.recorded.get(run) else { continue };
+        let (Some(fence), Some(highest)) = (recorded.fence, highest) else { continue };
+        // Milliseconds are what it is recorded in.
+        let begun_before = highest.began <= recorded.finished.unwrap_or(Micros::MAX);
+        if highest.fence > fence && begun_before {
+            let what = format!("{run}: its end is recorded under fence {fence}, when {} was out", highest.fence);
+            findings.push(Finding::new(Verdict::Stale, highest.began, what, &[highest]));
+        }
+    }
+}

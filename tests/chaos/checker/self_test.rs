@@ -1,0 +1,299 @@
+//! The checker's test of itself, run at each start: for each verdict one history that must raise it and one, as like it as can
+//! be, that must not. A checker that lets one pass proves nothing, so nothing is run then.
+
+use std::collections::BTreeMap;
+
+use super::{Verdict, check};
+use crate::evidence::{
+    Attempt, Deed, Delay, Doing, Evidence, Harm, Hit, Inflicted, Micros, Reach, Recorded, RunName, SECOND, Timing,
+};
+use crate::jobs::{Act, Job, Overlap};
+use crate::schedule::{Phase, When};
+
+/// Judges every history of this file; gives how many there are. Panics at the first that is not judged as it must be.
+pub(crate) fn run() -> usize {
+    let mut count = 0;
+    let mut misjudged = Vec::new();
+    let mut expect = |story: &str, evidence: &Evidence, wanted: &[Verdict]| {
+        let mut found: Vec<Verdict> = check(evidence).into_iter().map(|finding| finding.verdict).collect();
+        found.dedup();
+        if found != wanted {
+            misjudged.push(format!("{story}: found {found:?}, wanted {wanted:?}"));
+        }
+        count += 1;
+    };
+    expect("a job every ten seconds, done each time", &World::calm().evidence, &[]);
+    owed(&mut expect);
+    timed(&mut expect);
+    repeated(&mut expect);
+    written(&mut expect);
+    counted(&mut expect);
+    assert!(misjudged.is_empty(), "the checker misjudges\n{}", misjudged.join("\n"));
+    count
+}
+
+type Expect<'a> = &'a mut dyn FnMut(&str, &Evidence, &[Verdict]);
+
+fn owed(expect: Expect<'_>) {
+    let w = World::calm().forget(20);
+    expect("a due of which nothing is known", &w.evidence, &[Verdict::Missing]);
+    let w = World::calm().job(|job| job.phases[0].sure_to = at(15)).forget(20);
+    expect("the same, after the job was taken away", &w.evidence, &[]);
+    let w = World::calm().end(20, "skipped", "overlap");
+    expect("skipped for an overlap with nothing", &w.evidence, &[Verdict::Missing]);
+    let w = World::calm().work(10, 10_500).end(20, "skipped", "overlap");
+    expect("skipped for an overlap with a longer run", &w.evidence, &[]);
+    let w = World::calm().end(20, "skipped", "missed");
+    expect("missed for nothing", &w.evidence, &[Verdict::Missing]);
+    let w = World::calm().end(20, "skipped", "missed").fault(15, 30, Hit::Everyone, Delay::Throughout, true);
+    expect("missed while Redis was out", &w.evidence, &[]);
+    let w = World::calm().end(20, "skipped", "paused");
+    expect("paused by nobody", &w.evidence, &[Verdict::Missing]);
+    let mut w = World::calm().end(20, "skipped", "paused");
+    w.evidence.deeds.push(Deed { from: at(15), to: at(22), what: Doing::Paused("a".into()) });
+    expect("paused by a person", &w.evidence, &[]);
+    let w = World::calm().end(20, "lost", "").job(|job| job.is_at_most_once = true);
+    expect("lost for nothing", &w.evidence, &[Verdict::Missing]);
+    let w = World::calm().end(20, "lost", "").job(|job| job.is_at_most_once = true);
+    let w = w.fault(20, 21, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
+    expect("lost with its node, at most once", &w.evidence, &[]);
+    let w = World::calm().end(20, "lost", "").fault(20, 21, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
+    expect("lost with its node, though at least once", &w.evidence, &[Verdict::Missing]);
+    let w = World::calm().end(20, "cancelled", "cancelled");
+    expect("cancelled by nobody", &w.evidence, &[Verdict::Missing]);
+    let mut w = World::calm();
+    w.evidence.deeds.push(Deed { from: at(5), to: at(6), what: Doing::Ran(format!("a@{}~x", at(5) / 1000)) });
+    expect("a run by hand that was accepted and forgotten", &w.evidence, &[Verdict::Missing]);
+}
+
+// A start outside its window is seen by its run's id, and again by the times alone.
+fn timed(expect: Expect<'_>) {
+    expect("begun before it was due", &World::calm().begin(20, -2).evidence, &[Verdict::Early, Verdict::Drift]);
+    expect("begun 0.9 s after it was due", &World::calm().begin(20, 900).evidence, &[]);
+    expect("begun 1.1 s after it was due", &World::calm().begin(20, 1_100).evidence, &[Verdict::Late, Verdict::Drift]);
+    let late = || World::calm().begin(20, 7_000);
+    let w = late().fault(20, 29, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
+    expect("begun 7 s after, its node killed as it was due", &w.evidence, &[]);
+    let w = late().fault(15, 19, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
+    expect("begun 7 s after, a node killed 5 s before", &w.evidence, &[Verdict::Late, Verdict::Drift]);
+    let w = late().fault(20, 25, Hit::Everyone, Delay::None, false);
+    expect("begun 7 s after, under a fault that delays nothing", &w.evidence, &[Verdict::Late, Verdict::Drift]);
+    let mut w = World::calm().begin(20, 1_300);
+    w.evidence.host_lags.push((at(20), SECOND / 2));
+    expect("begun 1.3 s after, when the host took half a second to start anything", &w.evidence, &[]);
+    let cut = || World::calm().cut(20).again(20, 9_000, 2).fault(21, 22, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
+    expect("cut short and begun again within the lease and what finding it takes", &cut().evidence, &[]);
+    let w = World::calm().cut(20).again(20, 25_000, 2).fault(21, 22, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
+    // The next of the job has begun meanwhile.
+    let w = w.job(|job| job.overlap = Overlap::Allow);
+    expect("cut short and begun again much later", &w.evidence, &[Verdict::Late]);
+}
+
+fn repeated(expect: Expect<'_>) {
+    let w = World::calm().again(20, 3_000, 2);
+    expect("done, and begun again", &w.evidence, &[Verdict::Dup]);
+    let w = World::calm().again(20, 3_000, 2).fault(20, 21, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
+    expect("done, its node killed as it ended, and begun again", &w.evidence, &[]);
+    let w = World::calm().again(20, 3_000, 2).fault(20, 21, Hit::Nodes(vec!["n2".into()]), Delay::AtBegin, true);
+    expect("done, another node killed, and begun again", &w.evidence, &[Verdict::Dup]);
+    let w = World::calm().again(20, 3_000, 2).fault(20, 21, Hit::Everyone, Delay::Brief(SECOND), false);
+    expect("done, under a fault that costs no lease, and begun again", &w.evidence, &[Verdict::Dup]);
+    let w = World::calm().cut(20).again(20, 3_000, 2).job(|job| job.is_at_most_once = true);
+    let w = w.fault(20, 21, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
+    expect("at-most-once, cut short with its node, and begun again", &w.evidence, &[Verdict::Dup]);
+    let fail = || World::calm().code(20, 1).again(20, 1_200, 2);
+    expect("failed, with a retry left", &fail().job(|job| job.retries = 1).evidence, &[]);
+    expect("failed, with none left", &fail().evidence, &[Verdict::Dup]);
+    let frozen = |sign| {
+        let w = World::calm().cut(20).again(20, 8_000, 2).sign(20, sign);
+        w.fault(20, 23, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true)
+    };
+    expect("an attempt that lived 1 ms into the next", &frozen(8_001).evidence, &[Verdict::Overlap]);
+    expect("an attempt that ended 1 ms before the next", &frozen(7_999).evidence, &[]);
+    let mut w = frozen(9_000);
+    w.evidence.faults[0].harm.may_overlap = true;
+    expect("an attempt on a host that was frozen whole", &w.evidence, &[]);
+    expect("a run that lived into the next", &World::calm().work(10, 10_500).evidence, &[Verdict::Overlap]);
+    let w = World::calm().work(10, 10_500).job(|job| job.overlap = Overlap::Allow);
+    expect("the same of a job that may overlap", &w.evidence, &[]);
+    let lower = |reach| {
+        let mut w = World::calm().cut(20).again(20, 3_000, 2);
+        w.evidence.attempts.iter_mut().filter(|attempt| attempt.run.due == at(20)).for_each(|attempt| attempt.reach = reach);
+        w.evidence.attempts.last_mut().unwrap().fence = 1;
+        w.fault(20, 21, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true)
+    };
+    expect("a process under a lower fence", &lower(Reach::Process).evidence, &[Verdict::Stale, Verdict::Phantom]);
+    let accepted = lower(Reach::Request { accepted: true });
+    expect("an effect taken under a lower fence", &accepted.evidence, &[Verdict::Stale, Verdict::Phantom]);
+    let w = World::calm().again(20, 3_000, 2).recorded(20, |recorded| recorded.fence = Some(3));
+    let w = w.fault(20, 21, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
+    expect("an end recorded under a fence older than one that was out", &w.evidence, &[Verdict::Stale]);
+}
+
+fn written(expect: Expect<'_>) {
+    let w = World::calm().cut(20);
+    expect("recorded as succeeded, and never done", &w.evidence, &[Verdict::Phantom]);
+    let w = World::calm().code(20, 1);
+    expect("recorded as succeeded, and failed by its own word", &w.evidence, &[Verdict::Phantom]);
+    let mut w = World::calm();
+    w.evidence.history.retain(|recorded| recorded.run.due != at(20));
+    expect("done, and not in history", &w.evidence, &[Verdict::Silent]);
+    let w = World::calm().recorded(20, |recorded| recorded.state = "failed".into());
+    expect("done, and recorded as failed", &w.evidence, &[Verdict::Missing, Verdict::Silent]);
+    let w = World::calm().recorded(20, |recorded| recorded.attempt = 0);
+    expect("done, and recorded with fewer attempts than began", &w.evidence, &[Verdict::Silent]);
+}
+
+fn counted(expect: Expect<'_>) {
+    let mut w = World::calm();
+    w.done(at(25), 7);
+    expect("a due that arithmetic does not know", &w.evidence, &[Verdict::Drift]);
+    let w = World::calm().job(|job| job.phases[0].maybe_to = at(15));
+    expect("due after its job was taken away", &w.job(|job| job.phases[0].sure_to = at(15)).evidence, &[Verdict::Drift]);
+    let stretch = |count| {
+        let w = World::calm().forget(20).forget(30).end(10, "skipped", "missed");
+        let w = w.recorded(10, |recorded| recorded.stretch = Some((at(30), count)));
+        w.fault(9, 39, Hit::Everyone, Delay::Throughout, true)
+    };
+    expect("a skipped stretch that is counted right", &stretch(3).evidence, &[]);
+    expect("a skipped stretch that is counted wrong", &stretch(2).evidence, &[Verdict::Drift]);
+    let mut w = World::calm();
+    w.evidence.leftovers.push("a process".into());
+    expect("a process left over", &w.evidence, &[Verdict::Leak]);
+    let mut w = World::calm();
+    w.evidence.crashes.push("n1".into());
+    expect("a node that ended by itself", &w.evidence, &[Verdict::Crash]);
+}
+
+/// Seconds from the beginning of all these histories, which is a whole minute.
+fn at(seconds: i64) -> Micros {
+    (1_800_000_000 + seconds) * SECOND
+}
+
+/// A history made by hand.
+struct World {
+    evidence: Evidence,
+}
+
+impl World {
+    /// Job `a`, at 10, 20, 30 and 40 s, each done by n1 within a second.
+    fn calm() -> Self {
+        let phase = Phase { when: When::Seconds(10), sure_from: at(5), sure_to: at(45), maybe_from: at(0), maybe_to: at(46) };
+        let job = Job { phases: vec![phase], ..Job::new("a", Act::Work, 500) };
+        let timing = Timing { lease: 6 * SECOND, reap: SECOND, kill_grace: SECOND, clean: SECOND };
+        let evidence = Evidence {
+            timing,
+            jobs: BTreeMap::from([("a".into(), job)]),
+            attempts: Vec::new(),
+            history: Vec::new(),
+            faults: Vec::new(),
+            deeds: Vec::new(),
+            host_lags: Vec::new(),
+            leftovers: Vec::new(),
+            crashes: Vec::new(),
+        };
+        let mut world = Self { evidence };
+        for (fence, due) in [10, 20, 30, 40].into_iter().enumerate() {
+            world.done(at(due), 2 + fence as u64);
+        }
+        world
+    }
+
+    fn done(&mut self, due: Micros, fence: u64) {
+        let run = RunName { id: format!("a@{}", due / 1000), job: "a".into(), due, is_manual: false };
+        let (began, ended) = (due + 10_000, due + 510_000);
+        self.evidence.attempts.push(Attempt {
+            run: run.clone(),
+            number: 1,
+            fence,
+            node: "n1".into(),
+            pid: 1,
+            began,
+            last_sign: ended,
+            ended: Some((ended, 0)),
+            reach: Reach::Process,
+        });
+        self.evidence.history.push(Recorded {
+            run,
+            state: "succeeded".into(),
+            attempt: 1,
+            fence: Some(fence),
+            finished: Some(ended + 5_000),
+            reason: String::new(),
+            stretch: None,
+        });
+    }
+
+    fn job(mut self, change: impl FnOnce(&mut Job)) -> Self {
+        change(self.evidence.jobs.get_mut("a").unwrap());
+        self
+    }
+
+    fn first(mut self, due: i64, change: impl FnOnce(&mut Attempt)) -> Self {
+        change(self.evidence.attempts.iter_mut().find(|attempt| attempt.run.due == at(due)).unwrap());
+        self
+    }
+
+    fn recorded(mut self, due: i64, change: impl FnOnce(&mut Recorded)) -> Self {
+        change(self.evidence.history.iter_mut().find(|recorded| recorded.run.due == at(due)).unwrap());
+        self
+    }
+
+    /// Nothing is known of a due.
+    fn forget(mut self, due: i64) -> Self {
+        self.evidence.attempts.retain(|attempt| attempt.run.due != at(due));
+        self.evidence.history.retain(|recorded| recorded.run.due != at(due));
+        self
+    }
+
+    /// It never began, and ended so half a second after it was due.
+    fn end(mut self, due: i64, state: &str, reason: &str) -> Self {
+        self.evidence.attempts.retain(|attempt| attempt.run.due != at(due));
+        self.recorded(due, |recorded| {
+            (recorded.state, recorded.reason) = (state.into(), reason.into());
+            recorded.finished = Some(at(due) + SECOND / 2);
+        })
+    }
+
+    fn begin(self, due: i64, late_ms: i64) -> Self {
+        self.first(due, |attempt| attempt.began = at(due) + late_ms * 1000).work(due, late_ms.max(0) + 500)
+    }
+
+    /// It ended so long after it was due.
+    fn work(self, due: i64, ms: i64) -> Self {
+        let end = at(due) + ms * 1000;
+        self.first(due, |attempt| (attempt.ended, attempt.last_sign) = (Some((end, 0)), end))
+            .recorded(due, |recorded| recorded.finished = Some(end + 5_000))
+    }
+
+    fn code(self, due: i64, code: i32) -> Self {
+        self.first(due, |attempt| attempt.ended = Some((attempt.last_sign, code)))
+    }
+
+    fn cut(self, due: i64) -> Self {
+        self.first(due, |attempt| attempt.ended = None)
+    }
+
+    fn sign(self, due: i64, ms: i64) -> Self {
+        self.first(due, |attempt| attempt.last_sign = at(due) + ms * 1000)
+    }
+
+    /// Another attempt so long after the due time, on n2, done, and recorded as the run's end.
+    fn again(mut self, due: i64, after_ms: i64, number: u32) -> Self {
+        let (began, fence) = (at(due) + after_ms * 1000, 10 + u64::from(number));
+        let ended = began + SECOND / 2;
+        let first = self.evidence.attempts.iter().find(|attempt| attempt.run.due == at(due)).unwrap();
+        let next =
+            Attempt { number, fence, node: "n2".into(), began, last_sign: ended, ended: Some((ended, 0)), ..first.clone() };
+        self.evidence.attempts.push(next);
+        self.recorded(due, |recorded| {
+            (recorded.attempt, recorded.fence, recorded.finished) = (number, Some(fence), Some(ended + 5_000));
+        })
+    }
+
+    fn fault(mut self, from: i64, to: i64, hit: Hit, delay: Delay, may_repeat: bool) -> Self {
+        let harm = Harm { hit, delay, may_repeat, may_overlap: false };
+        self.evidence.faults.push(Inflicted { row: "F".into(), what: "by hand".into(), from: at(from), to: at(to), harm });
+        self
+    }
+}

@@ -1,0 +1,73 @@
+//! EARLY and LATE: when attempts began, by the jobs' own word.
+
+use super::view::View;
+use super::{Finding, Verdict};
+use crate::evidence::{Attempt, Micros, SECOND, span};
+use crate::jobs::Overlap;
+
+/// EARLY: anything that began before its due time.
+pub(super) fn early(view: &View<'_>, findings: &mut Vec<Finding>) {
+    for attempt in &view.evidence.attempts {
+        if attempt.began < attempt.run.due {
+            let what = format!("{} began {:.3} s before it was due", attempt.run.id, span(attempt.run.due - attempt.began));
+            findings.push(Finding::new(Verdict::Early, attempt.began, what, &[attempt]));
+        }
+    }
+}
+
+/// LATE: a first attempt after what the faults of its time allow; a later one after what its cause allows.
+pub(super) fn late(view: &View<'_>, findings: &mut Vec<Finding>) {
+    for attempts in view.attempts.values() {
+        let Some((first, _)) = attempts.split_first() else { continue };
+        let latest = latest_first(view, first);
+        if first.began > latest {
+            let what = format!(
+                "{} began {:.3} s after it was due, {:.3} s after the latest allowed",
+                first.run.id,
+                span(first.began - first.run.due),
+                span(first.began - latest)
+            );
+            findings.push(Finding::new(Verdict::Late, first.began, what, &[first]));
+        }
+        for pair in attempts.windows(2) {
+            let latest = latest_next(view, pair[0], pair[1]);
+            if pair[1].began > latest {
+                let what = format!("{} was tried again {:.3} s later than allowed", pair[1].run.id, span(pair[1].began - latest));
+                findings.push(Finding::new(Verdict::Late, pair[1].began, what, pair));
+            }
+        }
+    }
+}
+
+/// When a first attempt must have begun.
+pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
+    let timing = view.timing;
+    let job = view.evidence.jobs.get(&first.run.job);
+    let of_job = view.of_job.get(&*first.run.job).map_or(&[][..], Vec::as_slice);
+    // One that waited for an earlier run of its job could begin when that was over.
+    let others = of_job.iter().filter(|other| other.run.id != first.run.id && other.began < first.began);
+    let free = others.map(|other| other.last_sign.max(other.ended.map_or(0, |(at, _)| at))).max();
+    let waits = job.is_some_and(|job| matches!(job.overlap, Overlap::Queue | Overlap::Replace) || job.catch_up == "all");
+    match free {
+        Some(free) if waits && free > first.run.due => view.latest(free, timing.clean + timing.kill_grace + SECOND),
+        _ => view.latest(first.run.due, timing.clean),
+    }
+}
+
+/// When the attempt after `before` must have begun.
+fn latest_next(view: &View<'_>, before: &Attempt, next: &Attempt) -> Micros {
+    let timing = view.timing;
+    let retry_delay = view.evidence.jobs.get(&next.run.job).map_or(0, |job| job.retry_delay);
+    let cause = view.cause(before, next);
+    let ready = match before.ended {
+        Some((at, code)) if code != 0 => at + retry_delay,
+        _ => before.last_sign,
+    };
+    let slack = timing.clean + timing.kill_grace + SECOND;
+    // One that is cut off, not dead, is killed when its lease ends; another node sees it end.
+    let lost = cause.map_or(ready, |fault| match fault.harm.delay {
+        crate::evidence::Delay::Throughout => fault.to.max(ready) + timing.recovery(),
+        _ => fault.from.max(before.began) + timing.recovery(),
+    });
+    view.put_off(ready, lost.max(ready + slack))
+}

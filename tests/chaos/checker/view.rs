@@ -1,0 +1,128 @@
+//! The evidence in the order in which questions are asked of it, and what the fault log allows at a time.
+
+use std::collections::BTreeMap;
+
+use crate::evidence::{Attempt, Delay, Evidence, Hit, Inflicted, Micros, Recorded, SECOND, Timing};
+
+/// How long after a fault is healed all nodes may take to be back at Redis.
+const BACK: Micros = 3 * SECOND;
+/// How long what was under way when a fault began may go on as if it had not.
+const UNDER_WAY: Micros = SECOND;
+
+pub(super) struct View<'a> {
+    pub(super) evidence: &'a Evidence,
+    pub(super) timing: Timing,
+    /// Attempts of each run, in the order they began.
+    pub(super) attempts: BTreeMap<&'a str, Vec<&'a Attempt>>,
+    pub(super) recorded: BTreeMap<&'a str, &'a Recorded>,
+    /// Attempts of each job, in the order they began.
+    pub(super) of_job: BTreeMap<&'a str, Vec<&'a Attempt>>,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn of(evidence: &'a Evidence) -> Self {
+        let (mut attempts, mut of_job) = (BTreeMap::<_, Vec<_>>::new(), BTreeMap::<_, Vec<_>>::new());
+        let mut sorted: Vec<&Attempt> = evidence.attempts.iter().collect();
+        sorted.sort_by_key(|attempt| (attempt.began, attempt.fence));
+        for attempt in sorted {
+            attempts.entry(&*attempt.run.id).or_default().push(attempt);
+            of_job.entry(&*attempt.run.job).or_default().push(attempt);
+        }
+        let recorded = evidence.history.iter().map(|recorded| (&*recorded.run.id, recorded)).collect();
+        Self { evidence, timing: evidence.timing, attempts, recorded, of_job }
+    }
+
+    pub(super) fn attempts_of(&self, run: &str) -> &[&'a Attempt] {
+        self.attempts.get(run).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether a run of this job could be late or lost for a fault at some time from `from` to `to`.
+    pub(super) fn is_disturbed(&self, from: Micros, to: Micros) -> bool {
+        let reaches = |fault: &Inflicted| {
+            let until = match fault.harm.delay {
+                Delay::None => return false,
+                Delay::Brief(slack) => fault.to + slack,
+                Delay::AtBegin => fault.from + self.timing.recovery(),
+                Delay::Throughout => fault.to + self.timing.recovery(),
+            };
+            fault.from <= to && from <= until
+        };
+        self.evidence.faults.iter().any(reaches)
+    }
+
+    /// The latest that something ready at `ready` may start: `slack` later if nothing is wrong. Faults that began before that
+    /// moment put it off, each by what its row says, and so on.
+    pub(super) fn latest(&self, ready: Micros, slack: Micros) -> Micros {
+        self.put_off(ready, ready + slack)
+    }
+
+    /// The same for what was to start by `end` and is put off by the faults from `ready` on.
+    pub(super) fn put_off(&self, ready: Micros, mut end: Micros) -> Micros {
+        let lag = |end: Micros| {
+            let near = self.evidence.host_lags.iter().filter(|(at, lag)| ready - lag - SECOND <= *at && *at <= end + SECOND);
+            near.map(|(_, lag)| *lag).max().unwrap_or(0)
+        };
+        loop {
+            let mut later = end;
+            for fault in &self.evidence.faults {
+                if fault.from > end {
+                    continue;
+                }
+                let until = match fault.harm.delay {
+                    Delay::None => continue,
+                    Delay::Brief(slack) if fault.to + slack >= ready => fault.to + slack + self.timing.clean,
+                    Delay::AtBegin if fault.from >= ready - UNDER_WAY => fault.from + self.timing.recovery(),
+                    Delay::Throughout if fault.to >= ready - UNDER_WAY => fault.to + self.timing.recovery(),
+                    Delay::Throughout if fault.to + BACK >= ready => fault.to + BACK + self.timing.clean,
+                    _ => continue,
+                };
+                later = later.max(until);
+            }
+            if later == end {
+                return end + lag(end);
+            }
+            end = later;
+        }
+    }
+
+    /// The fault that allows `next` after `before`, if there is one: it hit the node of `before` while that ran, or while its
+    /// end was being told.
+    pub(super) fn cause(&self, before: &Attempt, next: &Attempt) -> Option<&'a Inflicted> {
+        let fits = |fault: &&Inflicted| {
+            let harm = &fault.harm;
+            let is_hit = match &harm.hit {
+                Hit::Everyone => true,
+                Hit::Nodes(nodes) => before.node.is_empty() || nodes.contains(&before.node),
+            };
+            let held_from = before.began - if harm.delay == Delay::Throughout { self.timing.lease } else { UNDER_WAY };
+            let held_to = match before.ended {
+                // Its end is told within moments, unless something is in the way.
+                Some((at, _)) => at + UNDER_WAY,
+                None => next.began,
+            };
+            harm.may_repeat && is_hit && fault.from <= held_to && fault.to >= held_from && fault.from <= next.began && {
+                before.ended.is_none_or(|(at, _)| fault.to >= at - UNDER_WAY)
+            }
+        };
+        self.evidence.faults.iter().find(fits)
+    }
+
+    /// Whether a frozen host excuses that a process of `before` lived on at `at`.
+    pub(super) fn is_frozen(&self, before: &Attempt, at: Micros) -> bool {
+        self.evidence.faults.iter().any(|fault| {
+            let is_hit = match &fault.harm.hit {
+                Hit::Everyone => true,
+                Hit::Nodes(nodes) => nodes.contains(&before.node),
+            };
+            fault.harm.may_overlap && is_hit && fault.from <= at && at <= fault.to + self.timing.recovery()
+        })
+    }
+}
+
+impl Evidence {
+    /// The last that is known of.
+    pub(super) fn end(&self) -> Micros {
+        let told = self.attempts.iter().map(|attempt| attempt.last_sign);
+        told.chain(self.faults.iter().map(|fault| fault.to)).max().unwrap_or(0)
+    }
+}

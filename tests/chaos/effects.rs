@@ -1,0 +1,67 @@
+//! Reads what `job.bash` wrote: lines to attempts. A line that cannot be read is a fault of the test, told as such.
+
+use std::collections::HashMap;
+
+use crate::evidence::{Attempt, Micros, Reach, RunName};
+
+/// The attempts told in `text`, in the order they began. Fails with the first line that is none.
+pub(crate) fn read(text: &str) -> Result<Vec<Attempt>, String> {
+    let mut attempts: Vec<Attempt> = Vec::new();
+    let mut last_of: HashMap<(String, u64), usize> = HashMap::new();
+    for line in text.lines() {
+        let telling = Telling::read(line).ok_or_else(|| format!("unreadable line in effects: {line:?}"))?;
+        let key = (telling.run.id.clone(), telling.fence);
+        if telling.word == "B" {
+            last_of.insert(key, attempts.len());
+            attempts.push(Attempt {
+                run: telling.run,
+                number: telling.attempt,
+                fence: telling.fence,
+                node: telling.node,
+                pid: telling.pid,
+                began: telling.at,
+                last_sign: telling.at,
+                ended: None,
+                reach: Reach::Process,
+            });
+            continue;
+        }
+        // What a job left behind tells under the fence of its job.
+        let at = *last_of.get(&key).ok_or_else(|| format!("no beginning before: {line:?}"))?;
+        let attempt = &mut attempts[at];
+        attempt.last_sign = attempt.last_sign.max(telling.at);
+        if telling.word == "E" {
+            attempt.ended = Some((telling.at, telling.code));
+        }
+    }
+    attempts.sort_by_key(|attempt| attempt.began);
+    Ok(attempts)
+}
+
+struct Telling {
+    word: String,
+    run: RunName,
+    attempt: u32,
+    fence: u64,
+    node: String,
+    pid: u32,
+    at: Micros,
+    code: i32,
+}
+
+impl Telling {
+    fn read(line: &str) -> Option<Self> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [word @ ("B" | "T" | "E"), run, attempt, fence, node, pid, wall, _boot, code] = words[..] else { return None };
+        Some(Self {
+            word: word.to_owned(),
+            run: RunName::parse(run)?,
+            attempt: attempt.parse().ok()?,
+            fence: fence.parse().ok()?,
+            node: node.to_owned(),
+            pid: pid.parse().ok()?,
+            at: wall.parse().ok()?,
+            code: if word == "E" { code.parse().ok()? } else { 0 },
+        })
+    }
+}

@@ -1,0 +1,184 @@
+//! What people do while faults come and go, through `schedctl` and `jobs.toml`: add bursts, run by hand, pause and resume, cancel,
+//! edit. What was not acknowledged is noted as such: it may have been done or not.
+
+use std::io::Write as _;
+use std::process::Stdio;
+use std::time::Duration;
+
+use fastrand::Rng;
+use serde_json::Value;
+
+use crate::evidence::{Deed, Doing, Micros, SECOND, now};
+use crate::jobs::{Job, burst, poison};
+use crate::plan::toml_of;
+use crate::schedule::{Phase, When};
+use crate::stage::{Interrupted, Stage, schedctl};
+
+/// Someone at work.
+pub(crate) struct Hands<'a> {
+    stage: &'a Stage,
+    rng: Rng,
+    /// Those of the file and, as time goes on, those added.
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) deeds: Vec<Deed>,
+    bursts: usize,
+    /// Whether they may add a job that kills its node.
+    spite: Spite,
+}
+
+/// Whether somebody adds a poisonous job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spite {
+    None,
+    Poison,
+}
+
+impl<'a> Hands<'a> {
+    pub(crate) fn new(stage: &'a Stage, rng: Rng, jobs: Vec<Job>, spite: Spite) -> Self {
+        Self { stage, rng, jobs, deeds: Vec::new(), bursts: 0, spite }
+    }
+
+    /// Does something each two or three seconds until the stage says that it is enough.
+    pub(crate) fn work(&mut self, is_enough: impl Fn() -> bool) -> Result<(), Interrupted> {
+        let mut step = 0;
+        while !is_enough() {
+            match step % 6 {
+                0 => self.add_burst()?,
+                1 => self.run_by_hand()?,
+                2 => self.pause_for_a_while()?,
+                3 => self.cancel_one()?,
+                4 => self.edit()?,
+                _ if step == 5 && self.spite == Spite::Poison => self.add_poison()?,
+                _ => {}
+            }
+            step += 1;
+            let nap = Duration::from_millis(self.rng.u64(1_000..2_500));
+            self.stage.pause(nap)?;
+        }
+        Ok(())
+    }
+
+    fn has(&self, job: &str) -> bool {
+        self.jobs.iter().any(|known| known.name == job)
+    }
+
+    /// Asks until it is done, for a while. None: it was not.
+    fn insist(&self, args: &[&str]) -> Result<Option<String>, Interrupted> {
+        for _ in 0..60 {
+            let output = schedctl(self.stage, args).output().unwrap();
+            if output.status.success() {
+                return Ok(Some(String::from_utf8(output.stdout).unwrap()));
+            }
+            self.stage.pause(Duration::from_millis(300))?;
+        }
+        Ok(None)
+    }
+
+    fn add_burst(&mut self) -> Result<(), Interrupted> {
+        let count = self.rng.usize(20..40);
+        let jobs = burst(&mut self.rng, self.bursts, count, now() + 3 * SECOND);
+        self.bursts += 1;
+        self.add(jobs)
+    }
+
+    fn add_poison(&mut self) -> Result<(), Interrupted> {
+        self.add(vec![poison(now() + 2 * SECOND)])
+    }
+
+    /// Adds them all by one `schedctl add --stdin`. Those it does not name as added may have been.
+    fn add(&mut self, mut jobs: Vec<Job>) -> Result<(), Interrupted> {
+        let mut adding = schedctl(self.stage, &["add", "--stdin", "--json"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines: Vec<String> =
+            jobs.iter().filter_map(|job| job.json(self.stage.dir())).map(|line| line.to_string() + "\n").collect();
+        // It may have ended already, for want of a Redis.
+        let _ = adding.stdin.take().unwrap().write_all(lines.concat().as_bytes());
+        let output = adding.wait_with_output().unwrap();
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let names: Vec<&str> = told.as_array().into_iter().flatten().filter_map(|added| added["name"].as_str()).collect();
+        for job in &mut jobs {
+            job.is_sure = names.contains(&job.name.as_str());
+        }
+        self.jobs.append(&mut jobs);
+        self.stage.pause(Duration::ZERO)
+    }
+
+    fn run_by_hand(&mut self) -> Result<(), Interrupted> {
+        for job in ["by-hand", "quick-0"] {
+            let from = now();
+            if self.has(job)
+                && let Some(told) = self.insist(&["run", job, "--quiet"])?
+            {
+                self.deeds.push(Deed { from, to: now(), what: Doing::Ran(told.trim().to_owned()) });
+            }
+        }
+        Ok(())
+    }
+
+    fn pause_for_a_while(&mut self) -> Result<(), Interrupted> {
+        if !self.has("pausing") {
+            return Ok(());
+        }
+        let from = now();
+        if self.insist(&["pause", "pausing"])?.is_some() {
+            self.stage.pause(Duration::from_secs(4))?;
+        }
+        // Also if the pause was not acknowledged: it may have been made.
+        self.insist(&["resume", "pausing"])?;
+        self.deeds.push(Deed { from, to: now(), what: Doing::Paused("pausing".to_owned()) });
+        Ok(())
+    }
+
+    fn cancel_one(&mut self) -> Result<(), Interrupted> {
+        if !self.has("stopping") {
+            return Ok(());
+        }
+        let Some(text) = self.insist(&["history", "stopping", "--json", "--limit", "3"])? else { return Ok(()) };
+        let runs: Value = serde_json::from_str(&text).unwrap_or_default();
+        let running = runs.as_array().into_iter().flatten().find(|run| run["state"] == "running");
+        if let Some(run) = running.and_then(|run| run["run_id"].as_str()) {
+            let from = now();
+            // Once: by the next try it may be over, which is answered by another code.
+            let _ = schedctl(self.stage, &["cancel", run]).output();
+            self.deeds.push(Deed { from, to: now(), what: Doing::Cancelled(run.to_owned()) });
+        }
+        Ok(())
+    }
+
+    /// Changes the schedule of the job `edited` in the file and waits until the change is seen.
+    fn edit(&mut self) -> Result<(), Interrupted> {
+        let Some(at) = self.jobs.iter().position(|job| job.name == "edited") else { return Ok(()) };
+        let job = &mut self.jobs[at];
+        let last = job.phases.last_mut().unwrap();
+        let new = if last.when == When::Seconds(4) { 6 } else { 4 };
+        let begun = now();
+        last.sure_to = begun;
+        job.phases.push(Phase {
+            when: When::Seconds(new),
+            sure_from: Micros::MAX,
+            sure_to: Micros::MAX,
+            maybe_from: begun,
+            maybe_to: Micros::MAX,
+        });
+        let of_file: Vec<Job> = self.jobs.iter().filter(|job| !matches!(job.phases[0].when, When::Once(_))).cloned().collect();
+        self.stage.write_jobs(&toml_of(&of_file, self.stage.dir()));
+        let wanted = format!("*/{new} * * * * *");
+        let is_seen = || {
+            let shown = schedctl(self.stage, &["show", "edited", "--json"]).output().unwrap();
+            String::from_utf8_lossy(&shown.stdout).contains(&wanted)
+        };
+        let is_done = self.stage.wait(Duration::from_secs(40), is_seen)?;
+        let phases = &mut self.jobs[at].phases;
+        let count = phases.len();
+        if is_done {
+            // One already due under the old schedule stays owed.
+            phases[count - 2].maybe_to = now() + SECOND;
+            phases[count - 1].sure_from = now() + SECOND;
+        }
+        Ok(())
+    }
+}

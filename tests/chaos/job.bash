@@ -1,0 +1,56 @@
+#!/bin/bash
+# One attempt of a job of the chaos test. It tells what it does by appending lines to the file `effects`:
+#   B|T|E run attempt fence node pid wall_us boot_s code
+# B when it begins, T each 100 ms while it lives, E when it ends, with its exit code. A killed attempt leaves no E, and its
+# last T says until when it lived. No process is started to tell a line or to wait: two cores must bear many of these.
+# Usage: job.bash DIR WHAT MILLIS [NUMBER]
+dir=$1 what=$2 millis=$3 number=${4:-0}
+exec 9<>"$dir/never" # a fifo nobody writes to: reading it with a limit is a sleep
+
+tell() {
+  local up rest
+  read -r up rest </proc/uptime
+  echo "$1 $SCHEDD_RUN_ID $SCHEDD_ATTEMPT $SCHEDD_FENCE $SCHEDD_NODE $BASHPID ${EPOCHREALTIME/./} $up ${2:--}" >>"$dir/effects"
+}
+
+work() {
+  local left nap end=$((${EPOCHREALTIME/./} + $1 * 1000))
+  while left=$((end - ${EPOCHREALTIME/./})); ((left > 0)); do
+    printf -v nap '0.%06d' $((left > 100000 ? 100000 : left))
+    read -r -t "$nap" -u 9
+    tell T
+  done
+}
+
+finish() {
+  tell E "$1"
+  exit "$1"
+}
+
+if [ "$what" = ghost ]; then # what `daemonise` leaves behind: deaf to TERM, and holding on to the job's output
+  trap '' TERM
+  work "$millis"
+  exit 0
+fi
+tell B
+case $what in
+  work) work "$millis" ;;
+  fail-first) # the first NUMBER attempts fail
+    work "$millis"
+    [ "$SCHEDD_ATTEMPT" -gt "$number" ] || finish 1
+    ;;
+  flood) # NUMBER bytes of output
+    head -c "$number" /dev/zero
+    work "$millis"
+    ;;
+  daemonise)
+    setsid "$BASH" "$0" "$dir" ghost 60000 &
+    work "$millis"
+    ;;
+  poison) # kills the node that runs it, each time
+    kill -9 "$(cat "$dir/pid.$SCHEDD_NODE")"
+    work 60000
+    ;;
+  *) finish 2 ;;
+esac
+finish 0

@@ -1,0 +1,213 @@
+//! The jobs of a run: one kind for each promise, of periods and lengths drawn from the seed, few enough for two cores.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use fastrand::Rng;
+use serde_json::{Value, json};
+
+use crate::evidence::{Micros, SECOND};
+use crate::schedule::{Phase, When};
+
+/// What becomes of a run that is due while another of its job is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Overlap {
+    Skip,
+    Queue,
+    Replace,
+    Allow,
+}
+
+/// What an attempt does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Works and succeeds.
+    Work,
+    /// The first so many attempts fail.
+    FailFirst(u32),
+    /// So many bytes of output.
+    Flood(u64),
+    /// Leaves a process behind that is deaf to TERM.
+    Daemonise,
+    /// Kills its node each time.
+    Poison,
+    /// A request to the store at this URL.
+    Post(String),
+}
+
+/// A job as the test planned it.
+#[derive(Debug, Clone)]
+pub(crate) struct Job {
+    pub(crate) name: String,
+    /// When it is due, in the order of time.
+    pub(crate) phases: Vec<Phase>,
+    pub(crate) overlap: Overlap,
+    pub(crate) catch_up: &'static str,
+    pub(crate) is_at_most_once: bool,
+    pub(crate) act: Act,
+    /// How long an attempt takes.
+    pub(crate) work: Micros,
+    /// Failed attempts that are tried again, each after `retry_delay`.
+    pub(crate) retries: u32,
+    pub(crate) retry_delay: Micros,
+    /// False if its `add` was never answered, so that it may exist or not.
+    pub(crate) is_sure: bool,
+}
+
+impl Job {
+    pub(crate) fn new(name: &str, act: Act, work_ms: i64) -> Self {
+        Self {
+            name: name.to_owned(),
+            phases: Vec::new(),
+            overlap: Overlap::Skip,
+            catch_up: "latest",
+            is_at_most_once: false,
+            act,
+            work: work_ms * 1000,
+            retries: 0,
+            retry_delay: SECOND,
+            is_sure: true,
+        }
+    }
+
+    fn due(mut self, when: When) -> Self {
+        self.phases = vec![Phase { when, sure_from: Micros::MAX, sure_to: Micros::MAX, maybe_from: 0, maybe_to: Micros::MAX }];
+        self
+    }
+
+    /// Whether it comes again and again.
+    pub(crate) fn is_recurring(&self) -> bool {
+        self.phases.iter().any(|phase| matches!(phase.when, When::Seconds(_) | When::Every { .. }))
+    }
+
+    /// Its program with arguments.
+    fn command(&self, dir: &Path) -> Vec<String> {
+        let (what, number) = match &self.act {
+            Act::FailFirst(attempts) => ("fail-first", u64::from(*attempts)),
+            Act::Flood(bytes) => ("flood", *bytes),
+            Act::Daemonise => ("daemonise", 0),
+            Act::Poison => ("poison", 0),
+            Act::Work | Act::Post(_) => ("work", 0),
+        };
+        let script = dir.join("job.bash");
+        let ms = self.work / 1000;
+        [
+            "/bin/bash".into(),
+            script.display().to_string(),
+            dir.display().to_string(),
+            what.into(),
+            ms.to_string(),
+            number.to_string(),
+        ]
+        .into()
+    }
+
+    /// Its table in `jobs.toml`.
+    pub(crate) fn toml(&self, dir: &Path) -> String {
+        let mut text = format!("[jobs.{}]\n", self.name);
+        match self.phases.last().map(|phase| phase.when) {
+            Some(When::Seconds(step)) => writeln!(text, "cron = \"*/{step} * * * * *\"").unwrap(),
+            Some(When::Every { period, .. }) => writeln!(text, "every = \"{period}s\"").unwrap(),
+            _ => {}
+        }
+        match &self.act {
+            Act::Post(url) => writeln!(text, "http = {{ method = \"POST\", url = \"{url}\", body = \"{{}}\" }}").unwrap(),
+            _ => writeln!(text, "command = {:?}", self.command(dir)).unwrap(),
+        }
+        let overlap = match self.overlap {
+            Overlap::Skip => "\"skip\"",
+            Overlap::Queue => "{ mode = \"queue\", max = 3 }",
+            Overlap::Replace => "\"replace\"",
+            Overlap::Allow => "\"allow\"",
+        };
+        writeln!(text, "overlap = {overlap}\ncatch_up = \"{}\"\nlate_after = \"3s\"", self.catch_up).unwrap();
+        if self.is_at_most_once {
+            text.push_str("delivery = \"at-most-once\"\n");
+        }
+        if self.retries > 0 {
+            let (limit, delay) = (self.retries, self.retry_delay / 1000);
+            writeln!(text, "retry = {{ limit = {limit}, delay = \"{delay}ms\", backoff = \"fixed\", jitter = false }}").unwrap();
+        }
+        text
+    }
+
+    /// Its line for `schedctl add --stdin`, if it is due once.
+    pub(crate) fn json(&self, dir: &Path) -> Option<Value> {
+        let When::Once(due) = self.phases.first()?.when else { return None };
+        let at = jiff::Timestamp::from_microsecond(due).ok()?.to_string();
+        let delivery = if self.is_at_most_once { "at-most-once" } else { "at-least-once" };
+        Some(json!({
+            "name": self.name, "at": at, "command": self.command(dir), "delivery": delivery, "timeout": "60s", "kill_grace": "1s",
+            "env": {"CHAOS": dir.display().to_string()},
+        }))
+    }
+}
+
+/// What all tables have in common: short times, and a mark by which every process of the test is known.
+pub(crate) fn head(dir: &Path) -> String {
+    format!(
+        "[daemon]\nlease = \"6s\"\ntick = \"100ms\"\nshutdown_grace = \"3s\"\n\
+         [defaults]\ntimeout = \"60s\"\nkill_grace = \"1s\"\ntz = \"UTC\"\nenv = {{ CHAOS = \"{}\" }}\n",
+        dir.display()
+    )
+}
+
+/// The jobs of the file.
+pub(crate) fn zoo(rng: &mut Rng, url: &str) -> Vec<Job> {
+    let cron = |rng: &mut Rng| When::Seconds([3, 4, 5, 6, 7][rng.usize(..5)]);
+    let every = |period| When::Every { period, anchor: (0, 0) };
+    let mut jobs = Vec::new();
+    for number in 0..4 {
+        jobs.push(Job::new(&format!("quick-{number}"), Act::Work, rng.i64(0..900)).due(cron(rng)));
+    }
+    for (number, catch_up) in ["skip", "latest", "all"].into_iter().enumerate() {
+        let job = Job::new(&format!("caught-{catch_up}"), Act::Work, 200).due(every(3 + i64::try_from(number).unwrap()));
+        jobs.push(Job { catch_up, ..job });
+    }
+    // Longer than the lease: renewed while they run.
+    jobs.push(Job::new("long", Act::Work, rng.i64(7_000..9_000)).due(every(rng.i64(9..14))));
+    jobs.push(Job::new("long-cron", Act::Work, rng.i64(6_000..9_000)).due(When::Seconds(15)));
+    // So long that another node has it before it would end by itself: one that is not stopped in time is seen.
+    jobs.push(Job::new("longest", Act::Work, rng.i64(14_000..18_000)).due(every(11)));
+    jobs.push(Job { overlap: Overlap::Queue, ..Job::new("queueing", Act::Work, rng.i64(2_000..5_500)).due(When::Seconds(4)) });
+    jobs.push(Job { overlap: Overlap::Replace, ..Job::new("replacing", Act::Work, rng.i64(3_000..8_000)).due(every(6)) });
+    jobs.push(Job { overlap: Overlap::Allow, ..Job::new("allowing", Act::Work, rng.i64(2_000..6_000)).due(When::Seconds(4)) });
+    jobs.push(Job { is_at_most_once: true, ..Job::new("once-short", Act::Work, rng.i64(100..2_000)).due(cron(rng)) });
+    jobs.push(Job { is_at_most_once: true, ..Job::new("once-long", Act::Work, rng.i64(6_000..8_000)).due(every(10)) });
+    jobs.push(Job { retries: 3, ..Job::new("failing", Act::FailFirst(2), 300).due(every(rng.i64(8..12))) });
+    jobs.push(Job::new("daemonising", Act::Daemonise, 700).due(every(rng.i64(8..16))));
+    jobs.push(Job::new("flooding", Act::Flood(100_000_000), 100).due(When::Seconds(20)));
+    for number in 0..3 {
+        jobs.push(Job::new(&format!("posting-{number}"), Act::Post(url.to_owned()), 0).due(cron(rng)));
+    }
+    jobs.push(Job::new("by-hand", Act::Work, 400).due(When::ByHand));
+    jobs.push(Job::new("pausing", Act::Work, 300).due(When::Seconds(3)));
+    jobs.push(Job::new("stopping", Act::Work, 9_000).due(every(12)));
+    jobs.push(Job::new("edited", Act::Work, 200).due(When::Seconds(4)));
+    jobs
+}
+
+/// `count` jobs due once each, within two seconds from `due`.
+pub(crate) fn burst(rng: &mut Rng, number: usize, count: usize, due: Micros) -> Vec<Job> {
+    let one = |rng: &mut Rng, at: usize| {
+        let due = (due + rng.i64(0..2_000) * 1000) / 1000 * 1000;
+        let job = Job::new(&format!("burst{number}-{at}"), Act::Work, rng.i64(0..300)).due(When::Once(due));
+        Job { is_at_most_once: rng.u32(..4) == 0, ..job }.owed()
+    };
+    (0..count).map(|at| one(rng, at)).collect()
+}
+
+/// The job that kills its node each time it is tried.
+pub(crate) fn poison(due: Micros) -> Job {
+    Job::new("poison", Act::Poison, 60_000).due(When::Once(due / 1000 * 1000)).owed()
+}
+
+impl Job {
+    /// One that is due once is owed from the moment it is accepted.
+    fn owed(mut self) -> Self {
+        for phase in &mut self.phases {
+            phase.sure_from = 0;
+        }
+        self
+    }
+}

@@ -1,0 +1,92 @@
+//! What a seed means: the jobs of the file, the faults one after the other, what people do in between.
+
+use std::path::Path;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::faults::{DECK, Draw, Fault, Reaches};
+use crate::jobs::{Job, head, zoo};
+
+/// How long the end of a run takes beside its faults: what is owed is awaited, everything is stopped and read.
+pub(crate) const SETTLING: Duration = Duration::from_secs(25);
+
+/// A run, planned.
+pub(crate) struct Plan {
+    pub(crate) jobs: Vec<Job>,
+    /// Faults, each with the calm before it.
+    pub(crate) faults: Vec<(Duration, Box<dyn Fault>)>,
+    /// For what is decided on the way.
+    pub(crate) rng: Rng,
+}
+
+/// What is asked for on the command line.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) seed: u64,
+    pub(crate) nodes: usize,
+    /// How long faults go on.
+    pub(crate) length: Duration,
+    /// Names of faults; empty = all.
+    pub(crate) faults: &'a [String],
+    /// Names of jobs; empty = all.
+    pub(crate) jobs: &'a [String],
+    /// Whether daemons and keepers are left alone.
+    pub(crate) steady: bool,
+}
+
+impl Plan {
+    /// The plan of a seed, with a store at `url`. Fails with the name of a fault that does not exist.
+    pub(crate) fn draw(wanted: &Wanted<'_>, url: &str) -> Result<Self, String> {
+        let mut rng = Rng::with_seed(wanted.seed);
+        let mut jobs = zoo(&mut rng, url);
+        if !wanted.jobs.is_empty() {
+            jobs.retain(|job| wanted.jobs.iter().any(|name| job.name.starts_with(name.as_str())));
+        }
+        let known: Vec<&str> = DECK.iter().map(|(name, _, _)| *name).collect();
+        if let Some(unknown) = wanted.faults.iter().find(|name| !known.contains(&name.as_str()) && *name != "none") {
+            return Err(format!("no fault {unknown:?}; there are {}", known.join(", ")));
+        }
+        let deck = |(name, reaches, draw): &(&str, Reaches, Draw)| {
+            if wanted.steady && *reaches == Reaches::Processes {
+                return None;
+            }
+            (wanted.faults.is_empty() || wanted.faults.iter().any(|wanted| wanted == name)).then_some(*draw)
+        };
+        let deck: Vec<Draw> = DECK.iter().filter_map(deck).collect();
+        let faults = Self::schedule(&mut rng, &deck, wanted);
+        Ok(Self { jobs, faults, rng })
+    }
+
+    /// Each kind in an order drawn anew when all have been, with a calm before each, until the time is used up.
+    fn schedule(rng: &mut Rng, deck: &[Draw], wanted: &Wanted<'_>) -> Vec<(Duration, Box<dyn Fault>)> {
+        let (mut faults, mut left, mut hand) = (Vec::new(), wanted.length, Vec::new());
+        while !deck.is_empty() {
+            if hand.is_empty() {
+                hand = deck.to_vec();
+                rng.shuffle(&mut hand);
+            }
+            let Some(draw) = hand.pop() else { break };
+            let fault = draw(rng, wanted.nodes);
+            // Now and then the next one comes before schedd can be over the last.
+            let calm = Duration::from_millis(if rng.u32(..3) == 0 { rng.u64(0..500) } else { rng.u64(2_000..6_000) });
+            let takes = calm + fault.lasts();
+            if takes > left {
+                break;
+            }
+            left -= takes;
+            faults.push((calm, fault));
+        }
+        faults
+    }
+
+    /// The `jobs.toml` of all nodes.
+    pub(crate) fn toml(&self, dir: &Path) -> String {
+        toml_of(&self.jobs, dir)
+    }
+}
+
+/// The `jobs.toml` with these jobs.
+pub(crate) fn toml_of(jobs: &[Job], dir: &Path) -> String {
+    jobs.iter().fold(head(dir), |text, job| text + &job.toml(dir))
+}

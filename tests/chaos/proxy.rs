@@ -1,0 +1,161 @@
+//! The way of one node to Redis, over TCP, with weather on it: answers get lost, connections break or fall silent.
+//!
+//! Invariant: bytes that a weather took are never made up for: a connection that lost some stays silent until it is closed, as
+//! one does whose other end has gone without a word.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What befalls answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Weather {
+    /// Nothing.
+    Clear,
+    /// They are lost, the command was done; the connection stays.
+    Swallow,
+    /// Each comes only in its first half, then the connection breaks.
+    Cut,
+    /// They come so much later.
+    Slow(Duration),
+    /// They come a few bytes at a time.
+    Trickle,
+    /// Nothing passes in either direction, and new connections get no answer.
+    Blackhole,
+}
+
+/// A listening address that leads to a Redis.
+pub(crate) struct Proxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    listener: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    target: PathBuf,
+    weather: Mutex<Weather>,
+    is_over: AtomicBool,
+    streams: Mutex<Vec<(TcpStream, UnixStream)>>,
+}
+
+impl Proxy {
+    /// A way to the Redis at this unix socket's URL.
+    pub(crate) fn to(url: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let shared = Arc::new(Shared {
+            target: PathBuf::from(url.strip_prefix("unix://").unwrap()),
+            weather: Mutex::new(Weather::Clear),
+            is_over: AtomicBool::new(false),
+            streams: Mutex::default(),
+        });
+        let accepting = Arc::clone(&shared);
+        let listener = std::thread::spawn(move || accepting.accept(&listener));
+        Self { address, shared, listener: Some(listener) }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://{}/0", self.address)
+    }
+
+    pub(crate) fn set(&self, weather: Weather) {
+        *self.shared.weather.lock().unwrap_or_else(PoisonError::into_inner) = weather;
+    }
+
+    /// Breaks every connection there is.
+    pub(crate) fn break_all(&self) {
+        for (client, server) in self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            let _ = client.shutdown(Shutdown::Both);
+            let _ = server.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::SeqCst);
+        let _ = self.listener.take().map(JoinHandle::join);
+        self.break_all();
+    }
+}
+
+impl Shared {
+    fn weather(&self) -> Weather {
+        *self.weather.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn accept(self: &Arc<Self>, listener: &TcpListener) {
+        while !self.is_over.load(Ordering::SeqCst) {
+            let Ok((client, _)) = listener.accept() else {
+                std::thread::sleep(Duration::from_millis(2));
+                continue;
+            };
+            // Without a server the client sees its connection closed.
+            let Ok(server) = UnixStream::connect(&self.target) else { continue };
+            client.set_nonblocking(false).unwrap();
+            let _ = client.set_nodelay(true);
+            let kept = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
+            let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            let this = Arc::clone(self);
+            std::thread::spawn(move || this.carry_commands(from, to));
+            let this = Arc::clone(self);
+            std::thread::spawn(move || this.carry_answers(server, client));
+        }
+    }
+
+    fn carry_commands(&self, mut from: TcpStream, mut to: UnixStream) {
+        let mut bytes = vec![0; 1 << 16];
+        let mut is_silent = false;
+        while let Ok(count) = from.read(&mut bytes)
+            && count > 0
+        {
+            is_silent |= self.weather() == Weather::Blackhole;
+            if !is_silent && to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+    }
+
+    fn carry_answers(&self, mut from: UnixStream, mut to: TcpStream) {
+        let mut bytes = vec![0; 1 << 16];
+        let mut is_silent = false;
+        while let Ok(count) = from.read(&mut bytes)
+            && count > 0
+        {
+            let weather = self.weather();
+            is_silent |= matches!(weather, Weather::Swallow | Weather::Blackhole);
+            if is_silent {
+                continue;
+            }
+            let answer = &bytes[..count];
+            let carried = match weather {
+                Weather::Cut => {
+                    let _ = to.write_all(&answer[..count / 2]);
+                    break;
+                }
+                Weather::Slow(length) => {
+                    std::thread::sleep(length);
+                    to.write_all(answer)
+                }
+                Weather::Trickle => answer.chunks(8).try_for_each(|part| {
+                    std::thread::sleep(Duration::from_millis(5));
+                    to.write_all(part)
+                }),
+                _ => to.write_all(answer),
+            };
+            if carried.is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+        let _ = from.shutdown(Shutdown::Both);
+    }
+}

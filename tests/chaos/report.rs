@@ -1,0 +1,65 @@
+//! What is printed: the fault log, the counts, each finding, the table of verdicts and the last line.
+
+use std::collections::BTreeMap;
+
+use crate::checker::{Finding, Verdict};
+use crate::evidence::{Evidence, Micros, Reach, span};
+
+/// Findings of one verdict shown in full; of the others only the number.
+const SHOWN: usize = 5;
+
+/// Prints all but the last line.
+pub(crate) fn print(evidence: &Evidence, findings: &[Finding], begun: Micros) {
+    println!("\n-- faults, in seconds from the start");
+    for fault in &evidence.faults {
+        println!("{:>8.3} {:>8.3}  {:<4} {}", span(fault.from - begun), span(fault.to - begun), fault.row, fault.what);
+    }
+    let mut states: BTreeMap<&str, usize> = BTreeMap::new();
+    for recorded in &evidence.history {
+        *states.entry(&recorded.state).or_default() += 1;
+    }
+    let requests = evidence.attempts.iter().filter(|attempt| attempt.reach != Reach::Process).count();
+    let cut = evidence.attempts.iter().filter(|attempt| attempt.ended.is_none()).count();
+    let again = evidence.attempts.iter().filter(|attempt| attempt.number > 1).count();
+    println!("\n-- what was done");
+    println!("jobs {}, runs in history {}: {states:?}", evidence.jobs.len(), evidence.history.len());
+    println!("attempts {} ({requests} by HTTP), cut short {cut}, second or later {again}", evidence.attempts.len());
+    let mut rows: BTreeMap<&str, usize> = BTreeMap::new();
+    for fault in &evidence.faults {
+        *rows.entry(&fault.row).or_default() += 1;
+    }
+    println!("faults {}: {rows:?}", evidence.faults.len());
+    let mut late: Vec<Micros> =
+        evidence.attempts.iter().filter(|attempt| attempt.number == 1).map(|attempt| attempt.began - attempt.run.due).collect();
+    late.sort_unstable();
+    if let Some(most) = late.last() {
+        let at = |share: usize| span(late[(late.len() - 1) * share / 100]);
+        println!("first attempts after due, s: p50 {:.3}, p90 {:.3}, p99 {:.3}, most {:.3}", at(50), at(90), at(99), span(*most));
+    }
+    let worst = evidence.host_lags.iter().map(|(_, lag)| *lag).max().unwrap_or(0);
+    println!("the host itself was slow {} times, at worst by {:.3} s", evidence.host_lags.len(), span(worst));
+    for verdict in Verdict::ALL {
+        let those: Vec<&Finding> = findings.iter().filter(|finding| finding.verdict == verdict).collect();
+        for finding in those.iter().take(SHOWN) {
+            println!("\n{}", finding.shown(evidence, begun).trim_end());
+        }
+        if those.len() > SHOWN {
+            println!("\n... and {} more of {verdict}", those.len() - SHOWN);
+        }
+    }
+    println!("\n-- verdicts");
+    for verdict in Verdict::ALL {
+        println!("{verdict:<8} {:>5}", findings.iter().filter(|finding| finding.verdict == verdict).count());
+    }
+}
+
+/// The verdicts raised, each with how often, for one line.
+pub(crate) fn raised(findings: &[Finding]) -> String {
+    let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
+    let raised: Vec<String> = Verdict::ALL
+        .into_iter()
+        .filter(|verdict| count(*verdict) > 0)
+        .map(|verdict| format!("{verdict}={}", count(verdict)))
+        .collect();
+    raised.join(" ")
+}

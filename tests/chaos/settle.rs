@@ -1,0 +1,112 @@
+//! The end of a run: recurring jobs are stopped, what is owed is awaited, and everything is read once.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::evidence::{Micros, Recorded, RunName, now};
+use crate::jobs::head;
+use crate::keys;
+use crate::soak::{self, Usage};
+use crate::stage::{Interrupted, Stage, schedctl};
+
+/// The most that what is owed may take once nothing is wrong any more.
+const OWED: Duration = Duration::from_secs(60);
+/// Growth of open files of a daemon or keeper that is no leak: connections that are being replaced.
+const FILES: u64 = 30;
+/// Resident memory of a daemon and its keeper, built for debugging, beyond which something is kept that should not be: KiB.
+const RESIDENT: u64 = 160 * 1024;
+
+/// Takes all jobs of the file away and gives when that began and when it was done.
+pub(crate) fn stop_recurring(stage: &Stage) -> Result<(Micros, Micros), Interrupted> {
+    let begun = now();
+    stage.write_jobs(&head(stage.dir()));
+    let are_gone = || {
+        let listed = schedctl(stage, &["list", "--source", "file", "--json"]).output().unwrap();
+        serde_json::from_slice::<Value>(&listed.stdout).is_ok_and(|jobs| jobs.as_array().is_some_and(Vec::is_empty))
+    };
+    stage.wait(Duration::from_secs(30), are_gone)?;
+    Ok((begun, now()))
+}
+
+/// Waits until nothing is due, leased, open or waiting; gives what still is after a long time.
+pub(crate) fn await_owed(stage: &Stage) -> Result<Vec<String>, Interrupted> {
+    let mut connection = stage.redis().connection();
+    stage.wait(OWED, || keys::live(&mut connection).is_empty())?;
+    let live = keys::live(&mut connection).into_iter().map(|key| format!("when all was over Redis still held {key}"));
+    let stray = keys::stray(&mut connection).into_iter().map(|key| format!("nothing names the key {key} any more"));
+    Ok(live.chain(stray).collect())
+}
+
+/// All runs, as `schedctl history` shows them.
+pub(crate) fn read_history(stage: &Stage) -> Result<Vec<Recorded>, String> {
+    let output = schedctl(stage, &["history", "--json", "--limit", "0"]).output().unwrap();
+    fs::write(stage.dir().join("history.json"), &output.stdout).unwrap();
+    let runs: Value = serde_json::from_slice(&output.stdout).map_err(|error| format!("history is no JSON: {error}"))?;
+    let read = |run: &Value| recorded(run).ok_or_else(|| format!("a run of history cannot be read: {run}"));
+    runs.as_array().ok_or("history is no array")?.iter().map(read).collect()
+}
+
+fn recorded(run: &Value) -> Option<Recorded> {
+    let text = |field: &str| run[field].as_str();
+    let count = |field: &str| run[field].as_u64();
+    let instant = |text: &str| text.parse::<jiff::Timestamp>().ok().map(|at| at.as_microsecond());
+    let last = match text("skipped_to") {
+        Some(text) => Some(instant(text)?),
+        None => None,
+    };
+    Some(Recorded {
+        run: RunName::parse(text("run_id")?)?,
+        state: text("state")?.to_owned(),
+        attempt: u32::try_from(count("attempt")?).ok()?,
+        fence: count("fence"),
+        finished: text("finished_at").and_then(instant),
+        reason: text("reason").unwrap_or_default().to_owned(),
+        stretch: last.zip(count("skipped_count")),
+    })
+}
+
+/// What has grown beyond its bound since `before`, and which processes of jobs are left.
+pub(crate) fn leftovers(stage: &Stage, before: &[(String, Usage)]) -> Result<Vec<String>, Interrupted> {
+    let mut found = Vec::new();
+    for (node, Usage { kib, files, .. }) in soak::usage(stage) {
+        let were = before.iter().find(|(name, _)| *name == node).map_or(0, |(_, usage)| usage.files);
+        if files > were + FILES {
+            found.push(format!("{node} has {files} open files, {were} when it had just started"));
+        }
+        if kib > RESIDENT {
+            found.push(format!("{node} and its keeper hold {kib} KiB"));
+        }
+    }
+    let of_jobs = || {
+        let mut all = stage.marked_processes();
+        all.retain(|(_, line)| line.contains("job.bash"));
+        all
+    };
+    stage.wait(Duration::from_secs(3), || of_jobs().is_empty())?;
+    found.extend(of_jobs().into_iter().map(|(pid, line)| format!("process {pid} of a job that is over: {line}")));
+    Ok(found)
+}
+
+/// Stops all nodes with grace; tells of one that does not end well, and of what outlives them.
+pub(crate) fn stop_nodes(stage: &Stage) -> Result<(Vec<String>, Vec<String>), Interrupted> {
+    let mut crashes = Vec::new();
+    stage.end();
+    for node in stage.nodes() {
+        node.hold();
+        node.daemon().signal_if_alive(Signal::TERM);
+    }
+    for node in stage.nodes() {
+        stage.wait(Duration::from_secs(20), || node.daemon().has_ended().is_some())?;
+        match node.daemon().has_ended() {
+            Some(status) if status.success() => {}
+            Some(status) => crashes.push(format!("{} ended with {status} when asked to stop", node.name)),
+            None => crashes.push(format!("{} did not end within 20 s of SIGTERM, with nothing to do", node.name)),
+        }
+    }
+    stage.wait(Duration::from_secs(3), || stage.marked_processes().is_empty())?;
+    let left = stage.marked_processes();
+    Ok((crashes, left.into_iter().map(|(pid, line)| format!("process {pid} outlived all nodes: {line}")).collect()))
+}

@@ -1,0 +1,276 @@
+//! What is on stage: a Redis with an append-only file, nodes that reach it through a proxy each, and the hub that starts again
+//! what died. Everything lives below one directory and ends when the stage is dropped, also after a panic or Ctrl-C.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::evidence::{Micros, now};
+use crate::proxy::Proxy;
+use crate::support::daemon::Schedd;
+use crate::support::redis::TestRedis;
+
+/// Raised by Ctrl-C: whoever waits gives up.
+#[derive(Debug)]
+pub(crate) struct Interrupted;
+
+/// Where everything happens.
+pub(crate) struct Stage {
+    dir: PathBuf,
+    redis: Mutex<TestRedis>,
+    redis_url: String,
+    nodes: Vec<Node>,
+    deaths: Mutex<Vec<Death>>,
+    jobs_text: Mutex<String>,
+    interrupted: Arc<AtomicBool>,
+    is_over: AtomicBool,
+}
+
+/// One node.
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) proxy: Proxy,
+    daemon: Mutex<Schedd>,
+    /// A fault wants it down: the hub leaves it alone.
+    is_held: AtomicBool,
+}
+
+/// A node that ended though no fault of the schedule made it.
+#[derive(Debug, Clone)]
+pub(crate) struct Death {
+    pub(crate) node: String,
+    pub(crate) at: Micros,
+    pub(crate) again: Micros,
+    pub(crate) how: String,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Stage {
+    /// Sets the stage in `dir`, with nodes of this `jobs.toml`.
+    pub(crate) fn set(dir: &Path, nodes: usize, jobs: &str, mutant: Option<&str>, interrupted: Arc<AtomicBool>) -> Self {
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(dir.join("job.bash"), include_str!("job.bash")).unwrap();
+        fs::write(dir.join("effects"), "").unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, dir.join("never"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        let redis = TestRedis::durable();
+        let redis_url = redis.url();
+        let nodes = (1..=nodes).map(|number| Node::start(&format!("n{number}"), dir, &redis_url, jobs, mutant)).collect();
+        Self {
+            dir: dir.to_owned(),
+            redis: Mutex::new(redis),
+            redis_url,
+            nodes,
+            deaths: Mutex::default(),
+            jobs_text: Mutex::new(jobs.to_owned()),
+            interrupted,
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    pub(crate) fn redis(&self) -> MutexGuard<'_, TestRedis> {
+        locked(&self.redis)
+    }
+
+    /// What `jobs.toml` of every node is to say.
+    pub(crate) fn jobs_text(&self) -> String {
+        locked(&self.jobs_text).clone()
+    }
+
+    /// Writes `jobs.toml` of every node and has it read.
+    pub(crate) fn write_jobs(&self, text: &str) {
+        let mut kept = locked(&self.jobs_text);
+        text.clone_into(&mut kept);
+        for node in &self.nodes {
+            let file = node.daemon().jobs_file();
+            let new = file.with_extension("new");
+            fs::write(&new, text).unwrap();
+            fs::rename(new, file).unwrap();
+            node.daemon().signal_if_alive(Signal::HUP);
+        }
+    }
+
+    /// The way to Redis no fault lies on.
+    pub(crate) fn redis_url(&self) -> &str {
+        &self.redis_url
+    }
+
+    /// Waits.
+    pub(crate) fn pause(&self, length: Duration) -> Result<(), Interrupted> {
+        let end = Instant::now() + length;
+        loop {
+            if self.interrupted.load(Ordering::SeqCst) {
+                return Err(Interrupted);
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(Duration::from_millis(20)));
+        }
+    }
+
+    /// Waits for `probe`; false: it did not come true within `limit`.
+    pub(crate) fn wait(&self, limit: Duration, mut probe: impl FnMut() -> bool) -> Result<bool, Interrupted> {
+        let end = Instant::now() + limit;
+        while !probe() {
+            if Instant::now() >= end {
+                return Ok(false);
+            }
+            self.pause(Duration::from_millis(50))?;
+        }
+        Ok(true)
+    }
+
+    /// Whether it is about to be cleared: whoever acts on it stops.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst) || self.interrupted.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+    }
+
+    /// Starts again what died, until the stage is over.
+    pub(crate) fn resurrect(&self) {
+        while !self.is_over() {
+            for node in &self.nodes {
+                if node.is_held.load(Ordering::SeqCst) {
+                    continue;
+                }
+                let Some(how) = node.daemon().has_ended() else { continue };
+                if node.is_held.load(Ordering::SeqCst) {
+                    continue;
+                }
+                let at = now();
+                std::thread::sleep(Duration::from_millis(300));
+                node.start_again(&self.dir);
+                locked(&self.deaths).push(Death { node: node.name.clone(), at, again: now(), how: how.to_string() });
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// The deaths no fault of the schedule made.
+    pub(crate) fn deaths(&self) -> Vec<Death> {
+        locked(&self.deaths).clone()
+    }
+
+    /// The processes that carry this stage's mark: daemons, keepers, jobs and what those left behind.
+    pub(crate) fn marked_processes(&self) -> Vec<(i32, String)> {
+        let mark = format!("CHAOS={}", self.dir.display());
+        let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<i32>().ok());
+        let is_ours = |pid: &i32| {
+            let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environ.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+        };
+        let shown = |pid: i32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            (pid, String::from_utf8_lossy(&line).replace('\0', " "))
+        };
+        pids.filter(is_ours).map(shown).collect()
+    }
+
+    /// Copies what nodes logged to where it stays.
+    pub(crate) fn keep_logs(&self) {
+        for node in &self.nodes {
+            fs::write(self.dir.join(format!("{}.log", node.name)), node.daemon().log()).unwrap();
+        }
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.end();
+        // Whatever a fault stopped must be able to die.
+        self.redis().stop_signal_if_alive(Signal::CONT);
+        self.keep_logs();
+        for node in &self.nodes {
+            node.daemon().signal_if_alive(Signal::KILL);
+        }
+        // Keepers kill what they ran; what escaped them, or is stopped, is ours all the same.
+        let end = Instant::now() + Duration::from_secs(5);
+        while !self.marked_processes().is_empty() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        for (pid, _) in self.marked_processes() {
+            if let Some(pid) = Pid::from_raw(pid) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+}
+
+impl Node {
+    fn start(name: &str, dir: &Path, redis_url: &str, jobs: &str, mutant: Option<&str>) -> Self {
+        let proxy = Proxy::to(redis_url);
+        let mut builder = Schedd::at(&proxy.url()).node(name).jobs(jobs).env("CHAOS", dir.to_str().unwrap());
+        if let Some(mutant) = mutant {
+            builder = builder.env("SCHEDD_MUTANT", mutant);
+        }
+        if let Some(program) = std::env::var_os("SCHEDD_CHAOS_PROGRAM") {
+            builder = builder.played_by(Path::new(&program));
+        }
+        let node = Self { name: name.to_owned(), proxy, daemon: Mutex::new(builder.start()), is_held: AtomicBool::new(false) };
+        node.tell_pid(dir);
+        node
+    }
+
+    pub(crate) fn daemon(&self) -> MutexGuard<'_, Schedd> {
+        locked(&self.daemon)
+    }
+
+    /// From here on it may be down: the hub leaves it alone until [`Node::start_again`].
+    pub(crate) fn hold(&self) {
+        self.is_held.store(true, Ordering::SeqCst);
+    }
+
+    /// Starts it again if it is down.
+    pub(crate) fn start_again(&self, dir: &Path) {
+        let mut daemon = self.daemon();
+        if daemon.has_ended().is_some() {
+            daemon.start_again();
+        }
+        drop(daemon);
+        self.tell_pid(dir);
+        self.is_held.store(false, Ordering::SeqCst);
+    }
+
+    /// For the poisonous job, which kills its node.
+    fn tell_pid(&self, dir: &Path) {
+        let file = dir.join(format!("pid.{}", self.name));
+        let new = dir.join(format!("pid.{}.new", self.name));
+        fs::write(&new, self.daemon().pid().to_string()).unwrap();
+        fs::rename(new, file).unwrap();
+    }
+}
+
+/// `schedctl` on this stage's Redis.
+pub(crate) fn schedctl(stage: &Stage, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedctl"));
+    command
+        .args(args)
+        .env_clear()
+        .env("HOME", stage.dir())
+        .env("SCHEDD_REDIS_URL", stage.redis_url())
+        .env("TZ", "UTC")
+        .current_dir(stage.dir())
+        .stdin(std::process::Stdio::null());
+    command
+}

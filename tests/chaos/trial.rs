@@ -1,0 +1,247 @@
+//! One seed from its plan to its findings: the stage is set, faults and people do their work, all is settled, read and judged.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::checker;
+use crate::evidence::{Delay, Evidence, Harm, Hit, Inflicted, Micros, SECOND, Timing, now};
+use crate::faults::Fault;
+use crate::hands::{Hands, Spite};
+use crate::http_store::HttpStore;
+use crate::jobs::Job;
+use crate::plan::{Plan, Wanted};
+use crate::schedule::When;
+use crate::stage::{Death, Interrupted, Stage, schedctl};
+use crate::{effects, metronome, report, settle, soak};
+
+/// What is promised, with the lease the nodes are set up with.
+const TIMING: Timing = Timing { lease: 6 * SECOND, reap: SECOND, kill_grace: SECOND, clean: SECOND };
+/// The calm after the last fault, in which everything is to be as it was.
+const CALM: Duration = Duration::from_secs(8);
+
+/// What is asked for.
+pub(crate) struct Trial {
+    pub(crate) seed: u64,
+    pub(crate) nodes: usize,
+    pub(crate) length: Duration,
+    pub(crate) faults: Vec<String>,
+    pub(crate) jobs: Vec<String>,
+    pub(crate) keep: bool,
+    pub(crate) mode: Mode,
+}
+
+/// What a run is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Everything is hurt; nothing may be broken.
+    Chaos,
+    /// Daemons and keepers are left alone; nothing may grow.
+    Soak,
+    /// The daemons break this rule; that must be found.
+    Mutant(String),
+}
+
+/// Why there is no judgement.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Somebody pressed Ctrl-C.
+    Interrupted,
+    /// The test could not do its work.
+    Test(String),
+}
+
+impl From<Interrupted> for Failure {
+    fn from(_: Interrupted) -> Self {
+        Self::Interrupted
+    }
+}
+
+impl Trial {
+    /// Runs it and prints what came of it. The directory is kept if anything was found.
+    pub(crate) fn run(&self, interrupted: Arc<AtomicBool>) -> Result<ExitCode, Failure> {
+        println!("chaos: seed={} nodes={} faults for {:?}", self.seed, self.nodes, self.length);
+        let dir = tempfile::Builder::new().prefix("schedd-chaos-").tempdir_in("/tmp").unwrap();
+        let begun = now();
+        let evidence = self.play(dir.path(), interrupted)?;
+        let findings = checker::check(&evidence);
+        report::print(&evidence, &findings, begun);
+        let is_kept = self.keep || !findings.is_empty();
+        if is_kept {
+            let kept: PathBuf = dir.keep();
+            println!("\nlogs, effects and history are kept in {}", kept.display());
+        }
+        let (seed, runs, attempts, faults) = (self.seed, evidence.history.len(), evidence.attempts.len(), evidence.faults.len());
+        let took = (now() - begun) / SECOND;
+        if let Mode::Mutant(name) = &self.mode {
+            let raised = report::raised(&findings);
+            if raised.is_empty() {
+                println!("\nchaos: FAIL seed={seed} mutant={name} runs={runs} faults={faults} seconds={took}: nothing was found");
+                return Ok(ExitCode::FAILURE);
+            }
+            println!("\nchaos: PASS seed={seed} mutant={name} runs={runs} faults={faults} seconds={took} caught by {raised}");
+            return Ok(ExitCode::SUCCESS);
+        }
+        if findings.is_empty() {
+            println!("\nchaos: PASS seed={seed} runs={runs} attempts={attempts} faults={faults} seconds={took}");
+            return Ok(ExitCode::SUCCESS);
+        }
+        println!(
+            "\nchaos: FAIL seed={seed} runs={runs} attempts={attempts} faults={faults} seconds={took} {}",
+            report::raised(&findings)
+        );
+        Ok(ExitCode::FAILURE)
+    }
+
+    fn play(&self, dir: &Path, interrupted: Arc<AtomicBool>) -> Result<Evidence, Failure> {
+        let store = HttpStore::start();
+        let (is_soak, mutant) = match &self.mode {
+            Mode::Chaos => (false, None),
+            Mode::Soak => (true, None),
+            Mode::Mutant(name) => (false, Some(name.as_str())),
+        };
+        let wanted = Wanted {
+            seed: self.seed,
+            nodes: self.nodes,
+            length: self.length,
+            faults: &self.faults,
+            jobs: &self.jobs,
+            steady: is_soak,
+        };
+        let mut plan = Plan::draw(&wanted, &store.url()).map_err(Failure::Test)?;
+        let set_at = now();
+        let stage = Stage::set(dir, self.nodes, &plan.toml(dir), mutant, interrupted);
+        let ready = await_jobs(&stage, plan.jobs.len())?;
+        open_phases(&mut plan.jobs, set_at, ready);
+        let usage = soak::usage(&stage);
+        let mut hands = Hands::new(
+            &stage,
+            plan.rng.fork(),
+            plan.jobs,
+            if is_soak || !self.jobs.is_empty() { Spite::None } else { Spite::Poison },
+        );
+        let is_enough = AtomicBool::new(false);
+        let played = std::thread::scope(|scope| {
+            let metronome = scope.spawn(|| metronome::tick(&stage));
+            let watch = scope.spawn(|| if is_soak { soak::watch(&stage) } else { Vec::new() });
+            let hub = scope.spawn(|| stage.resurrect());
+            let people = scope.spawn(|| hands.work(|| is_enough.load(Ordering::SeqCst)));
+            // Whatever happens in here, the others are told to end: the scope waits for them.
+            let ended = Ended(&stage);
+            let log = conduct(&stage, plan.faults, self.length);
+            is_enough.store(true, Ordering::SeqCst);
+            let people = people.join().unwrap();
+            let log = log?;
+            people?;
+            stage.pause(CALM)?;
+            let stopped = settle::stop_recurring(&stage)?;
+            let mut leftovers = settle::await_owed(&stage)?;
+            leftovers.extend(settle::leftovers(&stage, &usage)?);
+            let history = settle::read_history(&stage).map_err(Failure::Test)?;
+            drop(ended);
+            hub.join().unwrap();
+            leftovers.extend(watch.join().unwrap());
+            let (crashes, left) = settle::stop_nodes(&stage)?;
+            leftovers.extend(left);
+            Ok::<_, Failure>((log, stopped, history, leftovers, crashes, metronome.join().unwrap()))
+        });
+        let (mut log, stopped, history, leftovers, mut crashes, host_lags) = played?;
+        let Hands { mut jobs, deeds, .. } = hands;
+        close_phases(&mut jobs, stopped);
+        let text = std::fs::read_to_string(dir.join("effects")).unwrap();
+        let mut attempts = effects::read(&text).map_err(Failure::Test)?;
+        for death in stage.deaths() {
+            match attempts.iter().find(|attempt| is_poisoned(attempt, &death)) {
+                Some(_) => log.push(poisoning(&death)),
+                None => crashes.push(format!("{} ended by itself ({}) at {}", death.node, death.how, death.at)),
+            }
+        }
+        log.sort_by_key(|fault| fault.from);
+        attempts.extend(store.requests());
+        let jobs = jobs.into_iter().map(|job| (job.name.clone(), job)).collect();
+        Ok(Evidence { timing: TIMING, jobs, attempts, history, faults: log, deeds, host_lags, leftovers, crashes })
+    }
+}
+
+/// Tells everybody on a stage that it is over, also when its owner gives up.
+struct Ended<'a>(&'a Stage);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// Waits until all jobs of the file are known; gives when.
+fn await_jobs(stage: &Stage, count: usize) -> Result<Micros, Failure> {
+    let are_known = || {
+        let listed = schedctl(stage, &["list", "--json"]).output().unwrap();
+        serde_json::from_slice::<Value>(&listed.stdout).is_ok_and(|jobs| jobs.as_array().is_some_and(|jobs| jobs.len() == count))
+    };
+    if stage.wait(Duration::from_secs(30), are_known)? {
+        return Ok(now());
+    }
+    stage.keep_logs();
+    Err(Failure::Test(format!("the nodes do not know the {count} jobs after 30 s: {}", stage.nodes()[0].daemon().log())))
+}
+
+/// From when recurring jobs are owed, and between which times their periods are anchored.
+fn open_phases(jobs: &mut [Job], set_at: Micros, ready: Micros) {
+    for phase in jobs.iter_mut().flat_map(|job| &mut job.phases) {
+        phase.sure_from = ready;
+        phase.maybe_from = set_at;
+        if let When::Every { anchor, .. } = &mut phase.when {
+            *anchor = (set_at - SECOND, ready);
+        }
+    }
+}
+
+/// Until when they were.
+fn close_phases(jobs: &mut [Job], stopped: (Micros, Micros)) {
+    for job in jobs.iter_mut().filter(|job| job.is_recurring()) {
+        for phase in &mut job.phases {
+            phase.sure_to = phase.sure_to.min(stopped.0);
+            phase.maybe_to = phase.maybe_to.min(stopped.1 + SECOND);
+        }
+    }
+}
+
+/// Inflicts the faults one after the other and heals each, also when interrupted; goes on for `length`.
+fn conduct(stage: &Stage, faults: Vec<(Duration, Box<dyn Fault>)>, length: Duration) -> Result<Vec<Inflicted>, Failure> {
+    let (mut log, end) = (Vec::new(), Instant::now() + length);
+    for (calm, mut fault) in faults {
+        stage.pause(calm)?;
+        println!("  {} {}", fault.row(), fault.what());
+        let from = now();
+        fault.inflict(stage);
+        let paused = stage.pause(fault.lasts());
+        fault.heal(stage);
+        log.push(Inflicted { row: fault.row().to_owned(), what: fault.what(), from, to: now(), harm: fault.harm() });
+        paused?;
+    }
+    stage.pause(end.saturating_duration_since(Instant::now()))?;
+    Ok(log)
+}
+
+/// Whether this attempt killed that node.
+fn is_poisoned(attempt: &crate::evidence::Attempt, death: &Death) -> bool {
+    let is_there = attempt.run.job == "poison" && attempt.node == death.node;
+    is_there && attempt.began <= death.at && death.at <= attempt.began + 2 * SECOND
+}
+
+/// The death of a node by the poisonous job, as a fault.
+fn poisoning(death: &Death) -> Inflicted {
+    let hit = Hit::Nodes(vec![death.node.clone()]);
+    Inflicted {
+        row: "F23".to_owned(),
+        what: format!("{} killed by the poisonous job", death.node),
+        // Seen within a twentieth of a second.
+        from: death.at - SECOND / 10,
+        to: death.again,
+        harm: Harm { hit, delay: Delay::AtBegin, may_repeat: true, may_overlap: false },
+    }
+}
