@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::checker;
 use crate::evidence::{Delay, Evidence, Harm, Hit, Inflicted, Micros, SECOND, Timing, now};
 use crate::faults::Fault;
+use crate::grounds::Grounds;
 use crate::hands::Hands;
 use crate::http_store::HttpStore;
 use crate::jobs::Job;
@@ -81,7 +82,9 @@ impl Trial {
         let wanted = Wanted { seed: self.seed, nodes: self.nodes, length: self.length, faults: &self.faults, jobs: &self.jobs };
         let mut plan = Plan::draw(&wanted, &store.url()).map_err(Failure::Test)?;
         let set_at = now();
-        let stage = Stage::set(dir, self.nodes, &plan.toml(dir), None, interrupted);
+        let mut grounds = Grounds::plain(dir, store.address(), self.nodes);
+        plan.faults.iter().for_each(|(_, fault)| fault.prepare(&mut grounds));
+        let stage = Stage::set(grounds, &plan.toml(dir), None, interrupted);
         let ready = await_jobs(&stage, plan.jobs.len())?;
         open_phases(&mut plan.jobs, set_at, ready);
         let usage = settle::usage(&stage);
@@ -96,7 +99,7 @@ impl Trial {
             let log = conduct(&stage, plan.faults);
             is_enough.store(true, Ordering::SeqCst);
             let people = people.join().unwrap();
-            let log = log?;
+            let (log, added) = log?;
             people?;
             stage.pause(CALM)?;
             let stopped = settle::stop_recurring(&stage)?;
@@ -107,11 +110,12 @@ impl Trial {
             hub.join().unwrap();
             let (crashes, left) = settle::stop_nodes(&stage)?;
             leftovers.extend(left);
-            Ok::<_, Failure>((log, stopped, history, leftovers, crashes, metronome.join().unwrap()))
+            Ok::<_, Failure>((log, added, stopped, history, leftovers, crashes, metronome.join().unwrap()))
         });
-        let (mut log, stopped, history, leftovers, mut crashes, host_lags) = played?;
+        let (mut log, added, stopped, history, leftovers, mut crashes, host_lags) = played?;
         let Hands { mut jobs, deeds, .. } = hands;
         close_phases(&mut jobs, stopped);
+        jobs.extend(added);
         let text = std::fs::read_to_string(dir.join("effects")).unwrap();
         let mut attempts = effects::read(&text).map_err(Failure::Test)?;
         for death in stage.deaths() {
@@ -171,8 +175,8 @@ fn close_phases(jobs: &mut [Job], stopped: (Micros, Micros)) {
 }
 
 /// Inflicts the faults one after the other and heals each, also when interrupted.
-fn conduct(stage: &Stage, faults: Vec<(Duration, Box<dyn Fault>)>) -> Result<Vec<Inflicted>, Failure> {
-    let mut log = Vec::new();
+fn conduct(stage: &Stage, faults: Vec<(Duration, Box<dyn Fault>)>) -> Result<(Vec<Inflicted>, Vec<Job>), Failure> {
+    let (mut log, mut jobs) = (Vec::new(), Vec::new());
     for (calm, mut fault) in faults {
         stage.pause(calm)?;
         println!("  {} {}", fault.row(), fault.what());
@@ -180,10 +184,18 @@ fn conduct(stage: &Stage, faults: Vec<(Duration, Box<dyn Fault>)>) -> Result<Vec
         fault.inflict(stage);
         let paused = stage.pause(fault.lasts());
         fault.heal(stage);
-        log.push(Inflicted { row: fault.row().to_owned(), what: fault.what(), from, to: now(), harm: fault.harm() });
+        log.push(Inflicted {
+            row: fault.row().to_owned(),
+            what: fault.what(),
+            from,
+            to: now(),
+            harm: fault.harm(),
+            excuse: fault.excuse(),
+        });
+        jobs.extend(fault.jobs());
         paused?;
     }
-    Ok(log)
+    Ok((log, jobs))
 }
 
 /// Whether this attempt killed that node.
@@ -202,5 +214,6 @@ fn poisoning(death: &Death) -> Inflicted {
         from: death.at - SECOND / 10,
         to: death.again,
         harm: Harm { hit, delay: Delay::AtBegin, may_repeat: true, may_overlap: false },
+        excuse: None,
     }
 }

@@ -44,6 +44,9 @@ pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
     let timing = view.timing;
     let job = view.evidence.jobs.get(&first.run.job);
     let of_job = view.of_job.get(&*first.run.job).map_or(&[][..], Vec::as_slice);
+    if job.is_some_and(|job| job.is_in_crowd) {
+        return view.latest(super::crowd::moved(view, first), timing.clean);
+    }
     // One that waited for an earlier run of its job could begin when that was over.
     let others = of_job.iter().filter(|other| other.run.id != first.run.id && other.began < first.began);
     let free = others.map(|other| other.last_sign.max(other.ended.map_or(0, |(at, _)| at))).max();
