@@ -12,6 +12,8 @@
 -- KEYS 8 job_history
 -- KEYS 9 source: the source's own list, of a file job
 -- KEYS 10 nudge
+-- KEYS 11 passed_run: of the first of the stretch that passed
+-- KEYS 12 totals
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 definition
@@ -29,6 +31,10 @@
 -- ARGV 15 planted_ready
 -- ARGV 16 anchor
 -- ARGV 17 existing: edit, or refuse
+-- ARGV 18 planned: the pending or held run, as read, or ''
+-- ARGV 19 passed: first of the stretch that passed under the old schedule and is told now, or ''
+-- ARGV 20 passed_last
+-- ARGV 21 passed_count
 -- Reply created
 -- Reply updated
 -- Reply unchanged
@@ -40,7 +46,7 @@
 local now, micros = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], history = KEYS[7], nudge = KEYS[10]}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', KEYS[4], 'zset', k.run, 'hash', KEYS[6], 'zset',
-  k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash'})
+  k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash'})
 if bad then return bad end
 local name, planted, kind = ARGV[2], ARGV[13], ARGV[6]
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'hash', 'token', 'pending', 'held', 'paused', 'applied')
@@ -62,6 +68,7 @@ if is_live then
     return {'unchanged'}
   end
   if job[1] ~= ARGV[5] then return {'stale'} end
+  if ARGV[19] ~= '' and (job[8] and job[7] or job[6] or '') ~= ARGV[18] then return {'stale'} end
 elseif ARGV[5] ~= '' then
   return {'stale'}
 end
@@ -103,6 +110,14 @@ local old = job[6]
 local old_ready = old and old ~= '' and redis.call('ZSCORE', KEYS[4], old)
 if ARGV[12] == 'schedule' then
   redis.call('HSET', k.job, 'since', int(now))
+  -- What passed behind the planned run is told now: later nobody knows the old schedule any more.
+  if ARGV[19] ~= '' and redis.call('EXISTS', KEYS[11]) == 0 then
+    local facts = {'job', name, 'due', string.match(ARGV[19], '@(%d+)'), 'queue', ARGV[10], 'kind', 'regular', 'rev', rev,
+      'skipped_to', ARGV[20], 'skipped_count', ARGV[21]}
+    end_run({history = k.history, job_history = KEYS[8], run = KEYS[11], totals = KEYS[12]}, ARGV[19], 'skipped',
+      job[8] and 'paused' or 'missed', now, facts)
+    if tonumber(ARGV[21]) > 1 then tally(KEYS[12], 'skipped', tonumber(ARGV[21]) - 1) end
+  end
   if job[8] then
     if planted == '' then redis.call('HDEL', k.job, 'held') else redis.call('HSET', k.job, 'held', planted) end
   elseif old_ready and tonumber(old_ready) <= now then

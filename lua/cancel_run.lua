@@ -15,6 +15,7 @@
 -- KEYS 12 totals
 -- KEYS 13 nudge
 -- KEYS 14 successor_run
+-- KEYS 15 spread
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -37,7 +38,7 @@ local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], open = KEYS[6], waiting = KEYS[7],
   stops = KEYS[8], history = KEYS[9], job_history = KEYS[10], finished = KEYS[11], totals = KEYS[12], nudge = KEYS[13]}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.open, 'zset',
-  k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash'})
+  k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash', KEYS[15], 'zset'})
 if bad then return bad end
 local id = ARGV[2]
 local run = redis.call('HMGET', k.run, 'state', 'finished_at')
@@ -58,6 +59,7 @@ end_run(k, id, 'cancelled', ARGV[8], now, {'job', ARGV[3], 'due', ARGV[4], 'queu
 if is_pending then plant_pending(k, ARGV[3], ARGV[9], ARGV[10], ARGV[11]) end
 redis.call('ZREM', k.due, id)
 redis.call('ZREM', k.job_due, id)
+redis.call('ZREM', KEYS[15], id)
 redis.call('HDEL', k.stops, id)
 if is_waiting then
   redis.call('ZREM', k.waiting, id)

@@ -12,6 +12,7 @@
 -- KEYS 7 finished
 -- KEYS 8 totals
 -- KEYS 9 nudge
+-- KEYS 10 dead
 -- KEYS* run
 -- KEYS* job
 -- KEYS* open
@@ -19,6 +20,8 @@
 -- KEYS* job_history
 -- KEYS* job_due
 -- KEYS* successor_run
+-- KEYS* spread
+-- KEYS* job_dead
 -- ARGV 1 now
 -- ARGV 2 node
 -- ARGV 3 incarnation
@@ -32,11 +35,13 @@
 -- ARGV* rev
 -- ARGV* overlap: skip, queue, replace or allow
 -- ARGV* max_waiting
+-- ARGV* max_age: in ms, or ''
 -- ARGV* successor: id or ''
 -- ARGV* successor_due
 -- ARGV* successor_ready
 -- Reply items: now, 1 if the fence counter was spoilt and rebuilt, then one of these for each run
--- Reply claimed: fence, attempt, lease end, recoveries in a row, failures
+-- Reply claimed: fence, attempt, lease end, recoveries in a row, failures, unclear answers in a row,
+-- 1 if it was claimed before
 -- Reply gone: another node was first
 -- Reply early: ready
 -- Reply stale: the job changed; read it again
@@ -45,11 +50,12 @@
 -- Reply skipped: reason
 -- Reply waiting: behind an open run
 -- Reply cancelled: reason
+-- Reply failed: reason; another attempt would have come too late
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])
 local due, leases, fence_key, stops, nudge = KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[9]
 local bad = wrong_type({due, 'zset', leases, 'zset', fence_key, 'string', KEYS[4], 'zset', stops, 'hash', KEYS[6], 'zset',
-  KEYS[7], 'zset', KEYS[8], 'hash'})
+  KEYS[7], 'zset', KEYS[8], 'hash', KEYS[10], 'zset'})
 if bad then return bad end
 
 -- A lost or spoilt counter is rebuilt from the clock, which is past every fence issued from the clock before, and from
@@ -65,28 +71,50 @@ local function next_fence(own)
 end
 
 -- What stands in the way of a first attempt: nil, or the word for what became of it.
-local function blocked(k, a, id)
+local function blocked(k, a, id, has_waited)
   if a.overlap == 'allow' then return nil end
   if redis.call('ZSCORE', k.open, id) or redis.call('ZCARD', k.open) == 0 then return nil end
+  -- One that has had its turn, and was overtaken before it was claimed, waits for another.
+  if a.overlap == 'replace' or has_waited then return 'waiting' end
   if a.overlap == 'skip' then return 'skipped' end
   if redis.call('ZCARD', k.waiting) >= tonumber(a.max_waiting) then return 'skipped' end
   return 'waiting'
 end
 
+-- All runs of the job that are in the way of a newer one under `replace` are asked to stop. One that waits for a retry or
+-- for its turn is claimed at once and ends there.
+local function replace(k)
+  for _, other in ipairs(redis.call('ZRANGE', k.open, 0, 999)) do
+    redis.call('HSET', stops, other, 'replaced')
+    if redis.call('ZSCORE', due, other) then redis.call('ZADD', due, now, other) end
+    if k.job_due ~= due and redis.call('ZSCORE', k.job_due, other) then redis.call('ZADD', k.job_due, now, other) end
+  end
+  for _, other in ipairs(redis.call('ZRANGE', k.waiting, 0, 999)) do
+    redis.call('HSET', stops, other, 'replaced')
+    redis.call('ZADD', due, now, other)
+    redis.call('ZREM', k.waiting, other)
+    tally(k.totals, 'waiting', -1)
+  end
+  redis.call('PUBLISH', nudge, 'stop')
+end
+
 local function claim(k, a)
   local id = a.id
-  local item_bad = wrong_type({k.run, 'hash', k.job, 'hash', k.open, 'zset', k.waiting, 'zset', k.job_history, 'zset', k.job_due, 'zset'})
+  local item_bad = wrong_type({k.run, 'hash', k.job, 'hash', k.open, 'zset', k.waiting, 'zset', k.job_history, 'zset', k.job_due, 'zset',
+    k.spread, 'zset', k.job_dead, 'zset'})
   if item_bad then return item_bad end
-  local run = redis.call('HMGET', k.run, 'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end')
+  local run = redis.call('HMGET', k.run, 'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end',
+    'unclear', 'claimed_before', 'waiting_for')
   local ready = redis.call('ZSCORE', due, id)
   if not ready then
     if run[2] == 'running' and run[3] == ARGV[4] then
-      return {'claimed', run[4], whole(run[1], COUNT), whole(run[7], FENCE), whole(run[5], COUNT), whole(run[6], COUNT)}
+      return {'claimed', run[4], whole(run[1], COUNT), whole(run[7], FENCE), whole(run[5], COUNT), whole(run[6], COUNT),
+        whole(run[8], COUNT), run[9] == '0' and 0 or 1}
     end
     return {'gone'}
   end
   if tonumber(ready) > now then return {'early', ready} end
-  local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended')
+  local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'once')
   if not job[1] then return {'orphan'} end
   if job[1] ~= a.rev then return {'stale'} end
   local is_pending = job[2] == id
@@ -94,8 +122,10 @@ local function claim(k, a)
 
   -- By the fence, not the attempt: a run handed back at a shutdown may have started, and is neither skipped nor dropped.
   local first = not run[4]
-  -- A one-shot that is over still has its definition for the manual runs asked for before.
-  local removed = job[3] and not (job[3] == 'finished' and a.kind == 'manual')
+  -- A one-shot that is over still has its definition for the manual runs asked for before, and for what it was before.
+  local is_spread = redis.call('ZSCORE', k.spread, id)
+  local removed = job[3] and not (job[3] == 'finished' and (a.kind == 'manual' or is_spread))
+  local too_late = a.max_age ~= '' and now - tonumber(ready) > tonumber(a.max_age)
   local base = {'job', a.job_name, 'due', a.due_ms, 'queue', ARGV[6], 'kind', a.kind, 'rev', a.rev}
   local stop = redis.call('HGET', stops, id)
   local fate, reason = nil, ''
@@ -103,22 +133,23 @@ local function claim(k, a)
     fate, reason = 'cancelled', stop
   elseif removed and first then
     fate, reason = 'cancelled', 'job removed'
+  elseif first and job[4] and a.kind == 'regular' and job[5] ~= '1' then
+    -- It was owed when its job was paused: it waited for its turn, or was spread.
+    fate, reason = 'skipped', 'paused'
+  elseif too_late and first then
+    fate, reason = 'skipped', 'missed'
+  elseif too_late then
+    fate, reason = 'failed', 'its next attempt came too late for max_age'
   elseif first then
-    fate, reason = blocked(k, a, id), 'overlap'
+    fate, reason = blocked(k, a, id, run[10]), 'overlap'
   end
 
   if fate == 'waiting' then
+    if a.overlap == 'replace' then replace(k) end
     redis.call('ZADD', k.waiting, a.due_ms, id)
-    redis.call('HSET', k.run, 'state', 'scheduled', 'waiting_for', 'overlap', unpack(base))
+    redis.call('HSET', k.run, 'state', 'scheduled', 'waiting_for', 'overlap', 'reason', '', unpack(base))
+    redis.call('HDEL', k.run, 'ready')
     tally(k.totals, 'waiting', 1)
-    if a.overlap == 'replace' then
-      for _, other in ipairs(redis.call('ZRANGE', k.open, 0, 99)) do
-        redis.call('HSET', stops, other, 'replaced')
-        -- One that waits for its retry is claimed at once and ends there.
-        if redis.call('ZSCORE', due, other) then redis.call('ZADD', due, now, other) end
-      end
-      redis.call('PUBLISH', nudge, 'stop')
-    end
   elseif fate then
     redis.call('HSET', k.run, unpack(base))
     end_run(k, id, fate, reason, now, {})
@@ -127,16 +158,23 @@ local function claim(k, a)
     local fence = next_fence(whole(run[4], FENCE - 1))
     local attempt = whole(run[1], COUNT) + 1
     local lease_end = now + tonumber(ARGV[5])
+    -- Kept, for this claim repeated finds its own fence: a run that may have started must not pass for a new one.
+    local before = first and 0 or 1
     redis.call('HSET', k.run, 'state', 'running', 'attempt', attempt, 'fence', int(fence), 'claim', ARGV[4], 'node', ARGV[2],
-      'incarnation', ARGV[3], 'lease_ms', ARGV[5], 'lease_end', int(lease_end), 'started_at', int(now), 'reason', '', unpack(base))
+      'incarnation', ARGV[3], 'lease_ms', ARGV[5], 'lease_end', int(lease_end), 'started_at', int(now), 'reason', '',
+      'claimed_before', before, unpack(base))
     redis.call('ZADD', leases, lease_end, id .. '#' .. int(fence))
     if a.kind == 'regular' then redis.call('ZADD', k.open, a.due_ms, id) end
-    run.reply = {'claimed', int(fence), attempt, lease_end, whole(run[5], COUNT), whole(run[6], COUNT)}
+    -- Those that began to wait under another rule are not to wait for a moment without any run open.
+    if a.overlap == 'allow' and first then free_first_waiting(k, now) end
+    run.reply = {'claimed', int(fence), attempt, lease_end, whole(run[5], COUNT), whole(run[6], COUNT),
+      whole(run[8], COUNT), before}
   end
 
   if is_pending then plant_pending(k, a.job_name, a.successor, a.successor_due, a.successor_ready) end
   redis.call('ZREM', due, id)
-  if fate == 'skipped' or fate == 'cancelled' then
+  redis.call('ZREM', k.spread, id)
+  if fate and fate ~= 'waiting' then
     release_blocked(k, id, now)
     finish_job_if_done(k, a.job_name, now)
   end
@@ -145,15 +183,15 @@ local function claim(k, a)
 end
 
 local reply = {'items', now, is_spoilt and 1 or 0}
-local run_at, arg_at = 10, 7
+local run_at, arg_at = 11, 7
 while run_at <= #KEYS do
-  local k = {jobs = KEYS[4], history = KEYS[6], finished = KEYS[7], totals = KEYS[8], nudge = nudge, run = KEYS[run_at],
-    job = KEYS[run_at + 1], open = KEYS[run_at + 2], waiting = KEYS[run_at + 3], job_history = KEYS[run_at + 4],
-    job_due = KEYS[run_at + 5], successor_run = KEYS[run_at + 6]}
+  local k = {jobs = KEYS[4], history = KEYS[6], finished = KEYS[7], totals = KEYS[8], nudge = nudge, dead = KEYS[10],
+    run = KEYS[run_at], job = KEYS[run_at + 1], open = KEYS[run_at + 2], waiting = KEYS[run_at + 3], job_history = KEYS[run_at + 4],
+    job_due = KEYS[run_at + 5], successor_run = KEYS[run_at + 6], spread = KEYS[run_at + 7], job_dead = KEYS[run_at + 8]}
   local a = {id = ARGV[arg_at], job_name = ARGV[arg_at + 1], due_ms = ARGV[arg_at + 2], kind = ARGV[arg_at + 3],
-    rev = ARGV[arg_at + 4], overlap = ARGV[arg_at + 5], max_waiting = ARGV[arg_at + 6], successor = ARGV[arg_at + 7],
-    successor_due = ARGV[arg_at + 8], successor_ready = ARGV[arg_at + 9]}
+    rev = ARGV[arg_at + 4], overlap = ARGV[arg_at + 5], max_waiting = ARGV[arg_at + 6], max_age = ARGV[arg_at + 7],
+    successor = ARGV[arg_at + 8], successor_due = ARGV[arg_at + 9], successor_ready = ARGV[arg_at + 10]}
   reply[#reply + 1] = claim(k, a)
-  run_at, arg_at = run_at + 7, arg_at + 10
+  run_at, arg_at = run_at + 9, arg_at + 11
 end
 return reply

@@ -16,27 +16,32 @@
 -- KEYS 12 finished
 -- KEYS 13 totals
 -- KEYS 14 nudge
+-- KEYS 15 dead
+-- KEYS 16 job_dead
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
 -- ARGV 4 fence
--- ARGV 5 verdict: a final state; retry (a failed attempt, tried again); release (no attempt, handed back)
+-- ARGV 5 verdict: a final state; retry (a failed attempt, tried again); release (no attempt, handed back); ask_later (no
+-- attempt, its done_check to be asked again)
 -- ARGV 6 reason
--- ARGV 7 ready: of the retry, in ms from now
+-- ARGV 7 ready: of retry and ask_later, in ms from now
 -- ARGV 8 past: one attempt's record as JSON, kept beside the run, or ''
 -- ARGV* field: facts of the attempt
 -- ARGV* value
 -- Reply finished: number of the job's runs in history
 -- Reply retrying: ready
 -- Reply released
+-- Reply asking_later: ready
 -- Reply lost: the lease is another's, or nobody's
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
   waiting = KEYS[8], stops = KEYS[9], history = KEYS[10], job_history = KEYS[11], finished = KEYS[12], totals = KEYS[13],
-  nudge = KEYS[14]}
+  nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16]}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.leases, 'zset',
-  k.open, 'zset', k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash'})
+  k.open, 'zset', k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash',
+  k.dead, 'zset', k.job_dead, 'zset'})
 if bad then return bad end
 local id, fence, verdict, reason = ARGV[2], ARGV[4], ARGV[5], ARGV[6]
 local member = id .. '#' .. fence
@@ -45,6 +50,7 @@ if not redis.call('ZSCORE', k.leases, member) then
   if run[1] == fence and run[2] == fence and run[3] == verdict then
     if run[7] == 'scheduled' and verdict == 'retry' then return {'retrying', whole(run[5], PARKED)} end
     if run[7] == 'scheduled' and verdict == 'release' then return {'released'} end
+    if run[7] == 'scheduled' and verdict == 'ask_later' then return {'asking_later', whole(run[5], PARKED)} end
     return {'finished', redis.call('ZCARD', k.job_history)}
   end
   return {'lost'}
@@ -56,12 +62,13 @@ for at = 9, #ARGV do facts[#facts + 1] = ARGV[at] end
 
 -- A person's wish to stop the run outlives the attempt: there is no other one.
 local stop = redis.call('HGET', k.stops, id)
-if stop and (verdict == 'retry' or verdict == 'release') then verdict, reason = 'cancelled', stop end
+local goes_back = verdict == 'retry' or verdict == 'release' or verdict == 'ask_later'
+if stop and goes_back then verdict, reason, goes_back = 'cancelled', stop, false end
 
-if verdict == 'retry' or verdict == 'release' then
+if goes_back then
   local ready = now
+  if verdict ~= 'release' then ready = now + tonumber(ARGV[7]) end
   if verdict == 'retry' then
-    ready = now + tonumber(ARGV[7])
     redis.call('HSET', k.run, 'failures', whole(run[6], COUNT) + 1, 'recoveries', 0)
     if ARGV[8] ~= '' then keep_past(k.run, attempt, ARGV[8]) end
   else
@@ -72,6 +79,7 @@ if verdict == 'retry' or verdict == 'release' then
   redis.call('ZREM', k.leases, member)
   nudge_if_head(k.nudge, k.due, id)
   if verdict == 'retry' then return {'retrying', ready} end
+  if verdict == 'ask_later' then return {'asking_later', ready} end
   return {'released'}
 end
 

@@ -61,8 +61,15 @@ local function is_planted_before(id, run_key)
   return id ~= '' and redis.call('EXISTS', run_key) == 1
 end
 
+-- The states of a dead letter: a script that can end a run so has the keys `dead` and `job_dead`.
+local DEAD = {failed = true, timed_out = true, lost = true}
+
 -- Writes a run's final state and puts it into history. `facts` is a list of field, value.
 local function end_run(k, id, state, reason, now, facts)
+  if DEAD[state] then
+    redis.call('ZADD', k.dead, now, id)
+    redis.call('ZADD', k.job_dead, now, id)
+  end
   redis.call('ZADD', k.history, now, id)
   redis.call('ZADD', k.job_history, now, id)
   redis.call('HSET', k.run, 'state', state, 'reason', reason, 'finished_at', int(now), unpack(facts))
@@ -80,11 +87,9 @@ local function finish_job_if_done(k, job_name, now)
   end
 end
 
--- A regular run is no longer open: the first of those waiting for that becomes ready. A regular one is open from now on,
--- so that no later run overtakes it and its job is not taken for done.
-local function release_blocked(k, id, now)
-  redis.call('ZREM', k.open, id)
-  if redis.call('ZCARD', k.open) > 0 then return end
+-- The first of the runs that wait becomes ready. A regular one is open from now on, so that no later run overtakes it and
+-- its job is not taken for done.
+local function free_first_waiting(k, now)
   local first = redis.call('ZRANGE', k.waiting, 0, 0, 'WITHSCORES')
   if first[1] then
     redis.call('ZADD', k.job_due, now, first[1])
@@ -93,6 +98,12 @@ local function release_blocked(k, id, now)
     tally(k.totals, 'waiting', -1)
     redis.call('PUBLISH', k.nudge, 'due')
   end
+end
+
+-- A regular run is no longer open: with none open any more, the first of those waiting for that gets its turn.
+local function release_blocked(k, id, now)
+  redis.call('ZREM', k.open, id)
+  if redis.call('ZCARD', k.open) == 0 then free_first_waiting(k, now) end
 end
 
 -- Keeps an earlier attempt's record beside its run: of so many attempts only the last ones.

@@ -15,6 +15,8 @@
 -- KEYS 12 finished
 -- KEYS 13 totals
 -- KEYS 14 nudge
+-- KEYS 15 dead
+-- KEYS 16 job_dead
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -31,9 +33,10 @@
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
   waiting = KEYS[8], stops = KEYS[9], history = KEYS[10], job_history = KEYS[11], finished = KEYS[12], totals = KEYS[13],
-  nudge = KEYS[14]}
+  nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16]}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.leases, 'zset',
-  k.open, 'zset', k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash'})
+  k.open, 'zset', k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash',
+  k.dead, 'zset', k.job_dead, 'zset'})
 if bad then return bad end
 local id, fence, verdict, reason = ARGV[2], ARGV[4], ARGV[6], ARGV[7]
 local member = id .. '#' .. fence
@@ -47,7 +50,8 @@ if run[1] ~= fence then
   return {'gone'}
 end
 tally(k.totals, 'recovered', 1)
-redis.call('HSET', k.run, 'recoveries', whole(run[3], COUNT) + 1)
+-- Its done_check may have been answered meanwhile, so the row of unclear answers is broken too.
+redis.call('HSET', k.run, 'recoveries', whole(run[3], COUNT) + 1, 'unclear', 0)
 keep_past(k.run, whole(run[2], COUNT), ARGV[8])
 local stop = redis.call('HGET', k.stops, id)
 if stop and verdict == 'retry' then verdict, reason = 'cancelled', stop end

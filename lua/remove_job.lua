@@ -13,6 +13,7 @@
 -- KEYS 10 stops
 -- KEYS 11 source: the source's own list, of a file job
 -- KEYS 12 nudge
+-- KEYS 13 spread
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 kind: file or api
@@ -33,7 +34,7 @@ local now = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[4], history = KEYS[6], job_history = KEYS[7],
   totals = KEYS[8], open = KEYS[9], stops = KEYS[10]}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.run, 'hash', KEYS[5], 'zset', k.history, 'zset',
-  k.job_history, 'zset', k.totals, 'hash', k.open, 'zset', k.stops, 'hash', KEYS[11], 'hash'})
+  k.job_history, 'zset', k.totals, 'hash', k.open, 'zset', k.stops, 'hash', KEYS[11], 'hash', KEYS[13], 'zset'})
 if bad then return bad end
 local name, kind, pending = ARGV[2], ARGV[3], ARGV[5]
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'pending', 'held', 'once', 'queue')
@@ -71,6 +72,10 @@ if ARGV[8] == 'stop' then
     if redis.call('ZSCORE', k.job_due, id) then redis.call('ZADD', k.job_due, now, id) end
   end
   if stopped > 0 then redis.call('PUBLISH', KEYS[12], 'stop') end
+end
+-- What is spread is not to run any more, and need not wait to be told.
+for _, id in ipairs(redis.call('ZRANGE', KEYS[13], 0, 999)) do
+  if redis.call('ZSCORE', k.job_due, id) then redis.call('ZADD', k.job_due, now, id) end
 end
 redis.call('ZADD', KEYS[5], now, name)
 redis.call('HSET', k.job, 'ended', ARGV[9], 'ended_at', int(now), 'pending', '')

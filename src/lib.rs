@@ -23,16 +23,23 @@
 //! 3. Judged: [`domain::lateness`] says whether it runs or a missed stretch is skipped (`skip_run.lua`).
 //! 4. Claimed: `claim_runs.lua` moves it to the leases with an owner, a time limit and a rising fence, and plants the next. A run
 //!    blocked by an open one of its job waits, or ends skipped, in the same step.
-//! 5. Executed: the engine's runner hands it to [`executor::Executors`]; the lease keeper renews, and every deadline is counted
-//!    from before the renewal was sent, so the job is stopped before any node may take the run over.
+//! 5. Executed: the engine's runner hands it to [`executor::Executors`], where the job says so after asking whether it is done
+//!    already (`engine::done_check`). The lease keeper renews, and every deadline is counted from before the renewal was sent,
+//!    so the job is stopped before any node may take the run over.
 //! 6. Finished: `finish_run.lua` writes its end under the fence, or puts it back for a retry. A stale holder changes nothing.
 //! 7. Recovered: a reaper that has watched the lease unchanged for its whole length by its own clock gives it to
 //!    `recover_run.lua`.
+//! 8. Retried: a dead letter (`failed`, `timed_out`, `lost`) that a person asks for again goes back to 2 as the same run, by
+//!    `retry_run.lua`.
 //!
 //! # Where the design page left the choice
 //!
 //! - A claim is the start mark of an at-most-once run: it is acknowledged before the spawn, and a run whose claim is found
-//!   expired is `lost` though it may never have started. One step less, and never a second start.
+//!   expired is `lost` though it may never have started. One step less, and never a second start. Only the node whose claim it
+//!   was may know better: a run it won by a call whose answer never came is handed back.
+//! - Whether a run may have started is told by its claims, not by its attempt: one handed back keeps the attempt's number. A claim
+//!   writes down whether there was one before, so that it answers the same when repeated.
+//! - A row of unclear answers of a `done_check` ends with any clear one, and with a lost node.
 //! - A job's `rev` is `max(rev + 1, TIME in microseconds)`, so that a name used again never meets an old definition kept
 //!   somewhere under the same number.
 //! - Removed and finished jobs keep their record for a while, so that what is still open of them ends by its own rules.

@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub(super) use super::add::AddArgs;
+pub(super) use super::dead::{PurgeArgs, RetryArgs};
+pub(super) use super::ended::Which;
 
 const TOP_EXAMPLES: &str = "\
 Examples:
@@ -76,6 +78,10 @@ pub(super) enum Verb {
     Next(Next),
     /// Run a job now, beside its schedule
     Run(Run),
+    /// Try runs again that failed, timed out or were lost
+    Retry(RetryArgs),
+    /// Forget runs that failed, timed out or were lost
+    Purge(PurgeArgs),
     /// Keep jobs from running until they are resumed
     Pause(Jobs),
     /// Let paused jobs run again
@@ -191,7 +197,11 @@ const HISTORY_EXAMPLES: &str = "\
 Examples:
   schedctl history
   schedctl history backup --limit 5 --json
+  schedctl history --dead --since 24h
+  schedctl history backup --state failed,timed_out
 
+Dead letters are runs that ended failed, timed_out or lost; schedctl retry tries them again. --since
+and --until go by when runs ended and take what add --at takes, or a duration: so long ago.
 With a JOB its open runs (running, or waiting for a retry) come first.";
 
 /// Lists runs that ended, the newest first; also those of jobs that are no longer defined.
@@ -200,6 +210,11 @@ With a JOB its open runs (running, or waiting for a retry) come first.";
 pub(super) struct History {
     /// Only runs of this job
     pub(super) job: Option<String>,
+    /// Only dead letters: runs that ended failed, timed_out or lost
+    #[arg(long)]
+    pub(super) dead: bool,
+    #[command(flatten)]
+    pub(super) which: Which,
     /// At most so many; 0 = all
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub(super) limit: usize,

@@ -29,11 +29,11 @@ pub(super) async fn connect(global: &Global, console: &mut Console) -> Result<St
              give it by SCHEDD_REDIS_URL or [redis] url_file",
         );
     }
-    let (url, is_private) = match named_url(global, console)? {
-        Some(url) => (url, false),
-        None => (private_server::find_socket().ok_or_else(nothing_found)?, true),
+    let (address, is_private) = match named(global, console)? {
+        Some(address) => (address, false),
+        None => (Address::parse(&private_server::find_socket().ok_or_else(nothing_found)?)?, true),
     };
-    let store = Store::new(&Address::parse(&url)?, keys)?;
+    let store = Store::new(&address, keys)?;
     match store.findings().await {
         Ok(_) => Ok(store),
         Err(StoreError::Unavailable { address, why }) if is_private => Err(Failure::Unreachable(private_hint(&address, &why))),
@@ -56,9 +56,9 @@ fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-fn named_url(global: &Global, console: &mut Console) -> Result<Option<String>, Failure> {
+fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, Failure> {
     if let Some(url) = global.redis.clone().or_else(|| variable("SCHEDD_REDIS_URL")) {
-        return Ok(Some(url));
+        return Ok(Some(Address::parse(&url)?));
     }
     let Some(path) = jobs_file(global) else { return Ok(None) };
     let (redis, error) = config::read_redis(&path, &Zone::of_host())
@@ -69,8 +69,8 @@ fn named_url(global: &Global, console: &mut Console) -> Result<Option<String>, F
         console.warn(&format!("{shown} has {problems} and is not taken as it is: see schedctl check {shown}"));
     }
     match redis {
-        RedisConfig { url: Some(url), .. } => Ok(Some(url)),
-        RedisConfig { url_file: Some(file), .. } => read_url_file(&path, &file).map(Some),
+        RedisConfig { url: Some(url), .. } => Ok(Some(Address::parse(&url)?)),
+        RedisConfig { url_file: Some(file), .. } => Ok(Some(Address::parse(&read_url_file(&path, &file)?)?.kept_in(&file))),
         RedisConfig { url: None, url_file: None } => Ok(None),
     }
 }

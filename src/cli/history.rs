@@ -4,42 +4,42 @@ use serde_json::Value;
 
 use super::args::{Global, History};
 use super::connect::connect;
+use super::ended::Reader;
 use super::failure::Failure;
 use super::render::{Console, JsonArray, RunTable, Zones, view_runs};
 use super::target::job_name;
 use crate::domain::ids::{JobName, RunId};
-use crate::store::{RunRecord, Store};
+use crate::store::{Letters, RunRecord, Store};
 
-/// Runs read in one go.
-const PAGE: usize = 500;
 /// Leases looked through for manual runs, which are not among a job's open ones.
 const LEASES_READ: usize = 100_000;
 
 /// Lists runs.
 pub(super) async fn history(global: &Global, args: &History, console: &mut Console) -> Result<u8, Failure> {
     let job = args.job.as_deref().map(job_name).transpose()?;
+    let letters = if args.dead { Letters::Dead } else { Letters::All };
+    args.which.check(letters)?;
     let store = connect(global, console).await?;
+    let ended = args.which.ended(&store, letters, args.job.as_deref()).await?;
     let mut left = if args.limit == 0 { usize::MAX } else { args.limit };
     let mut sheet = Sheet { table: RunTable::new(), array: JsonArray::default(), zones: Zones::default(), count: 0 };
 
     let mut open = match &job {
-        Some(job) => open_runs(&store, job).await?,
-        None => Vec::new(),
+        Some(job) if letters == Letters::All && !args.which.has_bounds() => open_runs(&store, job).await?,
+        _ => Vec::new(),
     };
-    let mut position = args.offset.saturating_sub(open.len());
+    open.retain(|run| args.which.takes(run.state));
+    let position = args.offset.saturating_sub(open.len());
     open.drain(..args.offset.min(open.len()));
     open.truncate(left);
     left -= open.len();
     sheet.page(&store, open, console).await?;
 
-    while left > 0 && !console.is_closed() {
-        let page = store.read_history(job.as_ref(), position, PAGE.min(left)).await?;
-        if page.entries == 0 {
-            break;
-        }
-        position += page.entries;
-        left -= page.runs.len();
-        sheet.page(&store, page.runs, console).await?;
+    let mut reader = Reader::new(&store, ended, &args.which, position, left);
+    while !console.is_closed()
+        && let Some(runs) = reader.next().await?
+    {
+        sheet.page(&store, runs, console).await?;
     }
     let is_stranger = match &job {
         Some(job) if sheet.count == 0 => store.read_job(job).await?.is_none(),
@@ -52,10 +52,12 @@ pub(super) async fn history(global: &Global, args: &History, console: &mut Conso
     Ok(0)
 }
 
-/// The runs of a job that have begun and not ended, newest due first: executing, waiting for a retry or for each other.
+/// The runs of a job that have begun and not ended, newest due first: executing, waiting for a retry or for each other; and the
+/// missed ones still to start.
 pub(super) async fn open_runs(store: &Store, job: &JobName) -> Result<Vec<RunRecord>, Failure> {
     let mut ids: Vec<RunId> = store.list_open(job).await?;
     ids.extend(store.list_waiting(job).await?);
+    ids.extend(store.list_spread(job).await?);
     let leases = store.list_leases(LEASES_READ).await?;
     ids.extend(leases.into_iter().flatten().map(|lease| lease.run).filter(|run| run.job() == job));
     ids.sort_by(|a, b| b.due().cmp(&a.due()).then_with(|| b.cmp(a)));

@@ -77,15 +77,26 @@ fn nothing(run: &RunId, attempt: u32, state: Option<RunState>) -> String {
 
 async fn of_run(store: &Store, run: &RunId, attempt: Option<u32>) -> Result<Found, Failure> {
     let record = find_run(store, run).await?;
-    let run = &record.run;
-    if let Some(wanted) = attempt.filter(|wanted| *wanted > record.attempt) {
-        let last = record.attempt;
+    let (run, last) = (&record.run, last_with_output(&record));
+    if let Some(wanted) = attempt.filter(|wanted| *wanted > last) {
         return Err(Failure::NotFound(format!("run {run} has no attempt {wanted}: its last is number {last}")));
     }
-    let attempt = attempt.unwrap_or(record.attempt);
-    let output = if attempt == 0 { None } else { store.read_output(run, attempt).await? };
-    let state = (attempt == record.attempt).then_some(record.state);
+    let attempt = attempt.unwrap_or(last);
+    let output = if attempt == 0 { None } else { read_output(store, run, attempt).await? };
+    let state = (attempt == last).then_some(record.state);
     Ok(Found { run: run.clone(), attempt, state, output })
+}
+
+/// The last attempt, or the one a `done_check` held back for want of a clear answer: what that printed is kept as its output.
+fn last_with_output(record: &RunRecord) -> u32 {
+    let is_held_back = record.state == RunState::Scheduled && record.unclear > 0;
+    record.attempt.saturating_add(u32::from(is_held_back))
+}
+
+/// What is kept of an attempt; none if it wrote nothing.
+async fn read_output(store: &Store, run: &RunId, attempt: u32) -> Result<Option<KeptOutput>, Failure> {
+    let output = store.read_output(run, attempt).await?;
+    Ok(output.filter(|kept| !kept.stdout.is_empty() || !kept.stderr.is_empty() || kept.dropped_bytes > 0))
 }
 
 /// The newest run of a job that has output.
@@ -95,9 +106,9 @@ async fn of_job(store: &Store, job: &JobName, attempt: Option<u32>) -> Result<Op
     if runs.is_empty() && store.read_job(job).await?.is_none() {
         return Err(no_such_job(store, job).await);
     }
-    for record in runs.into_iter().filter(|record| record.attempt > 0) {
-        let number = attempt.unwrap_or(record.attempt);
-        if let Some(output) = store.read_output(&record.run, number).await? {
+    for record in runs.into_iter().filter(|record| last_with_output(record) > 0) {
+        let number = attempt.unwrap_or_else(|| last_with_output(&record));
+        if let Some(output) = read_output(store, &record.run, number).await? {
             return Ok(Some(Found { run: record.run, attempt: number, state: None, output: Some(output) }));
         }
     }

@@ -3,8 +3,9 @@
 //! [`main`] reads the words of the command line, runs one verb and makes of its answer what a shell sees: a code, one
 //! document or some lines on the standard output, and one line on the standard error for each thing that went wrong.
 //!
-//! - `args` what may be written, and the texts of `--help`; `connect` which Redis is meant; `target` which job or run
-//! - one file a verb: `add` `list` `show` `history` `logs` `next` `run` `cancel` `switch` `check` `stats` `nodes`
+//! - `args` what may be written, and the texts of `--help`; `connect` which Redis is meant; `target` which job or run;
+//!   `ended` which of the runs that ended
+//! - one file a verb: `add` `list` `show` `history` `logs` `next` `run` `cancel` `dead` `switch` `check` `stats` `nodes`
 //! - `render` how things are shown; `failure` what can go wrong, and with which code
 
 mod add;
@@ -12,6 +13,8 @@ mod args;
 mod cancel;
 mod check;
 mod connect;
+mod dead;
+mod ended;
 mod failure;
 mod history;
 mod list;
@@ -60,6 +63,8 @@ async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
         Verb::Next(next) => next::next(global, &next, console).await,
         Verb::Run(run) => run::run(global, &run, console).await,
         Verb::Cancel(cancel) => cancel::cancel(global, &cancel, console).await,
+        Verb::Retry(retry) => dead::retry(global, &retry, console).await,
+        Verb::Purge(purge) => dead::purge(global, &purge, console).await,
         Verb::Pause(jobs) => switch::switch(global, &jobs, switch::To::Paused, console).await,
         Verb::Resume(jobs) => switch::switch(global, &jobs, switch::To::Resumed, console).await,
         Verb::Check(check) => check::check(global, &check, console),

@@ -154,6 +154,7 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
             ("ready_at", json!(record.ready.map(|at| at.to_string()))),
             ("failures", json!(record.failures)),
             ("recoveries", json!(record.recoveries)),
+            ("unclear", json!(record.unclear)),
             ("attempts", attempts_json(record)),
         ];
         fields.extend(more.map(|(key, value)| (key.to_owned(), value)));
@@ -189,6 +190,12 @@ fn run_text(view: &RunView, when: Relative, console: &mut Console) {
     }
     if record.recoveries > 0 {
         field("recovered", &format!("{} times in a row", record.recoveries), console);
+    }
+    if record.unclear > 0 {
+        field("unclear", &format!("{} times in a row its done_check gave no clear answer", record.unclear), console);
+    }
+    if record.state.is_dead() {
+        field("dead letter", &format!("schedctl retry {} tries it again", record.run), console);
     }
     if record.attempt > 0 {
         console.line("");

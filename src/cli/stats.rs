@@ -12,7 +12,7 @@ pub(super) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
     let store = connect(global, console).await?;
     let stats = store.read_stats().await?;
     let total = |word: &str| stats.totals.get(word).copied().unwrap_or(0);
-    let numbers: [(&str, u64, &str); 15] = [
+    let numbers: [(&str, u64, &str); 17] = [
         ("jobs", stats.jobs, "jobs defined"),
         ("scheduled", stats.scheduled, "runs planned or waiting now"),
         ("waiting", stats.waiting, "of them waiting for another run of their job"),
@@ -24,7 +24,9 @@ pub(super) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
         ("skipped", total("skipped"), ""),
         ("lost", total("lost"), ""),
         ("recovered", total("recovered"), "times a run was taken back from a dead node"),
+        ("retried", total("retried"), "times a dead letter was tried again by schedctl retry"),
         ("history", stats.history, "runs kept"),
+        ("dead", stats.dead, "dead letters kept (schedctl history --dead)"),
         ("output_bytes", stats.output_bytes, "of output kept"),
         ("quarantined", stats.quarantined, "entries that are not understood"),
         ("nodes", stats.nodes, "nodes seen"),

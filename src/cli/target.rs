@@ -111,6 +111,7 @@ fn planted(run: &RunId, queue: QueueName) -> RunRecord {
         fence: None,
         node: None,
         incarnation: None,
+        claim_token: None,
         lease: None,
         queue,
         started_at: None,
@@ -124,6 +125,7 @@ fn planted(run: &RunId, queue: QueueName) -> RunRecord {
         left_processes: false,
         failures: 0,
         recoveries: 0,
+        unclear: 0,
         skipped: None,
         past: Vec::new(),
     }

@@ -1,6 +1,9 @@
 //! A job's table to a job: schedule, action and rules, checked alone and against each other.
 
+use std::collections::BTreeMap;
+
 use super::compile_action::{Keys, compile_action, refuse_oversize};
+use super::compile_retry::refuse_impossible_codes;
 use super::compile_schedule::compile_schedule;
 use super::keys;
 use super::policies::{Origin, Policies, compile_policies, refuse_contradictions};
@@ -44,10 +47,17 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
     refuse_contradictions(table, &own, &merged, problems);
     let schedule = compile_schedule(table, &merged, context.host_zone, problems);
     let action = compile_action(table, keys, problems);
+    // What is in Redis may have its codes from [defaults], which are for every kind of job.
+    if let (Origin::File { .. } | Origin::Line, Some(action)) = (context.origin, &action) {
+        refuse_impossible_codes(table, action, problems);
+    }
 
     let mut spec = JobSpec::with_defaults(schedule?, action?);
     merged.apply_to(&mut spec);
     refuse_oversize(table, &spec.action, &spec.env, problems);
+    if let (Some(check), Some(own)) = (&spec.done_check, table.get("done_check").and_then(|spot| spot.as_table())) {
+        refuse_oversize(&own, &check.question, &BTreeMap::new(), problems);
+    }
     if problems.faults.len() > faults_before {
         return None;
     }

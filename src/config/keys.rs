@@ -20,12 +20,22 @@ pub(super) const SCHEDULE: &[&str] = &["cron", "every", "at"];
 /// What a job does.
 pub(super) const ACTION: &[&str] = &["command", "shell", "http"];
 /// By which rules; also the keys of `[defaults]`.
-pub(super) const POLICY: &[&str] =
-    &["tz", "env", "cwd", "queue", "timeout", "kill_grace", "retry", "overlap", "catch_up", "late_after", "delivery"];
+pub(super) const POLICY: &[&str] = &[
+    "tz",
+    "env",
+    "cwd",
+    "queue",
+    "timeout",
+    "kill_grace",
+    "retry",
+    "overlap",
+    "catch_up",
+    "late_after",
+    "delivery",
+    "done_check",
+];
 /// Keys of jobs of later versions.
 pub(super) const LATER_JOB: &[&str] = &[
-    "done_check",
-    "spread",
     "on_failure",
     "on_success",
     "on_late",
@@ -58,10 +68,13 @@ pub(super) const LATER_JOB: &[&str] = &[
 /// `http = { ... }`
 pub(super) const HTTP: &[&str] = &["method", "url", "headers", "body", "expect", "redirects"];
 /// `retry = { ... }`
-pub(super) const RETRY: &[&str] = &["limit", "delay", "backoff", "max_delay", "jitter"];
+pub(super) const RETRY: &[&str] = &["limit", "delay", "backoff", "max_delay", "jitter", "on", "never_on"];
+/// `done_check = { ... }`, beside its action.
+pub(super) const DONE_CHECK: &[&str] = &["on", "timeout"];
 /// `overlap = { ... }`
 pub(super) const OVERLAP: &[&str] = &["mode", "max"];
 /// `catch_up = { ... }`
-pub(super) const CATCH_UP: &[&str] = &["mode", "max_age", "max_count"];
-/// Keys of `catch_up` of later versions.
-pub(super) const LATER_CATCH_UP: &[&str] = &["spread"];
+pub(super) const CATCH_UP: &[&str] = &["mode", "max_age", "max_count", "spread"];
+
+/// Keys that are looked for where they do not belong, and how they are meant.
+pub(super) const ELSEWHERE: &[(&str, &str)] = &[("spread", "catch_up = { spread = \"10m\" }")];

@@ -6,9 +6,11 @@
 //! [`job_from_value`] for `schedctl add`.
 
 mod compile_action;
+mod compile_done_check;
 mod compile_file;
 mod compile_http;
 mod compile_job;
+mod compile_retry;
 mod compile_schedule;
 mod config_error;
 mod config_file;

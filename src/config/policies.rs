@@ -7,11 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::compile_done_check::compile_done_check;
+use super::compile_retry::compile_retry;
 use super::keys;
 use super::problem::{Problems, key_text, nearest, one_of, quoted};
 use super::reader::{DurationBounds, Spot, Table};
 use crate::domain::ids::QueueName;
-use crate::domain::job::{Backoff, CatchUp, CatchUpMode, Delivery, JobSpec, Overlap, Retry};
+use crate::domain::job::{CatchUp, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
 use crate::domain::zone::ZoneName;
 
 /// Where a table comes from, and so what can be known about what it names.
@@ -42,12 +44,13 @@ pub(super) struct Policies {
     catch_up: Option<CatchUp>,
     late_after: Option<Duration>,
     delivery: Option<Delivery>,
+    done_check: Option<DoneCheck>,
 }
 
 const TIMEOUT: DurationBounds = DurationBounds::millis(100, 30 * 86_400_000, "100ms to 30 days", "30s");
 const KILL_GRACE: DurationBounds = DurationBounds::secs(0, 3_600, "0s to 1 hour", "5s");
 const LATE_AFTER: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 days", "60s");
-const RETRY_DELAY: DurationBounds = DurationBounds::to_days(0, 30, "0s to 30 days", "10s");
+const SPREAD: DurationBounds = DurationBounds::millis(1, 86_400_000, "more than 0s, up to 1 day", "10m");
 const MAX_AGE: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "12h");
 
 /// More waiting runs of one job than this are no queue but a leak.
@@ -72,6 +75,7 @@ impl Policies {
             catch_up: self.catch_up.or_else(|| below.catch_up.clone()),
             late_after: self.late_after.or(below.late_after),
             delivery: self.delivery.or(below.delivery),
+            done_check: self.done_check.or_else(|| below.done_check.clone()),
         }
     }
 
@@ -84,6 +88,7 @@ impl Policies {
         }
         spec.tz = self.tz;
         spec.cwd = self.cwd;
+        spec.done_check = self.done_check;
         set(&mut spec.env, self.env);
         set(&mut spec.queue, self.queue);
         set(&mut spec.timeout, self.timeout);
@@ -112,6 +117,7 @@ pub(super) fn compile_policies(table: &Table<'_>, origin: Origin<'_>, problems: 
         delivery: table.get("delivery").and_then(|spot| {
             spot.choice(&[("at-least-once", Delivery::AtLeastOnce), ("at-most-once", Delivery::AtMostOnce)], problems)
         }),
+        done_check: table.get("done_check").and_then(|spot| compile_done_check(&spot, problems)),
     }
 }
 
@@ -189,39 +195,6 @@ fn compile_queue(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -
     Some(queue)
 }
 
-fn compile_retry(spot: &Spot<'_>, problems: &mut Problems) -> Option<Retry> {
-    let limits = 0..=1_000;
-    if spot.is_integer() {
-        return Some(Retry { limit: spot.integer(&limits, problems)?, ..Retry::default() });
-    }
-    let table = spot.table("how many times, or a table such as { limit = 3, delay = \"10s\" }", problems)?;
-    table.refuse_other_keys(&[keys::RETRY], &[], problems);
-    let defaults = Retry::default();
-    if table.get("limit").is_none() {
-        problems.warning(&spot.path, spot.span(), "without limit, which is 0 then: nothing is tried again");
-    }
-    let backoffs = [("fixed", Backoff::Fixed), ("linear", Backoff::Linear), ("exponential", Backoff::Exponential)];
-    // Each is asked before any is missed, so that every fault is told.
-    let limit = table.get("limit").map_or(Some(defaults.limit), |spot| spot.integer(&limits, problems));
-    let delay = table.get("delay").map_or(Some(defaults.delay), |spot| spot.duration(&RETRY_DELAY, problems));
-    let longest = table.get("max_delay").map(|spot| spot.duration(&RETRY_DELAY, problems));
-    let backoff = table.get("backoff").map_or(Some(defaults.backoff), |spot| spot.choice(&backoffs, problems));
-    let jitter = table.get("jitter").map_or(Some(defaults.jitter), |spot| spot.flag(problems));
-    let delay = delay?;
-    let max_delay = longest.unwrap_or_else(|| Some(default_max_delay(delay)))?;
-    if max_delay < delay
-        && let Some(spot) = table.get("max_delay")
-    {
-        return spot.wanted(problems, "a max_delay not shorter than delay");
-    }
-    Some(Retry { limit: limit?, delay, backoff: backoff?, max_delay, jitter: jitter? })
-}
-
-/// The longest wait of a retry that names none: an hour, or `delay` where that is longer.
-pub(super) fn default_max_delay(delay: Duration) -> Duration {
-    Retry::default().max_delay.max(delay)
-}
-
 fn compile_overlap(spot: &Spot<'_>, problems: &mut Problems) -> Option<Overlap> {
     let modes =
         [("skip", Overlap::Skip), ("queue", Overlap::Queue { max: 1 }), ("replace", Overlap::Replace), ("allow", Overlap::Allow)];
@@ -246,14 +219,19 @@ fn compile_catch_up(spot: &Spot<'_>, problems: &mut Problems) -> Option<CatchUp>
     let Some(table) = spot.as_table() else {
         return Some(CatchUp { mode: spot.choice(&modes, problems)?, ..CatchUp::default() });
     };
-    table.refuse_other_keys(&[keys::CATCH_UP], keys::LATER_CATCH_UP, problems);
+    table.refuse_other_keys(&[keys::CATCH_UP], &[], problems);
     let plain = CatchUp::default();
     let mode = table.get("mode").map_or(Some(plain.mode), |spot| spot.choice(&modes, problems));
     let max_age = table.get("max_age").map(|spot| spot.duration(&MAX_AGE, problems));
     let max_count = table.get("max_count").map_or(Some(plain.max_count), |spot| spot.integer(&(1..=100_000), problems));
+    let spread = table.get("spread").map(|spot| spot.duration(&SPREAD, problems));
     let max_age = match max_age {
         Some(given) => Some(given?),
         None => None,
     };
-    Some(CatchUp { mode: mode?, max_age, max_count: max_count? })
+    let spread = match spread {
+        Some(given) => Some(given?),
+        None => None,
+    };
+    Some(CatchUp { mode: mode?, max_age, max_count: max_count?, spread })
 }

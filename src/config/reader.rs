@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::keys;
 use super::node::{Entry, Node, Value};
 use super::problem::{Problems, Span, key_text, nearest, one_of, quoted};
 use crate::domain::duration::parse_duration;
@@ -84,6 +85,8 @@ impl<'n> Table<'n> {
         for entry in self.entries.iter().filter(|entry| !silent(&entry.key)) {
             let message = if later.contains(&entry.key.as_ref()) {
                 "not supported by this version of schedd: leave it out".to_owned()
+            } else if let Some((_, meant)) = keys::ELSEWHERE.iter().find(|(key, _)| *key == entry.key) {
+                format!("unknown key here, wanted {meant}")
             } else if let Some(meant) = nearest(&entry.key, known.iter().flat_map(|keys| keys.iter().copied())) {
                 format!("unknown key, did you mean {meant:?}?")
             } else {

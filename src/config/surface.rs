@@ -11,12 +11,15 @@ use serde_json::{Map, Value};
 
 use super::compile_http::default_method;
 use super::compile_job::{JobContext, compile_job};
+use super::compile_retry::default_max_delay;
 use super::node_json;
-use super::policies::{Origin, Policies, default_max_delay};
+use super::policies::{Origin, Policies};
 use super::problem::Problems;
 use super::reader::Spot;
 use crate::domain::duration::format_duration;
-use crate::domain::job::{Action, Backoff, CatchUp, CatchUpMode, Delivery, HttpRequest, JobSpec, Overlap, Retry};
+use crate::domain::job::{
+    Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec, Overlap, Retry,
+};
 use crate::domain::schedule::{CronExpr, Schedule};
 
 /// Why a text out of Redis is no definition.
@@ -50,11 +53,7 @@ pub fn to_surface(spec: &JobSpec) -> String {
             many => out.put("cron", many.iter().map(CronExpr::as_str).collect::<Vec<_>>()),
         },
     }
-    match &spec.action {
-        Action::Command(words) => out.put("command", words.clone()),
-        Action::Shell(line) => out.put("shell", line.as_str()),
-        Action::Http(request) => out.put("http", http(request)),
-    }
+    put_action(&mut out, &spec.action);
     if let Some(tz) = &spec.tz {
         out.put("tz", tz.as_str());
     }
@@ -92,6 +91,9 @@ pub fn to_surface(spec: &JobSpec) -> String {
     match spec.delivery {
         Delivery::AtLeastOnce => {}
         Delivery::AtMostOnce => out.put("delivery", "at-most-once"),
+    }
+    if let Some(check) = &spec.done_check {
+        out.put("done_check", done_check(check));
     }
     out.value().to_string()
 }
@@ -142,6 +144,27 @@ fn texts(texts: &BTreeMap<String, String>) -> Value {
     Value::Object(texts.iter().map(|(key, text)| (key.clone(), text.as_str().into())).collect::<Map<_, _>>())
 }
 
+fn put_action(out: &mut Sheet, action: &Action) {
+    match action {
+        Action::Command(words) => out.put("command", words.clone()),
+        Action::Shell(line) => out.put("shell", line.as_str()),
+        Action::Http(request) => out.put("http", http(request)),
+    }
+}
+
+fn done_check(check: &DoneCheck) -> Value {
+    let mut out = Sheet::default();
+    put_action(&mut out, &check.question);
+    match check.on {
+        AskedOn::Retry => {}
+        AskedOn::Always => out.put("on", "always"),
+    }
+    if check.timeout != DoneCheck::TIMEOUT {
+        out.put_duration("timeout", check.timeout);
+    }
+    out.value()
+}
+
 fn http(request: &HttpRequest) -> Value {
     let HttpRequest { method, url, headers, body, expect, redirects } = request;
     let mut out = Sheet::of([("url", url.as_str().into())]);
@@ -180,6 +203,11 @@ fn retry(retry: &Retry) -> Value {
     if !retry.jitter {
         out.put("jitter", false);
     }
+    for (key, codes) in [("on", &retry.on), ("never_on", &retry.never_on)] {
+        if !codes.is_empty() {
+            out.put(key, codes.iter().copied().collect::<Vec<u16>>());
+        }
+    }
     out.value()
 }
 
@@ -195,6 +223,9 @@ fn catch_up(catch_up: &CatchUp) -> Value {
     }
     if catch_up.max_count != CatchUp::default().max_count {
         out.put("max_count", catch_up.max_count);
+    }
+    if let Some(spread) = catch_up.spread {
+        out.put_duration("spread", spread);
     }
     out.value()
 }

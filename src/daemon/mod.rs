@@ -108,6 +108,7 @@ async fn serve(
         ended_file: ended_mark.clone(),
         node: node.as_str().to_owned(),
         incarnation: incarnation.clone(),
+        lease: config.daemon.lease,
     })
     .await
     .map_err(|error| Failure::other(error.to_string()))?;

@@ -68,19 +68,15 @@ pub(super) enum Redis {
 impl Redis {
     /// The Redis that flags, environment or file name; without one, a private server, started.
     pub(super) async fn find(args: &Args, config: &Config) -> Result<Self, Failure> {
-        let url = match (&args.redis, &config.redis.url, &config.redis.url_file) {
-            (Some(url), _, _) | (None, Some(url), _) => Some(url.clone()),
-            (None, None, Some(file)) => Some(
-                std::fs::read_to_string(file)
-                    .map_err(|error| Failure::config(format!("redis.url_file {}: cannot be read: {error}", file.display())))?
-                    .trim()
-                    .to_owned(),
-            ),
-            (None, None, None) => None,
-        };
         let parse = |url: &str| Address::parse(url).map_err(|error| Failure::usage(error.to_string()));
-        if let Some(url) = url {
-            return Ok(Self::Shared(parse(&url)?));
+        match (&args.redis, &config.redis.url, &config.redis.url_file) {
+            (Some(url), _, _) | (None, Some(url), _) => return Ok(Self::Shared(parse(url)?)),
+            (None, None, Some(file)) => {
+                let text = std::fs::read_to_string(file)
+                    .map_err(|error| Failure::config(format!("redis.url_file {}: cannot be read: {error}", file.display())))?;
+                return Ok(Self::Shared(parse(text.trim())?.kept_in(file)));
+            }
+            (None, None, None) => {}
         }
         let start = async { PrivateServer::start(&state_dir()?, Access::from_env()).await };
         let server = start.await.map_err(|error| match error {

@@ -3,7 +3,7 @@
 //! Made by `config::compile` from a table of `jobs.toml`, a JSON line or the flags of `schedctl add`, and written back
 //! by `config::surface`: the text kept in Redis has the same keys as `[jobs.X]`. Nothing in here can be out of its bounds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ pub struct JobSpec {
     pub late_after: Duration,
     /// What may be assumed when an attempt's end is unknown.
     pub delivery: Delivery,
+    /// What is asked before an attempt: whether its work is already done.
+    pub done_check: Option<DoneCheck>,
     /// Variables added to the small fixed environment. Names are `[A-Za-z_][A-Za-z0-9_]*`; values hold no NUL.
     pub env: BTreeMap<String, String>,
     /// The directory a process starts in; none = the home of the user it runs as.
@@ -83,6 +85,10 @@ pub struct Retry {
     pub max_delay: Duration,
     /// Whether each wait is drawn between its half and its whole, so that failures do not come back together.
     pub jitter: bool,
+    /// The codes of failed attempts after which there is another; empty = any. 1 to 599, as `retry` says.
+    pub on: BTreeSet<u16>,
+    /// The codes after which there is none; none of them is in `on`.
+    pub never_on: BTreeSet<u16>,
 }
 
 /// How the wait between attempts grows.
@@ -121,6 +127,8 @@ pub struct CatchUp {
     pub max_age: Option<Duration>,
     /// With [`CatchUpMode::All`]: only so many of the newest run. 1 to 100,000.
     pub max_count: u32,
+    /// Those that run start within this time instead of all at once. More than 0, at most a day.
+    pub spread: Option<Duration>,
 }
 
 /// Which missed occurrences run.
@@ -143,6 +151,38 @@ pub enum Delivery {
     AtMostOnce,
 }
 
+/// A question asked before an attempt, in the run's own lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DoneCheck {
+    /// What is run or requested to learn it: exit code 0 or an expected status = done, 1 or 404 or 410 = not done.
+    pub question: Action,
+    /// Before which attempts.
+    pub on: AskedOn,
+    /// How long the answer may take. 100 ms to 1 hour.
+    pub timeout: Duration,
+}
+
+/// Before which attempts a `done_check` is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AskedOn {
+    /// All but the one of the run's very first claim.
+    Retry,
+    /// Each.
+    Always,
+}
+
+impl HttpRequest {
+    /// Whether an answer of this status counts as success.
+    pub fn expects(&self, status: u16) -> bool {
+        if self.expect.is_empty() { (200..300).contains(&status) } else { self.expect.contains(&status) }
+    }
+}
+
+impl DoneCheck {
+    /// How long the answer may take where nothing else is said.
+    pub const TIMEOUT: Duration = Duration::from_secs(60);
+}
+
 impl Default for Retry {
     fn default() -> Self {
         Self {
@@ -151,13 +191,15 @@ impl Default for Retry {
             backoff: Backoff::Exponential,
             max_delay: Duration::from_secs(3600),
             jitter: true,
+            on: BTreeSet::new(),
+            never_on: BTreeSet::new(),
         }
     }
 }
 
 impl Default for CatchUp {
     fn default() -> Self {
-        Self { mode: CatchUpMode::Latest, max_age: None, max_count: 1_000 }
+        Self { mode: CatchUpMode::Latest, max_age: None, max_count: 1_000, spread: None }
     }
 }
 
@@ -176,8 +218,18 @@ impl JobSpec {
             catch_up: CatchUp::default(),
             late_after: Duration::from_secs(60),
             delivery: Delivery::AtLeastOnce,
+            done_check: None,
             env: BTreeMap::new(),
             cwd: None,
+        }
+    }
+
+    /// The overlap rule of a missed run. Of those that are each to run none is dropped because they come all at once.
+    pub fn overlap_when_missed(&self) -> Overlap {
+        match (self.overlap, self.catch_up.mode) {
+            (Overlap::Skip, CatchUpMode::All) => Overlap::Queue { max: self.catch_up.max_count },
+            (Overlap::Queue { max }, CatchUpMode::All) => Overlap::Queue { max: max.max(self.catch_up.max_count) },
+            (other, _) => other,
         }
     }
 }

@@ -16,8 +16,8 @@ pub enum Decision {
     Run {
         /// The occurrence after it.
         successor: Option<UnixMillis>,
-        /// Whether it is one of several being caught up with, which go one after the other.
-        is_catching_up: bool,
+        /// Whether it was missed, and runs because the catch-up rule says so.
+        is_missed: bool,
     },
     /// Skip it and those behind it up to `last`.
     Skip {
@@ -35,8 +35,10 @@ pub enum Decision {
 pub struct Due<'a> {
     /// The job's occurrences.
     pub timetable: &'a Timetable,
-    /// From when its schedule holds: an occurrence owed from before counts alone.
+    /// From when its schedule holds: an occurrence owed from before counts alone, and what is followed by is later than this.
     pub since: UnixMillis,
+    /// Occurrences up to this one have records already, so none of them comes next.
+    pub taken: UnixMillis,
     /// What becomes of missed ones.
     pub catch_up: &'a CatchUp,
     /// Past this age a run counts as missed.
@@ -50,18 +52,22 @@ pub struct Due<'a> {
 /// Decides what becomes of a due regular run.
 pub fn judge(run: Due<'_>) -> Decision {
     let Due { timetable, catch_up, due, now, .. } = run;
-    if run.timetable.is_one_shot() {
-        return match catch_up.max_age {
-            Some(most) if now.since(due) > most => Decision::Skip { last: due, count: 1, successor: None },
-            _ => Decision::Run { successor: None, is_catching_up: false },
-        };
-    }
     let base = due.max(run.since);
     let later = timetable.next_after(base);
-    let is_late = now.since(due) > run.late_after;
+    let successor_after = |at: UnixMillis| timetable.next_after(at.max(run.taken));
+    let is_too_old = catch_up.max_age.is_some_and(|most| now.since(due) > most);
+    if timetable.is_one_shot() {
+        // One that is owed from an older schedule is followed by the one-shot it was edited to.
+        return if is_too_old {
+            Decision::Skip { last: due, count: 1, successor: successor_after(base) }
+        } else {
+            Decision::Run { successor: successor_after(base), is_missed: false }
+        };
+    }
+    let is_late = is_too_old || now.since(due) > run.late_after;
     let has_later_ripe = later.is_some_and(|next| next <= now);
     if !is_late && !has_later_ripe {
-        return Decision::Run { successor: later, is_catching_up: false };
+        return Decision::Run { successor: successor_after(base), is_missed: false };
     }
 
     let newest = if has_later_ripe { latest_after(timetable, base, now).unwrap_or(due) } else { due };
@@ -76,17 +82,45 @@ pub fn judge(run: Due<'_>) -> Decision {
         (first, _) => first,
     };
     match first_to_run {
-        Some(first) if first <= due => Decision::Run { successor: later, is_catching_up: catch_up.mode == CatchUpMode::All },
+        Some(first) if first <= due => Decision::Run { successor: successor_after(base), is_missed: true },
         Some(first) => {
             let last = latest_after(timetable, base, first.saturating_sub(Duration::from_millis(1))).unwrap_or(due);
-            Decision::Skip { last, count: stretch(timetable, base, last), successor: Some(first) }
+            let successor = if first > run.taken { Some(first) } else { successor_after(first) };
+            Decision::Skip { last, count: stretch(timetable, base, last), successor }
         }
-        None => Decision::Skip {
-            last: newest,
-            count: stretch(timetable, base, newest),
-            successor: timetable.next_after(base.max(newest)),
-        },
+        None => {
+            Decision::Skip { last: newest, count: stretch(timetable, base, newest), successor: successor_after(base.max(newest)) }
+        }
     }
+}
+
+/// Missed occurrences that are each to run, from a job's pending one on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missed {
+    /// The oldest of them, the pending one first.
+    pub dues: Vec<UnixMillis>,
+    /// How many there are in all, exact to 100,000.
+    pub count: u64,
+    /// The first occurrence after those in `dues`.
+    pub successor: Option<UnixMillis>,
+}
+
+/// Which occurrences run when [`judge`] says that a missed one does: at most `most` of them at once.
+pub fn missed_from(run: Due<'_>, most: usize) -> Missed {
+    let Due { timetable, due, now, .. } = run;
+    let base = due.max(run.since);
+    let newest = latest_after(timetable, base, now);
+    // The newest may be on time.
+    let last = newest.and_then(|newest| {
+        let is_late = now.since(newest) > run.late_after;
+        if is_late { Some(newest) } else { latest_after(timetable, base, newest.saturating_sub(Duration::from_millis(1))) }
+    });
+    let last = last.filter(|_| run.catch_up.mode == CatchUpMode::All);
+    let behind = std::iter::successors(timetable.next_after(base), |at| timetable.next_after(*at));
+    let behind = behind.take_while(|at| last.is_some_and(|last| *at <= last));
+    let dues: Vec<UnixMillis> = std::iter::once(due).chain(behind).take(most).collect();
+    let successor = timetable.next_after(dues.last().map_or(base, |last| base.max(*last)).max(run.taken));
+    Missed { dues, count: last.map_or(1, |last| stretch(timetable, base, last)), successor }
 }
 
 /// The stretch a pause left out: from the run it took out up to now, none if that is yet to come.
@@ -97,6 +131,25 @@ pub fn paused_stretch(timetable: &Timetable, held: UnixMillis, since: UnixMillis
     let base = held.max(since);
     let last = latest_after(timetable, base, now).unwrap_or(held);
     Some((last, stretch(timetable, base, last)))
+}
+
+/// Occurrences in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// The first.
+    pub first: UnixMillis,
+    /// The last.
+    pub last: UnixMillis,
+    /// How many, exact to 100,000.
+    pub count: u64,
+}
+
+/// The occurrences up to `now` behind a run that is owed, if it is and there are any.
+pub fn stretch_behind(timetable: &Timetable, owed: UnixMillis, since: UnixMillis, now: UnixMillis) -> Option<Stretch> {
+    let base = owed.max(since);
+    let first = timetable.next_after(base).filter(|first| owed <= now && *first <= now)?;
+    let last = latest_after(timetable, base, now)?;
+    Some(Stretch { first, last, count: timetable.count_in(one_after(base), last) })
 }
 
 fn one_after(at: UnixMillis) -> UnixMillis {
@@ -134,112 +187,4 @@ fn first_within(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::schedule::Schedule;
-    use crate::domain::zone::Zone;
-
-    const MINUTE: Duration = Duration::from_secs(60);
-    const START: i64 = 1_790_000_000_000 - 1_790_000_000_000 % 60_000;
-
-    fn at(minutes: i64) -> UnixMillis {
-        UnixMillis::new(START + minutes * 60_000).unwrap()
-    }
-
-    fn minutely() -> Timetable {
-        Timetable::new(Schedule::Every(MINUTE), Zone::load(&"UTC".parse().unwrap()).unwrap(), at(-1_000_000))
-    }
-
-    fn decide(mode: CatchUpMode, max_age: Option<Duration>, max_count: u32, due: UnixMillis, now: UnixMillis) -> Decision {
-        let catch_up = CatchUp { mode, max_age, max_count };
-        judge(Due { timetable: &minutely(), since: at(-1_000), catch_up: &catch_up, late_after: MINUTE, due, now })
-    }
-
-    #[test]
-    fn a_run_on_time_runs_whatever_the_mode() {
-        for mode in [CatchUpMode::Skip, CatchUpMode::Latest, CatchUpMode::All] {
-            let now = at(0).saturating_add(Duration::from_millis(3));
-            assert_eq!(decide(mode, None, 1_000, at(0), now), Decision::Run { successor: Some(at(1)), is_catching_up: false });
-        }
-    }
-
-    #[test]
-    fn latest_runs_the_newest_and_skips_the_older_as_one_stretch() {
-        let now = at(30 * 1440).saturating_add(Duration::from_secs(5));
-        let decision = decide(CatchUpMode::Latest, None, 1_000, at(0), now);
-        assert_eq!(decision, Decision::Skip { last: at(30 * 1440 - 1), count: 30 * 1440, successor: Some(at(30 * 1440)) });
-    }
-
-    #[test]
-    fn skip_runs_the_newest_only_if_it_is_on_time() {
-        let now = at(10).saturating_add(Duration::from_secs(5));
-        assert_eq!(
-            decide(CatchUpMode::Skip, None, 1_000, at(0), now),
-            Decision::Skip { last: at(9), count: 10, successor: Some(at(10)) }
-        );
-    }
-
-    #[test]
-    fn all_runs_each_and_of_too_many_the_newest() {
-        let now = at(10).saturating_add(Duration::from_secs(5));
-        assert_eq!(
-            decide(CatchUpMode::All, None, 1_000, at(0), now),
-            Decision::Run { successor: Some(at(1)), is_catching_up: true }
-        );
-        assert_eq!(
-            decide(CatchUpMode::All, None, 4, at(0), now),
-            Decision::Skip { last: at(6), count: 7, successor: Some(at(7)) }
-        );
-        assert_eq!(
-            decide(CatchUpMode::All, None, 11, at(0), now),
-            Decision::Run { successor: Some(at(1)), is_catching_up: true }
-        );
-    }
-
-    #[test]
-    fn max_age_skips_what_is_older_in_every_mode() {
-        let now = at(10).saturating_add(Duration::from_secs(5));
-        let three = Some(MINUTE * 3);
-        assert_eq!(
-            decide(CatchUpMode::All, three, 1_000, at(0), now),
-            Decision::Skip { last: at(7), count: 8, successor: Some(at(8)) }
-        );
-        assert_eq!(
-            decide(CatchUpMode::Latest, three, 1_000, at(0), now),
-            Decision::Skip { last: at(9), count: 10, successor: Some(at(10)) }
-        );
-        let tiny = Some(Duration::from_secs(1));
-        assert_eq!(
-            decide(CatchUpMode::Latest, tiny, 1_000, at(0), now),
-            Decision::Skip { last: at(10), count: 11, successor: Some(at(11)) }
-        );
-    }
-
-    #[test]
-    fn a_one_shot_runs_however_late_unless_max_age_is_set() {
-        let table = Timetable::new(Schedule::At(at(0)), Zone::load(&"UTC".parse().unwrap()).unwrap(), at(0));
-        let mut catch_up = CatchUp::default();
-        let judge = |catch_up: &CatchUp| {
-            judge(Due { timetable: &table, since: at(-5), catch_up, late_after: MINUTE, due: at(0), now: at(1_000) })
-        };
-        assert_eq!(judge(&catch_up), Decision::Run { successor: None, is_catching_up: false });
-        catch_up.max_age = Some(MINUTE);
-        assert_eq!(judge(&catch_up), Decision::Skip { last: at(0), count: 1, successor: None });
-    }
-
-    #[test]
-    fn an_owed_run_of_an_older_schedule_is_followed_by_the_first_of_the_new() {
-        let catch_up = CatchUp::default();
-        let now = at(0).saturating_add(Duration::from_secs(20));
-        let since = at(0).saturating_add(Duration::from_secs(10));
-        let due = at(0).saturating_sub(Duration::from_secs(17));
-        let decision = judge(Due { timetable: &minutely(), since, catch_up: &catch_up, late_after: MINUTE, due, now });
-        assert_eq!(decision, Decision::Run { successor: Some(at(1)), is_catching_up: false });
-    }
-
-    #[test]
-    fn a_pause_leaves_out_the_stretch_from_the_held_run_to_now() {
-        assert_eq!(paused_stretch(&minutely(), at(3), at(-9), at(5)), Some((at(5), 3)));
-        assert_eq!(paused_stretch(&minutely(), at(6), at(-9), at(5)), None);
-    }
-}
+mod tests;

@@ -1,12 +1,102 @@
-//! How long a failed run waits for its next attempt, and whether it gets one.
+//! Whether a failed run gets another attempt, and how long it waits for it.
+//!
+//! Own failures alone use up the budget; how often a node was lost, or a `done_check` left unanswered, is counted elsewhere.
 
+use std::fmt;
 use std::time::Duration;
 
-use super::job::{Backoff, Retry};
+use super::job::{Action, Backoff, Retry};
+use super::run::{Ending, Outcome};
+
+/// A run's `done_check` is asked again at least so often before it ends `lost`, whatever its budget.
+const ASKED_AGAIN: u32 = 3;
+
+/// What follows a failed attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Another one after this long.
+    After(Duration),
+    /// None: the budget is used up.
+    UsedUp,
+    /// None, for this reason: its code.
+    Excluded(String),
+}
+
+/// The code the lists of `retry` know a failed attempt by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    /// A process' exit code.
+    Exit(u16),
+    /// 128 and the signal that ended the process.
+    Signal(u16),
+    /// 124: the process took longer than its time-out.
+    TimeOut,
+    /// The status of an answer.
+    Status(u16),
+}
+
+impl Code {
+    /// The code of a failed attempt of `action`; none if it has none, as a request without a whole answer, or a process that
+    /// could not be started for want of something on its host.
+    pub fn of(action: &Action, outcome: &Outcome) -> Option<Self> {
+        if let Action::Http(request) = action {
+            let status = outcome.http_status.filter(|status| !request.expects(*status))?;
+            return (outcome.ending == Ending::Failed).then_some(Self::Status(status));
+        }
+        if outcome.ending == Ending::TimedOut {
+            return Some(Self::TimeOut);
+        }
+        let code = |number: i32| u16::try_from(number).ok();
+        match (outcome.signal, outcome.exit_code) {
+            (Some(signal), _) => code(signal.saturating_add(128)).map(Self::Signal),
+            (None, exit_code) => exit_code.and_then(code).map(Self::Exit),
+        }
+    }
+
+    /// The number in the lists.
+    pub fn number(self) -> u16 {
+        match self {
+            Self::Exit(code) | Self::Signal(code) | Self::Status(code) => code,
+            Self::TimeOut => 124,
+        }
+    }
+}
+
+/// As a sentence has it: `exit code 3`.
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exit(code) => write!(f, "exit code {code}"),
+            Self::Signal(code) => write!(f, "code {code} (signal {})", code.saturating_sub(128)),
+            Self::TimeOut => f.write_str("code 124 (timed out)"),
+            Self::Status(status) => write!(f, "status {status}"),
+        }
+    }
+}
+
+/// What follows the failure number `failures` of a run (at least 1), an attempt of `action` that ended as `outcome` says.
+/// `draw` is a number in 0..1 from the caller's dice.
+pub fn next_attempt(retry: &Retry, action: &Action, outcome: &Outcome, failures: u32, draw: f64) -> Next {
+    let Some(delay) = next_delay(retry, failures, draw) else { return Next::UsedUp };
+    match Code::of(action, outcome) {
+        Some(code) if retry.never_on.contains(&code.number()) => Next::Excluded(format!("not retried: {code} is in never_on")),
+        Some(code) if !retry.on.is_empty() && !retry.on.contains(&code.number()) => {
+            Next::Excluded(format!("not retried: {code} is not in on"))
+        }
+        _ => Next::After(outcome.retry_after.map_or(delay, |asked| asked.max(delay))),
+    }
+}
+
+/// The wait before a `done_check` is asked again after `unclear` answers in a row that were none (at least 1); none if it was
+/// asked often enough. `draw` as in [`next_attempt`].
+pub fn next_question(retry: &Retry, unclear: u32, draw: f64) -> Option<Duration> {
+    let patient = Retry { limit: retry.limit.max(ASKED_AGAIN), ..retry.clone() };
+    next_delay(&patient, unclear, draw)
+}
 
 /// The wait before the next attempt after `failures` failed ones (at least 1); none if the budget is used up. `draw` is a
 /// number in 0..1 from the caller's dice: with jitter the wait lies between half and the whole.
-pub fn next_delay(retry: &Retry, failures: u32, draw: f64) -> Option<Duration> {
+fn next_delay(retry: &Retry, failures: u32, draw: f64) -> Option<Duration> {
     if failures > retry.limit {
         return None;
     }
@@ -21,10 +111,13 @@ pub fn next_delay(retry: &Retry, failures: u32, draw: f64) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
     use super::*;
+    use crate::domain::job::HttpRequest;
 
     fn retry(backoff: Backoff) -> Retry {
-        Retry { limit: 100, delay: Duration::from_secs(10), backoff, max_delay: Duration::from_secs(3600), jitter: false }
+        Retry { limit: 100, backoff, jitter: false, ..Retry::default() }
     }
 
     #[test]
@@ -47,5 +140,95 @@ mod tests {
         let jittered = Retry { jitter: true, ..retry(Backoff::Fixed) };
         assert_eq!(next_delay(&jittered, 1, 0.0), Some(Duration::from_secs(5)));
         assert_eq!(next_delay(&jittered, 1, 1.0), Some(Duration::from_secs(10)));
+    }
+
+    fn codes(codes: &[u16]) -> BTreeSet<u16> {
+        codes.iter().copied().collect()
+    }
+
+    fn shell() -> Action {
+        Action::Shell("x".to_owned())
+    }
+
+    fn exit(code: i32) -> Outcome {
+        Outcome { exit_code: Some(code), ..Outcome::bare(Ending::Failed) }
+    }
+
+    fn http(expect: Vec<u16>) -> Action {
+        let (method, url) = ("GET".to_owned(), "http://h/".to_owned());
+        Action::Http(HttpRequest { method, url, headers: BTreeMap::new(), body: String::new(), expect, redirects: 0 })
+    }
+
+    fn status(status: u16, ending: Ending) -> Outcome {
+        Outcome { http_status: Some(status), ..Outcome::bare(ending) }
+    }
+
+    #[test]
+    fn an_attempt_is_known_by_the_code_run_wait_ends_with() {
+        let killed = Outcome { signal: Some(9), ..Outcome::bare(Ending::Failed) };
+        let timed_out = Outcome { exit_code: Some(3), signal: Some(15), ..Outcome::bare(Ending::TimedOut) };
+        let of = |outcome: &Outcome| Code::of(&shell(), outcome).map(Code::number);
+        assert_eq!((of(&exit(3)), of(&exit(127)), of(&killed), of(&timed_out)), (Some(3), Some(127), Some(137), Some(124)));
+        assert_eq!(of(&Outcome::failed("cannot start")), None);
+    }
+
+    #[test]
+    fn a_request_has_a_code_only_if_a_whole_answer_came_that_was_not_wanted() {
+        let of = |expect: &[u16], outcome: &Outcome| Code::of(&http(expect.to_vec()), outcome).map(Code::number);
+        assert_eq!(of(&[], &status(503, Ending::Failed)), Some(503));
+        assert_eq!(of(&[204], &status(200, Ending::Failed)), Some(200));
+        assert_eq!(of(&[], &status(200, Ending::Failed)), None, "its body broke off");
+        assert_eq!(of(&[], &status(503, Ending::TimedOut)), None);
+        assert_eq!(of(&[], &Outcome::failed("cannot connect")), None);
+    }
+
+    #[test]
+    fn the_lists_decide_which_codes_are_tried_again() {
+        let next = |on: &[u16], never_on: &[u16], action: &Action, outcome: &Outcome| {
+            let retry = Retry { on: codes(on), never_on: codes(never_on), ..retry(Backoff::Fixed) };
+            next_attempt(&retry, action, outcome, 1, 0.0)
+        };
+        let after = Next::After(Duration::from_secs(10));
+        let never = |why: &str| Next::Excluded(format!("not retried: {why}"));
+        assert_eq!(next(&[], &[], &shell(), &exit(3)), after);
+        assert_eq!(next(&[3, 75], &[], &shell(), &exit(3)), after);
+        assert_eq!(next(&[75], &[], &shell(), &exit(3)), never("exit code 3 is not in on"));
+        assert_eq!(next(&[], &[3], &shell(), &exit(3)), never("exit code 3 is in never_on"));
+        assert_eq!(next(&[], &[3], &shell(), &exit(4)), after);
+        let killed = Outcome { signal: Some(9), ..Outcome::bare(Ending::Failed) };
+        assert_eq!(next(&[], &[137], &shell(), &killed), never("code 137 (signal 9) is in never_on"));
+        let timed_out = Outcome::bare(Ending::TimedOut);
+        assert_eq!(next(&[], &[124], &shell(), &timed_out), never("code 124 (timed out) is in never_on"));
+        assert_eq!(next(&[503], &[], &http(vec![]), &status(404, Ending::Failed)), never("status 404 is not in on"));
+        assert_eq!(next(&[503], &[], &http(vec![]), &timed_out), after, "there was no answer to judge");
+        assert_eq!(next(&[503], &[], &http(vec![]), &Outcome::failed("cannot connect")), after);
+    }
+
+    #[test]
+    fn a_budget_that_is_used_up_is_told_before_the_lists_and_no_answer_makes_it_larger() {
+        let retry = Retry { limit: 1, never_on: codes(&[3]), ..retry(Backoff::Fixed) };
+        assert_eq!(next_attempt(&retry, &shell(), &exit(3), 2, 0.0), Next::UsedUp);
+        let asked = Outcome { retry_after: Some(Duration::from_secs(1)), ..status(503, Ending::Failed) };
+        assert_eq!(next_attempt(&retry, &http(vec![]), &asked, 2, 0.0), Next::UsedUp);
+    }
+
+    #[test]
+    fn of_the_backoff_and_what_the_answer_asks_the_longer_is_waited() {
+        let wait = |asked: u64| {
+            let outcome = Outcome { retry_after: Some(Duration::from_secs(asked)), ..status(503, Ending::Failed) };
+            next_attempt(&retry(Backoff::Fixed), &http(vec![]), &outcome, 1, 0.0)
+        };
+        assert_eq!(wait(3), Next::After(Duration::from_secs(10)));
+        assert_eq!(wait(86_400), Next::After(Duration::from_secs(86_400)), "max_delay bounds the backoff alone");
+    }
+
+    #[test]
+    fn a_question_is_asked_again_as_often_as_the_budget_allows_and_at_least_three_times() {
+        let asked = |limit: u32| {
+            let retry = Retry { limit, ..retry(Backoff::Linear) };
+            (1..).map_while(|unclear| next_question(&retry, unclear, 0.0)).collect::<Vec<_>>()
+        };
+        assert_eq!(asked(0), [10, 20, 30].map(Duration::from_secs));
+        assert_eq!(asked(5).len(), 5);
     }
 }

@@ -1,9 +1,11 @@
 //! A run's states and the ways an attempt can end.
 //!
-//! Invariant: a run has one state; of the final ones it never leaves. The words here are those in Redis, JSON and tables.
+//! Invariant: a run has one state; a final one it leaves only if it is a dead letter that a person has tried again. The words
+//! here are those in Redis, JSON and tables.
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,7 +24,7 @@ pub enum RunState {
     Cancelled,
     /// Final: it was not started, for a reason that stands with it.
     Skipped,
-    /// Final, at-most-once only: it may or may not have done its work.
+    /// Final: it may or may not have done its work, and may not be started (again) to find out.
     Lost,
 }
 
@@ -53,9 +55,14 @@ impl RunState {
         }
     }
 
-    /// Whether a run stays in it for ever.
+    /// Whether a run stays in it, unless a person has a dead letter tried again.
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Scheduled | Self::Running)
+    }
+
+    /// Whether a run in it is a dead letter.
+    pub fn is_dead(self) -> bool {
+        matches!(self, Self::Failed | Self::TimedOut | Self::Lost)
     }
 }
 
@@ -93,6 +100,8 @@ pub struct Outcome {
     pub error: Option<String>,
     /// Whether processes the job left behind had to be killed.
     pub left_processes: bool,
+    /// How long the answer asks to be left alone (`Retry-After`), at most 24 h.
+    pub retry_after: Option<Duration>,
 }
 
 /// How an attempt ended.
@@ -117,7 +126,7 @@ pub enum Ending {
 impl Outcome {
     /// An outcome with no facts beside its ending.
     pub fn bare(ending: Ending) -> Self {
-        Self { ending, exit_code: None, signal: None, http_status: None, error: None, left_processes: false }
+        Self { ending, exit_code: None, signal: None, http_status: None, error: None, left_processes: false, retry_after: None }
     }
 
     /// A failure told in words.

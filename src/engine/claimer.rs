@@ -4,11 +4,13 @@
 //! of its runs. A claim whose answer got lost is repeated with its token until Redis says what became of it, as long as the
 //! lease it may have taken is worth anything. A run that cannot be dealt with holds up no other, and is not tried at every poll.
 
+mod missed;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::{debug, error, warn};
+use tracing::{debug, error};
 
 use super::definition::Definition;
 use super::definitions::{Definitions, KEPT};
@@ -16,11 +18,10 @@ use super::ripe::{Ripe, well_formed};
 use super::runner;
 use super::shared::{Phase, Shared};
 use crate::domain::ids::{QueueName, RunId};
-use crate::domain::job::Overlap;
-use crate::domain::lateness::{self, Decision, Due};
+use crate::domain::lateness::Decision;
 use crate::domain::time::UnixMillis;
 use crate::keeper::BootInstant;
-use crate::store::{ClaimOrder, ClaimReply, Claimant, RipeEntry, SkipOrder, SkipReply, StoreError, Successor};
+use crate::store::{ClaimOrder, ClaimReply, Claimant, RipeEntry, StoreError, Successor};
 
 /// Rounds before a run is left to the next poll.
 const ROUNDS: usize = 5;
@@ -144,8 +145,10 @@ impl Claimer {
     ) -> Result<(Vec<Planned>, Vec<Ripe>), StoreError> {
         let unusable = self.definitions.read_missing(open.iter().map(|ripe| ripe.run.job())).await?;
         let (mut planned, mut again) = (Vec::new(), Vec::new());
-        for mut ripe in open {
-            let Some(definition) = self.definitions.get(ripe.run.job()) else {
+        // Taken before any is dealt with: one forgotten on the way is not unknown for those behind.
+        let definitions: Vec<_> = open.iter().map(|ripe| self.definitions.get(ripe.run.job())).collect();
+        for (mut ripe, definition) in open.into_iter().zip(definitions) {
+            let Some(definition) = definition else {
                 if unusable.contains(ripe.run.job()) {
                     self.refuse(ripe.run);
                     tally.left += 1;
@@ -157,36 +160,45 @@ impl Claimer {
             let mut successor = None;
             let mut overlap = definition.spec.overlap;
             if !ripe.run.is_manual() && !ripe.is_owed {
+                let mut dealt = Dealt::ToClaim;
                 match self.judge(&definition, &ripe.run, now) {
-                    Decision::Run { successor: next, is_catching_up } => {
+                    Decision::Run { successor: next, is_missed } => {
                         successor = next;
-                        if is_catching_up && overlap == Overlap::Skip {
-                            overlap = Overlap::Queue { max: definition.spec.catch_up.max_count };
+                        if is_missed && let Some(within) = definition.spec.catch_up.spread {
+                            dealt = self.spread(&definition, &ripe.run, within, now).await?;
+                        }
+                        if is_missed {
+                            overlap = definition.spec.overlap_when_missed();
                         }
                     }
                     Decision::Skip { last, count, successor: next } => {
-                        match self.skip(&definition, &ripe.run, last, count, next).await? {
-                            Some(SkipReply::Skipped) => {
-                                tally.done += 1;
-                                continue;
-                            }
-                            Some(SkipReply::Stale | SkipReply::Occupied) => {
-                                again.push(ripe);
-                                continue;
-                            }
-                            Some(SkipReply::Gone) => ripe.is_owed = true,
-                            None => {
-                                tally.left += 1;
-                                continue;
-                            }
-                        }
+                        dealt = self.skip(&definition, &ripe.run, last, count, next).await?;
                     }
                 }
+                match dealt {
+                    Dealt::Done => {
+                        tally.done += 1;
+                        continue;
+                    }
+                    Dealt::Again => {
+                        again.push(ripe);
+                        continue;
+                    }
+                    Dealt::Left => {
+                        tally.left += 1;
+                        continue;
+                    }
+                    Dealt::Owed => (ripe.is_owed, overlap, successor) = (true, definition.spec.overlap_when_missed(), None),
+                    Dealt::ToClaim => {}
+                }
+            } else if ripe.is_owed {
+                overlap = definition.spec.overlap_when_missed();
             }
             let order = ClaimOrder {
                 run: ripe.run.clone(),
                 rev: definition.record.rev.clone(),
                 overlap,
+                max_age: definition.spec.catch_up.max_age,
                 successor: successor.map(|due| Successor::on_time(ripe.run.job(), due)),
                 job_queue: definition.record.queue.clone(),
             };
@@ -195,65 +207,22 @@ impl Claimer {
         Ok((planned, again))
     }
 
-    fn judge(&self, definition: &Definition, run: &RunId, now: UnixMillis) -> Decision {
-        let since = self.occupied.get(run).copied().unwrap_or(UnixMillis::EPOCH).max(definition.record.since);
-        lateness::judge(Due {
-            timetable: &definition.timetable,
-            since,
-            catch_up: &definition.spec.catch_up,
-            late_after: definition.spec.late_after,
-            due: run.due(),
-            now,
-        })
-    }
-
-    /// Skips a stretch. Gone: the run is not the job's pending one, so there is nothing to skip. None: it cannot be, and is
-    /// left alone for a while.
-    async fn skip(
-        &mut self,
-        definition: &Definition,
-        run: &RunId,
-        last: UnixMillis,
-        count: u64,
-        next: Option<UnixMillis>,
-    ) -> Result<Option<SkipReply>, StoreError> {
-        let order = SkipOrder {
-            run: run.clone(),
-            rev: definition.record.rev.clone(),
-            queue: definition.record.queue.clone(),
-            reason: "missed",
-            last_due: last,
-            count,
-            successor: next.map(|due| Successor::on_time(run.job(), due)),
-        };
-        let reply = match self.shared.store.skip_run(&order).await {
-            Ok(reply) => reply,
-            Err(error) if error.is_passing() => return Err(error),
-            Err(error) => {
-                self.definitions.report_unusable(run.job(), &error.to_string());
-                self.refuse(run.clone());
-                return Ok(None);
-            }
-        };
-        match reply {
-            SkipReply::Skipped => {
-                warn!(job = %run.job(), from = %run.due(), to = %last, count, "Missed occurrences skipped.");
-            }
-            SkipReply::Stale => self.definitions.forget(run.job()),
-            SkipReply::Occupied => self.note_occupied(run, next.unwrap_or(last)),
-            SkipReply::Gone => {}
-        }
-        Ok(Some(reply))
-    }
-
     /// Claims, and asks again with the same token while no answer comes: the call may have been done.
     async fn claim(&self, queue: &QueueName, planned: &[Planned]) -> Result<Vec<ClaimReply>, StoreError> {
         let token = super::planting::token();
         let orders: Vec<ClaimOrder> = planned.iter().map(|planned| planned.order.clone()).collect();
+        let answer = self.claim_by(&token, queue, &orders).await;
+        if answer.is_err() {
+            self.shared.abandoned.note(&token, orders.iter().map(|order| &order.run));
+        }
+        answer
+    }
+
+    async fn claim_by(&self, token: &str, queue: &QueueName, orders: &[ClaimOrder]) -> Result<Vec<ClaimReply>, StoreError> {
         let give_up = BootInstant::now().saturating_add(self.shared.settings.lease / 2);
         let mut last_tries = LAST_TRIES;
         loop {
-            let error = match self.shared.store.claim_runs(&self.claimant, queue, &token, &orders).await {
+            let error = match self.shared.store.claim_runs(&self.claimant, queue, token, orders).await {
                 Err(error) if error.is_passing() && BootInstant::now() < give_up => error,
                 other => return other,
             };
@@ -347,6 +316,20 @@ impl Claimer {
             }
         }
     }
+}
+
+/// What became of a run that was judged.
+enum Dealt {
+    /// It is to be claimed.
+    ToClaim,
+    /// It is to be claimed, and nothing is planted for it: it is not its job's pending run.
+    Owed,
+    /// Skipped, or spread.
+    Done,
+    /// To be judged again.
+    Again,
+    /// It cannot be dealt with, and is left alone for a while.
+    Left,
 }
 
 /// What became of one order.

@@ -2,6 +2,7 @@
 
 use crate::config::{self, SurfaceError};
 use crate::domain::job::JobSpec;
+use crate::domain::lateness::{self, Stretch};
 use crate::domain::schedule::Timetable;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::{Zone, ZoneError};
@@ -43,6 +44,25 @@ impl Definition {
 
     /// The first occurrence of the schedule as it holds now after `due`, which may be one of an older schedule.
     pub fn next_after(&self, due: UnixMillis) -> Option<UnixMillis> {
-        self.timetable.next_after(due.max(self.record.since))
+        self.timetable.next_after(due.max(self.since()))
+    }
+
+    /// The occurrences up to `now` that nobody has dealt with and nobody would after a change of the schedule: those a pause
+    /// left out; of a job that runs, those behind its pending run, which is owed.
+    pub fn passed(&self, now: UnixMillis) -> Option<Stretch> {
+        match (&self.record.pending, &self.record.held) {
+            (Some(pending), _) => lateness::stretch_behind(&self.timetable, pending.due(), self.since(), now),
+            (None, Some(held)) => {
+                let (last, count) = lateness::paused_stretch(&self.timetable, held.due(), self.since(), now)?;
+                Some(Stretch { first: held.due(), last, count })
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// From when the schedule's occurrences count. A one-shot's instant counts whenever it was named: it may be the moment of
+    /// the edit itself.
+    pub fn since(&self) -> UnixMillis {
+        if self.timetable.is_one_shot() { UnixMillis::EPOCH } else { self.record.since }
     }
 }

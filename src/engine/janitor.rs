@@ -11,6 +11,8 @@ use crate::store::StoreError;
 
 const EVERY: Duration = Duration::from_secs(30);
 const HISTORY_IN_ALL: usize = 100_000;
+const DEAD_A_JOB: usize = 1_000;
+const DEAD_IN_ALL: usize = 10_000;
 const HISTORY_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 const OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
 const OUTPUT_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -43,7 +45,11 @@ async fn round(shared: &Shared) -> Result<usize, StoreError> {
     let before = now.saturating_sub(HISTORY_AGE);
     for job in &long {
         for _ in 0..STEPS {
-            match store.forget_runs(Some(job), before, HISTORY_A_JOB).await {
+            let forgotten = match store.forget_runs(Some(job), before, HISTORY_A_JOB).await {
+                Ok(runs) => store.forget_dead(Some(job), before, DEAD_A_JOB).await.map(|dead| runs + dead),
+                Err(error) => Err(error),
+            };
+            match forgotten {
                 Ok(0) => break,
                 Ok(forgotten) => total += forgotten,
                 Err(error) if error.is_passing() => return Err(error),
@@ -57,6 +63,7 @@ async fn round(shared: &Shared) -> Result<usize, StoreError> {
     }
     for _ in 0..STEPS {
         let forgotten = store.forget_runs(None, before, HISTORY_IN_ALL).await?
+            + store.forget_dead(None, before, DEAD_IN_ALL).await?
             + store.forget_outputs(now.saturating_sub(OUTPUT_AGE), OUTPUT_BYTES).await?
             + store.forget_jobs(before, ENDED_JOBS).await?;
         total += forgotten;

@@ -36,6 +36,10 @@ pub(super) async fn run(shared: Arc<Shared>) {
 }
 
 async fn renew_all(shared: &Shared) -> Result<(), StoreError> {
+    #[cfg(feature = "mutants")]
+    if crate::store::mutants::is(crate::store::mutants::Mutant::RenewNever) {
+        return Ok(());
+    }
     let leases: Vec<Lease> = shared.holdings.all().keys().cloned().collect();
     for batch in leases.chunks(BATCH) {
         let sent = BootInstant::now();

@@ -5,11 +5,13 @@
 //! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held
 //! - [`reconciler`] makes Redis say what `jobs.toml` says; [`janitor`] forgets what is past its time; [`presence`] says that
 //!   this node is there
-//! - [`planting`] and [`person`] carry out what files and people ask, for the command line too
+//! - [`planting`], [`person`] and [`retrying`] carry out what files and people ask, for the command line too
 
+mod abandoned;
 mod claimer;
 mod definition;
 mod definitions;
+mod done_check;
 mod holdings;
 mod janitor;
 mod lease_keeper;
@@ -20,6 +22,7 @@ pub mod planting;
 mod presence;
 mod reaper;
 mod reconciler;
+pub mod retrying;
 mod ripe;
 mod runner;
 mod settling;

@@ -29,6 +29,8 @@ use crate::store::Store;
 
 /// How long the ticker may take to bring a claim under way to its end.
 const LAST_CLAIM: Duration = Duration::from_secs(15);
+/// How long it may take to give back what claims won whose answers never came.
+const LAST_RELEASE: Duration = Duration::from_secs(5);
 /// How long an aborted run may take beyond its kill grace to be gone and told.
 const ABORT_SLACK: Duration = Duration::from_secs(10);
 const LOG_DRAIN_EVERY: Duration = Duration::from_secs(5);
@@ -121,6 +123,8 @@ impl Engine {
         if self.held() > 0 {
             self.abort().await;
         }
+        // What cannot be given back in this time is left to recovery.
+        let _ = tokio::time::timeout(LAST_RELEASE, reaper::release_all_abandoned(&self.shared)).await;
         self.upkeep.cancel();
         self.tasks.wait().await;
         let settings = &self.shared.settings;

@@ -36,7 +36,7 @@ pub enum WishError {
     Id(#[from] IdError),
 }
 
-fn understand(record: JobRecord) -> Result<Definition, WishError> {
+pub(super) fn understand(record: JobRecord) -> Result<Definition, WishError> {
     let name = record.name.clone();
     Definition::of(record).map_err(|why| WishError::Definition { name, why })
 }

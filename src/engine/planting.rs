@@ -176,6 +176,11 @@ impl<'a> Open<'a> {
         if let (Schedule::At(at), None, Change::Schedule) = (&self.spec.schedule, first, change) {
             return Ok(Step::Known(Applied::Past(*at)));
         }
+        let planned = live.as_ref().and_then(|job| job.pending.clone().or_else(|| job.held.clone()));
+        let passed = match (&live, change) {
+            (Some(job), Change::Schedule) => Definition::of(job.clone()).ok().and_then(|old| old.passed(now)),
+            _ => None,
+        };
         let definition = config::to_surface(&self.spec);
         Ok(Step::Ask(Box::new(ApplyOrder {
             name: self.request.name.clone(),
@@ -192,6 +197,8 @@ impl<'a> Open<'a> {
             planted: first.filter(|_| change == Change::Schedule).map(|due| Successor::on_time(&self.request.name, due)),
             anchor,
             existing: self.request.existing,
+            planned,
+            passed,
         })))
     }
 }

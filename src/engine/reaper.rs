@@ -18,7 +18,7 @@ use crate::domain::ids::{Fence, RunId};
 use crate::domain::job::Delivery;
 use crate::domain::run::RunState;
 use crate::keeper::{BootInstant, EndedMark};
-use crate::store::{ExpiredLease, RecoverReply, Recovery, RipeEntry, RunRecord, StoreError};
+use crate::store::{Claim, ExpiredLease, FinishReply, RecoverReply, Recovery, RipeEntry, RunRecord, StoreError, Verdict};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Leases looked at in one pass: those that end first.
@@ -107,7 +107,7 @@ async fn pass(shared: &Shared, watched: &mut HashMap<(RunId, Fence), Watched>) -
             }
         };
         let key = (lease.run.clone(), lease.fence);
-        if shared.holdings.all().contains_key(&key) {
+        if shared.holdings.all().contains_key(&key) || release_abandoned(shared, &lease.run).await? {
             continue;
         }
         let since = match watched.remove(&key) {
@@ -115,6 +115,8 @@ async fn pass(shared: &Shared, watched: &mut HashMap<(RunId, Fence), Watched>) -
             _ => seen_at,
         };
         let unchanged = BootInstant::now().since(since);
+        #[cfg(feature = "mutants")]
+        let unchanged = crate::store::mutants::watched(&lease, unchanged);
         let has_ended = lease.end.parse::<i64>().is_ok_and(|end| end < now.as_i64());
         // If Redis' clock was set back the end may lie far ahead: twice the length is proof enough.
         let own = shared.settings.lease;
@@ -125,6 +127,48 @@ async fn pass(shared: &Shared, watched: &mut HashMap<(RunId, Fence), Watched>) -
     }
     *watched = still;
     Ok(())
+}
+
+/// Gives back what claims won that this node never got the answer to, however often it takes. To be called when it has stopped
+/// claiming.
+pub(super) async fn release_all_abandoned(shared: &Shared) {
+    for run in shared.abandoned.runs() {
+        while let Err(error) = release_abandoned(shared, &run).await {
+            shared.weather.failed(&error, "runs that never started are not handed back");
+            tokio::time::sleep(shared.settings.tick).await;
+        }
+    }
+}
+
+/// Gives a run back if it is leased to this node by a claim that was given up: it never started. Whether it was.
+async fn release_abandoned(shared: &Shared, run: &RunId) -> Result<bool, StoreError> {
+    if !shared.abandoned.knows(run) {
+        return Ok(false);
+    }
+    let record = match shared.store.read_run(run).await {
+        Err(error) if error.is_passing() => return Err(error),
+        // What cannot be read is recovery's to judge.
+        read => read.unwrap_or_default(),
+    };
+    let is_ours = |record: &RunRecord| record.incarnation.as_ref() == Some(&shared.settings.incarnation);
+    let Some(record) = record.filter(|record| is_ours(record) && shared.abandoned.won(record)) else { return Ok(false) };
+    let job = match shared.store.read_job(run.job()).await {
+        Err(error) if error.is_passing() => return Err(error),
+        read => read.unwrap_or_default(),
+    };
+    let Some(claim) = Claim::unanswered(&record, job.as_ref().map_or(&record.queue, |job| &job.queue)) else { return Ok(false) };
+    match shared.store.finish_run(&claim, &Verdict::Release, "not started", &[], "").await {
+        Ok(FinishReply::Lost) => Ok(false),
+        Ok(_) => {
+            warn!(run = %run, fence = %claim.fence, "Handed back: the answer to its claim never came, so it was not started.");
+            Ok(true)
+        }
+        Err(error) if error.is_passing() => Err(error),
+        Err(error) => {
+            shared.weather.failed(&error, &format!("a run of {} that never started is not handed back", run.job()));
+            Ok(false)
+        }
+    }
 }
 
 /// Takes one run back. One that cannot be for what its keys hold stands in the way of no other: it is said, and tried again.
@@ -165,6 +209,8 @@ async fn recover(shared: &Shared, lease: &ExpiredLease, unchanged: Duration) -> 
     };
     let job_queue = job.as_ref().map_or_else(|| record.queue.clone(), |job| job.queue.clone());
     let delivery = job.and_then(|job| Definition::of(job).ok()).map(|definition| definition.spec.delivery);
+    #[cfg(feature = "mutants")]
+    let delivery = crate::store::mutants::reaped_as(delivery);
     let (verdict, reason) = decide(&record, delivery);
     let recovery = Recovery { verdict, reason, past: past(&record), queue: record.queue.clone(), job_queue };
     let node = record.node.as_deref().unwrap_or("?");

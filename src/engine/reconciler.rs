@@ -21,6 +21,8 @@ use crate::store::{Existing, RemoveReply, SourceKind, StoreError};
 /// Jobs pushed in one call at most.
 const BATCH: usize = 200;
 const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// How often a name that an api job holds is tried again: it may have become free.
+const HELD_AGAIN: Duration = Duration::from_secs(5);
 
 /// Whether a file without any job may take all of them away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,9 +67,9 @@ pub(super) async fn run(shared: Arc<Shared>, wish: Arc<Wish>, host_zone: Zone) {
         }
         let Some(wanted) = wish.get() else { continue };
         pause = match reconcile(&shared, &wanted, &host_zone).await {
-            Ok(problems) => {
+            Ok(Outcome { problems, held }) => {
                 shared.note_jobs(problems.join("; "));
-                None
+                (held > 0).then_some(HELD_AGAIN)
             }
             Err(error) => {
                 shared.weather.failed(&error, "jobs are not as the file says");
@@ -80,12 +82,21 @@ pub(super) async fn run(shared: Arc<Shared>, wish: Arc<Wish>, host_zone: Zone) {
     }
 }
 
-/// Pushes what changed and takes out what is gone. Gives what could not be done for a reason that stays.
-async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result<Vec<String>, StoreError> {
+/// What came of it.
+#[derive(Default)]
+struct Outcome {
+    /// What could not be done for a reason that stays.
+    problems: Vec<String>,
+    /// How many names are held by api jobs.
+    held: usize,
+}
+
+/// Pushes what changed and takes out what is gone.
+async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result<Outcome, StoreError> {
     let node = &shared.settings.node;
     shared.store.declare_queues(&wanted.queues).await?;
     let listed = shared.store.read_source(node).await?;
-    let mut problems = Vec::new();
+    let Outcome { mut problems, mut held } = Outcome::default();
 
     let gone: Vec<&JobName> = listed.keys().filter(|name| !wanted.jobs.contains_key(*name)).collect();
     if wanted.jobs.is_empty() && !gone.is_empty() && wanted.removal == Removal::Held {
@@ -93,7 +104,7 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
             jobs = gone.len(),
             "jobs.toml has no jobs any more; they are kept. To remove them send SIGHUP (systemctl reload schedd)."
         );
-        return Ok(vec![format!("the file has no jobs, {} are kept until SIGHUP", gone.len())]);
+        return Ok(Outcome { problems: vec![format!("the file has no jobs, {} are kept until SIGHUP", gone.len())], held });
     }
 
     let changed: Vec<Request> = wanted
@@ -109,6 +120,7 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
             existing: Existing::Edit,
         })
         .collect();
+    let mut past = Vec::new();
     let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
     for batch in changed.chunks(BATCH) {
         let answers = planting::apply(&shared.store, host_zone, batch).await?;
@@ -119,10 +131,16 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
                 Ok(Applied::Updated(_)) => *counts.entry("changed").or_default() += 1,
                 Ok(Applied::Unchanged | Applied::Exists) => {}
                 Ok(Applied::Past(at) | Applied::Done(at)) => {
-                    info!(job = %job, at = %at, "Its moment has passed; it is not planted.");
+                    if shared.said.is_news(&format!("past {job} {at}")) {
+                        info!(job = %job, at = %at, "Its moment has passed; it is not planted.");
+                    }
+                    past.push(job);
                 }
                 Ok(Applied::Held(kind)) => {
-                    warn!(job = %job, "Left out: the name belongs to a job added by {kind}; cancel that one or rename this one.");
+                    if shared.said.is_news(&format!("held {job}")) {
+                        warn!(job = %job, "Left out: the name belongs to a job added by {kind}; cancel that one or rename this one.");
+                    }
+                    held += 1;
                     problems.push(format!("job {job} left out: its name belongs to an {kind} job"));
                 }
                 Err(planting::PlantingError::Store(error)) if error.is_passing() => return Err(error),
@@ -133,7 +151,8 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
             }
         }
     }
-    for name in gone {
+    // What a job was before its text named a moment that has passed does not go on.
+    for name in gone.into_iter().chain(past) {
         match person::unlist_job(&shared.store, name, node.as_str()).await {
             Ok(RemoveReply::Removed(_)) => *counts.entry("removed").or_default() += 1,
             Ok(_) => {}
@@ -142,12 +161,15 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
         }
     }
     let count = |word| counts.get(word).copied().unwrap_or(0);
-    info!(
-        jobs = wanted.jobs.len(),
-        created = count("created"),
-        changed = count("changed"),
-        removed = count("removed"),
-        "Jobs are as the file says."
-    );
-    Ok(problems)
+    let has_changed = count("created") + count("changed") + count("removed") > 0;
+    if held == 0 || has_changed || shared.said.is_news("as the file says but for what is held") {
+        info!(
+            jobs = wanted.jobs.len(),
+            created = count("created"),
+            changed = count("changed"),
+            removed = count("removed"),
+            "Jobs are as the file says."
+        );
+    }
+    Ok(Outcome { problems, held })
 }

@@ -4,12 +4,14 @@
 //! another's. Output is written before the end, so whoever sees the end sees the output. What is written down meanwhile never
 //! holds up the attempt itself: renewals and stops reach it at once.
 
+use std::convert::Infallible;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tracing::{Instrument, debug, info, warn};
 
 use super::definition::Definition;
+use super::done_check::{self, Course};
 use super::holdings::{Lease, Tenure};
 use super::settling::{self, Settled};
 use super::shared::Shared;
@@ -50,42 +52,55 @@ struct Runner {
 
 impl Runner {
     async fn run(self, control: Control, mut tenure: Tenure) {
-        let Self { shared, definition, claim, lease } = &self;
+        let Self { shared, definition, claim, .. } = &self;
         let late = claim.claimed_at.since(claim.run.due());
         info!(late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX), "Run started.");
-        let output = OutputBuffer::new();
-        let attempt = attempt_of(shared, definition, claim);
         let started = std::time::Instant::now();
-        let execution = async {
-            shared.holdings.earlier_ended(lease).await;
-            shared.executors.execute(&attempt, control, &output).await
-        };
-        let writing = async {
-            let mut written = 0;
-            loop {
-                tokio::time::sleep(OUTPUT_EVERY).await;
-                let _ = write_output(shared, claim, &output, &mut written).await;
-            }
-        };
-        let outcome = tokio::select! {
-            outcome = execution => outcome,
-            () = writing => return,
-        };
+        let (course, output) = self.follow(control).await;
         let stop_cause = tenure.stop_cause();
-        let Some(settled) = settling::settle(&definition.spec, claim, &outcome, stop_cause.as_deref(), fastrand::f64()) else {
-            let _ = write_output(shared, claim, &output, &mut 0).await;
+        let Some(settled) = settling::settle(&definition.spec, claim, &course, stop_cause.as_deref(), fastrand::f64()) else {
+            if let Some(output) = &output {
+                let _ = write_output(shared, claim, output, &mut none_written(claim)).await;
+            }
             warn!("The lease could not be held; the job was stopped and the run is left to recovery.");
             return;
         };
-        if outcome.ending == Ending::NotStarted {
+        let outcome = course.into_outcome();
+        if outcome.ending == Ending::NotStarted && settled.verdict == Verdict::Release {
             tokio::time::sleep(NOT_STARTED_PAUSE).await;
         }
         let took = started.elapsed();
-        let reply = self.tell(&settled, &outcome, took, &output, &mut tenure).await;
+        let reply = self.tell(&settled, &outcome, took, output.as_ref(), &mut tenure).await;
         report(&outcome, &settled, &reply, took);
         if let FinishReply::Finished(kept) = reply {
             note_history(shared, claim, kept);
         }
+    }
+
+    /// Asks whether the work is done already, where that is to be asked, and else makes the attempt. With what was printed.
+    async fn follow(&self, control: Control) -> (Course, Option<OutputBuffer>) {
+        let Self { shared, definition, claim, lease } = self;
+        let attempt = attempt_of(shared, definition, claim);
+        shared.holdings.earlier_ended(lease).await;
+        if let Some(check) = done_check::asked_before(&definition.spec, claim) {
+            let (question, printed) = (done_check::question(check, &attempt), OutputBuffer::new());
+            let answer = shared.executors.execute(&question, control.clone(), &printed).await;
+            let stop = *control.stop.borrow();
+            match (done_check::judge(check, answer), stop) {
+                // What it printed half way does not say why nothing was started.
+                (Some(course @ Course::CutShort(_)), _) => return (course, None),
+                (Some(course), _) => return (course, Some(printed)),
+                // Asked to stop in the very moment of the answer: it has not started, and an at-most-once run is not lost.
+                (None, Some(reason)) => return (Course::CutShort(Outcome::bare(reason.ending())), None),
+                (None, None) => debug!("Its done_check says: not done yet."),
+            }
+        }
+        let output = OutputBuffer::new();
+        let outcome = tokio::select! {
+            outcome = shared.executors.execute(&attempt, control, &output) => outcome,
+            never = keep_writing(shared, claim, &output) => match never {},
+        };
+        (Course::Attempted(outcome), Some(output))
     }
 
     /// Tells Redis what the attempt printed and how it ended, until it answers. The run stays held meanwhile: told late is
@@ -95,18 +110,22 @@ impl Runner {
         settled: &Settled,
         outcome: &Outcome,
         took: Duration,
-        output: &OutputBuffer,
+        output: Option<&OutputBuffer>,
         tenure: &mut Tenure,
     ) -> FinishReply {
         let Self { shared, claim, .. } = self;
-        let facts = settling::facts(outcome);
+        let facts = settling::facts(outcome, settled);
         let past = match settled.verdict {
             Verdict::Retry(_) => settling::past(claim, shared.settings.node.as_str(), outcome, took),
             _ => String::new(),
         };
-        let mut written = 0;
+        let mut written = none_written(claim);
         loop {
-            let told = match write_output(shared, claim, output, &mut written).await {
+            let kept = match output {
+                Some(output) => write_output(shared, claim, output, &mut written).await,
+                None => Ok(()),
+            };
+            let told = match kept {
                 // Whoever cannot be reached for the one cannot for the other.
                 Err(error @ StoreError::Unavailable { .. }) => Err(error),
                 _ => shared.store.finish_run(claim, &settled.verdict, &settled.reason, &facts, &past).await,
@@ -151,6 +170,21 @@ fn attempt_of(shared: &Shared, definition: &Definition, claim: &Claim) -> Attemp
     }
 }
 
+/// Writes down what comes while it comes.
+async fn keep_writing(shared: &Shared, claim: &Claim, output: &OutputBuffer) -> Infallible {
+    let mut written = none_written(claim);
+    loop {
+        tokio::time::sleep(OUTPUT_EVERY).await;
+        let _ = write_output(shared, claim, output, &mut written).await;
+    }
+}
+
+/// What [`write_output`] starts from. Where its question was unclear before, what that printed is kept under this attempt's number:
+/// then no output at all is written too, over that.
+fn none_written(claim: &Claim) -> u64 {
+    if claim.unclear > 0 { u64::MAX } else { 0 }
+}
+
 /// Writes what there is if it is more than was written before. A refusal costs the output, never the run.
 async fn write_output(shared: &Shared, claim: &Claim, output: &OutputBuffer, written: &mut u64) -> Result<(), StoreError> {
     let revision = output.revision();
@@ -178,12 +212,18 @@ fn report(outcome: &Outcome, settled: &Settled, reply: &FinishReply, took: Durat
     let why = describe(outcome);
     match (reply, &settled.verdict) {
         (FinishReply::Lost, _) => warn!(ms, "The run is another node's by now; this result is dropped."),
-        (_, Verdict::Final(RunState::Succeeded)) => info!(ms, "Run succeeded."),
+        (_, Verdict::Final(RunState::Succeeded)) if outcome.error.is_some() => warn!(ms, "Run succeeded{why}."),
+        (_, Verdict::Final(RunState::Succeeded)) if settled.reason.is_empty() => info!(ms, "Run succeeded."),
+        (_, Verdict::Final(RunState::Succeeded)) => info!(ms, reason = settled.reason, "Run succeeded."),
         (_, Verdict::Final(state)) if settled.reason.is_empty() => warn!(ms, "Run ended as {state}{why}."),
         (_, Verdict::Final(state)) => warn!(ms, reason = settled.reason, "Run ended as {state}{why}."),
         (_, Verdict::Retry(delay)) => {
             let retry_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
             warn!(ms, retry_in_ms, "Attempt failed{why}; the run is tried again.");
+        }
+        (_, Verdict::AskLater(delay)) => {
+            let ask_in_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+            warn!(ms, ask_in_ms, reason = settled.reason, "Nothing started; whether the work is done is asked again.");
         }
         (_, Verdict::Release) => info!(ms, reason = settled.reason, "Run handed back."),
     }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::done_check::Course;
 use crate::domain::job::{Delivery, JobSpec};
-use crate::domain::retry;
+use crate::domain::retry::{self, Next};
 use crate::domain::run::{Ending, Outcome, RunState};
 use crate::store::{Claim, Verdict};
 
@@ -14,32 +15,68 @@ use crate::store::{Claim, Verdict};
 pub(super) struct Settled {
     pub(super) verdict: Verdict,
     pub(super) reason: String,
+    /// How often in a row its `done_check` has given no clear answer.
+    pub(super) unclear: u32,
 }
 
-/// What an outcome means; none = nothing may be written: the lease could not be held, whoever took it over decides.
-pub(super) fn settle(spec: &JobSpec, claim: &Claim, outcome: &Outcome, stop_cause: Option<&str>, draw: f64) -> Option<Settled> {
-    let done = |state, reason: &str| Some(Settled { verdict: Verdict::Final(state), reason: reason.to_owned() });
+/// What the course of a claim means; none = nothing may be written: the lease could not be held, whoever took it over decides.
+pub(super) fn settle(spec: &JobSpec, claim: &Claim, course: &Course, stop_cause: Option<&str>, draw: f64) -> Option<Settled> {
+    let (verdict, reason, unclear) = match course {
+        Course::Attempted(outcome) => {
+            let (verdict, reason) = settle_attempt(spec, claim, outcome, stop_cause, draw)?;
+            (verdict, reason, 0)
+        }
+        Course::Done => (Verdict::Final(RunState::Succeeded), "done_check: already done".to_owned(), 0),
+        Course::Unclear(why) => settle_unclear(spec, claim, why, draw),
+        // Nothing was started, so also a run that may start only once can be handed back.
+        Course::CutShort(Outcome { ending: Ending::ShutDown, .. }) => (Verdict::Release, "shutdown".to_owned(), claim.unclear),
+        Course::CutShort(outcome) => {
+            let (verdict, reason) = settle_attempt(spec, claim, outcome, stop_cause, draw)?;
+            (verdict, reason, claim.unclear)
+        }
+    };
+    Some(Settled { verdict, reason, unclear })
+}
+
+fn settle_attempt(
+    spec: &JobSpec,
+    claim: &Claim,
+    outcome: &Outcome,
+    stop_cause: Option<&str>,
+    draw: f64,
+) -> Option<(Verdict, String)> {
+    let done = |state, reason: &str| Some((Verdict::Final(state), reason.to_owned()));
     match outcome.ending {
         Ending::Succeeded => done(RunState::Succeeded, ""),
-        Ending::Failed => Some(retried_or(RunState::Failed, spec, claim, draw)),
-        Ending::TimedOut => Some(retried_or(RunState::TimedOut, spec, claim, draw)),
+        Ending::Failed => Some(retried_or(RunState::Failed, spec, claim, outcome, draw)),
+        Ending::TimedOut => Some(retried_or(RunState::TimedOut, spec, claim, outcome, draw)),
         Ending::Stopped => done(RunState::Cancelled, stop_cause.unwrap_or("cancelled")),
         Ending::ShutDown if spec.delivery == Delivery::AtMostOnce => done(RunState::Lost, "shutdown"),
-        Ending::ShutDown => Some(Settled { verdict: Verdict::Release, reason: "shutdown".to_owned() }),
-        Ending::NotStarted => Some(Settled { verdict: Verdict::Release, reason: "not started".to_owned() }),
+        Ending::ShutDown => Some((Verdict::Release, "shutdown".to_owned())),
+        Ending::NotStarted => Some((Verdict::Release, "not started".to_owned())),
         Ending::LeaseLost => None,
     }
 }
 
-fn retried_or(state: RunState, spec: &JobSpec, claim: &Claim, draw: f64) -> Settled {
-    match retry::next_delay(&spec.retry, claim.failures.saturating_add(1), draw) {
-        Some(delay) => Settled { verdict: Verdict::Retry(delay), reason: "retry".to_owned() },
-        None => Settled { verdict: Verdict::Final(state), reason: String::new() },
+fn retried_or(state: RunState, spec: &JobSpec, claim: &Claim, outcome: &Outcome, draw: f64) -> (Verdict, String) {
+    match retry::next_attempt(&spec.retry, &spec.action, outcome, claim.failures.saturating_add(1), draw) {
+        Next::After(delay) => (Verdict::Retry(delay), "retry".to_owned()),
+        Next::UsedUp => (Verdict::Final(state), String::new()),
+        Next::Excluded(reason) => (Verdict::Final(state), reason),
+    }
+}
+
+/// Asked again for a while; in the end nobody knows. The row begins anew then, for whoever has the run tried once more.
+fn settle_unclear(spec: &JobSpec, claim: &Claim, why: &str, draw: f64) -> (Verdict, String, u32) {
+    let unclear = claim.unclear.saturating_add(1);
+    match retry::next_question(&spec.retry, unclear, draw) {
+        Some(delay) => (Verdict::AskLater(delay), format!("done_check unclear: {why}"), unclear),
+        None => (Verdict::Final(RunState::Lost), format!("done_check unclear {unclear} times in a row: {why}"), 0),
     }
 }
 
 /// The facts of an attempt as fields of the run's record. Every field is written, so that none is left from an earlier one.
-pub(super) fn facts(outcome: &Outcome) -> Vec<(&'static str, String)> {
+pub(super) fn facts(outcome: &Outcome, settled: &Settled) -> Vec<(&'static str, String)> {
     let text = |value: Option<String>| value.unwrap_or_default();
     vec![
         ("exit_code", text(outcome.exit_code.map(|code| code.to_string()))),
@@ -47,6 +84,7 @@ pub(super) fn facts(outcome: &Outcome) -> Vec<(&'static str, String)> {
         ("http_status", text(outcome.http_status.map(|status| status.to_string()))),
         ("error", text(outcome.error.clone())),
         ("left_processes", u8::from(outcome.left_processes).to_string()),
+        ("unclear", settled.unclear.to_string()),
     ]
 }
 
@@ -88,17 +126,24 @@ mod tests {
             attempt: failures + 1,
             recoveries: 0,
             failures,
+            unclear: 0,
+            claimed_before: failures > 0,
             claimed_at: UnixMillis::EPOCH,
         }
     }
 
     fn verdict(spec: &JobSpec, failures: u32, ending: Ending) -> Option<Verdict> {
-        settle(spec, &claim(failures), &Outcome::bare(ending), None, 0.0).map(|settled| settled.verdict)
+        let course = Course::Attempted(Outcome::bare(ending));
+        settle(spec, &claim(failures), &course, None, 0.0).map(|settled| settled.verdict)
+    }
+
+    fn spec() -> JobSpec {
+        JobSpec::with_defaults(Schedule::Manual, Action::Shell("true".to_owned()))
     }
 
     #[test]
     fn only_an_own_failure_uses_up_the_retry_budget() {
-        let mut spec = JobSpec::with_defaults(Schedule::Manual, Action::Shell("true".to_owned()));
+        let mut spec = spec();
         spec.retry = Retry { limit: 1, jitter: false, ..Retry::default() };
         assert_eq!(verdict(&spec, 0, Ending::Failed), Some(Verdict::Retry(spec.retry.delay)));
         assert_eq!(verdict(&spec, 1, Ending::Failed), Some(Verdict::Final(RunState::Failed)));
@@ -110,9 +155,59 @@ mod tests {
 
     #[test]
     fn an_at_most_once_run_cut_short_by_shutdown_is_lost() {
-        let mut spec = JobSpec::with_defaults(Schedule::Manual, Action::Shell("true".to_owned()));
+        let mut spec = spec();
         spec.delivery = Delivery::AtMostOnce;
         assert_eq!(verdict(&spec, 0, Ending::ShutDown), Some(Verdict::Final(RunState::Lost)));
         assert_eq!(verdict(&spec, 0, Ending::NotStarted), Some(Verdict::Release));
+    }
+
+    #[test]
+    fn a_code_the_lists_exclude_is_final_and_says_so() {
+        let mut spec = spec();
+        spec.retry = Retry { limit: 3, never_on: [3].into(), ..Retry::default() };
+        let course = Course::Attempted(Outcome { exit_code: Some(3), ..Outcome::bare(Ending::Failed) });
+        let settled = settle(&spec, &claim(0), &course, None, 0.0).unwrap();
+        assert_eq!(settled.verdict, Verdict::Final(RunState::Failed));
+        assert_eq!(settled.reason, "not retried: exit code 3 is in never_on");
+    }
+
+    #[test]
+    fn work_already_done_is_success_and_none_of_it_has_a_code() {
+        let settled = settle(&spec(), &claim(1), &Course::Done, None, 0.0).unwrap();
+        assert_eq!(settled.verdict, Verdict::Final(RunState::Succeeded));
+        assert_eq!(settled.reason, "done_check: already done");
+        let facts = facts(&Course::Done.into_outcome(), &settled);
+        assert!(facts.contains(&("exit_code", String::new())) && facts.contains(&("unclear", "0".to_owned())), "{facts:?}");
+    }
+
+    #[test]
+    fn what_stays_unclear_is_asked_again_and_ends_lost() {
+        let mut spec = spec();
+        spec.retry = Retry { jitter: false, ..Retry::default() };
+        let course = Course::Unclear("exit code 2".to_owned());
+        let after = |unclear| settle(&spec, &Claim { unclear, ..claim(0) }, &course, None, 0.0).unwrap();
+        let first = after(0);
+        assert_eq!((first.verdict, first.unclear), (Verdict::AskLater(Duration::from_secs(10)), 1));
+        assert_eq!(first.reason, "done_check unclear: exit code 2");
+        assert_eq!(after(2).verdict, Verdict::AskLater(Duration::from_secs(40)));
+        let last = after(3);
+        assert_eq!((last.verdict, last.unclear), (Verdict::Final(RunState::Lost), 0));
+        assert_eq!(last.reason, "done_check unclear 4 times in a row: exit code 2");
+    }
+
+    #[test]
+    fn a_question_cut_short_leaves_the_row_as_it_was_and_an_at_most_once_run_unstarted() {
+        let mut spec = spec();
+        spec.delivery = Delivery::AtMostOnce;
+        let course = |ending| Course::CutShort(Outcome::bare(ending));
+        let after = |ending| settle(&spec, &Claim { unclear: 2, ..claim(0) }, &course(ending), Some("why"), 0.0);
+        let settled = |verdict, reason: &str| Some(Settled { verdict, reason: reason.to_owned(), unclear: 2 });
+        assert_eq!(after(Ending::ShutDown), settled(Verdict::Release, "shutdown"));
+        assert_eq!(after(Ending::NotStarted), settled(Verdict::Release, "not started"));
+        assert_eq!(after(Ending::Stopped), settled(Verdict::Final(RunState::Cancelled), "why"));
+        assert_eq!(after(Ending::LeaseLost), None);
+        let attempted =
+            settle(&spec, &Claim { unclear: 2, ..claim(0) }, &Course::Attempted(Outcome::bare(Ending::NotStarted)), None, 0.0);
+        assert_eq!(attempted.unwrap().unclear, 0, "it was asked, and answered clearly");
     }
 }

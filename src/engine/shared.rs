@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+use super::abandoned::Abandoned;
 use super::holdings::Holdings;
 use super::node::EngineSettings;
 use super::slots::Slots;
@@ -37,6 +38,8 @@ pub(super) struct Shared {
     pub(super) long_histories: Mutex<BTreeSet<JobName>>,
     /// The runs this node executes or has to tell the end of.
     pub(super) holdings: Arc<Holdings>,
+    /// The claims it never got the answers to.
+    pub(super) abandoned: Abandoned,
     /// Wakes presence: the phase or the configuration's state changed.
     pub(super) beat_now: Notify,
     phase: Mutex<Phase>,
@@ -92,6 +95,7 @@ impl Shared {
             leases_seen: AtomicU64::new(0),
             long_histories: Mutex::default(),
             holdings: Arc::default(),
+            abandoned: Abandoned::default(),
             beat_now: Notify::new(),
             phase: Mutex::default(),
             troubles: Mutex::default(),

@@ -13,6 +13,8 @@ use crate::store::StoreError;
 
 /// How often the same trouble is said again.
 const SAID_AGAIN: Duration = Duration::from_secs(60);
+/// How soon after it began another reason for the same outage is said: a connection breaks before it is known why.
+const NEXT_REASON: Duration = Duration::from_secs(3);
 /// How soon after one outage was said another is: part of the calls may fail while others are answered.
 const NEXT_OUTAGE: Duration = Duration::from_secs(20);
 
@@ -88,7 +90,11 @@ impl Weather {
     fn no_answer(&self, text: String) {
         let mut state = self.state();
         let is_said = state.outage.as_ref().is_some_and(|outage| outage.is_said);
-        let is_news = !state.was_said_within(if is_said { SAID_AGAIN } else { NEXT_OUTAGE });
+        let is_other = is_said
+            && state.outage.as_ref().is_some_and(|outage| outage.text != text)
+            && !state.was_said_within(NEXT_REASON)
+            && self.said.is_news(&text);
+        let is_news = is_other || !state.was_said_within(if is_said { SAID_AGAIN } else { NEXT_OUTAGE });
         if is_news {
             if let Some(outage) = &state.outage {
                 warn!(for_s = outage.since.elapsed().as_secs(), "{text}; still trying.");
@@ -97,8 +103,11 @@ impl Weather {
             }
             state.last_said = Some(Instant::now());
         }
-        let outage = state.outage.get_or_insert_with(|| Outage { text, since: Instant::now(), is_said: false });
-        outage.is_said |= is_news;
+        let new = || Outage { text: text.clone(), since: Instant::now(), is_said: false };
+        let outage = state.outage.get_or_insert_with(new);
+        if is_news {
+            (outage.text, outage.is_said) = (text, true);
+        }
     }
 
     /// A call was answered. True: that ended an outage, said or not.

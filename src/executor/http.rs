@@ -6,10 +6,11 @@
 use std::time::Duration;
 
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, Response, StatusCode, Url};
+use reqwest::{Client, Method, Response, Url};
 
 use super::http_error::in_words;
 use super::lease_guard::{Interruption, LeaseGuard};
+use super::retry_after::retry_after;
 use super::{Attempt, Control, OutputBuffer, Stream};
 use crate::domain::job::HttpRequest;
 use crate::domain::run::{Ending, Outcome};
@@ -52,7 +53,7 @@ pub(super) async fn execute(
 ) -> Outcome {
     let guard = LeaseGuard::new(control, attempt.timeout);
     let mut outcome = Outcome::bare(Ending::Failed);
-    match follow(client, request, attempt, &guard, output, &mut outcome.http_status).await {
+    match follow(client, request, attempt, &guard, output, &mut outcome).await {
         Ok(()) => outcome.ending = Ending::Succeeded,
         Err(Failure::Words(words)) => outcome.error = Some(words),
         Err(Failure::Interrupted(interruption)) => {
@@ -84,34 +85,35 @@ async fn follow(
     attempt: &Attempt,
     guard: &LeaseGuard,
     output: &OutputBuffer,
-    http_status: &mut Option<u16>,
+    outcome: &mut Outcome,
 ) -> Result<(), Failure> {
     let mut hop = Hop::first(request, attempt).map_err(Failure::Words)?;
     let mut redirects_left = request.redirects;
     let response = loop {
         let sent = client.execute(hop.request());
         let response = guard.run(sent).await?.map_err(|error| Failure::Words(in_words(error)))?;
-        *http_status = Some(response.status().as_u16());
+        outcome.http_status = Some(response.status().as_u16());
         if redirects_left == 0 {
             break response;
         }
         let Some(next) = hop.redirected(&response).map_err(Failure::Words)? else { break response };
         redirects_left -= 1;
+        // That of a hop on the way is no answer.
+        outcome.http_status = None;
         hop = next;
     };
-    let status = response.status();
+    let status = response.status().as_u16();
+    if !request.expects(status) {
+        outcome.retry_after = retry_after(response.headers());
+    }
     let read = guard.run(read_body(response, output)).await?;
-    if !is_wanted(status, &request.expect) {
-        return Err(Failure::Words(format!("status {}, wanted {}", status.as_u16(), wanted(&request.expect))));
+    if !request.expects(status) {
+        return Err(Failure::Words(format!("status {status}, wanted {}", wanted(&request.expect))));
     }
     read.map_err(|error| {
         let words = in_words(error);
-        Failure::Words(format!("status {}, but its body broke off: {words}", status.as_u16()))
+        Failure::Words(format!("status {status}, but its body broke off: {words}"))
     })
-}
-
-fn is_wanted(status: StatusCode, expect: &[u16]) -> bool {
-    if expect.is_empty() { status.is_success() } else { expect.contains(&status.as_u16()) }
 }
 
 fn wanted(expect: &[u16]) -> String {

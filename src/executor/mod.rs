@@ -11,6 +11,7 @@ mod http_error;
 mod lease_guard;
 pub mod output;
 mod process;
+mod retry_after;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -78,6 +78,7 @@ fn outcome(report: Report, reason: Option<StopReason>, attempt: &Attempt) -> Out
         http_status: None,
         error,
         left_processes: report.left_processes,
+        retry_after: None,
     }
 }
 
@@ -86,5 +87,38 @@ fn signal_in_words(number: i32) -> String {
     match signal_hook::low_level::signal_name(number) {
         Some(name) => format!("signal {number} ({})", name.strip_prefix("SIG").unwrap_or(name)),
         None => format!("signal {number}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::domain::ids::Fence;
+    use crate::domain::job::Action;
+
+    #[test]
+    fn what_could_not_be_killed_is_told_of_a_success_and_of_a_time_out() {
+        let attempt = Attempt {
+            run: "a@5".parse().unwrap(),
+            number: 1,
+            fence: Fence::new(1).unwrap(),
+            node: "n".parse().unwrap(),
+            action: Action::Shell("true".to_owned()),
+            env: std::collections::BTreeMap::new(),
+            cwd: None,
+            timeout: Duration::from_secs(1),
+            kill_grace: Duration::ZERO,
+            lease: Duration::from_secs(10),
+        };
+        let told = |end| {
+            let error = Some("2 of its processes could not be killed and may still run".to_owned());
+            let report = Report { end, exit_code: Some(0), signal: None, error, left_processes: true };
+            outcome(report, None, &attempt)
+        };
+        let (ended, timed_out) = (told(End::ByItself), told(End::TimedOut));
+        assert_eq!((ended.ending, timed_out.ending), (Ending::Succeeded, Ending::TimedOut));
+        assert!([ended, timed_out].iter().all(|outcome| outcome.error.as_ref().unwrap().contains("could not be killed")));
     }
 }

@@ -277,7 +277,7 @@ async fn clear_up(
             super::tree::signal_all(&remaining, Signal::TERM);
         }
         if now >= bounds.kill_at().saturating_add(GIVE_UP) {
-            return (left_processes, Some(format!("{} of its processes could not be killed", remaining.len())));
+            return (left_processes, Some(format!("{} of its processes could not be killed and may still run", remaining.len())));
         }
         if now >= bounds.kill_at() {
             super::tree::signal_all(&remaining, Signal::KILL);

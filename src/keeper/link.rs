@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -28,6 +29,8 @@ pub struct KeeperSettings {
     pub node: String,
     /// The node's incarnation, for the mark.
     pub incarnation: String,
+    /// How long the node's leases last: by it is measured how long a keeper may stand still.
+    pub lease: Duration,
 }
 
 /// Why there is no keeper.
@@ -104,12 +107,13 @@ impl Keeper {
             return Child::never(Report::of(End::Refused, "not started: this node's keeper is not running"));
         };
         let identity = Identity { run: launch.run.clone(), fence: launch.fence, leader: None };
+        let deadline = launch.deadline;
         let frame = match wire::order_frame(&Order::Start { key, launch }) {
             Ok(frame) => frame,
             Err(error) => return Child::never(Report::of(End::CannotStart, format!("cannot start: {error}"))),
         };
         let (ended, report) = oneshot::channel();
-        link.admit(key, Resident { identity, output, ended });
+        link.admit(key, Resident { identity, deadline, output, ended });
         // If the keeper is gone its residents are told so, this one too.
         let _ = link.orders.send(frame).await;
         Child { state: State::Living { key, link, report } }
@@ -121,6 +125,8 @@ impl Keeper {
 pub(super) struct Link {
     pub(super) pid: u32,
     orders: mpsc::Sender<Vec<u8>>,
+    /// Whether it said anything since somebody looked.
+    is_heard: AtomicBool,
     /// None once the keeper is gone.
     residents: Mutex<Option<HashMap<Key, Resident>>>,
 }
@@ -128,6 +134,8 @@ pub(super) struct Link {
 /// A run in the keeper as the daemon knows it.
 struct Resident {
     identity: Identity,
+    /// By when it is to be dead if the lease is not renewed.
+    deadline: BootInstant,
     output: Arc<dyn OutputSink>,
     ended: oneshot::Sender<Report>,
 }
@@ -141,7 +149,7 @@ impl std::fmt::Debug for Resident {
 impl Link {
     /// A link with the keeper `pid`, whose orders go into `orders`.
     pub(super) fn new(pid: u32, orders: mpsc::Sender<Vec<u8>>) -> Self {
-        Self { pid, orders, residents: Mutex::new(Some(HashMap::new())) }
+        Self { pid, orders, is_heard: AtomicBool::new(false), residents: Mutex::new(Some(HashMap::new())) }
     }
 
     fn residents(&self) -> MutexGuard<'_, Option<HashMap<Key, Resident>>> {
@@ -155,8 +163,32 @@ impl Link {
         }
     }
 
+    /// Asks the keeper to say something. One that stands still may have no room for the question.
+    pub(super) fn ping(&self) {
+        if let Ok(frame) = wire::order_frame(&Order::Ping) {
+            let _ = self.orders.try_send(frame);
+        }
+    }
+
+    /// Whether it said anything since this was asked last.
+    pub(super) fn was_heard(&self) -> bool {
+        self.is_heard.swap(false, Ordering::Relaxed)
+    }
+
+    /// The earliest deadline of a run in it; none if it has none.
+    pub(super) fn first_deadline(&self) -> Option<BootInstant> {
+        self.residents().iter().flat_map(HashMap::values).map(|resident| resident.deadline).min()
+    }
+
+    fn note_deadline(&self, key: Key, deadline: BootInstant) {
+        if let Some(resident) = self.residents().as_mut().and_then(|residents| residents.get_mut(&key)) {
+            resident.deadline = resident.deadline.max(deadline);
+        }
+    }
+
     /// Takes the news to whom they concern.
     pub(super) fn hear(&self, news: News) {
+        self.is_heard.store(true, Ordering::Relaxed);
         let mut residents = self.residents();
         let Some(residents) = residents.as_mut() else { return };
         match news {
@@ -180,6 +212,7 @@ impl Link {
                     let _ = resident.ended.send(report);
                 }
             }
+            News::Pong => {}
         }
     }
 
@@ -220,6 +253,9 @@ impl Child {
     /// Tells the keeper that the lease was renewed up to `deadline`. May be lost if the keeper does not keep up: the next one
     /// makes up for it.
     pub fn extend(&self, deadline: BootInstant) {
+        if let State::Living { key, link, .. } = &self.state {
+            link.note_deadline(*key, deadline);
+        }
         self.try_send(|key| Order::Extend { key, deadline });
     }
 

@@ -4,9 +4,8 @@
 //! else. Only it starts jobs. When the daemon dies it kills them (`serve`); when it dies, the daemon does (`supervise`).
 //! A run's process, from its start until nothing of it is left, is `attend`'s.
 //!
-//! Invariant: no process of a job outlives the lease of its run, whichever of the two dies, and also when the daemon is
-//! stopped. (A keeper that is itself stopped kills nothing until it goes on: only the daemon's loss of Redis at the same time
-//! would need it to.)
+//! Invariant: no process of a job outlives the lease of its run, whichever of the two dies or stands still. (Both at once is a
+//! frozen host.)
 
 mod attend;
 pub mod clock;

@@ -109,6 +109,7 @@ async fn obey(house: &Rc<House>, orders: &mut OwnedReadHalf) -> io::Result<()> {
             Order::Extend { key, deadline } => house.tell(key, Word::Extend(deadline)),
             Order::Stop { key } => house.tell(key, Word::Stop),
             Order::Abandon { key } => house.tell(key, Word::Abandon),
+            Order::Ping => house.say(News::Pong),
         }
     }
     Ok(())

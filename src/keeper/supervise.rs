@@ -1,7 +1,8 @@
-//! Keeps a keeper running: starts it, listens to it, and when it dies kills what it had before it starts another.
+//! Keeps a keeper running: starts it, listens to it, and when it dies or stands still kills what it had before it starts
+//! another.
 //!
 //! Invariant: the runs of a dead keeper are told so only after their processes were killed, so whoever takes them over does
-//! not meet them alive.
+//! not meet them alive. One that stands still is dead to us before the lease of any of its runs can be given away.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,6 +17,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::clock::BootInstant;
 use super::link::{KeeperError, KeeperSettings, Link};
 use super::serve::ARGUMENT;
 use super::tree;
@@ -27,6 +29,14 @@ const ORDERS: usize = 1024;
 const LEAVE: Duration = Duration::from_secs(65);
 /// How long what a dead keeper left may take to die.
 const BURY: Duration = Duration::from_secs(10);
+/// How often a keeper that has runs is asked whether it is there: so often in a lease, and at least once a second.
+const LOOKS_A_LEASE: u32 = 20;
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
+/// How long one that says nothing is taken for busy although a run of it is out of time.
+const BUSY: Duration = Duration::from_secs(5);
+/// How long one that says nothing is left alone while all of its runs have time: they are renewed, but neither stopped nor
+/// timed out.
+const LEFT_ALONE: Duration = Duration::from_secs(10);
 /// The waits between starts.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
@@ -86,7 +96,7 @@ async fn keep_one_running(
         if let Some(keeper) = present.take() {
             let born = tokio::time::Instant::now();
             let pid = keeper.link.pid;
-            let all_gone = accompany(keeper, &closing, &links).await;
+            let all_gone = accompany(keeper, settings.lease, &closing, &links).await;
             if closing.is_cancelled() {
                 return;
             }
@@ -115,13 +125,21 @@ async fn keep_one_running(
 }
 
 /// Serves one keeper until it is gone; whether all it ran is too.
-async fn accompany(keeper: Running, closing: &CancellationToken, links: &watch::Sender<Option<Arc<Link>>>) -> bool {
+async fn accompany(
+    keeper: Running,
+    lease: Duration,
+    closing: &CancellationToken,
+    links: &watch::Sender<Option<Arc<Link>>>,
+) -> bool {
     let Running { mut process, socket, link, orders } = keeper;
     let (from, to) = socket.into_split();
     let mut listener = tokio::spawn(listen(from, Arc::clone(&link)));
     let writer = tokio::spawn(write_orders(orders, to));
     tokio::select! {
         _ = &mut listener => {}
+        () = stands_still(&link, lease) => {
+            tracing::error!(keeper = link.pid, "The keeper stands still; it is killed with what it runs.");
+        }
         () = closing.cancelled() => {
             // Dropping the writing half is the end of orders; it goes on telling us how its runs end.
             writer.abort();
@@ -130,19 +148,59 @@ async fn accompany(keeper: Running, closing: &CancellationToken, links: &watch::
                 let _ = process.wait().await;
             };
             // One that stands still is killed below.
-            let _ = tokio::time::timeout(LEAVE, leaving).await;
+            tokio::select! {
+                _ = tokio::time::timeout(LEAVE, leaving) => {}
+                () = out_of_time(&link, lease) => {}
+            }
         }
     }
     links.send_replace(None);
     listener.abort();
     writer.abort();
-    // It closed its socket or said something unreadable: in neither case can it be trusted to go on.
+    // It closed its socket, said something unreadable or stands still: in no case can it be trusted to go on.
     let _ = process.start_kill();
-    let _ = process.wait().await;
+    let is_dead = tokio::time::timeout(BURY, process.wait()).await.is_ok();
     let runs = link.identities();
-    let all_gone = runs.is_empty() || tokio::task::spawn_blocking(move || tree::kill_runs(&runs, BURY)).await.unwrap_or(false);
+    let killed = runs.is_empty() || tokio::task::spawn_blocking(move || tree::kill_runs(&runs, BURY)).await.unwrap_or(false);
     link.close();
-    all_gone
+    is_dead && killed
+}
+
+/// Waits until the keeper has said nothing for so long that its runs are not safe with it any more. Looks are counted, not time:
+/// a daemon that was itself stopped, or does not get the processor, has not looked meanwhile.
+async fn stands_still(link: &Link, lease: Duration) {
+    let look = (lease / LOOKS_A_LEASE).min(LONGEST_LOOK);
+    let looks = |time: Duration| time.as_millis().div_ceil(look.as_millis().max(1));
+    let (busy, left_alone) = (looks(BUSY.min(lease / 4)), looks(LEFT_ALONE));
+    let mut silent = 0;
+    loop {
+        tokio::time::sleep(look).await;
+        if link.was_heard() || link.first_deadline().is_none() {
+            silent = 0;
+        } else {
+            silent += 1;
+        }
+        if silent >= left_alone || silent >= busy && is_out_of_time(link, look) {
+            return;
+        }
+        if link.first_deadline().is_some() {
+            link.ping();
+        }
+    }
+}
+
+/// Waits until a run is alive that should not be.
+async fn out_of_time(link: &Link, lease: Duration) {
+    let look = (lease / LOOKS_A_LEASE).min(LONGEST_LOOK);
+    while !is_out_of_time(link, Duration::ZERO) {
+        tokio::time::sleep(look).await;
+    }
+}
+
+/// Whether the time of one of its runs ends within `ahead`. The keeper ends them by then; others take them over a tenth of a
+/// lease later.
+fn is_out_of_time(link: &Link, ahead: Duration) -> bool {
+    link.first_deadline().is_some_and(|deadline| BootInstant::now().saturating_add(ahead) >= deadline)
 }
 
 async fn listen(mut from: OwnedReadHalf, link: Arc<Link>) {

@@ -60,6 +60,8 @@ pub(super) enum Order {
         /// Which run.
         key: Key,
     },
+    /// Say that you are there.
+    Ping,
 }
 
 /// A program to start and the bounds it lives in.
@@ -96,10 +98,13 @@ pub(super) enum News {
     Dropped(Key, u64),
     /// It is over and nothing of it is left.
     Ended(Key, Report),
+    /// The answer to a ping.
+    Pong,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 enum NewsInJson {
+    Pong,
     Started(Key, i32),
     Dropped(Key, u64),
     Ended(Key, Report),
@@ -177,6 +182,7 @@ pub(super) fn news_frame(news: News) -> io::Result<Vec<u8>> {
         News::Started(key, pid) => NewsInJson::Started(key, pid),
         News::Dropped(key, count) => NewsInJson::Dropped(key, count),
         News::Ended(key, report) => NewsInJson::Ended(key, report),
+        News::Pong => NewsInJson::Pong,
         News::Output(key, stream, bytes) => {
             let mut frame = Vec::new();
             push_output(&mut frame, key, stream, &bytes)?;
@@ -247,6 +253,7 @@ pub(super) async fn read_news(from: &mut (impl AsyncRead + Unpin)) -> io::Result
                 NewsInJson::Started(key, pid) => News::Started(key, pid),
                 NewsInJson::Dropped(key, count) => News::Dropped(key, count),
                 NewsInJson::Ended(key, report) => News::Ended(key, report),
+                NewsInJson::Pong => News::Pong,
             }));
         }
         Some((&STDOUT, _)) => Stream::Stdout,
@@ -265,9 +272,12 @@ mod tests {
     #[tokio::test]
     async fn news_read_back_as_they_were_written() {
         let report = Report { exit_code: Some(3), ..Report::of(End::ByItself, "é") };
-        for news in
-            [|| News::Started(7, 42), || News::Output(u64::MAX, Stream::Stderr, vec![0, 255, 10]), || News::Dropped(1, u64::MAX)]
-        {
+        for news in [
+            || News::Started(7, 42),
+            || News::Output(u64::MAX, Stream::Stderr, vec![0, 255, 10]),
+            || News::Dropped(1, u64::MAX),
+            || News::Pong,
+        ] {
             assert_eq!(read_news(&mut &*news_frame(news()).unwrap()).await.unwrap(), Some(news()));
         }
         let frame = news_frame(News::Ended(1, report.clone())).unwrap();

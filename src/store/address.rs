@@ -1,4 +1,9 @@
 //! Where Redis is: a URL checked before anything connects, and how it may be shown.
+//!
+//! Invariant: one address leads to one server for the life of a process. A file it came from is read again at each connection,
+//! but only for its user and password, which may be changed under a running node; another server would split what it knows.
+
+use std::path::{Path, PathBuf};
 
 use redis::{ConnectionInfo, IntoConnectionInfo};
 
@@ -7,6 +12,8 @@ use redis::{ConnectionInfo, IntoConnectionInfo};
 pub struct Address {
     info: ConnectionInfo,
     shown: String,
+    /// Where the URL is kept, if in a file.
+    file: Option<PathBuf>,
 }
 
 /// A text that is no Redis URL. It never repeats a password.
@@ -29,11 +36,30 @@ impl Address {
         let info = url.into_connection_info().map_err(|error| fail(error.detail().unwrap_or("it cannot be read")))?;
         // Small commands must not wait for each other's acknowledgement, and a peer that vanished must be noticed.
         let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true).set_user_timeout(std::time::Duration::from_secs(5));
-        Ok(Self { info: info.set_tcp_settings(tcp), shown })
+        Ok(Self { info: info.set_tcp_settings(tcp), shown, file: None })
     }
 
-    pub(crate) fn info(&self) -> &ConnectionInfo {
+    /// The same address, whose user and password are read anew from `file` at each connection: it holds the URL.
+    #[must_use]
+    pub fn kept_in(self, file: &Path) -> Self {
+        Self { file: Some(file.to_owned()), ..self }
+    }
+
+    /// How to connect as it was given.
+    pub(crate) fn given(&self) -> &ConnectionInfo {
         &self.info
+    }
+
+    /// How to connect now. A file that cannot be read or names another server counts for nothing: it may be half written, and
+    /// the next connection reads it again.
+    pub(crate) async fn info(&self) -> ConnectionInfo {
+        let Some(file) = &self.file else { return self.info.clone() };
+        let text = tokio::fs::read_to_string(file).await.unwrap_or_default();
+        let kept = Self::parse(text.trim()).map(|kept| kept.info).ok();
+        let leads_here = |kept: &ConnectionInfo| {
+            kept.addr() == self.info.addr() && kept.redis_settings().db() == self.info.redis_settings().db()
+        };
+        kept.filter(leads_here).unwrap_or_else(|| self.info.clone())
     }
 
     /// The URL without its password.
@@ -69,6 +95,20 @@ mod tests {
             let address = Address::parse(url);
             let text = format!("{address:?}");
             assert!(!text.contains("secret") && !text.contains("cret@"), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn of_a_file_the_password_is_read_again_and_another_server_is_not_followed() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let address = Address::parse("redis://:old@h:1/2").unwrap().kept_in(file.path());
+        let password = async |text: &str| {
+            std::fs::write(file.path(), text).unwrap();
+            address.info().await.redis_settings().password().map(str::to_owned)
+        };
+        assert_eq!(password("redis://u:new@h:1/2\n").await.as_deref(), Some("new"));
+        for other in ["", "redis://:new@other:1/2", "redis://:new@h:1/3", "no address"] {
+            assert_eq!(password(other).await.as_deref(), Some("old"), "{other:?}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! Polling, claiming and renewing: how a run gets to a node and stays with it.
 //!
-//! Invariant: a [`Claim`] is made only from the script's word that this node won; what ends an attempt asks for one.
+//! Invariant: a [`Claim`] is made only from the script's word that this node won, or from the record that word left; what ends
+//! an attempt asks for one.
 
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use redis::Value;
 
 use super::Store;
 use super::error::StoreError;
+use super::history::RunRecord;
 use super::jobs::Rev;
 use super::quarantine::shown_member;
 use super::reply::Reply;
@@ -16,6 +18,7 @@ use super::runs::Successor;
 use super::scripts::{self, Invocation};
 use crate::domain::ids::{Fence, JobName, NodeName, QueueName, RunId};
 use crate::domain::job::Overlap;
+use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
 /// What a poll found.
@@ -74,6 +77,8 @@ pub struct ClaimOrder {
     pub rev: Rev,
     /// The job's overlap rule.
     pub overlap: Overlap,
+    /// A run whose ready time passed longer ago than this does not start any more.
+    pub max_age: Option<Duration>,
     /// The job's next run, planted if this one is the pending one.
     pub successor: Option<Successor>,
     /// The job's queue, where the successor goes.
@@ -97,8 +102,32 @@ pub struct Claim {
     pub recoveries: u32,
     /// Attempts that failed by themselves before this one.
     pub failures: u32,
+    /// Times in a row its `done_check` gave no clear answer before this claim.
+    pub unclear: u32,
+    /// Whether the run was claimed before, so that it may have started, whatever its attempt is.
+    pub claimed_before: bool,
     /// Redis' time at the claim.
     pub claimed_at: UnixMillis,
+}
+
+impl Claim {
+    /// The claim `record` tells of, for the node that made that call and never got its answer; none if the run is not executed.
+    pub fn unanswered(record: &RunRecord, job_queue: &QueueName) -> Option<Self> {
+        let is_open = record.state == RunState::Running;
+        let (fence, claimed_at) = record.fence.zip(record.started_at).filter(|_| is_open)?;
+        Some(Self {
+            run: record.run.clone(),
+            queue: record.queue.clone(),
+            job_queue: job_queue.clone(),
+            fence,
+            attempt: record.attempt,
+            recoveries: record.recoveries,
+            failures: record.failures,
+            unclear: record.unclear,
+            claimed_before: true,
+            claimed_at,
+        })
+    }
 }
 
 /// Why a run did not start at once.
@@ -110,6 +139,8 @@ pub enum Blocking {
     Waiting,
     /// It ended `cancelled`: it was asked to stop while it waited for a retry, or its job is gone.
     Cancelled,
+    /// It ended `failed`: its last attempt had, and the next would have come later than its job allows.
+    Failed,
 }
 
 /// What became of one order.
@@ -171,6 +202,8 @@ impl Store {
         token: &str,
         orders: &[ClaimOrder],
     ) -> Result<Vec<ClaimReply>, StoreError> {
+        #[cfg(feature = "mutants")]
+        self.zrem_first(queue, orders).await;
         let keys = &self.keys;
         let mut call = Invocation::new(&scripts::CLAIM_RUNS)
             .key("due", keys.due(queue))
@@ -182,6 +215,7 @@ impl Store {
             .key("finished", keys.finished())
             .key("totals", keys.totals())
             .key("nudge", keys.nudge())
+            .key("dead", keys.dead())
             .arg("now", self.now_arg())
             .arg("node", claimant.node.as_str())
             .arg("incarnation", &claimant.incarnation)
@@ -199,6 +233,8 @@ impl Store {
                 .key("job_history", keys.job_history(job))
                 .key("job_due", keys.due(&order.job_queue))
                 .key("successor_run", self.successor_key(order.successor.as_ref(), job))
+                .key("spread", keys.spread(job))
+                .key("job_dead", keys.job_dead(job))
                 .arg("id", order.run.to_string())
                 .arg("job_name", job.as_str())
                 .arg("due_ms", order.run.due().as_i64())
@@ -206,6 +242,7 @@ impl Store {
                 .arg("rev", order.rev.as_str())
                 .arg("overlap", overlap)
                 .arg("max_waiting", max_waiting)
+                .arg("max_age", order.max_age.map_or_else(String::new, |age| millis(age).to_string()))
                 .arg("successor", Successor::id(order.successor.as_ref()))
                 .arg("successor_due", Successor::due(order.successor.as_ref()))
                 .arg("successor_ready", Successor::ready(order.successor.as_ref()));
@@ -271,6 +308,8 @@ fn claim_reply(mut reply: Reply, order: &ClaimOrder, queue: &QueueName, now: Uni
                 attempt,
                 recoveries: count(&mut reply)?,
                 failures: count(&mut reply)?,
+                unclear: count(&mut reply)?,
+                claimed_before: reply.number()? != 0,
                 claimed_at: now,
             })
         }
@@ -282,6 +321,7 @@ fn claim_reply(mut reply: Reply, order: &ClaimOrder, queue: &QueueName, now: Uni
         "skipped" => ClaimReply::Blocked(Blocking::Skipped),
         "waiting" => ClaimReply::Blocked(Blocking::Waiting),
         "cancelled" => ClaimReply::Blocked(Blocking::Cancelled),
+        "failed" => ClaimReply::Blocked(Blocking::Failed),
         "wrong_type" => {
             ClaimReply::WrongType(StoreError::WrongType { key: reply.text()?, found: reply.text()?, wanted: reply.text()? })
         }

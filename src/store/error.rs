@@ -97,6 +97,11 @@ fn describe(error: &RedisError) -> String {
             (Some("NOAUTH"), _) => "it wants a password; put it into the URL file (url_file) or the URL".to_owned(),
             (Some("WRONGPASS"), _) => "wrong user name or password".to_owned(),
             (Some("BUSY"), _) => "it is busy running a script".to_owned(),
+            (Some("MASTERDOWN"), _) => "it is a replica that has lost its primary; give the address of the primary".to_owned(),
+            (Some("NOREPLICAS"), _) => "it takes nothing in, for too few replicas follow it (min-replicas-to-write)".to_owned(),
+            (_, Some(detail)) if detail.contains("max number of clients") => {
+                "it takes no more connections (maxclients)".to_owned()
+            }
             (Some(code), Some(detail)) => format!("{code} {detail}"),
             _ => without_number(error.to_string()),
         },

@@ -8,7 +8,6 @@ use redis::Value;
 use super::Store;
 use super::error::StoreError;
 use super::reply::text_of;
-use super::scripts::{self, Invocation};
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
@@ -28,6 +27,8 @@ pub struct RunRecord {
     pub node: Option<String>,
     /// That node's incarnation.
     pub incarnation: Option<String>,
+    /// The token of the call that claimed it.
+    pub claim_token: Option<String>,
     /// How long its leases last.
     pub lease: Option<Duration>,
     /// The queue it was claimed from.
@@ -54,6 +55,8 @@ pub struct RunRecord {
     pub failures: u32,
     /// Times in a row it was lost with its node.
     pub recoveries: u32,
+    /// Times in a row its `done_check` gave no clear answer.
+    pub unclear: u32,
     /// For a skipped stretch: its last occurrence, and how many there are.
     pub skipped: Option<(UnixMillis, u64)>,
     /// Earlier attempts, oldest first.
@@ -67,6 +70,40 @@ pub struct PastAttempt {
     pub number: u32,
     /// Its record, JSON.
     pub record: String,
+}
+
+/// Which runs that ended are wanted.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    /// All of them, or dead letters only.
+    pub letters: Letters,
+    /// Of one job, or of all.
+    pub job: Option<JobName>,
+    /// Those that ended at this instant or later.
+    pub since: Option<UnixMillis>,
+    /// Those that ended before this one.
+    pub until: Option<UnixMillis>,
+}
+
+/// An index of runs that ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Letters {
+    /// History.
+    All,
+    /// Runs that failed, timed out or were lost.
+    Dead,
+}
+
+impl Ended {
+    /// All of history.
+    pub fn history() -> Self {
+        Self { letters: Letters::All, job: None, since: None, until: None }
+    }
+
+    /// All dead letters.
+    pub fn dead() -> Self {
+        Self { letters: Letters::Dead, ..Self::history() }
+    }
 }
 
 /// Runs that ended, newest first, and where the next page begins.
@@ -105,6 +142,7 @@ impl RunRecord {
             fence: number("fence").and_then(Fence::new),
             node: text("node"),
             incarnation: text("incarnation"),
+            claim_token: text("claim"),
             lease: number("lease_ms").map(Duration::from_millis),
             queue: text("queue").and_then(|queue| queue.parse().ok()).unwrap_or_else(QueueName::default_queue),
             started_at: instant("started_at"),
@@ -118,6 +156,7 @@ impl RunRecord {
             left_processes: map.get("left_processes").is_some_and(|flag| flag == "1"),
             failures: count("failures"),
             recoveries: count("recoveries"),
+            unclear: count("unclear"),
             skipped: instant("skipped_to").zip(number("skipped_count")),
             past,
         }))
@@ -154,11 +193,26 @@ impl Store {
 
     /// Runs that ended, newest first: of one job or of all, `limit` of them from the `offset`-th on.
     pub async fn read_history(&self, job: Option<&JobName>, offset: usize, limit: usize) -> Result<HistoryPage, StoreError> {
+        self.read_ended(&Ended { job: job.cloned(), ..Ended::history() }, offset, limit).await
+    }
+
+    /// Runs that ended as `ended` says, newest first, `limit` of them from the `offset`-th on.
+    pub async fn read_ended(&self, ended: &Ended, offset: usize, limit: usize) -> Result<HistoryPage, StoreError> {
         if limit == 0 {
             return Ok(HistoryPage { runs: Vec::new(), entries: 0 });
         }
-        let index = job.map_or_else(|| self.keys.history(), |job| self.keys.job_history(job));
-        let ids = self.run_ids(&index, offset, limit, "REV").await?;
+        let keys = &self.keys;
+        let index = match (ended.letters, &ended.job) {
+            (Letters::All, None) => keys.history(),
+            (Letters::All, Some(job)) => keys.job_history(job),
+            (Letters::Dead, None) => keys.dead(),
+            (Letters::Dead, Some(job)) => keys.job_dead(job),
+        };
+        let until = ended.until.map_or_else(|| "+inf".to_owned(), |until| format!("({}", until.as_i64()));
+        let since = ended.since.map_or_else(|| "-inf".to_owned(), |since| since.as_i64().to_string());
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(index).arg(until).arg(since).arg("BYSCORE").arg("REV").arg("LIMIT").arg(offset).arg(limit);
+        let ids = ids_of(&self.link.query(&mut pipeline).await?);
         let records = self.read_runs(&ids).await?;
         let runs = records.into_iter().filter_map(|record| record.ok().flatten()).collect();
         Ok(HistoryPage { runs, entries: ids.len() })
@@ -166,80 +220,27 @@ impl Store {
 
     /// The open regular runs of a job, oldest due first, at most 1,000.
     pub async fn list_open(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
-        self.run_ids(&self.keys.open(job), 0, 1_000, "").await
+        self.run_ids(&self.keys.open(job), 1_000).await
     }
 
     /// The runs of a job waiting for an open one to end, oldest due first, at most 1,000.
     pub async fn list_waiting(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
-        self.run_ids(&self.keys.waiting(job), 0, 1_000, "").await
+        self.run_ids(&self.keys.waiting(job), 1_000).await
     }
 
-    async fn run_ids(&self, index: &str, offset: usize, limit: usize, order: &str) -> Result<Vec<RunId>, StoreError> {
-        let mut pipeline = redis::pipe();
-        let command = pipeline.cmd("ZRANGE").arg(index).arg(offset).arg(offset.saturating_add(limit - 1));
-        if !order.is_empty() {
-            command.arg(order);
-        }
-        let answer = self.link.query(&mut pipeline).await?;
-        let Some(Value::Array(ids)) = answer.first() else { return Ok(Vec::new()) };
-        Ok(ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect())
+    /// The missed runs of a job that are to run at a time of their own, first ready first, at most 1,000.
+    pub async fn list_spread(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
+        self.run_ids(&self.keys.spread(job), 1_000).await
     }
 
-    /// Forgets runs past what history keeps: those that ended before `before`, and the oldest beyond `most`; at most 100,
-    /// of one job or of all. Gives how many.
-    pub async fn forget_runs(&self, job: Option<&JobName>, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
-        let index = job.map_or_else(|| self.keys.history(), |job| self.keys.job_history(job));
+    async fn run_ids(&self, index: &str, limit: usize) -> Result<Vec<RunId>, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZCARD").arg(&index);
-        pipeline.cmd("ZRANGE").arg(&index).arg(0).arg(99).arg("WITHSCORES");
-        let answer = self.link.query(&mut pipeline).await?;
-        let [total, Value::Array(flat)] = answer.as_slice() else { return Ok(0) };
-        let mut over = super::reply::number_of(total).and_then(|n| usize::try_from(n).ok()).unwrap_or(0).saturating_sub(most);
-        let mut call = Invocation::new(&scripts::FORGET_RUNS).key("history", self.keys.history());
-        let mut forgotten = 0;
-        for pair in flat.chunks_exact(2) {
-            let (Some(member), Some(ended)) = (text_of(&pair[0]), super::reply::number_of(&pair[1])) else { continue };
-            if ended >= before.as_i64() && over == 0 {
-                break;
-            }
-            over = over.saturating_sub(1);
-            let Ok(run) = member.parse::<RunId>() else { continue };
-            call = call.key("run", self.keys.run(&run)).key("job_history", self.keys.job_history(run.job())).arg("id", member);
-            forgotten += 1;
-        }
-        if forgotten > 0 {
-            self.link.invoke(&call).await?;
-        }
-        Ok(forgotten)
+        pipeline.cmd("ZRANGE").arg(index).arg(0).arg(limit.saturating_sub(1));
+        Ok(ids_of(&self.link.query(&mut pipeline).await?))
     }
+}
 
-    /// Forgets jobs that ended before `before`, and the first to end beyond `most`; at most 100. Gives how many were looked at.
-    pub async fn forget_jobs(&self, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
-        let mut pipeline = redis::pipe();
-        pipeline.cmd("ZCARD").arg(self.keys.finished());
-        pipeline.cmd("ZRANGE").arg(self.keys.finished()).arg(0).arg(99).arg("WITHSCORES");
-        let answer = self.link.query(&mut pipeline).await?;
-        let [total, Value::Array(flat)] = answer.as_slice() else { return Ok(0) };
-        let mut over = super::reply::number_of(total).and_then(|n| usize::try_from(n).ok()).unwrap_or(0).saturating_sub(most);
-        let mut call = Invocation::new(&scripts::FORGET_JOBS).key("finished", self.keys.finished());
-        let mut looked_at = 0;
-        for pair in flat.chunks_exact(2) {
-            let (Some(member), Some(ended)) = (text_of(&pair[0]), super::reply::number_of(&pair[1])) else { continue };
-            if ended >= before.as_i64() && over == 0 {
-                break;
-            }
-            over = over.saturating_sub(1);
-            let Ok(name) = member.parse::<JobName>() else { continue };
-            call = call
-                .key("job", self.keys.job(&name))
-                .key("open", self.keys.open(&name))
-                .key("waiting", self.keys.waiting(&name))
-                .arg("job_name", member);
-            looked_at += 1;
-        }
-        if looked_at > 0 {
-            self.link.invoke(&call).await?;
-        }
-        Ok(looked_at)
-    }
+fn ids_of(answer: &[Value]) -> Vec<RunId> {
+    let Some(Value::Array(ids)) = answer.first() else { return Vec::new() };
+    ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect()
 }

@@ -10,6 +10,7 @@ use super::jobs::{JobRecord, Rev, SourceKind};
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
 use crate::domain::ids::{JobName, NodeName, QueueName, RunId};
+use crate::domain::lateness::Stretch;
 use crate::domain::time::UnixMillis;
 
 /// What a changed definition means for the planted run.
@@ -61,6 +62,10 @@ pub struct ApplyOrder {
     pub anchor: UnixMillis,
     /// What to do if the name is taken.
     pub existing: Existing,
+    /// The job's pending or held run as read.
+    pub planned: Option<RunId>,
+    /// What passed under the old schedule and is told with its change.
+    pub passed: Option<Stretch>,
 }
 
 /// What became of it.
@@ -203,6 +208,8 @@ impl Store {
 
     fn apply_call(&self, order: &ApplyOrder) -> Invocation {
         let (keys, name, next) = (&self.keys, &order.name, order.planted.as_ref());
+        let passed = order.passed;
+        let passed_run = passed.map(|stretch| RunId::regular(name.clone(), stretch.first));
         let old_queue = order.read.as_ref().map_or(&order.queue, |(_, queue)| queue);
         Invocation::new(&scripts::APPLY_JOB)
             .key("job", keys.job(name))
@@ -215,6 +222,8 @@ impl Store {
             .key("job_history", keys.job_history(name))
             .key("source", self.source_key(&order.source))
             .key("nudge", keys.nudge())
+            .key("passed_run", passed_run.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run)))
+            .key("totals", keys.totals())
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("definition", &order.definition)
@@ -232,6 +241,10 @@ impl Store {
             .arg("planted_ready", Successor::ready(next))
             .arg("anchor", order.anchor.as_i64())
             .arg("existing", if order.existing == Existing::Edit { "edit" } else { "refuse" })
+            .arg("planned", order.planned.as_ref().map_or_else(String::new, ToString::to_string))
+            .arg("passed", passed_run.map_or_else(String::new, |run| run.to_string()))
+            .arg("passed_last", passed.map_or(0, |stretch| stretch.last.as_i64()))
+            .arg("passed_count", passed.map_or(0, |stretch| stretch.count))
     }
 
     /// The list of a file source; what is no node's name (the command line) gets a key no node can have.
@@ -258,6 +271,7 @@ impl Store {
             .key("stops", keys.stops())
             .key("source", self.source_key(&order.source))
             .key("nudge", keys.nudge())
+            .key("spread", keys.spread(name))
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("kind", order.kind.as_str())

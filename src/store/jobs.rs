@@ -10,6 +10,7 @@ use redis::Value;
 use super::Store;
 use super::error::StoreError;
 use super::reply::{number_of, text_of};
+use super::spreading::Window;
 use crate::domain::ids::{JobName, NodeName, QueueName, RunId};
 use crate::domain::time::UnixMillis;
 
@@ -81,6 +82,8 @@ pub struct JobRecord {
     pub ended_at: Option<UnixMillis>,
     /// Whether it runs once.
     pub is_once: bool,
+    /// What is left of the time its missed runs are being spread over.
+    pub window: Option<Window>,
     /// The files that list it, each with its own text's hash.
     pub listed_by: BTreeMap<String, String>,
 }
@@ -121,6 +124,7 @@ impl JobRecord {
             ended: map.get("ended").cloned(),
             ended_at: instant("ended_at"),
             is_once: text("once")? == "1",
+            window: map.get("window").and_then(|text| Window::parse(text)),
             listed_by: map
                 .iter()
                 .filter_map(|(field, hash)| Some((field.strip_prefix("src:")?.to_owned(), hash.clone())))

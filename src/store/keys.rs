@@ -54,6 +54,8 @@ impl Keys {
         stops;
         /// zset run id -> when it ended, ms; all jobs.
         history;
+        /// zset dead letter -> when it ended, ms; all jobs.
+        dead;
         /// hash word -> count.
         totals;
         /// zset `run#attempt` -> last written, ms.
@@ -92,9 +94,19 @@ impl Keys {
         self.named(&format!("waiting:{job}"))
     }
 
+    /// zset missed run that is to run at a time of its own -> ready, ms.
+    pub(crate) fn spread(&self, job: &JobName) -> String {
+        self.named(&format!("spread:{job}"))
+    }
+
     /// zset run id -> when it ended, ms; one job.
     pub(crate) fn job_history(&self, job: &JobName) -> String {
         self.named(&format!("history:{job}"))
+    }
+
+    /// zset dead letter -> when it ended, ms; one job.
+    pub(crate) fn job_dead(&self, job: &JobName) -> String {
+        self.named(&format!("dead:{job}"))
     }
 
     /// hash: one run.

@@ -23,8 +23,12 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 /// How long a call may wait for a connection, its own attempts and those of others together.
 const OPEN_LIMIT: Duration = CONNECT_LIMIT.saturating_add(ANSWER_LIMIT);
+/// How often the scripts are loaded for one call.
+const LOADS: usize = 3;
 /// After so many calls in a row without an answer the connection is taken for dead: a time-out alone never tells.
 const SILENT_CALLS: u32 = 3;
+/// The same on a link that has one call at a time: waiting for three would take longer than a short lease lasts.
+const SILENT_CALLS_ALONE: u32 = 1;
 
 /// A connection that mends itself. Clones share it.
 #[derive(Clone)]
@@ -34,11 +38,11 @@ pub(crate) struct Link {
 
 struct Shared {
     address: Address,
-    client: redis::Client,
     open: Mutex<Option<Open>>,
     /// Held by the one call that connects for all.
     connecting: tokio::sync::Mutex<()>,
     silent_calls: AtomicU32,
+    most_silent_calls: u32,
     answer_limit: Duration,
 }
 
@@ -50,19 +54,33 @@ struct Open {
 }
 
 impl Link {
-    /// A link to `address`; nothing is connected before the first call.
+    /// A link to `address`; nothing is connected before the first call. Fails if the address cannot be used at all.
     pub(crate) fn new(address: &Address) -> Result<Self, StoreError> {
-        let client =
-            redis::Client::open(address.info().clone()).map_err(|error| StoreError::from_redis(address.shown(), &error))?;
+        Self::with(address, SILENT_CALLS)
+    }
+
+    /// A link for one call at a time, which is not to wait for others to find its connection dead.
+    pub(crate) fn for_one_call(address: &Address) -> Result<Self, StoreError> {
+        Self::with(address, SILENT_CALLS_ALONE)
+    }
+
+    fn with(address: &Address, most_silent_calls: u32) -> Result<Self, StoreError> {
+        redis::Client::open(address.given().clone()).map_err(|error| StoreError::from_redis(address.shown(), &error))?;
         let shared = Shared {
             address: address.clone(),
-            client,
             open: Mutex::new(None),
             connecting: tokio::sync::Mutex::new(()),
             silent_calls: AtomicU32::new(0),
+            most_silent_calls,
             answer_limit: ANSWER_LIMIT,
         };
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// What connects: with the password as it is now.
+    async fn client(&self) -> Result<redis::Client, StoreError> {
+        let info = self.shared.address.info().await;
+        redis::Client::open(info).map_err(|error| StoreError::from_redis(self.address(), &error))
     }
 
     /// Where it leads, as it may be shown.
@@ -72,8 +90,9 @@ impl Link {
 
     /// A connection of its own that receives the messages of `channel`.
     pub(crate) async fn subscribe(&self, channel: &str) -> Result<redis::aio::PubSub, StoreError> {
+        let client = self.client().await?;
         let subscribed = async {
-            let mut connection = self.shared.client.get_async_pubsub().await?;
+            let mut connection = client.get_async_pubsub().await?;
             connection.subscribe(channel).await?;
             Ok(connection)
         };
@@ -107,7 +126,8 @@ impl Link {
         let config = redis::AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_LIMIT))
             .set_response_timeout(Some(self.shared.answer_limit));
-        let connecting = self.shared.client.get_multiplexed_async_connection_with_config(&config);
+        let client = self.client().await?;
+        let connecting = client.get_multiplexed_async_connection_with_config(&config);
         let mut connection = self.limited(OPEN_LIMIT, connecting).await.map_err(with_hint)?;
         let info: String = self.limited(ANSWER_LIMIT, redis::cmd("INFO").query_async(&mut connection)).await?;
         // Not every user may ask this, and not knowing it is no reason to refuse.
@@ -147,11 +167,7 @@ impl Link {
         match asked.await {
             Ok(Ok(answers)) => {
                 self.shared.silent_calls.store(0, Ordering::Relaxed);
-                // A primary that became a replica answers every write with READONLY: ask the address again who it is.
-                let demoted = |answer: &Result<Value, RedisError>| {
-                    answer.as_ref().is_err_and(|e| e.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly))
-                };
-                if answers.iter().any(demoted) {
+                if answers.iter().any(|answer| answer.as_ref().is_err_and(wants_another_connection)) {
                     self.let_go(&open);
                 }
                 Ok(answers)
@@ -168,7 +184,7 @@ impl Link {
     }
 
     fn note_silence(&self, open: &Open, limit: Duration) -> StoreError {
-        if self.shared.silent_calls.fetch_add(1, Ordering::Relaxed) + 1 >= SILENT_CALLS {
+        if self.shared.silent_calls.fetch_add(1, Ordering::Relaxed) + 1 >= self.shared.most_silent_calls {
             self.let_go(open);
         }
         StoreError::timed_out(self.address(), limit)
@@ -201,7 +217,11 @@ impl Link {
         let unknown = |answer: &Result<Value, RedisError>| {
             answer.as_ref().is_err_and(|e| e.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
         };
-        if answers.iter().any(unknown) {
+        // Somebody may make the server forget them again at once.
+        for _ in 0..LOADS {
+            if !answers.iter().any(unknown) {
+                break;
+            }
             let mut again = redis::pipe();
             for script in scripts::all() {
                 again.cmd("SCRIPT").arg("LOAD").arg(&script.text);
@@ -219,14 +239,15 @@ impl Link {
         }
         let reply = |(invocation, answer): (&Invocation, Result<Value, RedisError>)| match answer {
             Ok(value) => Reply::read(invocation.script, value),
-            Err(error) if is_forbidden_in_script(&error) => Err(StoreError::Denied {
-                address: self.address().to_owned(),
-                why: format!("its ACL forbids this user a command that the script {} uses", invocation.script.name),
-            }),
             Err(error) if is_raised_in_script(&error) => {
                 Err(StoreError::corrupt(format!("script {}'s error", invocation.script.name), error.detail().unwrap_or_default()))
             }
-            Err(error) => Err(StoreError::from_redis(self.address(), &error)),
+            Err(error) => Err(match forbidden(&error, invocation) {
+                Some(what) => {
+                    StoreError::Denied { address: self.address().to_owned(), why: format!("its ACL forbids this user {what}") }
+                }
+                None => StoreError::from_redis(self.address(), &error),
+            }),
         };
         Ok(invocations.iter().zip(answers).map(reply).collect())
     }
@@ -239,8 +260,14 @@ fn with_hint(error: StoreError) -> StoreError {
             why: format!("{why} (does it speak TLS there, with a certificate this host trusts?)"),
             address,
         },
-        StoreError::Unavailable { address, why } if why.contains("reset") => {
-            StoreError::Unavailable { why: format!("{why} (does it want TLS there? then rediss://)"), address }
+        StoreError::Unavailable { address, why } if why.contains("reset") && address.starts_with("redis://") => {
+            StoreError::Unavailable {
+                why: format!("{why} (does it want TLS there? then rediss://; or is maxclients reached?)"),
+                address,
+            }
+        }
+        StoreError::Unavailable { address, why } if why.contains("reset") || why.eq_ignore_ascii_case("broken pipe") => {
+            StoreError::Unavailable { why: format!("{why} (is maxclients reached?)"), address }
         }
         other => other,
     }
@@ -260,14 +287,30 @@ fn spoilt_key(command: &redis::Cmd) -> StoreError {
     StoreError::WrongType { key: word(1), found: "value of another type".to_owned(), wanted: wanted.to_owned() }
 }
 
-/// Whether a script was stopped by the ACL: Redis 7 does not say at which command.
-fn is_forbidden_in_script(error: &RedisError) -> bool {
-    error.detail().is_some_and(|detail| detail.contains("user executing the script can't"))
+/// Whether the address is to be asked anew who is there and with which password: a primary that became a replica answers every
+/// write with READONLY, or everything with MASTERDOWN.
+fn wants_another_connection(error: &RedisError) -> bool {
+    matches!(error.code(), Some("READONLY" | "MASTERDOWN" | "NOAUTH" | "WRONGPASS"))
+}
+
+/// What the ACL did not allow a script, or the call of it; none if it is not that. Redis 7 does not say which command or key it
+/// was, so those that it may be are named.
+fn forbidden(error: &RedisError, invocation: &Invocation) -> Option<String> {
+    let (detail, script) = (error.detail()?, invocation.script);
+    let is_refused = error.code() == Some("NOPERM");
+    if detail.contains("user executing the script can't run") {
+        return Some(format!("a command that the script {} uses, one of {}", script.name, script.commands().join(" ")));
+    }
+    if detail.contains("user executing the script can't access") || is_refused && detail.contains(" key") {
+        return Some(format!("a key that the script {} uses; it wants {}", script.name, invocation.keys_wanted()));
+    }
+    (is_refused && detail.contains("evalsha")).then(|| format!("the command EVALSHA, by which script {} is called", script.name))
 }
 
 /// Whether a script began and came upon something it does not expect. Asking again would come upon it again.
 fn is_raised_in_script(error: &RedisError) -> bool {
-    matches!(error.code(), Some("ERR" | "WRONGTYPE")) && error.detail().is_some_and(|detail| detail.contains("user_script"))
+    let is_raised = |detail: &str| detail.contains("user_script") && !detail.contains("user executing the script can't");
+    matches!(error.code(), Some("ERR" | "WRONGTYPE")) && error.detail().is_some_and(is_raised)
 }
 
 #[cfg(test)]
@@ -295,9 +338,20 @@ mod tests {
 
     #[test]
     fn a_script_stopped_by_the_acl_is_told_as_a_refusal() {
-        let line = "ERR The user executing the script can't run this command or subcommand script: 5f, on @user_script:7.";
-        assert!(is_forbidden_in_script(&refusal(line)));
-        assert!(!is_forbidden_in_script(&refusal("ERR value is not an integer script: 5f, on @user_script:7.")));
+        let call = Invocation::new(&scripts::LIST_RIPE).key("leases", "{w}:leases");
+        let told = |line: &str| forbidden(&refusal(line), &call);
+        let command =
+            told("ERR The user executing the script can't run this command or subcommand script: 5f, on @user_script:7.");
+        assert!(command.unwrap().contains("ZCARD"));
+        for line in [
+            "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments script: 5f",
+            "NOPERM this user has no permissions to access one of the keys used as arguments",
+            "NOPERM No permissions to access a key",
+        ] {
+            assert!(told(line).unwrap().ends_with("it wants ~{w}:*"), "{line}");
+        }
+        assert!(told("NOPERM User weak has no permissions to run the 'evalsha' command").unwrap().contains("EVALSHA"));
+        assert_eq!(told("ERR value is not an integer script: 5f, on @user_script:7."), None);
     }
 
     #[test]

@@ -7,25 +7,30 @@
 mod address;
 mod claims;
 mod error;
+mod forgetting;
 mod history;
 mod job_edits;
 mod jobs;
 mod keys;
 mod link;
+#[cfg(feature = "mutants")]
+pub mod mutants;
 mod nodes;
 mod outputs;
 mod preflight;
 pub mod private_server;
 mod quarantine;
 mod reply;
+mod retrying;
 mod runs;
 mod scripts;
+mod spreading;
 mod stats;
 
 pub use address::{Address, AddressError};
 pub use claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant, LeaseWord, Poll, QueuePoll, RipeEntry};
 pub use error::StoreError;
-pub use history::{HistoryPage, PastAttempt, RunRecord};
+pub use history::{Ended, HistoryPage, Letters, PastAttempt, RunRecord};
 pub use job_edits::{
     ApplyOrder, ApplyReply, Change, Existing, PauseReply, RemoveOrder, RemoveReply, ResumeOrder, ResumeReply, StopRunning,
 };
@@ -34,10 +39,12 @@ pub use keys::{DEFAULT_NAMESPACE, Keys};
 pub use nodes::{Beat, BeatReply, NameClaim, NodeFacts, NodeRecord};
 pub use outputs::{KeptOutput, OutputFrames, Stream};
 pub use preflight::Findings;
+pub use retrying::{Beside, RetryOrder, RetryReply};
 pub use runs::{
     CancelOrder, CancelReply, ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Successor,
     Verdict,
 };
+pub use spreading::{SpreadOrder, SpreadReply, Window};
 pub use stats::Stats;
 
 use link::Link;
@@ -58,7 +65,7 @@ pub struct Store {
 impl Store {
     /// The namespace of `keys` at `address`. Nothing is connected before the first call. Fails if the address cannot be used at all.
     pub fn new(address: &Address, keys: Keys) -> Result<Self, StoreError> {
-        Ok(Self { keys, link: Link::new(address)?, renewals: Link::new(address)?, fixed_now: None })
+        Ok(Self { keys, link: Link::new(address)?, renewals: Link::for_one_call(address)?, fixed_now: None })
     }
 
     /// The same store with the time standing at `now` for every script: tests control time by it.

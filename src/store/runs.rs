@@ -84,6 +84,8 @@ pub enum Verdict {
     Retry(Duration),
     /// It is handed back unexecuted, for another node to take at once.
     Release,
+    /// It is handed back unexecuted, for its `done_check` to be asked again after this long.
+    AskLater(Duration),
 }
 
 /// What became of it.
@@ -95,6 +97,8 @@ pub enum FinishReply {
     Retrying(UnixMillis),
     /// It waits for another node.
     Released,
+    /// It waits for its `done_check` to be asked again.
+    AskingLater(UnixMillis),
     /// The lease is another's, or nobody's: nothing was changed.
     Lost,
 }
@@ -240,6 +244,7 @@ impl Store {
             Verdict::Final(state) => (state.as_str(), Duration::ZERO),
             Verdict::Retry(delay) => ("retry", *delay),
             Verdict::Release => ("release", Duration::ZERO),
+            Verdict::AskLater(delay) => ("ask_later", *delay),
         };
         let call = self.settling_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.queue, &claim.job_queue);
         let mut call = call
@@ -259,6 +264,7 @@ impl Store {
             "finished" => FinishReply::Finished(count(&mut reply)?),
             "retrying" => FinishReply::Retrying(super::claims::instant(&mut reply)?),
             "released" => FinishReply::Released,
+            "asking_later" => FinishReply::AskingLater(super::claims::instant(&mut reply)?),
             "lost" => FinishReply::Lost,
             _ => return Err(reply.unknown()),
         })
@@ -303,6 +309,8 @@ impl Store {
             .key("finished", keys.finished())
             .key("totals", keys.totals())
             .key("nudge", keys.nudge())
+            .key("dead", keys.dead())
+            .key("job_dead", keys.job_dead(job))
     }
 
     /// Leases from the one with the earliest end on, at most `limit`, each with its end as text. A member that is no lease
@@ -343,6 +351,7 @@ impl Store {
             .key("totals", keys.totals())
             .key("nudge", keys.nudge())
             .key("successor_run", self.successor_key(next, job))
+            .key("spread", keys.spread(job))
             .arg("now", self.now_arg())
             .arg("id", order.run.to_string())
             .arg("job_name", job.as_str())

@@ -3,6 +3,7 @@
 //! Each script's header in `lua/` says which KEYS and ARGV it takes; a call is built by the same names in the same order,
 //! and a debug build refuses one that differs. Scripts are constant texts: no data is ever put into one.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use redis::ToRedisArgs;
@@ -33,8 +34,16 @@ impl Script {
         // Redis wants the shebang on the first line of all.
         let (shebang, body) = source.split_once('\n').unwrap_or((source, ""));
         let text = format!("{shebang}\n{PRELUDE}{body}");
+        #[cfg(feature = "mutants")]
+        let text = super::mutants::loaded(name, text);
         let sha = sha1_smol::Sha1::from(&text).digest().to_string();
         Self { name, text, sha, header: Header::read(source) }
+    }
+
+    /// The Redis commands it may use, each once.
+    pub(crate) fn commands(&self) -> Vec<&str> {
+        let calls = self.text.split("redis.call('").skip(1);
+        calls.filter_map(|rest| rest.split('\'').next()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 
@@ -90,7 +99,9 @@ scripts! {
     REMOVE_JOB "remove_job";
     RENEW_LEASES "renew_leases";
     RESUME_JOB "resume_job";
+    RETRY_RUN "retry_run";
     SKIP_RUN "skip_run";
+    SPREAD_RUNS "spread_runs";
     WRITE_OUTPUT "write_output";
 }
 
@@ -124,6 +135,13 @@ impl Invocation {
         self
     }
 
+    /// The pattern of an ACL that its keys need: those of a namespace have their hash tag in common.
+    pub(crate) fn keys_wanted(&self) -> String {
+        let key = self.keys.first().map(|key| String::from_utf8_lossy(key));
+        let tag = key.as_deref().and_then(|key| key.split(':').next()).unwrap_or_default();
+        format!("~{tag}:*")
+    }
+
     /// The command that runs it, by its SHA.
     pub(crate) fn command(&self) -> redis::Cmd {
         let mut command = redis::cmd("EVALSHA");
@@ -144,7 +162,6 @@ fn expected<'a>(fixed: &'a [String], repeated: &'a [String], given: usize) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
 
     fn numbers_used(text: &str, array: &str) -> BTreeSet<usize> {
         let open = format!("{array}[");

@@ -19,10 +19,13 @@ pub struct Stats {
     pub running: u64,
     /// Runs waiting for an open run of their job, of those scheduled.
     pub waiting: u64,
-    /// Runs that ended, by state, since the beginning; and how often one was taken back from a dead node (`recovered`).
+    /// Runs that ended, by state, since the beginning; and how often one was taken back from a dead node (`recovered`), a dead
+    /// letter tried again (`retried`).
     pub totals: BTreeMap<String, u64>,
     /// Runs kept in history.
     pub history: u64,
+    /// Dead letters kept.
+    pub dead: u64,
     /// Bytes of output kept.
     pub output_bytes: u64,
     /// Entries that could not be understood.
@@ -43,6 +46,7 @@ impl Store {
         pipeline.cmd("GET").arg(keys.output_bytes());
         pipeline.cmd("HLEN").arg(keys.quarantine());
         pipeline.cmd("ZCARD").arg(keys.nodes());
+        pipeline.cmd("ZCARD").arg(keys.dead());
         pipeline.cmd("HGETALL").arg(keys.totals());
         let default = crate::domain::ids::QueueName::default_queue();
         for queue in queues.keys().chain((!queues.contains_key(&default)).then_some(&default)) {
@@ -50,7 +54,7 @@ impl Store {
         }
         let answers = self.link.query(&mut pipeline).await?;
         let number = |value: &Value| number_of(value).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-        let [jobs, leases, history, output_bytes, quarantined, nodes, totals, due @ ..] = answers.as_slice() else {
+        let [jobs, leases, history, output_bytes, quarantined, nodes, dead, totals, due @ ..] = answers.as_slice() else {
             return Err(StoreError::corrupt("stats", "too few answers"));
         };
         let mut totals: BTreeMap<String, u64> = match totals {
@@ -65,6 +69,7 @@ impl Store {
             waiting,
             totals,
             history: number(history),
+            dead: number(dead),
             output_bytes: number(output_bytes),
             quarantined: number(quarantined),
             nodes: number(nodes),

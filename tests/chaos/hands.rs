@@ -21,11 +21,20 @@ pub(crate) struct Hands<'a> {
     pub(crate) jobs: Vec<Job>,
     pub(crate) deeds: Vec<Deed>,
     bursts: usize,
+    /// Whether they may add a job that kills its node.
+    spite: Spite,
+}
+
+/// Whether somebody adds a poisonous job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spite {
+    None,
+    Poison,
 }
 
 impl<'a> Hands<'a> {
-    pub(crate) fn new(stage: &'a Stage, rng: Rng, jobs: Vec<Job>) -> Self {
-        Self { stage, rng, jobs, deeds: Vec::new(), bursts: 0 }
+    pub(crate) fn new(stage: &'a Stage, rng: Rng, jobs: Vec<Job>, spite: Spite) -> Self {
+        Self { stage, rng, jobs, deeds: Vec::new(), bursts: 0, spite }
     }
 
     /// Does something each two or three seconds until the stage says that it is enough.
@@ -38,7 +47,7 @@ impl<'a> Hands<'a> {
                 2 => self.pause_for_a_while()?,
                 3 => self.cancel_one()?,
                 4 => self.edit()?,
-                _ if step == 5 => self.add_poison()?,
+                _ if step == 5 && self.spite == Spite::Poison => self.add_poison()?,
                 _ => {}
             }
             step += 1;

@@ -196,6 +196,8 @@ pub(crate) fn zoo(rng: &mut Rng, url: &str) -> Vec<Job> {
     // Longer than the lease: renewed while they run.
     jobs.push(Job::new("long", Act::Work, rng.i64(7_000..9_000)).due(every(rng.i64(9..14))));
     jobs.push(Job::new("long-cron", Act::Work, rng.i64(6_000..9_000)).due(When::Seconds(15)));
+    // So long that another node has it before it would end by itself: one that is not stopped in time is seen.
+    jobs.push(Job::new("longest", Act::Work, rng.i64(14_000..18_000)).due(every(11)));
     jobs.push(Job { overlap: Overlap::Queue, ..Job::new("queueing", Act::Work, rng.i64(2_000..5_500)).due(When::Seconds(4)) });
     jobs.push(Job { overlap: Overlap::Replace, ..Job::new("replacing", Act::Work, rng.i64(3_000..8_000)).due(every(6)) });
     jobs.push(Job { overlap: Overlap::Allow, ..Job::new("allowing", Act::Work, rng.i64(2_000..6_000)).due(When::Seconds(4)) });

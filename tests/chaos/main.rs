@@ -9,9 +9,11 @@
 //! | `faults/` | one file a family of faults, each with what its row may do to the promises |
 //! | `hands`, `adding` | what people do meanwhile |
 //! | `job.bash`, `effects` | jobs telling what they do, and reading it |
-//! | `settle` | the end: everything owed is awaited and read once |
+//! | `settle`, `keys` | the end: everything owed is awaited and read once |
+//! | `metronome`, `soak` | how slow this host itself is, and what nodes use in a long steady run |
 //! | `evidence`, `checker/` | all that is known, and the pure judgement of it, which tests itself at each start |
-//! | `trial` | one seed from its plan to its findings |
+//! | `trial`, `report` | one seed from its plan to its findings, and what is printed |
+//! | `mutants` | daemons that break a rule, and what makes each visible |
 //!
 //! A job with `done_check` has no kind in `jobs` yet: it needs an act that asks `effects` before it works.
 
@@ -26,12 +28,15 @@ mod grounds;
 mod hands;
 mod http_store;
 mod jobs;
+mod keys;
 mod metronome;
+mod mutants;
 mod plan;
 mod proxy;
 mod report;
 mod schedule;
 mod settle;
+mod soak;
 mod stage;
 #[allow(dead_code, reason = "the tests' support, of which this needs a part")]
 #[path = "../suite/support/mod.rs"]
@@ -67,6 +72,12 @@ struct Args {
     /// Keep the directory with all that was recorded
     #[arg(long)]
     verbose: bool,
+    /// A long steady run: only Redis, the ways to it and files are hurt, and what nodes use is watched
+    #[arg(long, conflicts_with = "mutant")]
+    soak: bool,
+    /// The daemons (the program SCHEDD_CHAOS_PROGRAM) break this rule: fails unless that is found
+    #[arg(long, value_name = "NAME")]
+    mutant: Option<String>,
     /// Only the checker's tests of itself
     #[arg(long)]
     self_test: bool,
@@ -83,13 +94,31 @@ fn main() -> ExitCode {
         signal_hook::flag::register(signal, Arc::clone(&interrupted)).unwrap();
     }
     let seed = args.seed.unwrap_or_else(|| evidence::now().unsigned_abs());
+    let Args { mut faults, mut jobs, .. } = args;
+    if let Some(mutant) = args.mutant.as_deref() {
+        if std::env::var_os("SCHEDD_CHAOS_PROGRAM").is_none() {
+            eprintln!("chaos: --mutant wants SCHEDD_CHAOS_PROGRAM, the build of schedd that breaks the rule");
+            return ExitCode::from(2);
+        }
+        if let Some(hint) = mutants::hint(mutant) {
+            println!("mutant {}: {}", hint.name, hint.rule);
+            let listed = |names: &str| names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+            faults = if faults.is_empty() { listed(hint.faults) } else { faults };
+            jobs = if jobs.is_empty() { listed(hint.jobs) } else { jobs };
+        }
+    }
     let trial = trial::Trial {
         seed,
         nodes: usize::try_from(args.nodes).unwrap(),
         length: Duration::from_secs(args.seconds).saturating_sub(plan::SETTLING),
-        faults: args.faults,
-        jobs: args.jobs,
+        faults,
+        jobs,
         keep: args.verbose,
+        mode: match args.mutant {
+            Some(name) => trial::Mode::Mutant(name),
+            None if args.soak => trial::Mode::Soak,
+            None => trial::Mode::Chaos,
+        },
     };
     match trial.run(interrupted) {
         Ok(end) => end,

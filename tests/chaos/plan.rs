@@ -9,7 +9,7 @@ use crate::faults::{DECK, Draw, Fault, Reaches, needs};
 use crate::jobs::{Job, head, zoo};
 
 /// How long the end of a run takes beside its faults: what is owed is awaited, everything is stopped and read.
-pub(crate) const SETTLING: Duration = Duration::from_secs(35);
+pub(crate) const SETTLING: Duration = Duration::from_secs(25);
 
 /// A run, planned.
 pub(crate) struct Plan {
@@ -31,6 +31,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) faults: &'a [String],
     /// Names of jobs; empty = all.
     pub(crate) jobs: &'a [String],
+    /// Whether daemons and keepers are left alone.
+    pub(crate) steady: bool,
 }
 
 impl Plan {
@@ -45,7 +47,10 @@ impl Plan {
         if let Some(unknown) = wanted.faults.iter().find(|name| !known.contains(&name.as_str()) && *name != "none") {
             return Err(format!("no fault {unknown:?}; there are {}", known.join(", ")));
         }
-        let deck = |(name, _, draw): &(&str, Reaches, Draw)| {
+        let deck = |(name, reaches, draw): &(&str, Reaches, Draw)| {
+            if wanted.steady && *reaches == Reaches::Processes {
+                return None;
+            }
             (wanted.faults.is_empty() || wanted.faults.iter().any(|wanted| wanted == name)).then_some(*draw)
         };
         let is_possible = |(name, ..): &&(&str, Reaches, Draw)| {

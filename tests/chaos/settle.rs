@@ -3,18 +3,19 @@
 use std::fs;
 use std::time::Duration;
 
-use redis::Connection;
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::evidence::{Micros, Recorded, RunName, now};
 use crate::jobs::head;
+use crate::keys;
+use crate::soak::{self, Usage};
 use crate::stage::{Interrupted, Stage, schedctl};
 
 /// The most that what is owed may take once nothing is wrong any more.
 const OWED: Duration = Duration::from_secs(60);
 /// Growth of open files of a daemon or keeper that is no leak: connections that are being replaced.
-const FILES: usize = 30;
+const FILES: u64 = 30;
 /// Resident memory of a daemon and its keeper, built for debugging, beyond which something is kept that should not be: KiB.
 const RESIDENT: u64 = 160 * 1024;
 
@@ -33,27 +34,10 @@ pub(crate) fn stop_recurring(stage: &Stage) -> Result<(Micros, Micros), Interrup
 /// Waits until nothing is due, leased, open or waiting; gives what still is after a long time.
 pub(crate) fn await_owed(stage: &Stage) -> Result<Vec<String>, Interrupted> {
     let mut connection = stage.redis().connection();
-    stage.wait(OWED, || live_keys(&mut connection).is_empty())?;
-    let left = live_keys(&mut connection);
-    Ok(left.into_iter().map(|key| format!("when all was over Redis still held {key}")).collect())
-}
-
-/// The keys that only live runs have, with what they hold.
-fn live_keys(connection: &mut Connection) -> Vec<String> {
-    let keys: Vec<String> = redis::cmd("KEYS").arg("{schedd}:*").query(connection).unwrap();
-    let kinds = ["leases", "stops", "due:", "open:", "waiting:"];
-    let is_live = |key: &&String| kinds.iter().any(|kind| key.strip_prefix("{schedd}:").unwrap_or(key).starts_with(kind));
-    let mut live: Vec<String> = keys.iter().filter(is_live).cloned().collect();
-    live.sort();
-    for key in &mut live {
-        let kind: String = redis::cmd("TYPE").arg(&*key).query(connection).unwrap();
-        let held: Vec<String> = match kind.as_str() {
-            "zset" => redis::cmd("ZRANGE").arg(&*key).arg(0).arg(5).query(connection).unwrap(),
-            _ => Vec::new(),
-        };
-        *key = format!("{key}: {}", held.join(" "));
-    }
-    live
+    stage.wait(OWED, || keys::live(&mut connection).is_empty())?;
+    let live = keys::live(&mut connection).into_iter().map(|key| format!("when all was over Redis still held {key}"));
+    let stray = keys::stray(&mut connection).into_iter().map(|key| format!("nothing names the key {key} any more"));
+    Ok(live.chain(stray).collect())
 }
 
 /// All runs, as `schedctl history` shows them.
@@ -84,28 +68,11 @@ fn recorded(run: &Value) -> Option<Recorded> {
     })
 }
 
-/// Open files and resident KiB of each daemon and its keepers.
-pub(crate) fn usage(stage: &Stage) -> Vec<(String, usize, u64)> {
-    let of = |pid: i32| {
-        let files = fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
-        (files, line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0))
-    };
-    let one = |node: &crate::stage::Node| {
-        let daemon = node.daemon();
-        let pids = daemon.keepers().into_iter().map(|keeper| keeper.as_raw_nonzero().get()).chain([daemon.pid().cast_signed()]);
-        let (files, kib) = pids.map(of).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        (node.name.clone(), files, kib)
-    };
-    stage.nodes().iter().map(one).collect()
-}
-
 /// What has grown beyond its bound since `before`, and which processes of jobs are left.
-pub(crate) fn leftovers(stage: &Stage, before: &[(String, usize, u64)]) -> Result<Vec<String>, Interrupted> {
+pub(crate) fn leftovers(stage: &Stage, before: &[(String, Usage)]) -> Result<Vec<String>, Interrupted> {
     let mut found = Vec::new();
-    for (node, files, kib) in usage(stage) {
-        let were = before.iter().find(|(name, ..)| *name == node).map_or(0, |(_, files, _)| *files);
+    for (node, Usage { kib, files, .. }) in soak::usage(stage) {
+        let were = before.iter().find(|(name, _)| *name == node).map_or(0, |(_, usage)| usage.files);
         if files > were + FILES {
             found.push(format!("{node} has {files} open files, {were} when it had just started"));
         }

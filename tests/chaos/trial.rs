@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -12,13 +12,13 @@ use crate::checker;
 use crate::evidence::{Delay, Evidence, Harm, Hit, Inflicted, Micros, SECOND, Timing, now};
 use crate::faults::Fault;
 use crate::grounds::Grounds;
-use crate::hands::Hands;
+use crate::hands::{Hands, Spite};
 use crate::http_store::HttpStore;
 use crate::jobs::Job;
 use crate::plan::{Plan, Wanted};
 use crate::schedule::When;
 use crate::stage::{Death, Interrupted, Stage, schedctl};
-use crate::{effects, metronome, report, settle};
+use crate::{effects, metronome, report, settle, soak};
 
 /// What is promised, with the lease the nodes are set up with.
 const TIMING: Timing = Timing { lease: 6 * SECOND, reap: SECOND, kill_grace: SECOND, clean: SECOND };
@@ -33,6 +33,18 @@ pub(crate) struct Trial {
     pub(crate) faults: Vec<String>,
     pub(crate) jobs: Vec<String>,
     pub(crate) keep: bool,
+    pub(crate) mode: Mode,
+}
+
+/// What a run is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Everything is hurt; nothing may be broken.
+    Chaos,
+    /// Daemons and keepers are left alone; nothing may grow.
+    Soak,
+    /// The daemons break this rule; that must be found.
+    Mutant(String),
 }
 
 /// Why there is no judgement.
@@ -66,6 +78,15 @@ impl Trial {
         }
         let (seed, runs, attempts, faults) = (self.seed, evidence.history.len(), evidence.attempts.len(), evidence.faults.len());
         let took = (now() - begun) / SECOND;
+        if let Mode::Mutant(name) = &self.mode {
+            let raised = report::raised(&findings);
+            if raised.is_empty() {
+                println!("\nchaos: FAIL seed={seed} mutant={name} runs={runs} faults={faults} seconds={took}: nothing was found");
+                return Ok(ExitCode::FAILURE);
+            }
+            println!("\nchaos: PASS seed={seed} mutant={name} runs={runs} faults={faults} seconds={took} caught by {raised}");
+            return Ok(ExitCode::SUCCESS);
+        }
         if findings.is_empty() {
             println!("\nchaos: PASS seed={seed} runs={runs} attempts={attempts} faults={faults} seconds={took}");
             return Ok(ExitCode::SUCCESS);
@@ -79,24 +100,42 @@ impl Trial {
 
     fn play(&self, dir: &Path, interrupted: Arc<AtomicBool>) -> Result<Evidence, Failure> {
         let store = HttpStore::start();
-        let wanted = Wanted { seed: self.seed, nodes: self.nodes, length: self.length, faults: &self.faults, jobs: &self.jobs };
+        let (is_soak, mutant) = match &self.mode {
+            Mode::Chaos => (false, None),
+            Mode::Soak => (true, None),
+            Mode::Mutant(name) => (false, Some(name.as_str())),
+        };
+        let wanted = Wanted {
+            seed: self.seed,
+            nodes: self.nodes,
+            length: self.length,
+            faults: &self.faults,
+            jobs: &self.jobs,
+            steady: is_soak,
+        };
         let mut plan = Plan::draw(&wanted, &store.url()).map_err(Failure::Test)?;
         let set_at = now();
         let mut grounds = Grounds::plain(dir, store.address(), self.nodes);
         plan.faults.iter().for_each(|(_, fault)| fault.prepare(&mut grounds));
-        let stage = Stage::set(grounds, &plan.toml(dir), None, interrupted);
+        let stage = Stage::set(grounds, &plan.toml(dir), mutant, interrupted);
         let ready = await_jobs(&stage, plan.jobs.len())?;
         open_phases(&mut plan.jobs, set_at, ready);
-        let usage = settle::usage(&stage);
-        let mut hands = Hands::new(&stage, plan.rng.fork(), plan.jobs);
+        let usage = soak::usage(&stage);
+        let mut hands = Hands::new(
+            &stage,
+            plan.rng.fork(),
+            plan.jobs,
+            if is_soak || !self.jobs.is_empty() { Spite::None } else { Spite::Poison },
+        );
         let is_enough = AtomicBool::new(false);
         let played = std::thread::scope(|scope| {
             let metronome = scope.spawn(|| metronome::tick(&stage));
+            let watch = scope.spawn(|| if is_soak { soak::watch(&stage) } else { Vec::new() });
             let hub = scope.spawn(|| stage.resurrect());
             let people = scope.spawn(|| hands.work(|| is_enough.load(Ordering::SeqCst)));
             // Whatever happens in here, the others are told to end: the scope waits for them.
             let ended = Ended(&stage);
-            let log = conduct(&stage, plan.faults);
+            let log = conduct(&stage, plan.faults, self.length);
             is_enough.store(true, Ordering::SeqCst);
             let people = people.join().unwrap();
             let (log, added) = log?;
@@ -108,6 +147,7 @@ impl Trial {
             let history = settle::read_history(&stage).map_err(Failure::Test)?;
             drop(ended);
             hub.join().unwrap();
+            leftovers.extend(watch.join().unwrap());
             let (crashes, left) = settle::stop_nodes(&stage)?;
             leftovers.extend(left);
             Ok::<_, Failure>((log, added, stopped, history, leftovers, crashes, metronome.join().unwrap()))
@@ -175,8 +215,12 @@ fn close_phases(jobs: &mut [Job], stopped: (Micros, Micros)) {
 }
 
 /// Inflicts the faults one after the other and heals each, also when interrupted.
-fn conduct(stage: &Stage, faults: Vec<(Duration, Box<dyn Fault>)>) -> Result<(Vec<Inflicted>, Vec<Job>), Failure> {
-    let (mut log, mut jobs) = (Vec::new(), Vec::new());
+fn conduct(
+    stage: &Stage,
+    faults: Vec<(Duration, Box<dyn Fault>)>,
+    length: Duration,
+) -> Result<(Vec<Inflicted>, Vec<Job>), Failure> {
+    let (mut log, mut jobs, end) = (Vec::new(), Vec::new(), Instant::now() + length);
     for (calm, mut fault) in faults {
         stage.pause(calm)?;
         println!("  {} {}", fault.row(), fault.what());
@@ -195,6 +239,7 @@ fn conduct(stage: &Stage, faults: Vec<(Duration, Box<dyn Fault>)>) -> Result<(Ve
         jobs.extend(fault.jobs());
         paused?;
     }
+    stage.pause(end.saturating_duration_since(Instant::now()))?;
     Ok((log, jobs))
 }
 

@@ -109,6 +109,27 @@ async fn redirects_are_followed_as_far_as_the_job_says_and_secrets_stay_at_home(
 }
 
 #[tokio::test]
+async fn a_redirect_that_leads_to_no_answer_is_none() {
+    let bench = Bench::start().await;
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let sink = HttpSink::start([Answer::status(302).header("location", format!("http://{closed}/"))]).await;
+    let mut job = request("GET", sink.url("/"));
+    job.redirects = 1;
+    let (outcome, _) = bench.run(&of(job)).await;
+    assert_eq!(outcome, Outcome::failed("cannot connect: connection refused"));
+}
+
+#[tokio::test]
+async fn how_long_a_refusal_asks_to_be_left_alone_is_told_and_a_success_asks_for_nothing() {
+    let bench = Bench::start().await;
+    let sink = HttpSink::start([503, 429, 200].map(|status| Answer::status(status).header("retry-after", "120"))).await;
+    for (status, wanted) in [(503, Some(120)), (429, Some(120)), (200, None)] {
+        let (outcome, _) = bench.run(&of(request("GET", sink.url("/")))).await;
+        assert_eq!((outcome.http_status, outcome.retry_after), (Some(status), wanted.map(Duration::from_secs)));
+    }
+}
+
+#[tokio::test]
 async fn a_long_body_is_cut_and_counted_and_an_endless_one_is_not_read_to_its_end() {
     let bench = Bench::start().await;
     let endless = Answer { claimed_length: Some(10 << 30), ..Answer::status(200).body(vec![b'x'; 4 << 20]) };

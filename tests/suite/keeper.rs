@@ -354,6 +354,43 @@ async fn when_the_keeper_is_killed_its_jobs_die_and_the_next_attempt_works() {
 }
 
 #[tokio::test]
+async fn when_the_keeper_is_stopped_its_jobs_die_before_their_deadline_and_the_next_attempt_works() {
+    let bench = Bench::start_with_lease(Duration::from_secs(4)).await;
+    let file = bench.path("pids");
+    let attempt = shell(&format!("{}; sleep 1000", family(&file)));
+    let deadline = BootInstant::now().saturating_add(Duration::from_secs(8));
+    let running = bench.begin_until(deadline, &attempt);
+    let pids = pids_in(&file, 4).await;
+    let first = bench.keeper.pid().unwrap();
+    let pid = Pid::from_raw(i32::try_from(first).unwrap()).unwrap();
+    rustix::process::kill_process(pid, Signal::STOP).unwrap();
+    let outcome = running.task.await.unwrap();
+    // A tenth of the lease lies between the deadline and whoever may take over.
+    assert!(BootInstant::now() < deadline.saturating_add(Duration::from_millis(400)), "it was told too late");
+    assert_eq!(outcome.ending, Ending::LeaseLost);
+    assert!(pids.iter().all(|pid| !exists(*pid)), "some of {pids:?} are left, dead or alive");
+    let (outcome, _) = bench.run(&shell("exit 4")).await;
+    assert_eq!(outcome.exit_code, Some(4));
+    assert_ne!(bench.keeper.pid().unwrap(), first);
+}
+
+#[tokio::test]
+async fn a_keeper_that_stops_for_a_moment_or_has_much_to_do_is_left_alone() {
+    let bench = Bench::start_with_lease(Duration::from_secs(4)).await;
+    let first = bench.keeper.pid().unwrap();
+    let flood = "i=0; while [ $i -lt 40 ]; do (head -c 200000 /dev/zero; sleep 0.5) & i=$((i+1)); done; wait";
+    let floods: Vec<_> = (0..3).map(|_| bench.begin(&shell(flood))).collect();
+    let pid = Pid::from_raw(i32::try_from(first).unwrap()).unwrap();
+    rustix::process::kill_process(pid, Signal::STOP).unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    rustix::process::kill_process(pid, Signal::CONT).unwrap();
+    for running in floods {
+        assert_eq!(running.task.await.unwrap().ending, Ending::Succeeded);
+    }
+    assert_eq!(bench.keeper.pid(), Some(first));
+}
+
+#[tokio::test]
 async fn when_the_daemon_closes_the_socket_everything_dies_and_the_mark_is_left() {
     let bench = Bench::start_with_mark("ended").await;
     let file = bench.path("pids");
@@ -429,6 +466,7 @@ async fn a_keeper_that_cannot_be_started_is_an_error_that_names_it() {
         ended_file: None,
         node: "web-1".to_owned(),
         incarnation: "one".to_owned(),
+        lease: Duration::from_secs(10),
     };
     let error = Keeper::start(settings).await.unwrap_err().to_string();
     assert!(error.contains("/no/such/schedd") && error.contains("No such file"), "{error}");

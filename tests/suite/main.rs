@@ -8,6 +8,7 @@
 mod cli;
 mod http_executor;
 mod keeper;
+mod model;
 mod node;
 
 mod private_server;

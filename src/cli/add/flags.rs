@@ -110,6 +110,12 @@ pub(in crate::cli) struct AddArgs {
     /// How the wait grows: fixed, linear or exponential [default: exponential]
     #[arg(long, value_name = "HOW", requires = "retry", help_heading = "Rules")]
     pub(super) retry_backoff: Option<String>,
+    /// Retry only on these exit codes, or statuses of --http, such as 75,124 (124 is a time-out)
+    #[arg(long, value_name = "CODES", requires = "retry", value_delimiter = ',', help_heading = "Rules")]
+    pub(super) retry_on: Vec<u16>,
+    /// Do not retry on these exit codes or statuses
+    #[arg(long, value_name = "CODES", requires = "retry", value_delimiter = ',', help_heading = "Rules")]
+    pub(super) retry_never_on: Vec<u16>,
     /// While the run before is not over: skip, queue, replace or allow [default: skip]
     #[arg(long, value_name = "HOW", help_heading = "Rules")]
     pub(super) overlap: Option<String>,
@@ -119,14 +125,23 @@ pub(in crate::cli) struct AddArgs {
     /// Skip what is later than this, whatever else is said
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "Rules")]
     pub(super) max_age: Option<String>,
+    /// Start missed times that run within this time instead of at once
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "Rules")]
+    pub(super) spread: Option<String>,
     /// When a host dies: at-least-once or at-most-once [default: at-least-once]
     #[arg(long, value_name = "HOW", help_heading = "Rules")]
     pub(super) delivery: Option<String>,
+    /// Before an attempt, ask this line of /bin/sh whether the work is done: 0 yes, 1 no, else ask again later
+    #[arg(long, value_name = "LINE", help_heading = "Rules")]
+    pub(super) done_check: Option<String>,
+    /// Ask before each attempt but the first (retry), or before each (always) [default: retry]
+    #[arg(long, value_name = "WHEN", requires = "done_check", help_heading = "Rules")]
+    pub(super) done_check_on: Option<String>,
 
     /// Read one JSON object a line from the standard input
     #[arg(long, conflicts_with_all = [
         "name", "when", "tz", "fold", "allow_past", "env", "cwd", "queue", "timeout", "kill_grace", "retry", "overlap", "catch_up",
-        "max_age", "delivery",
+        "max_age", "spread", "delivery", "done_check",
     ])]
     pub(super) stdin: bool,
     /// If the name is taken, change that job

@@ -72,16 +72,24 @@ fn keys_of(args: &AddArgs, at: Option<UnixMillis>) -> Result<Value, Failure> {
     put("overlap", text(&args.overlap));
     put("catch_up", catch_up_of(args));
     put("delivery", text(&args.delivery));
+    put("done_check", args.done_check.as_deref().map(|line| done_check_of(args, line)));
     Ok(Value::Object(keys))
 }
 
 fn retry_of(args: &AddArgs, limit: i64) -> Value {
-    without_nulls(json!({"limit": limit, "delay": args.retry_delay, "backoff": args.retry_backoff}))
+    let codes = |codes: &[u16]| (!codes.is_empty()).then(|| json!(codes));
+    let (on, never_on) = (codes(&args.retry_on), codes(&args.retry_never_on));
+    let waits = json!({"limit": limit, "delay": args.retry_delay, "backoff": args.retry_backoff, "on": on, "never_on": never_on});
+    without_nulls(waits)
+}
+
+fn done_check_of(args: &AddArgs, line: &str) -> Value {
+    without_nulls(json!({"shell": line, "on": args.done_check_on}))
 }
 
 fn catch_up_of(args: &AddArgs) -> Option<Value> {
-    let is_given = args.catch_up.is_some() || args.max_age.is_some();
-    is_given.then(|| without_nulls(json!({"mode": args.catch_up, "max_age": args.max_age})))
+    let is_given = args.catch_up.is_some() || args.max_age.is_some() || args.spread.is_some();
+    is_given.then(|| without_nulls(json!({"mode": args.catch_up, "max_age": args.max_age, "spread": args.spread})))
 }
 
 fn http_of(args: &AddArgs, url: &str) -> Result<Value, Failure> {
@@ -150,7 +158,9 @@ fn flag_of(path: &str) -> String {
     match path {
         "retry.delay" => return "--retry-delay".to_owned(),
         "retry.backoff" => return "--retry-backoff".to_owned(),
+        "done_check.on" => return "--done-check-on".to_owned(),
         "catch_up.max_age" => return "--max-age".to_owned(),
+        "catch_up.spread" => return "--spread".to_owned(),
         "http.method" => return "--method".to_owned(),
         "http.body" => return "--body".to_owned(),
         _ => {}
@@ -158,6 +168,8 @@ fn flag_of(path: &str) -> String {
     match first {
         "http" if path.starts_with("http.headers") => "--header".to_owned(),
         "http" if path.starts_with("http.expect") => "--expect".to_owned(),
+        "retry" if path.starts_with("retry.on") => "--retry-on".to_owned(),
+        "retry" if path.starts_with("retry.never_on") => "--retry-never-on".to_owned(),
         "command" => "the command".to_owned(),
         "env" => path.replacen("env.", "--env ", 1),
         first => format!("--{}", first.replace('_', "-")),
@@ -176,8 +188,13 @@ mod tests {
             "retry",
             "retry.limit",
             "retry.delay",
+            "retry.on[0]",
+            "retry.never_on",
+            "done_check.shell",
+            "done_check.on",
             "catch_up.mode",
             "catch_up.max_age",
+            "catch_up.spread",
             "kill_grace",
             "cron[1]",
             "http.url",
@@ -193,8 +210,13 @@ mod tests {
             "--retry",
             "--retry",
             "--retry-delay",
+            "--retry-on",
+            "--retry-never-on",
+            "--done-check",
+            "--done-check-on",
             "--catch-up",
             "--max-age",
+            "--spread",
             "--kill-grace",
             "--cron",
             "--http",

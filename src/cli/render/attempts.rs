@@ -88,7 +88,11 @@ pub(in crate::cli) fn attempts_table(run: &RunRecord, local: &Zone, console: &mu
         ]);
     }
     if has_current(run) {
-        let why = facts_in_words(run).filter(|_| !matches!(run.state, RunState::Running | RunState::Succeeded));
+        let why = match run.state {
+            RunState::Running => None,
+            RunState::Succeeded => run.reason.clone(),
+            _ => facts_in_words(run).or_else(|| run.reason.clone()),
+        };
         rows.push([
             Cell::new(run.attempt.to_string()),
             Cell::maybe(run.started_at.map(|at| shown(at, local))),

@@ -1,10 +1,12 @@
 //! A job's definition with every rule that holds for it, also those it does not name.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::config;
 use crate::domain::duration::format_duration;
-use crate::domain::job::{Action, Backoff, CatchUpMode, Delivery, JobSpec, Overlap};
+use crate::domain::job::{Action, AskedOn, Backoff, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
 use crate::domain::schedule::{CronExpr, Schedule};
 use crate::domain::zone::Zone;
 
@@ -55,6 +57,8 @@ pub(in crate::cli) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
                 "backoff": backoff(retry.backoff),
                 "max_delay": format_duration(retry.max_delay),
                 "jitter": retry.jitter,
+                "on": codes(&retry.on),
+                "never_on": codes(&retry.never_on),
             }),
         ),
         ("overlap", overlap(spec.overlap)),
@@ -64,9 +68,11 @@ pub(in crate::cli) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
                 "mode": catch_up_mode(catch_up.mode),
                 "max_age": catch_up.max_age.map(format_duration),
                 "max_count": catch_up.max_count,
+                "spread": catch_up.spread.map(format_duration),
             }),
         ),
         ("delivery", json!(delivery(spec.delivery))),
+        ("done_check", spec.done_check.as_ref().map_or(Value::Null, |check| done_check(check, keys.get("done_check")))),
         ("env", json!(spec.env)),
         ("cwd", json!(spec.cwd.as_ref().map(|path| path.to_string_lossy()))),
     ];
@@ -91,14 +97,16 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
     } else {
         let jitter = if retry.jitter { ", jitter" } else { "" };
         format!(
-            "{} times, delay {}, {}, at most {}{jitter}",
+            "{} times, delay {}, {}, at most {}{jitter}{}",
             retry.limit,
             format_duration(retry.delay),
             backoff(retry.backoff),
-            format_duration(retry.max_delay)
+            format_duration(retry.max_delay),
+            code_words(retry)
         )
     };
     let age = spec.catch_up.max_age.map(|age| format!(", not older than {}", format_duration(age))).unwrap_or_default();
+    let spread = spec.catch_up.spread.map(|spread| format!(", spread over {}", format_duration(spread))).unwrap_or_default();
     let most = match spec.catch_up.mode {
         CatchUpMode::All => format!(", at most {}", spec.catch_up.max_count),
         CatchUpMode::Skip | CatchUpMode::Latest => String::new(),
@@ -114,10 +122,14 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
         ("timeout", format!("{}, then TERM and after {} KILL", format_duration(spec.timeout), format_duration(spec.kill_grace))),
         ("retry", retries),
         ("overlap", overlap),
-        ("catch up", format!("{}{age}{most}", catch_up_mode(spec.catch_up.mode))),
+        ("catch up", format!("{}{age}{most}{spread}", catch_up_mode(spec.catch_up.mode))),
         ("late after", format_duration(spec.late_after)),
         ("delivery", delivery(spec.delivery).to_owned()),
     ];
+    if let Some(check) = &spec.done_check {
+        let timeout = format_duration(check.timeout);
+        lines.push(("done check", format!("{}, {}, at most {timeout}", action_line(&check.question), asked_on(check.on).1)));
+    }
     if let Some(cwd) = &spec.cwd {
         lines.push(("cwd", cwd.display().to_string()));
     }
@@ -149,6 +161,35 @@ fn catch_up_mode(mode: CatchUpMode) -> &'static str {
     }
 }
 
+/// The word for it, and what it means.
+fn asked_on(on: AskedOn) -> (&'static str, &'static str) {
+    match on {
+        AskedOn::Retry => ("retry", "before each attempt but the first"),
+        AskedOn::Always => ("always", "before each attempt"),
+    }
+}
+
+/// The codes of a list; null where it is not given.
+fn codes(codes: &BTreeSet<u16>) -> Value {
+    if codes.is_empty() { Value::Null } else { json!(codes) }
+}
+
+fn code_words(retry: &Retry) -> String {
+    let words = |word: &str, codes: &BTreeSet<u16>| {
+        let codes: Vec<String> = codes.iter().map(u16::to_string).collect();
+        if codes.is_empty() { String::new() } else { format!(", {word} on {}", codes.join(" ")) }
+    };
+    words("only", &retry.on) + &words("never", &retry.never_on)
+}
+
+/// As the definition has it, with what holds filled in.
+fn done_check(check: &DoneCheck, given: Option<&Value>) -> Value {
+    let Some(Value::Object(mut keys)) = given.cloned() else { return Value::Null };
+    keys.insert("on".to_owned(), json!(asked_on(check.on).0));
+    keys.insert("timeout".to_owned(), json!(format_duration(check.timeout)));
+    Value::Object(keys)
+}
+
 fn delivery(delivery: Delivery) -> &'static str {
     match delivery {
         Delivery::AtLeastOnce => "at-least-once",
@@ -178,7 +219,22 @@ mod tests {
         assert_eq!(shown["timeout"], "1h");
         assert_eq!(shown["retry"]["limit"], 0);
         assert_eq!(shown["delivery"], "at-least-once");
-        assert!(shown["cwd"].is_null());
+        assert!(shown["cwd"].is_null() && shown["done_check"].is_null() && shown["retry"]["on"].is_null());
+    }
+
+    #[test]
+    fn the_codes_of_retries_and_the_question_before_an_attempt_are_shown() {
+        let mut spec = JobSpec::with_defaults(Schedule::Manual, Action::Shell("true".to_owned()));
+        spec.retry = Retry { limit: 2, on: [75, 3].into(), never_on: [4].into(), ..Retry::default() };
+        let question = Action::Shell("test -e out".to_owned());
+        spec.done_check = Some(DoneCheck { question, on: AskedOn::Always, timeout: DoneCheck::TIMEOUT });
+        let shown = effective(&spec, &Zone::utc());
+        assert_eq!((&shown["retry"]["on"], &shown["retry"]["never_on"]), (&json!([3, 75]), &json!([4])));
+        assert_eq!(shown["done_check"], json!({"shell": "test -e out", "on": "always", "timeout": "1m"}));
+        let lines = policy_lines(&spec);
+        let line = |word| lines.iter().find(|(found, _)| *found == word).map(|(_, text)| text.as_str());
+        assert_eq!(line("retry"), Some("2 times, delay 10s, exponential, at most 1h, jitter, only on 3 75, never on 4"));
+        assert_eq!(line("done check"), Some("/bin/sh -c 'test -e out', before each attempt, at most 1m"));
     }
 
     #[test]

@@ -5,6 +5,11 @@ fn job_fault(lines: &str) -> String {
     fault(&format!("[jobs.a]\n{lines}\n"))
 }
 
+/// The only problem of `[defaults]` with these lines.
+fn fault_in_defaults(lines: &str) -> String {
+    fault(&format!("[defaults]\n{lines}\n[jobs.a]\nshell = 'true'\n"))
+}
+
 /// Each line beside a shell line gives one problem that says so.
 fn each_is_refused(cases: &[(&str, &str)]) {
     for (line, wanted) in cases {
@@ -53,6 +58,47 @@ fn retries_are_held_to_their_bounds() {
 }
 
 #[test]
+fn codes_are_refused_that_contradict_each_other_or_that_no_attempt_of_the_job_can_have() {
+    each_is_refused(&[
+        ("retry = { limit = 1, on = 75 }", "jobs.a.retry.on: found integer 75, wanted a list of exit codes or statuses"),
+        ("retry = { limit = 1, on = [] }", "jobs.a.retry.on: found an empty list, wanted the codes to retry on, or limit = 0"),
+        ("retry = { limit = 1, on = [0] }", "jobs.a.retry.on[0]: found integer 0, wanted an integer from 1 to 599"),
+        (
+            "retry = { limit = 1, never_on = [3, 600] }",
+            "jobs.a.retry.never_on[1]: found integer 600, wanted an integer from 1 to 599",
+        ),
+        ("retry = { limit = 1, on = ['75'] }", "jobs.a.retry.on[0]: found string \"75\", wanted an integer"),
+        ("retry = { limit = 1, on = [3, 75], never_on = [75] }", "jobs.a.retry.never_on: found 75 in on and in never_on"),
+        (
+            "retry = { limit = 1, on = [503] }",
+            "retry.on[0]: found integer 503, wanted an exit code from 1 to 255: this job runs a",
+        ),
+        ("retry = { limit = 1, never_on = [1, 256] }", "jobs.a.retry.never_on[1]: found integer 256, wanted an exit code"),
+    ]);
+    let fault = job_fault("http = 'http://h/'\nretry = { limit = 1, on = [503, 99] }");
+    assert!(fault.contains("jobs.a.retry.on[1]: found integer 99, wanted a status from 100 to 599: this job makes a request"));
+    let fault = fault_in_defaults("retry = { limit = 1, on = [75], never_on = [75] }");
+    assert!(fault.contains("defaults.retry.never_on: found 75 in on and in never_on"), "{fault}");
+}
+
+#[test]
+fn a_question_before_an_attempt_is_exactly_one_and_asked_at_a_known_time() {
+    each_is_refused(&[
+        ("done_check = 'test -e x'", "jobs.a.done_check: found string \"test -e x\", wanted a table such as { shell = "),
+        ("done_check = {}", "jobs.a.done_check: no action, wanted exactly one of command, shell or http"),
+        ("done_check = { shell = 'x', command = ['x'] }", "found command and shell together, wanted exactly one action"),
+        ("done_check = { shel = 'x' }", "jobs.a.done_check.shel: unknown key, did you mean \"shell\"?"),
+        ("done_check = { shell = ' ' }", "jobs.a.done_check.shell: found string \" \", wanted a line for /bin/sh"),
+        ("done_check = { http = 'ftp://h/' }", "jobs.a.done_check.http: found the scheme \"ftp\""),
+        ("done_check = { shell = 'x', on = 'rety' }", "wanted \"retry\" or \"always\": did you mean \"retry\"?"),
+        ("done_check = { shell = 'x', timeout = '99ms' }", "jobs.a.done_check.timeout: found \"99ms\", wanted 100ms to 1 hour"),
+        ("done_check = { shell = 'x', timeout = '3601s' }", "wanted 100ms to 1 hour"),
+    ]);
+    let long = format!("done_check = {{ shell = '{}' }}", "x".repeat(140_000));
+    each_is_refused(&[(&long, "jobs.a.done_check.shell: found 140001 bytes, wanted at most 131072")]);
+}
+
+#[test]
 fn words_are_refused_with_the_nearest() {
     each_is_refused(&[
         ("overlap = 'skp'", "wanted \"skip\", \"queue\", \"replace\" or \"allow\": did you mean \"skip\"?"),
@@ -63,7 +109,9 @@ fn words_are_refused_with_the_nearest() {
         ("catch_up = 'newest'", "wanted \"skip\", \"latest\" or \"all\""),
         ("catch_up = { mode = 'all', max_count = 0 }", "wanted an integer from 1 to 100000"),
         ("catch_up = { max_age = '0s' }", "wanted 1s to 10 years"),
-        ("catch_up = { spread = '1s' }", "jobs.a.catch_up.spread: not supported by this version"),
+        ("catch_up = { spread = '0s' }", "wanted more than 0s, up to 1 day"),
+        ("catch_up = { spread = '25h' }", "wanted more than 0s, up to 1 day"),
+        ("spread = '10m'", "jobs.a.spread: unknown key here, wanted catch_up = { spread = \"10m\" }"),
         ("delivery = 'at_most_once'", "did you mean \"at-most-once\"?"),
         ("delivery = 'exactly-once'", "wanted \"at-least-once\" or \"at-most-once\""),
     ]);
@@ -75,12 +123,20 @@ fn at_most_once_with_retries_is_a_contradiction_that_is_explained() {
         "delivery = 'at-most-once'\nretry = 2",
         "contradicts retry.limit 2: a retry is a second start; wanted retry = 0 or delivery = \"at-least-once\"",
     )]);
+    let table = job_fault("shell = 'true'\nretry = { limit = 1, on = [75] }\ndelivery = 'at-most-once'");
+    assert!(table.contains("jobs.a.delivery: ") && table.contains("contradicts retry.limit 1: a retry"), "{table}");
+    assert!(
+        fault_in_defaults("retry = 1\ndelivery = 'at-most-once'").contains("defaults.delivery: delivery \"at-most-once\" contra")
+    );
+    let delivery = fault("[defaults]\nretry = 1\n[jobs.a]\nshell = 'true'\ndelivery = 'at-most-once'");
+    assert!(delivery.contains("jobs.a.delivery: ") && delivery.contains("retry.limit 1 (from [defaults])"), "{delivery}");
+    let retry = fault("[defaults]\ndelivery = 'at-most-once'\n[jobs.a]\nshell = 'true'\nretry = 1");
+    assert!(retry.contains("jobs.a.retry: delivery \"at-most-once\" (from [defaults]) contradicts retry.limit 1"), "{retry}");
 }
 
 #[test]
 fn keys_of_later_versions_are_named_as_such() {
-    for key in ["done_check", "spread", "on_failure", "jitter", "group", "unique", "priority", "rrule", "delay", "user", "stdin"]
-    {
+    for key in ["on_failure", "jitter", "group", "unique", "priority", "rrule", "delay", "user", "stdin"] {
         let fault = job_fault(&format!("shell = 'true'\n{key} = 1"));
         assert!(fault.contains(&format!("3:1: jobs.a.{key}: not supported by this version of schedd")), "{fault}");
     }

@@ -4,8 +4,9 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{compile, good, job, queue, warnings};
+use crate::config::surface::{from_surface, to_surface};
 use crate::config::{DaemonConfig, QueueConfig};
-use crate::domain::job::{Action, Backoff, CatchUp, CatchUpMode, Delivery, Overlap, Retry};
+use crate::domain::job::{Action, AskedOn, CatchUp, CatchUpMode, Delivery, Overlap, Retry};
 use crate::domain::schedule::{CronExpr, Schedule};
 
 const HOUR: u64 = 3_600;
@@ -63,10 +64,7 @@ http = { method = "POST", url = "https://example.com/ping", headers = { X-From =
     assert!(matches!(&backup.schedule, Schedule::Cron(list) if list[0].as_str() == "30 2 * * *"));
     assert_eq!(backup.action, Action::Shell("pg_dump app | gzip > /var/backups/app.sql.gz".to_owned()));
     assert_eq!(backup.timeout, secs(2 * HOUR));
-    assert_eq!(
-        backup.retry,
-        Retry { limit: 3, delay: secs(60), backoff: Backoff::Exponential, max_delay: secs(HOUR), jitter: true }
-    );
+    assert_eq!(backup.retry, Retry { limit: 3, delay: secs(60), max_delay: secs(HOUR), ..Retry::default() });
     assert_eq!(backup.catch_up, CatchUp { max_age: Some(secs(12 * HOUR)), ..CatchUp::default() });
 
     let report = job(&config, "report");
@@ -144,6 +142,35 @@ fn defaults_hold_where_a_job_is_silent_and_variables_are_merged() {
     assert_eq!((own.timeout, own.queue), (secs(9), queue("default")));
     assert_eq!((own.retry.limit, own.retry.delay), (1, Retry::default().delay), "a job's retry is its own as a whole");
     assert_eq!(own.env.into_iter().collect::<Vec<_>>(), [("A".into(), "1".into()), ("B".into(), "2".into())]);
+}
+
+#[test]
+fn lists_of_codes_are_sets_and_may_come_from_the_defaults_of_every_kind_of_job() {
+    let defaults = "[defaults]\nretry = { limit = 2, on = [503, 75, 75], never_on = [] }\n";
+    let config = good(&format!(
+        "{defaults}[jobs.a]\nshell = 'true'\n[jobs.b]\nhttp = 'http://h/'\nretry = {{ limit = 2, on = [503, 500, 503] }}\n\
+         [jobs.c]\nhttp = 'http://h/'\n[jobs.d]\nshell = 'true'\nretry = {{ limit = 2, never_on = [255, 1] }}"
+    ));
+    let retry = |name| job(&config, name).retry;
+    assert_eq!(retry("a"), Retry { limit: 2, on: [75, 503].into(), ..Retry::default() });
+    assert_eq!((retry("b").on, retry("c")), ([500, 503].into(), retry("a")));
+    assert_eq!(retry("d"), Retry { limit: 2, never_on: [1, 255].into(), ..Retry::default() });
+    let in_redis = to_surface(&job(&config, "c"));
+    assert_eq!(from_surface(&in_redis).unwrap(), job(&config, "c"), "codes out of [defaults] read back for any kind of job");
+}
+
+#[test]
+fn a_question_before_an_attempt_has_one_of_the_actions_and_its_own_rules() {
+    let check = |text: &str| job(&good(&format!("[jobs.a]\nshell = 'true'\ndone_check = {text}")), "a").done_check.unwrap();
+    let shell = check("{ shell = 'test -e x' }");
+    assert_eq!((shell.question, shell.on, shell.timeout), (Action::Shell("test -e x".into()), AskedOn::Retry, secs(60)));
+    let command = check("{ command = ['test', '-e', 'x'], on = 'always', timeout = '100ms' }");
+    assert!(matches!(&command.question, Action::Command(words) if words.len() == 3));
+    assert_eq!((command.on, command.timeout), (AskedOn::Always, Duration::from_millis(100)));
+    let http = check("{ http = { url = 'http://h/', expect = [200, 404] }, on = 'retry', timeout = '1h' }");
+    assert!(matches!(http.question, Action::Http(request) if request.expect == [200, 404]));
+    let config = good("[defaults]\ndone_check = { shell = 'x' }\n[jobs.a]\nhttp = 'http://h/'\ndelivery = 'at-most-once'");
+    assert!(job(&config, "a").done_check.is_some());
 }
 
 #[test]

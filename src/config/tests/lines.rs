@@ -43,13 +43,19 @@ fn two_forms_of_a_schedule_are_refused() {
 
 #[test]
 fn all_problems_of_a_line_are_told_at_once() {
-    let problems = line(r#"{"name": "A B", "in": "x", "shel": "true", "timeout": 30, "done_check": 1}"#).unwrap_err();
+    let problems = line(r#"{"name": "A B", "in": "x", "shel": "true", "timeout": 30, "on_failure": 1}"#).unwrap_err();
     assert_eq!(problems.len(), 5, "{problems:#?}");
     for wanted in
         ["name: job name \"A B\" is not valid", "in: ", "shel: unknown key, did you mean \"shell\"?", "timeout: found integer 30"]
     {
         assert!(problems.iter().any(|problem| problem.starts_with(wanted)), "{wanted}: {problems:#?}");
     }
+}
+
+#[test]
+fn an_at_most_once_line_with_retries_is_refused() {
+    let problems = line(r#"{"shell": "true", "delivery": "at-most-once", "retry": 1}"#).unwrap_err();
+    assert!(matches!(problems.as_slice(), [one] if one.contains("contradicts retry.limit 1")), "{problems:?}");
 }
 
 #[test]

@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use super::{good, host, job};
 use crate::config::job_from_json;
 use crate::config::surface::{SurfaceError, from_surface, hash, to_surface};
-use crate::domain::job::{Action, Backoff, CatchUp, CatchUpMode, Delivery, HttpRequest, JobSpec, Overlap, Retry};
+use crate::domain::job::{
+    Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec, Overlap, Retry,
+};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 
@@ -40,6 +42,15 @@ fn the_order_of_keys_defaults_written_out_and_short_forms_do_not_matter() {
         http(r#"{"url": "http://h/", "expect": [204, 200, 204], "method": "GET", "redirects": 0}"#),
         http(r#"{"expect": [200, 204], "url": "http://h/"}"#)
     );
+    let rules = |rules: &str| surface_of_line(&format!(r#"{{"shell": "true", {rules}}}"#));
+    assert_eq!(
+        rules(r#""retry": {"limit": 2, "on": [75, 3, 75], "never_on": []}"#),
+        rules(r#""retry": {"limit": 2, "on": [3, 75]}"#)
+    );
+    assert_eq!(
+        rules(r#""done_check": {"timeout": "60s", "on": "retry", "shell": "x"}"#),
+        rules(r#""done_check": {"shell": "x"}"#)
+    );
 }
 
 #[test]
@@ -51,7 +62,7 @@ fn a_hash_is_that_of_the_text() {
 fn a_key_nobody_here_knows_was_written_by_a_newer_schedd() {
     for (text, key) in [
         (r#"{"shell":"true","colour":"red"}"#, "colour"),
-        (r#"{"shell":"true","done_check":{"shell":"x"}}"#, "done_check"),
+        (r#"{"shell":"true","done_check":{"shell":"x","quorum":2}}"#, "done_check.quorum"),
         (r#"{"shell":"true","retry":{"limit":1,"budget":3}}"#, "retry.budget"),
         (r#"{"wasm":"x","every":3}"#, "wasm"),
     ] {
@@ -127,9 +138,22 @@ fn actions() -> impl Strategy<Value = Action> {
 
 fn retries() -> impl Strategy<Value = Retry> {
     let backoffs = prop::sample::select(vec![Backoff::Fixed, Backoff::Linear, Backoff::Exponential]);
-    (0..=1_000u32, secs(0..=2_592_000), backoffs, secs(0..=2_592_000), any::<bool>()).prop_map(
-        |(limit, delay, backoff, longest, jitter)| Retry { limit, delay, backoff, max_delay: longest.max(delay), jitter },
+    // A code is in one list at most.
+    let codes = prop::collection::btree_map(1..=599u16, any::<bool>(), 0..4);
+    (0..=1_000u32, secs(0..=2_592_000), backoffs, secs(0..=2_592_000), any::<bool>(), codes).prop_map(
+        |(limit, delay, backoff, longest, jitter, codes)| {
+            let listed = |wanted: bool| codes.iter().filter(|(_, is_on)| **is_on == wanted).map(|(code, _)| *code).collect();
+            let (on, never_on) = (listed(true), listed(false));
+            Retry { limit, delay, backoff, max_delay: longest.max(delay), jitter, on, never_on }
+        },
     )
+}
+
+prop_compose! {
+    fn done_checks()(question in actions(), is_always in any::<bool>(), millis in 100..=3_600_000u64) -> DoneCheck {
+        let on = if is_always { AskedOn::Always } else { AskedOn::Retry };
+        DoneCheck { question, on, timeout: Duration::from_millis(millis) }
+    }
 }
 
 prop_compose! {
@@ -137,8 +161,9 @@ prop_compose! {
         mode in prop::sample::select(vec![CatchUpMode::Skip, CatchUpMode::Latest, CatchUpMode::All]),
         max_age in prop::option::of(secs(1..=315_360_000)),
         max_count in 1..=100_000u32,
+        spread in prop::option::of(secs(1..=86_400)),
     ) -> CatchUp {
-        CatchUp { mode, max_age, max_count }
+        CatchUp { mode, max_age, max_count, spread }
     }
 }
 
@@ -157,8 +182,9 @@ prop_compose! {
         ],
         catch_up in prop_oneof![Just(CatchUp::default()), catch_ups()],
         late_after in secs(1..=31_536_000),
-        (at_most_once, env, cwd) in (
+        (at_most_once, done_check, env, cwd) in (
             any::<bool>(),
+            prop::option::of(done_checks()),
             prop::collection::btree_map("[A-Z_][A-Z0-9_]{0,5}", "[^\0]{0,9}", 0..4),
             prop::option::of("/[^\0]{0,9}"),
         ),
@@ -166,7 +192,7 @@ prop_compose! {
         let delivery = if at_most_once && retry.limit == 0 { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
         JobSpec {
             schedule, action, tz: tz.map(|name| name.parse().unwrap()), queue: queue.parse().unwrap(), timeout, kill_grace,
-            retry, overlap, catch_up, late_after, delivery, env, cwd: cwd.map(Into::into),
+            retry, overlap, catch_up, late_after, delivery, done_check, env, cwd: cwd.map(Into::into),
         }
     }
 }

@@ -111,10 +111,10 @@ fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> 
         "succeeded" => allow(job.act != Act::Poison, "it kills its node each time"),
         "skipped" => match recorded.reason.as_str() {
             "overlap" => {
-                if job.overlap == Overlap::Replace {
-                    return allow(was_waiting(view, job, recorded), "no other run of its job waited already");
+                allow(job.overlap != Overlap::Allow, "its overlap rule skips nothing")?;
+                if job.overlap == Overlap::Replace && was_waiting(view, job, recorded) {
+                    return Ok(());
                 }
-                allow(matches!(job.overlap, Overlap::Skip | Overlap::Queue), "its overlap rule skips nothing")?;
                 allow(was_disturbed || was_open(view, job, recorded), "no other run of its job was open")
             }
             "missed" => allow(was_disturbed || has_lagged(view, run.due, finished), "nothing kept it from running"),

@@ -87,11 +87,10 @@ fn hurt(expect: Expect<'_>) {
     expect("not started for want of files", &limited(18).evidence, &[]);
     expect("not started for want of files, when there was none", &limited(30).evidence, &[Verdict::Missing]);
 
-    let replacing = |began| {
-        let w = World::calm().begin(10, began).end(20, "skipped", "overlap").job(|job| job.overlap = Overlap::Replace);
-        w.fault(5, 25, Hit::Everyone, Delay::Throughout, true)
-    };
-    expect("skipped, as another waited to take over", &replacing(13_000).evidence, &[]);
+    let replacing =
+        |began| World::calm().begin(10, began).end(20, "skipped", "overlap").job(|job| job.overlap = Overlap::Replace);
+    let w = replacing(13_000).fault(5, 15, Hit::Everyone, Delay::Throughout, true);
+    expect("skipped, as another waited to take over", &w.evidence, &[]);
     expect("skipped, though none waited to take over", &replacing(300).evidence, &[Verdict::Missing]);
 
     let remains = |ms| World::calm().sign(20, ms).job(|job| job.overlap = Overlap::Allow);

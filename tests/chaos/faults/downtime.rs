@@ -30,7 +30,7 @@ impl Downtime {
         Box::new(Self { number: rng.u32(..), down: Duration::from_millis(rng.u64(15_500..19_500)), jobs: Vec::new() })
     }
 
-    fn line(&self, stage: &Stage, job: &Job) -> Value {
+    fn line(stage: &Stage, job: &Job) -> Value {
         let (mode, period, late_after, max_count) = *MODES.iter().find(|(mode, ..)| *mode == job.catch_up).unwrap();
         let catch_up = if max_count > 1 { json!({"mode": mode, "max_count": max_count}) } else { json!(mode) };
         json!({
@@ -76,7 +76,7 @@ impl Fault for Downtime {
             ..Job::new(&format!("down-{mode}-{}", self.number), Act::Work, 0)
         };
         self.jobs = MODES.iter().map(named).collect();
-        let lines: Vec<Value> = self.jobs.iter().map(|job| self.line(stage, job)).collect();
+        let lines: Vec<Value> = self.jobs.iter().map(|job| Self::line(stage, job)).collect();
         let accepted = add_lines(stage, &lines);
         assert_eq!(accepted.len(), lines.len(), "not all jobs of F25 were taken: {accepted:?}");
         let added = now();

@@ -71,12 +71,20 @@ fn every_rule_that_can_be_given_is_kept() {
         "5s",
         "--retry-backoff",
         "linear",
+        "--retry-on",
+        "503,429,503",
+        "--done-check",
+        "test -e x",
+        "--done-check-on",
+        "always",
         "--overlap",
         "queue",
         "--catch-up",
         "all",
         "--max-age",
         "12h",
+        "--spread",
+        "10m",
         "--env",
         "A=b=c",
         "--cwd",
@@ -88,13 +96,18 @@ fn every_rule_that_can_be_given_is_kept() {
         "every": "1m30s",
         "http": {"url": "https://example.com/x", "method": "PUT", "headers": {"X-A": "b: c"}, "body": "{\"a\": 1}", "expect": [200, 204]},
         "queue": "mail", "timeout": "2m", "kill_grace": "1s", "overlap": "queue", "cwd": "/tmp", "env": {"A": "b=c"},
-        "catch_up": {"mode": "all", "max_age": "12h", "max_count": 1000},
+        "catch_up": {"mode": "all", "max_age": "12h", "max_count": 1000, "spread": "10m"},
     });
     for (key, value) in wanted.as_object().unwrap() {
         assert_eq!(&definition[key], value, "{key}");
     }
-    let retry = serde_json::json!({"limit": 3, "delay": "5s", "backoff": "linear", "max_delay": "1h", "jitter": true});
+    let retry = serde_json::json!({
+        "limit": 3, "delay": "5s", "backoff": "linear", "max_delay": "1h", "jitter": true, "on": [429, 503], "never_on": null,
+    });
     assert_eq!(definition["retry"], retry);
+    assert_eq!(definition["done_check"], serde_json::json!({"shell": "test -e x", "on": "always", "timeout": "1m"}));
+    let text = bench.ctl.run(&["show", "h"]).good().stdout;
+    assert!(text.contains("only on 429 503") && text.contains("/bin/sh -c 'test -e x', before each attempt"), "{text}");
     assert_eq!(definition["delivery"], "at-least-once");
 }
 
@@ -117,6 +130,11 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
         (&["--cron", "0 0 30 2 *", "--", "x"], &["never comes"]),
         (&["--cron", "@reboot", "--", "x"], &["@reboot", "not supported"]),
         (&["--cron", "0 0 * * MON#6", "--", "x"], &["MON#6"]),
+        (&["--retry", "1", "--delivery", "at-most-once", "--", "x"], &["--delivery", "contradicts retry.limit 1"]),
+        (&["--retry", "1", "--retry-on", "3", "--retry-never-on", "3", "--", "x"], &["--retry-never-on", "found 3 in on and"]),
+        (&["--retry", "1", "--retry-on", "503", "--", "x"], &["--retry-on", "1 to 255", "runs a process"]),
+        (&["--retry", "1", "--retry-never-on", "3", "--http", "http://h/"], &["--retry-never-on", "100 to 599"]),
+        (&["--done-check", "x", "--done-check-on", "never", "--", "x"], &["--done-check-on", "\"retry\" or \"always\""]),
         (&["--every", "0s", "--", "x"], &["--every", "1s to 10 years"]),
         (&["--every", "-5m", "--", "x"], &["negative"]),
         (&["--every", "1ms", "--", "x"], &["1s to 10 years"]),

@@ -8,6 +8,8 @@ mod cancelling;
 mod checking;
 mod connecting;
 mod daemon;
+mod dead;
+mod dead_filters;
 mod listing;
 mod next_times;
 mod played;

@@ -65,6 +65,7 @@ impl Played {
             run: run.clone(),
             rev: definition.record.rev.clone(),
             overlap: Overlap::Allow,
+            max_age: None,
             successor: definition.next_after(run.due().max(poll.now)).map(|due| Successor::on_time(run.job(), due)),
             job_queue: queue.clone(),
         };
@@ -83,6 +84,13 @@ impl Played {
         assert!(matches!(reply, FinishReply::Finished(_)), "{reply:?}");
     }
 
+    /// Ends a run in `state` for this reason.
+    #[track_caller]
+    pub(super) fn finish_because(&self, claim: &Claim, state: RunState, reason: &str) {
+        let reply = self.runtime.block_on(self.store.finish_run(claim, &Verdict::Final(state), reason, &[], "")).unwrap();
+        assert!(matches!(reply, FinishReply::Finished(_)), "{reply:?}");
+    }
+
     /// Ends an attempt after which another is made in `delay`.
     #[track_caller]
     pub(super) fn retry(&self, claim: &Claim, delay: Duration, exit_code: i32) {
@@ -93,6 +101,15 @@ impl Played {
         let code = exit_code.to_string();
         let reply = self.end(claim, &Verdict::Retry(delay), &[("exit_code", &code)], &past.to_string());
         assert!(matches!(reply, FinishReply::Retrying(_)), "{reply:?}");
+    }
+
+    /// Starts nothing: its `done_check` is to be asked again in an hour.
+    #[track_caller]
+    pub(super) fn ask_later(&self, claim: &Claim, reason: &str) {
+        let facts = [("exit_code", String::new()), ("unclear", "1".to_owned())];
+        let verdict = Verdict::AskLater(Duration::from_secs(3_600));
+        let reply = self.runtime.block_on(self.store.finish_run(claim, &verdict, reason, &facts, "")).unwrap();
+        assert!(matches!(reply, FinishReply::AskingLater(_)), "{reply:?}");
     }
 
     fn end(&self, claim: &Claim, verdict: &Verdict, facts: Facts<'_>, past: &str) -> FinishReply {

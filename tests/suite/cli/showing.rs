@@ -81,6 +81,47 @@ fn a_run_is_shown_with_each_of_its_attempts() {
 }
 
 #[test]
+fn a_run_that_waits_to_be_asked_about_again_says_why_and_shows_what_the_question_printed() {
+    let bench = Bench::start();
+    for (job, failures) in [("new", 0), ("failed", 1)] {
+        bench.add(&["--name", job, "--in", "0s", "--retry", "2", "--done-check", "x", "--", "x"]);
+        if failures > 0 {
+            bench.node.retry(&bench.node.claim(job), Duration::ZERO, 7);
+        }
+        let claim = bench.node.claim(job);
+        bench.node.write(&claim, b"cannot tell\n", b"", 0);
+        bench.node.ask_later(&claim, "done_check unclear: exit code 2");
+        let id = claim.run.to_string();
+        let run = bench.ctl.run(&["show", &id, "--json"]).good().json();
+        assert_eq!((&run["state"], &run["attempt"]), (&"scheduled".into(), &failures.into()), "{job}");
+        assert_eq!((&run["reason"], &run["unclear"]), (&"done_check unclear: exit code 2".into(), &1.into()), "{job}");
+        assert_eq!(run["exit_code"], Value::Null, "{job}");
+        let text = bench.ctl.run(&["show", &id]).good().stdout;
+        assert!(text.contains("1 times in a row its done_check gave no clear answer"), "{text}");
+        for target in [job, &id] {
+            assert_eq!(bench.ctl.run(&["logs", target]).good().stdout, "cannot tell\n", "{target}");
+        }
+    }
+}
+
+#[test]
+fn work_that_was_done_already_and_a_failure_not_retried_say_so() {
+    let bench = Bench::start();
+    for (job, state, reason) in [
+        ("done", RunState::Succeeded, "done_check: already done"),
+        ("excluded", RunState::Failed, "not retried: exit code 3 is in never_on"),
+    ] {
+        bench.add(&["--name", job, "--in", "0s", "--", "x"]);
+        let claim = bench.node.claim(job);
+        bench.node.finish_because(&claim, state, reason);
+        let run = bench.ctl.run(&["history", job, "--json"]).good().json().as_array().unwrap()[0].clone();
+        assert_eq!((&run["state"], &run["reason"]), (&state.as_str().into(), &reason.into()));
+        let text = bench.ctl.run(&["show", &claim.run.to_string()]).good().stdout;
+        assert!(text.contains(reason), "{text}");
+    }
+}
+
+#[test]
 fn history_has_every_field_and_says_why_in_words() {
     let bench = Bench::start();
     let ends: [(&str, RunState, Facts<'_>, Option<&str>); 6] = [

@@ -54,6 +54,42 @@ fn a_claim_whose_answer_never_comes_starts_its_run_once() {
 }
 
 #[test]
+fn an_at_most_once_run_whose_claim_got_no_answer_for_half_a_lease_is_handed_back_and_starts_once() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (eye, proxy) = (Eye::on(&redis), Proxy::to(&redis));
+    // The first try takes a second, the second ends past half of the lease.
+    let node = Schedd::at(&proxy.url()).jobs("[daemon]\nlease = \"3s\"\n").start();
+    eye.add(&json!({"name": "first", "in": "0s", "shell": "true"}));
+    eye.wait_for_history("first", 1);
+    proxy.lose_answer_to(OF_A_CLAIM, Loss::Silence);
+    eye.add(&json!({"name": "once", "in": "0s", "shell": effects.shell("true"), "delivery": "at-most-once"}));
+    proxy.wait_lost();
+    let run = eye.wait_for_history("once", 1).remove(0);
+    assert_eq!((run.state, run.attempt, run.recoveries), (RunState::Succeeded, 1, 0));
+    assert_eq!(effects.of("once").len(), 1);
+    assert!(node.log().contains("the answer to its claim never came"), "{}", node.log());
+}
+
+#[test]
+fn an_at_most_once_run_whose_claim_got_no_answer_is_handed_back_by_a_node_that_stops() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (eye, proxy) = (Eye::on(&redis), Proxy::to(&redis));
+    let mut node = Schedd::at(&proxy.url()).node("one").jobs("[daemon]\nlease = \"2s\"\n").start();
+    eye.add(&json!({"name": "first", "in": "0s", "shell": "true"}));
+    eye.wait_for_history("first", 1);
+    proxy.lose_answer_to(OF_A_CLAIM, Loss::Silence);
+    eye.add(&json!({"name": "once", "in": "0s", "shell": effects.shell("true"), "delivery": "at-most-once"}));
+    proxy.wait_lost();
+    node.term();
+    assert!(node.wait_exit().success());
+    assert!(effects.of("once").len() <= 1);
+    let _other = Schedd::on(&redis).node("two").start();
+    let run = eye.wait_for_history("once", 1).remove(0);
+    assert_eq!((run.state, run.attempt, run.recoveries), (RunState::Succeeded, 1, 0));
+    assert_eq!(effects.of("once").len(), 1);
+}
+
+#[test]
 fn an_end_whose_answer_is_lost_with_its_connection_is_accepted_once() {
     loses(Loss::Cut, OF_AN_END);
 }
@@ -75,6 +111,20 @@ fn a_renewal_whose_answer_never_comes_costs_no_run_its_lease() {
     proxy.wait_lost();
     let run = eye.wait_for_history("work", 1).remove(0);
     assert_eq!((run.state, run.attempt), (RunState::Succeeded, 1));
+}
+
+#[test]
+fn a_renewal_whose_answer_never_comes_costs_no_run_a_short_lease() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (eye, proxy) = (Eye::on(&redis), Proxy::to(&redis));
+    // Renewed each 2 s and stopped after 4.8 s without: the connection must be found dead at the first time-out.
+    let _node = Schedd::at(&proxy.url()).jobs("[daemon]\nlease = \"6s\"\n").start();
+    eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("sleep 9")}));
+    until("it runs", LONG, || effects.of("work").into_iter().next());
+    proxy.lose_answer_to("6000", Loss::Silence);
+    proxy.wait_lost();
+    let run = eye.wait_for_history("work", 1).remove(0);
+    assert_eq!((run.state, run.attempt, run.recoveries), (RunState::Succeeded, 1, 0));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use schedd::domain::run::RunState;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// A job added `ago` before now, with no node running since.
-fn add_in_the_past(eye: &Eye, ago: Duration, job: &Value) {
+pub(super) fn add_in_the_past(eye: &Eye, ago: Duration, job: &Value) {
     let then = eye.ask(eye.store().now()).unwrap().saturating_sub(ago);
     eye.add_through(&eye.store().at(then), job);
 }
@@ -61,4 +61,118 @@ fn a_one_shot_runs_however_late() {
     let _node = Schedd::on(&redis).start();
     let run = until("it has run", LONG, || eye.history("late").into_iter().next());
     assert_eq!(run.state, RunState::Succeeded);
+}
+
+#[test]
+fn thirty_days_down_cost_a_minutely_job_next_to_nothing_whatever_its_rule() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let eye = Eye::on(&redis);
+    for (name, catch_up) in [
+        ("none", json!("skip")),
+        ("newest", json!("latest")),
+        ("hundred", json!({"mode": "all", "max_count": 100})),
+        ("thousand", json!({"mode": "all", "max_count": 1000})),
+    ] {
+        // Half a minute from the last occurrence, so that none is on time, whenever this test starts.
+        let job = json!({"name": name, "every": "1m", "shell": effects.shell("true"), "catch_up": catch_up, "late_after": "1s"});
+        let job = if name == "thousand" {
+            json!({"name": name, "cron": "* * * * *", "shell": "true", "overlap": "allow",
+            "catch_up": catch_up, "queue": "default", "late_after": "1s"})
+        } else {
+            job
+        };
+        add_in_the_past(&eye, 30 * DAY + Duration::from_secs(30), &job);
+    }
+    let other = json!({"name": "other", "in": "1s", "shell": effects.shell("true")});
+    eye.add(&other);
+    let started = std::time::Instant::now();
+    let _node = Schedd::on(&redis).start();
+    let none = eye.wait_for_history("none", 1);
+    assert_eq!((none[0].state, none[0].skipped.unwrap().1), (RunState::Skipped, 43_200));
+    println!("none of 43,200 missed: settled {:?} after the start of the process", started.elapsed());
+    until("the newest has run", LONG, || Some(()).filter(|()| effects.of("newest").len() == 1));
+    println!("the newest of 43,200 missed: begun {:?} after the start of the process", started.elapsed());
+    until("the other has run", LONG, || Some(()).filter(|()| effects.of("other").len() == 1));
+    let hundred = eye.wait_for_history("hundred", 101);
+    println!("a hundred of 43,200, one after the other: {:?} after the start of the process", started.elapsed());
+    assert_eq!((hundred[0].state, hundred[0].skipped.unwrap().1), (RunState::Skipped, 43_100));
+    assert!(hundred[1..].iter().all(|run| run.state == RunState::Succeeded));
+    let done = effects.of("hundred");
+    assert_eq!(done.len(), 100);
+    assert!(done.windows(2).all(|pair| pair[0].ended.is_some_and(|end| end <= pair[1].began)), "two at once");
+    let thousand = until("a thousand have run", Duration::from_secs(120), || {
+        let runs = eye.history("thousand");
+        Some(runs).filter(|runs| runs.len() >= 1_000 && runs.iter().all(|run| run.state.is_final()))
+    });
+    println!("a thousand of 43,200 side by side: {:?} after the start of the process", started.elapsed());
+    assert!(thousand.iter().filter(|run| run.state == RunState::Succeeded).count() >= 999);
+}
+
+#[test]
+fn missed_runs_that_are_spread_start_within_the_time_and_not_at_once() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let eye = Eye::on(&redis);
+    let ago = Duration::from_secs(8 * 3600 + 1800);
+    let job = |name: &str, mode: &str| json!({"name": name, "every": "1h", "shell": effects.shell("true"), "catch_up": {"mode": mode, "spread": "4s"}});
+    add_in_the_past(&eye, ago, &job("all", "all"));
+    for number in 0..6 {
+        add_in_the_past(&eye, ago, &job(&format!("latest{number}"), "latest"));
+    }
+    let node = Schedd::on(&redis).start();
+    node.wait_for_log("Missed runs are spread");
+    let runs = eye.wait_for_history("all", 8);
+    assert!(runs.iter().all(|run| run.state == RunState::Succeeded), "{runs:?}");
+    let done = effects.of("all");
+    let dues: Vec<&String> = done.iter().map(|effect| &effect.run).collect();
+    assert!(dues.len() == 8 && dues.is_sorted(), "{dues:?}");
+    // Each has its own eighth of the time: the first and the last are at least six of them apart.
+    assert!(done[7].began - done[0].began >= 3_000_000_000, "at once: {done:?}");
+    let next = eye.job("all").unwrap().pending.unwrap();
+    assert_eq!(next.due().since(runs[7].run.due()), Duration::from_secs(3600));
+    for number in 0..6 {
+        let runs = eye.wait_for_history(&format!("latest{number}"), 2);
+        assert_eq!((runs[0].state, runs[1].state), (RunState::Skipped, RunState::Succeeded));
+        assert_eq!(runs[0].skipped.unwrap().1, 7);
+    }
+}
+
+#[test]
+fn a_long_stretch_is_spread_over_one_time_by_whoever_is_left() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let eye = Eye::on(&redis);
+    let ago = Duration::from_secs(350 * 60 + 30);
+    let job = json!({"name": "a", "every": "1m", "shell": effects.shell("true"), "overlap": "allow", "late_after": "1s",
+        "catch_up": {"mode": "all", "spread": "6s"}});
+    add_in_the_past(&eye, ago, &job);
+    let mut one = Schedd::on(&redis).node("one").jobs(super::QUICK).start();
+    one.wait_for_log("Missed runs are spread");
+    one.kill9();
+    let _two = Schedd::on(&redis).node("two").jobs(super::QUICK).start();
+    let runs = eye.wait_for_history("a", 350);
+    assert_eq!(runs.iter().filter(|run| run.state == RunState::Succeeded).count(), runs.len(), "some did not run");
+    assert!(eye.ask(eye.store().list_spread(&"a".parse().unwrap())).unwrap().is_empty());
+    let ids: std::collections::BTreeSet<String> = effects.of("a").into_iter().map(|effect| effect.run).collect();
+    assert_eq!(ids.len(), runs.len());
+}
+
+#[test]
+fn a_spread_run_is_shown_with_the_time_it_will_start_at_and_pausing_holds_it_back() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let ctl = crate::support::ctl::Schedctl::on(&redis);
+    let ago = Duration::from_secs(3600 + 1800);
+    add_in_the_past(&eye, ago, &json!({"name": "a", "every": "1h", "shell": "true", "catch_up": {"spread": "1d"}}));
+    let node = Schedd::on(&redis).start();
+    node.wait_for_log("Missed runs are spread");
+    let shown = ctl.run(&["show", "a", "--json"]).good().json();
+    let spread = &shown["runs"][0];
+    assert_eq!((&spread["state"], &spread["reason"]), (&"scheduled".into(), &"missed".into()), "{shown}");
+    let id = spread["run_id"].as_str().unwrap().to_owned();
+    let run = ctl.run(&["show", &id, "--json"]).good().json();
+    assert!(run["ready_at"].is_string() && run["ready_at"] != run["due"], "{run}");
+    let pending = eye.job("a").unwrap().pending.unwrap().due();
+    assert!(eye.ask(eye.store().now()).unwrap() < pending, "what is listed as next is to come");
+    assert!(ctl.run(&["show", "a"]).good().stdout.contains("spread over 1d"));
+    ctl.run(&["cancel", &id]).good();
+    assert_eq!(eye.run(&id).unwrap().state, RunState::Cancelled);
 }

@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::QUICK;
+use super::scene::Scene;
 use crate::support::daemon::Schedd;
 use crate::support::effects::{Effect, Effects};
 use crate::support::eye::Eye;
@@ -90,9 +91,7 @@ fn a_run_whose_keeper_is_killed_is_stopped_and_runs_again() {
     let node = Schedd::on(&redis).node("only").jobs(QUICK).start();
     eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("sleep 3")}));
     begun(&effects, "work");
-    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", node.pid())).unwrap();
-    let keeper = rustix::process::Pid::from_raw(children.split_whitespace().next().unwrap().parse().unwrap()).unwrap();
-    rustix::process::kill_process(keeper, Signal::KILL).unwrap();
+    rustix::process::kill_process(node.keeper(), Signal::KILL).unwrap();
     let run = eye.wait_for_history("work", 1).remove(0);
     assert_eq!((run.state, run.attempt), (RunState::Succeeded, 2));
     let effects = effects.of("work");
@@ -229,4 +228,33 @@ fn a_push_redis_forgot_when_its_power_was_cut_is_made_again() {
     std::fs::File::options().write(true).open(&file).unwrap().set_len(length).unwrap();
     redis.restart();
     period(&Eye::on(&redis), "2h");
+}
+
+#[test]
+fn a_run_whose_keeper_stands_still_is_stopped_and_runs_again() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).node("only").jobs(QUICK).start();
+    eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("sleep $((SCHEDD_ATTEMPT > 1 ? 1 : 60))")}));
+    begun(&effects, "work");
+    let keeper = node.keeper();
+    rustix::process::kill_process(keeper, Signal::STOP).unwrap();
+    // Its lease is renewed all the while: nobody else would ever take the run.
+    let run = eye.wait_for_history("work", 1).remove(0);
+    assert_eq!((run.state, run.attempt), (RunState::Succeeded, 2));
+    let effects = effects.of("work");
+    assert_eq!((effects.len(), effects[0].ended), (2, None), "{effects:?}");
+    node.wait_for_log("The keeper stands still");
+}
+
+#[test]
+fn with_the_keeper_stopped_and_redis_away_the_jobs_are_dead_before_the_lease_ends() {
+    let scene = Scene::with_lease("4s");
+    for node in &scene.nodes {
+        rustix::process::kill_process(node.keeper(), Signal::STOP).unwrap();
+    }
+    scene.redis.stop_signal(Signal::STOP);
+    scene.assert_pulses_stop_within(Duration::from_secs(4));
+    scene.redis.stop_signal(Signal::CONT);
+    scene.assert_all_done_and_the_long_ones_again();
 }

@@ -1,15 +1,23 @@
 //! Whole nodes on a real Redis: what jobs did, and what history says of it.
 
+mod after_crashes;
 mod answers;
 mod catching_up;
+mod done_check;
+mod editing;
 mod living;
 mod losing;
 mod outputs;
 mod reloading;
+mod retrying;
+mod rolling;
+mod rotating;
+mod scene;
 mod sharing;
 mod spoilt;
 mod stopping;
 mod storm;
+mod weathering;
 
 /// A short lease, so that tests of recovery are short.
 const QUICK: &str = "[daemon]\nlease = \"2s\"\n";

@@ -1,6 +1,7 @@
 //! `apply_job` and `plant_manual`: definitions come and change, runs are planted, once.
 
 use schedd::domain::job::Overlap;
+use schedd::domain::lateness::Stretch;
 use schedd::domain::run::RunState;
 use schedd::store::{ApplyOrder, ApplyReply, Change, Existing, ManualReply, SourceKind};
 
@@ -12,6 +13,7 @@ async fn edit(world: &World, job: &str, hash: &str, planted: Option<i64>) -> App
     ApplyOrder {
         hash: hash.to_owned(),
         read: Some((record.rev, record.queue)),
+        planned: record.pending.or(record.held),
         planted: planted.map(|due| successor(job, due)),
         ..definition(job, 0)
     }
@@ -144,6 +146,33 @@ async fn a_changed_schedule_of_a_paused_job_waits_for_the_resume() {
     assert_eq!((job.pending, job.held), (None, Some(run_of("a", 2000))));
     assert_eq!(world.indexed("a"), None);
     world.assert_sound();
+}
+
+#[tokio::test]
+async fn what_passed_under_the_old_schedule_is_told_with_its_change() {
+    for is_paused in [true, false] {
+        let world = World::new();
+        let first = world.plant("a", 1000).await;
+        if is_paused {
+            world.at(0).pause_job(&world.job("a").await).await.unwrap();
+        }
+        let from = if is_paused { 1000 } else { 2000 };
+        let passed = Some(Stretch { first: t(from), last: t(9000), count: 8 });
+        let order = ApplyOrder { passed, ..edit(&world, "a", "hash2", Some(12_000)).await };
+        let stale = ApplyOrder { planned: Some(run_of("a", 7)), ..order.clone() };
+        let before = world.snapshot();
+        assert_eq!(world.at(9500).apply_job(&stale).await.unwrap(), ApplyReply::Stale);
+        assert_eq!(world.snapshot(), before, "the planned run is another than was read");
+        assert_eq!(world.at(9500).apply_job(&order).await.unwrap(), ApplyReply::Updated);
+        let told = world.run(&run_of("a", from)).await;
+        let reason = if is_paused { "paused" } else { "missed" };
+        assert_eq!((told.state, told.reason.as_deref()), (RunState::Skipped, Some(reason)));
+        assert_eq!((told.skipped, world.total("skipped")), (Some((t(9000), 8)), 8));
+        let job = world.job("a").await;
+        let planned = if is_paused { (None, Some(run_of("a", 12_000))) } else { (Some(first), None) };
+        assert_eq!((job.pending, job.held), planned);
+        world.assert_sound();
+    }
 }
 
 #[tokio::test]

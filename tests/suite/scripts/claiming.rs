@@ -46,6 +46,28 @@ async fn a_claim_repeated_with_its_token_gives_the_same_fence_and_changes_nothin
 }
 
 #[tokio::test]
+async fn whether_a_run_was_claimed_before_is_told_alike_by_a_repeated_claim_and_whatever_its_attempt_is() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    for (at, claimed_before) in [(0, false), (10, true)] {
+        let (token, order) = (token(), world.order(&run).await);
+        let call = || async {
+            let store = world.at(at);
+            let orders = std::slice::from_ref(&order);
+            World::won(store.claim_runs(&claimant("n1"), &queue("default"), &token, orders).await.unwrap().remove(0))
+        };
+        for claim in [call().await, call().await] {
+            assert_eq!((claim.claimed_before, claim.attempt), (claimed_before, 1), "at {at}");
+        }
+        let _: i64 = world.raw("HSET", &format!("run:{run}"), &["claimed_before", "spoilt"]);
+        let claim = call().await;
+        assert!(claim.claimed_before, "what cannot be read must not pass for a first claim");
+        world.finish(at + 1, &claim, Verdict::Release).await;
+    }
+    world.assert_sound();
+}
+
+#[tokio::test]
 async fn a_run_is_not_claimed_before_it_is_ready() {
     let world = World::new();
     let run = world.plant("a", 10).await;

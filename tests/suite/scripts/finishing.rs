@@ -38,7 +38,8 @@ async fn every_final_state_is_written_counted_and_put_into_history() {
 
 #[tokio::test]
 async fn an_end_told_twice_is_answered_alike_and_changes_nothing() {
-    let verdicts = [Verdict::Final(RunState::Failed), Verdict::Retry(Duration::from_secs(5)), Verdict::Release];
+    let wait = Duration::from_secs(5);
+    let verdicts = [Verdict::Final(RunState::Failed), Verdict::Retry(wait), Verdict::Release, Verdict::AskLater(wait)];
     for verdict in verdicts {
         let world = World::new();
         let claim = running(&world).await;
@@ -55,7 +56,12 @@ async fn a_stale_holder_is_answered_lost_and_changes_nothing() {
     let world = World::new();
     let stale = running(&world).await;
     world.at(20_000).recover_run(&expired(&stale, 10_000), &recovery(None)).await.unwrap();
-    let verdicts = [Verdict::Final(RunState::Succeeded), Verdict::Retry(Duration::ZERO), Verdict::Release];
+    let verdicts = [
+        Verdict::Final(RunState::Succeeded),
+        Verdict::Retry(Duration::ZERO),
+        Verdict::Release,
+        Verdict::AskLater(Duration::ZERO),
+    ];
     for claimed in [false, true] {
         if claimed {
             assert!(world.win(20_001, &stale.run).await.fence > stale.fence);
@@ -124,9 +130,53 @@ async fn a_run_handed_back_takes_its_attempt_back_and_is_due_at_once() {
     world.assert_sound();
 }
 
+/// Has the run of `claim` asked about again in 5 s, `unclear` answers in a row being none.
+async fn ask_later(world: &World, offset: i64, claim: &Claim, unclear: &str) -> FinishReply {
+    let facts = [("exit_code", String::new()), ("unclear", unclear.to_owned())];
+    let verdict = Verdict::AskLater(Duration::from_secs(5));
+    world.at(offset).finish_run(claim, &verdict, "done_check unclear: exit code 2", &facts, "").await.unwrap()
+}
+
+#[tokio::test]
+async fn a_run_to_be_asked_about_again_takes_its_attempt_back_and_waits() {
+    let world = World::new();
+    let claim = running(&world).await;
+    assert_eq!(ask_later(&world, 100, &claim, "1").await, FinishReply::AskingLater(t(5_100)));
+    let record = world.run(&claim.run).await;
+    assert_eq!((record.state, record.attempt, record.ready), (RunState::Scheduled, 0, Some(t(5_100))));
+    assert_eq!((record.failures, record.recoveries, record.unclear, record.past.len()), (0, 0, 1, 0));
+    assert_eq!(record.reason.as_deref(), Some("done_check unclear: exit code 2"));
+    world.assert_sound();
+    assert!(matches!(world.claim(5_099, &world.order(&claim.run).await).await, schedd::store::ClaimReply::Early));
+    let again = world.win(5_100, &claim.run).await;
+    assert_eq!((again.attempt, again.unclear, again.claimed_before), (1, 1, true));
+    assert!(again.fence > claim.fence);
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn unclear_answers_count_as_neither_failures_nor_recoveries_and_a_recovery_breaks_their_row() {
+    let world = World::new();
+    let mut claim = running(&world).await;
+    world.finish(1, &claim, Verdict::Retry(Duration::ZERO)).await;
+    claim = world.win(2, &claim.run).await;
+    world.at(20_000).recover_run(&expired(&claim, 10_002), &recovery(None)).await.unwrap();
+    for unclear in 1..=2 {
+        claim = world.win(20_000 + unclear * 10_000, &claim.run).await;
+        ask_later(&world, 20_000 + unclear * 10_000, &claim, &unclear.to_string()).await;
+    }
+    claim = world.win(50_000, &claim.run).await;
+    assert_eq!((claim.attempt, claim.failures, claim.recoveries, claim.unclear), (3, 1, 1, 2));
+    world.at(70_000).recover_run(&expired(&claim, 60_000), &recovery(None)).await.unwrap();
+    claim = world.win(70_000, &claim.run).await;
+    assert_eq!((claim.attempt, claim.failures, claim.recoveries, claim.unclear), (4, 1, 2, 0));
+    world.assert_sound();
+}
+
 #[tokio::test]
 async fn a_stop_request_outlives_the_attempt_it_was_made_in() {
-    for verdict in [Verdict::Retry(Duration::from_secs(5)), Verdict::Release] {
+    let wait = Duration::from_secs(5);
+    for verdict in [Verdict::Retry(wait), Verdict::Release, Verdict::AskLater(wait)] {
         let world = World::new();
         let claim = running(&world).await;
         let reply = world.at(1).cancel_run(&world.cancelling(&claim.run, None).await).await.unwrap();

@@ -1,8 +1,9 @@
-//! `forget_runs` and `forget_jobs`: what is over and past its bound goes, in bounded steps, and nothing else.
+//! `forget_runs`, also of dead letters, and `forget_jobs`: what is over and past its bound goes, in bounded steps, and nothing else.
 
+use schedd::domain::ids::RunId;
 use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
-use schedd::store::{StopRunning, Verdict};
+use schedd::store::{Ended, StopRunning, Verdict};
 
 use super::removing::removal;
 use super::world::{World, name, run_of, t};
@@ -89,5 +90,74 @@ async fn a_job_that_lives_only_leaves_the_index_it_should_not_be_in() {
     world.at(0).forget_jobs(t(0), 0).await.unwrap();
     assert!(world.job("a").await.is_live());
     assert_eq!(world.store.list_finished(0, 10).await.unwrap(), []);
+    world.assert_sound();
+}
+
+/// The first run of job `a` fails, those after it succeed.
+async fn one_dead_and(world: &World, successes: i64) -> RunId {
+    let first = world.plant("a", 0).await;
+    for due in 0..=successes {
+        let claim = world.win_with(due, &run_of("a", due), Overlap::Skip, due + 1).await;
+        let state = if due == 0 { RunState::Failed } else { RunState::Succeeded };
+        world.finish(due, &claim, Verdict::Final(state)).await;
+    }
+    first
+}
+
+#[tokio::test]
+async fn a_dead_letter_is_not_pushed_out_by_later_successes() {
+    for job in [None, Some(name("a"))] {
+        let world = World::new();
+        let dead = one_dead_and(&world, 5).await;
+        assert_eq!(world.at(100).forget_runs(job.as_ref(), t(0), 2).await.unwrap(), 4);
+        assert_eq!(world.state(&dead).await, RunState::Failed);
+        assert!(world.store.read_run(&run_of("a", 3)).await.unwrap().is_none());
+        assert_eq!(world.store.read_history(Some(&name("a")), 0, 100).await.unwrap().runs.len(), 2);
+        for dead_of in [None, Some(name("a"))] {
+            let page = world.store.read_ended(&Ended { job: dead_of, ..Ended::dead() }, 0, 100).await.unwrap();
+            let kept: Vec<_> = page.runs.into_iter().map(|run| run.run).collect();
+            assert_eq!(kept, std::slice::from_ref(&dead));
+        }
+        assert_eq!(world.at(100).forget_runs(None, t(0), 2).await.unwrap(), 0, "it stands in no trimming's way");
+        world.assert_sound();
+    }
+}
+
+#[tokio::test]
+async fn dead_letters_go_by_age_and_by_count_of_their_own() {
+    let world = World::new();
+    one_dead_and(&world, 2).await;
+    assert_eq!(world.at(100).forget_runs(None, t(1), usize::MAX).await.unwrap(), 1, "by age at once");
+    world.assert_sound();
+    for job in [None, Some(name("b"))] {
+        let world = World::new();
+        world.plant("b", 0).await;
+        for due in 0..5 {
+            let claim = world.win_with(due, &run_of("b", due), Overlap::Skip, due + 1).await;
+            world.finish(due, &claim, Verdict::Final(RunState::TimedOut)).await;
+        }
+        assert_eq!(world.at(100).forget_dead(job.as_ref(), t(1), 3).await.unwrap(), 2);
+        let left = world.store.read_ended(&Ended::dead(), 0, 100).await.unwrap().runs;
+        assert_eq!(left.into_iter().map(|run| run.run).collect::<Vec<_>>(), [4, 3, 2].map(|due| run_of("b", due)));
+        assert_eq!(world.store.read_history(None, 0, 100).await.unwrap().runs.len(), 3);
+        assert_eq!(world.at(100).forget_dead(job.as_ref(), t(1), 3).await.unwrap(), 0);
+        world.assert_sound();
+    }
+}
+
+#[tokio::test]
+async fn only_what_still_is_a_dead_letter_is_purged() {
+    let world = World::new();
+    let dead = one_dead_and(&world, 1).await;
+    let claim = world.win_with(2, &run_of("a", 2), Overlap::Skip, 3).await;
+    let before = world.snapshot();
+    let others = [run_of("a", 1), claim.run.clone(), run_of("a", 999)];
+    assert_eq!(world.store.purge_dead(&others).await.unwrap(), 0);
+    assert_eq!(world.snapshot(), before);
+    let twice: Vec<_> = (0..150).map(|_| dead.clone()).collect();
+    assert_eq!(world.store.purge_dead(&twice).await.unwrap(), 1);
+    assert!(world.store.read_run(&dead).await.unwrap().is_none());
+    assert_eq!(world.store.read_stats().await.unwrap().dead, 0);
+    world.succeed(4, &claim).await;
     world.assert_sound();
 }

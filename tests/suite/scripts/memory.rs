@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
-use schedd::store::{CancelReply, FinishReply, LeaseWord, OutputFrames, RecoverReply, StopRunning, StoreError, Stream, Verdict};
+use schedd::store::{
+    CancelReply, FinishReply, LeaseWord, OutputFrames, RecoverReply, RetryReply, StopRunning, StoreError, Stream, Verdict,
+};
 
 use super::recovering::{expired, recovery};
 use super::removing::removal;
+use super::retrying::retrial;
 use super::world::{LEASE, World, definition, queue, run_of};
 
 fn fill(world: &World) {
@@ -19,6 +22,10 @@ async fn nothing_new_is_taken_and_nothing_half_of_it_written() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     let claim = world.win_with(0, &run, Overlap::Skip, 1000).await;
+    let dead = world.plant("d", 0).await;
+    let dead = world.win_with(0, &dead, Overlap::Skip, 1000).await;
+    world.finish(0, &dead, Verdict::Final(RunState::Failed)).await;
+    let retrial = retrial(&dead, &world.job("d").await);
     fill(&world);
     let before = world.snapshot();
     let mut frames = OutputFrames::new(0);
@@ -26,6 +33,7 @@ async fn nothing_new_is_taken_and_nothing_half_of_it_written() {
     let hand = schedd::domain::ids::RunId::manual("a".parse().unwrap(), run.due(), "x").unwrap();
     let errors = [
         world.at(1).apply_job(&definition("b", 5)).await.unwrap_err(),
+        world.at(1).retry_run(&retrial).await.unwrap_err(),
         world.at(1).plant_manual(&hand, &queue("default")).await.unwrap_err(),
         world.at(1).write_output(&claim, &frames).await.unwrap_err(),
     ];
@@ -35,6 +43,8 @@ async fn nothing_new_is_taken_and_nothing_half_of_it_written() {
     assert_eq!(world.snapshot(), before);
     let _: () = world.server(&["CONFIG", "SET", "maxmemory", "0"]);
     world.plant("b", 5).await;
+    assert_eq!(world.at(1).retry_run(&retrial).await.unwrap(), RetryReply::Retried);
+    world.assert_sound();
 }
 
 #[tokio::test]
@@ -57,6 +67,7 @@ async fn what_is_there_is_claimed_renewed_ended_recovered_and_cancelled() {
     assert_eq!(reply, RecoverReply::Ended);
     let order = world.cancelling(&run_of("c", 0), Some(1000)).await;
     assert_eq!(world.at(20_001).cancel_run(&order).await.unwrap(), CancelReply::Cancelled);
+    assert_eq!(world.store.purge_dead(&[b.run]).await.unwrap(), 1, "room can be made");
     world.at(20_002).pause_job(&world.job("c").await).await.unwrap();
     world.at(20_003).remove_job(&removal(&world.job("c").await, StopRunning::No)).await.unwrap();
     world.assert_sound();

@@ -2,6 +2,7 @@
 //!
 //! [`world`] is what the tests share; [`coverage`] holds the replies the headers declare against the tests there are.
 
+mod accounting;
 mod applying;
 mod cancelling;
 mod claiming;
@@ -19,10 +20,13 @@ mod overlap;
 mod pausing;
 mod polling;
 mod quarantine;
-mod recovering;
+pub(crate) mod recovering;
 mod removing;
 mod renewing;
+mod retrying;
 mod skipping;
 mod spoilt;
-mod world;
+mod spreading;
+mod timeliness;
+pub(crate) mod world;
 mod wrong_types;

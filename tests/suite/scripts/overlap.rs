@@ -104,6 +104,56 @@ async fn a_replaced_run_that_waits_for_its_retry_is_claimed_at_once_to_end() {
 }
 
 #[tokio::test]
+async fn of_a_chain_of_three_under_replace_the_newest_runs_and_each_older_ends_replaced() {
+    let (world, open, reply) = collide(Overlap::Replace).await;
+    assert!(is_waiting(&reply), "{reply:?}");
+    let third = world.claim(2000, &world.order_with(&run_of("a", 2000), Overlap::Replace, 3000).await).await;
+    assert!(is_waiting(&third), "{third:?}");
+    world.assert_sound();
+    let second = world.claim(2001, &world.order(&run_of("a", 1000)).await).await;
+    assert!(matches!(second, ClaimReply::Blocked(Blocking::Cancelled)), "{second:?}");
+    assert_eq!(world.run(&run_of("a", 1000)).await.reason.as_deref(), Some("replaced"));
+    assert!(matches!(world.claim(2001, &world.order(&run_of("a", 2000)).await).await, ClaimReply::Gone), "two at once");
+    world.finish(2002, &open, Verdict::Final(RunState::Cancelled)).await;
+    // The third has its turn and is replaced before it starts.
+    let fourth = world.claim(3000, &world.order_with(&run_of("a", 3000), Overlap::Replace, 4000).await).await;
+    assert!(is_waiting(&fourth), "{fourth:?}");
+    let third = world.claim(3001, &world.order(&run_of("a", 2000)).await).await;
+    assert!(matches!(third, ClaimReply::Blocked(Blocking::Cancelled)), "{third:?}");
+    world.win(3002, &run_of("a", 3000)).await;
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_replaced_run_whose_node_dies_ends_replaced_and_not_again() {
+    let (world, open, _) = collide(Overlap::Replace).await;
+    world.at(20_000).recover_run(&expired(&open, 10_000), &recovery(None)).await.unwrap();
+    let record = world.run(&open.run).await;
+    assert_eq!((record.state, record.reason.as_deref()), (RunState::Cancelled, Some("replaced")));
+    world.win(20_001, &run_of("a", 1000)).await;
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn runs_that_began_to_wait_run_when_the_rule_has_become_allow() {
+    let (world, _open, _) = collide(QUEUE).await;
+    world.win_with(2000, &run_of("a", 2000), Overlap::Allow, 3000).await;
+    world.win(2001, &run_of("a", 1000)).await;
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_run_that_gets_its_turn_while_its_job_is_paused_ends_skipped() {
+    let (world, open, _) = collide(QUEUE).await;
+    world.at(1500).pause_job(&world.job("a").await).await.unwrap();
+    world.succeed(1600, &open).await;
+    assert!(is_skipped(&world.claim(1601, &world.order(&run_of("a", 1000)).await).await));
+    let record = world.run(&run_of("a", 1000)).await;
+    assert_eq!((record.state, record.reason.as_deref()), (RunState::Skipped, Some("paused")));
+    world.assert_sound();
+}
+
+#[tokio::test]
 async fn a_run_that_waits_for_its_retry_counts_as_open_and_is_never_skipped_itself() {
     let world = World::new();
     let first = world.plant("a", 0).await;

@@ -15,7 +15,7 @@ pub(super) fn expired(claim: &Claim, offset: i64) -> ExpiredLease {
 }
 
 /// What to do: try again, or end it.
-pub(super) fn recovery(verdict: Option<RunState>) -> Recovery {
+pub(crate) fn recovery(verdict: Option<RunState>) -> Recovery {
     Recovery {
         verdict,
         reason: "its node was lost".to_owned(),

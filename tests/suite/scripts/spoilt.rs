@@ -23,7 +23,7 @@ async fn spoilt_counts_in_a_run_s_record_stop_neither_claim_nor_end_nor_recovery
         let claim = running(&world).await;
         let record = format!("run:{}", claim.run);
         let spoil = || {
-            let fields = ["attempt", "failures", "recoveries", "ready", "lease_end"];
+            let fields = ["attempt", "failures", "recoveries", "ready", "lease_end", "unclear"];
             let args: Vec<&str> = fields.iter().flat_map(|field| [*field, spoilt]).collect();
             let _: i64 = world.raw("HSET", &record, &args);
         };
@@ -31,7 +31,13 @@ async fn spoilt_counts_in_a_run_s_record_stop_neither_claim_nor_end_nor_recovery
         assert!(matches!(world.finish(1, &claim, Verdict::Retry(Duration::ZERO)).await, FinishReply::Retrying(_)));
         spoil();
         let claim = world.win(2, &claim.run).await;
-        assert_eq!((claim.attempt, claim.failures, claim.recoveries), (1, 0, 0), "{spoilt:?}");
+        assert_eq!((claim.attempt, claim.failures, claim.recoveries, claim.unclear), (1, 0, 0, 0), "{spoilt:?}");
+        spoil();
+        let asked = world.finish(3, &claim, Verdict::AskLater(Duration::ZERO)).await;
+        assert!(matches!(asked, FinishReply::AskingLater(_)), "{spoilt:?}");
+        spoil();
+        assert!(matches!(world.finish(3, &claim, Verdict::AskLater(Duration::ZERO)).await, FinishReply::AskingLater(_)));
+        let claim = world.win(3, &claim.run).await;
         spoil();
         assert_eq!(world.finish(3, &claim, Verdict::Release).await, FinishReply::Released);
         spoil();

@@ -78,6 +78,8 @@ pub(crate) fn definition(job: &str, offset: i64) -> ApplyOrder {
         planted: Some(successor(job, offset)),
         anchor: t(0),
         existing: Existing::Edit,
+        planned: None,
+        passed: None,
     }
 }
 
@@ -167,7 +169,14 @@ impl World {
     /// An order for a run of a job as it is now: overlap skip, no successor.
     pub(crate) async fn order(&self, run: &RunId) -> ClaimOrder {
         let job = self.job(run.job().as_str()).await;
-        ClaimOrder { run: run.clone(), rev: job.rev, overlap: Overlap::Skip, successor: None, job_queue: job.queue }
+        ClaimOrder {
+            run: run.clone(),
+            rev: job.rev,
+            overlap: Overlap::Skip,
+            max_age: None,
+            successor: None,
+            job_queue: job.queue,
+        }
     }
 
     /// The same with the overlap rule and the successor's due as ms from zero.
@@ -235,7 +244,7 @@ impl World {
     /// Fails unless indexes, counters and records agree.
     #[track_caller]
     pub(crate) fn assert_sound(&self) {
-        let (jobs, leases, history) = (self.members("jobs"), self.members("leases"), self.members("history"));
+        let (jobs, leases) = (self.members("jobs"), self.members("leases"));
         let mut due: BTreeMap<String, i64> = BTreeMap::new();
         for queue in self.names_under("due:") {
             for (run, ready) in self.members(&format!("due:{queue}")) {
@@ -265,6 +274,10 @@ impl World {
                 let is_leased = leases.keys().any(|lease| lease.starts_with(&format!("{run}#")));
                 assert!(is_leased != due.contains_key(&run), "open {run}: leased {is_leased}, due {}", due.contains_key(&run));
             }
+            for run in self.members(&format!("spread:{job}")).keys() {
+                assert!(due.contains_key(run), "spread {run} is not due");
+                assert_ne!(pending.as_ref(), Some(run), "spread and pending");
+            }
             let waiting = self.members(&format!("waiting:{job}"));
             waiting_in_all += i64::try_from(waiting.len()).unwrap();
             assert!(waiting.keys().all(|run| !due.contains_key(run)), "waiting and due: {waiting:?}");
@@ -272,6 +285,10 @@ impl World {
             let is_manual_out =
                 due.keys().chain(leases.keys()).any(|run| run.starts_with(&format!("{job}@")) && run.contains('~'));
             assert!(waiting.is_empty() || !open.is_empty() || is_manual_out, "nothing will free {waiting:?}");
+        }
+        for letter in self.members("dead").keys() {
+            let state: Option<String> = self.raw("HGET", &format!("run:{letter}"), &["state"]);
+            assert!(state.is_some_and(|state| state.parse::<RunState>().unwrap().is_dead()), "{letter} is no dead letter");
         }
         assert_eq!(jobs.keys().cloned().collect::<BTreeSet<_>>(), live, "the index of jobs");
         assert_eq!(self.total("waiting"), waiting_in_all, "totals.waiting");
@@ -282,10 +299,19 @@ impl World {
         }
         for run in self.names_under("run:") {
             let state: String = self.raw("HGET", &format!("run:{run}"), &["state"]);
-            let is_final = state.parse::<RunState>().unwrap().is_final();
-            assert_eq!(is_final, history.contains_key(&run), "{run} is {state}");
+            let state: RunState = state.parse().unwrap();
+            let (is_final, is_dead) = (state.is_final(), state.is_dead());
             let job = run.split_once('@').unwrap().0;
-            assert_eq!(is_final, self.members(&format!("history:{job}")).contains_key(&run), "{run} is {state}");
+            let ended_at: Option<i64> = self.raw("HGET", &format!("run:{run}"), &["finished_at"]);
+            for index in ["history".to_owned(), format!("history:{job}")] {
+                let is_there = self.members(&index).contains_key(&run);
+                // A dead letter may have left history, and is kept all the same.
+                assert!(is_final == is_there || is_dead, "{run} is {state}, in {index}: {is_there}");
+            }
+            for index in ["dead".to_owned(), format!("dead:{job}")] {
+                assert_eq!(self.members(&index).get(&run).copied(), ended_at.filter(|_| is_dead), "{run} is {state}, in {index}");
+            }
+            assert!(is_final || ended_at.is_none(), "{run} is {state} and has ended");
             if is_final {
                 assert!(!due.contains_key(&run), "{run} is over and due");
                 assert_eq!(self.raw::<Option<String>>("HGET", "stops", &[&run]), None, "{run} is over");

@@ -2,15 +2,17 @@
 
 use schedd::domain::ids::{NodeName, RunId};
 use schedd::domain::job::Overlap;
+use schedd::domain::lateness::Stretch;
 use schedd::domain::run::RunState;
 use schedd::store::{
     ApplyOrder, Beat, ClaimReply, JobRecord, NameClaim, NodeFacts, OutputFrames, QueuePoll, RemoveOrder, ResumeOrder, RipeEntry,
-    SkipOrder, SourceKind, StopRunning, StoreError, Stream, Verdict,
+    SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError, Stream, Successor, Verdict,
 };
 
 use super::coverage::headers;
 use super::recovering::{expired, recovery};
 use super::removing::removal;
+use super::retrying::retrial;
 use super::world::{LEASE, World, claimant, definition, queue, run_of, successor, t, token};
 use crate::support::redis::TestRedis;
 
@@ -29,12 +31,14 @@ enum Stage {
     Planted,
     Claimed,
     Paused,
+    Dead,
 }
 
 fn stage_of(script: &str) -> Stage {
     match script {
         "finish_run" | "recover_run" | "renew_leases" | "write_output" | "forget_outputs" => Stage::Claimed,
         "resume_job" => Stage::Paused,
+        "retry_run" => Stage::Dead,
         _ => Stage::Planted,
     }
 }
@@ -52,6 +56,11 @@ async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Scene {
     if stage == Stage::Claimed {
         let won = world.win_with(0, &run, Overlap::Skip, 1000).await;
         world.at(0).write_output(&won, &printed()).await.unwrap();
+        claim = Some(won);
+    }
+    if stage == Stage::Dead {
+        let won = world.win_with(0, &run, Overlap::Skip, 1000).await;
+        world.finish(0, &won, Verdict::Final(RunState::Failed)).await;
         claim = Some(won);
     }
     if stage == Stage::Paused {
@@ -88,13 +97,15 @@ async fn beat(world: &World) -> Result<(), StoreError> {
 fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
     Some(match name {
         "nudge" => return None,
-        "job" | "open" | "waiting" => format!("{name}:a"),
+        "job" | "open" | "waiting" | "spread" => format!("{name}:a"),
+        "job_dead" => "dead:a".to_owned(),
         "job_history" => "history:a".to_owned(),
         "due" | "job_due" | "old_due" | "set" => "due:default".to_owned(),
         "run" if script == "apply_job" => format!("run:{}", run_of("a", 2000)),
         "run" if script == "plant_manual" => format!("run:{}", by_hand()),
         "run" if script == "forget_runs" => format!("run:{}", run_of("a", -500)),
         "run" => format!("run:{run}"),
+        "passed_run" => format!("run:{}", run_of("a", 7)),
         "successor_run" | "planted_run" => format!("run:{}", run_of("a", 1000)),
         "output" if script == "forget_outputs" => format!("output:{}#1", run_of("a", -500)),
         "output" => format!("output:{run}#1"),
@@ -106,6 +117,18 @@ fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
 
 fn by_hand() -> RunId {
     RunId::manual("a".parse().unwrap(), t(0), "x").unwrap()
+}
+
+fn spreading(job: &JobRecord, run: &RunId) -> SpreadOrder {
+    SpreadOrder {
+        name: job.name.clone(),
+        rev: job.rev.clone(),
+        queue: queue("default"),
+        window: None,
+        next_window: None,
+        runs: vec![Successor { run: run.clone(), ready: t(21_000) }],
+        successor: Some(successor("a", 1000)),
+    }
 }
 
 /// Calls `script` as the engine would; what it answered, in words.
@@ -120,6 +143,8 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
                 source: "n1".to_owned(),
                 hash: "hash2".to_owned(),
                 read: Some((job.rev.clone(), job.queue.clone())),
+                planned: job.pending.clone(),
+                passed: Some(Stretch { first: t(7), last: t(7), count: 1 }),
                 ..definition("a", 2000)
             };
             format!("{:?}", store.apply_job(&order).await?)
@@ -140,6 +165,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
                 run: run.clone(),
                 rev: job.rev.clone(),
                 overlap: Overlap::Skip,
+                max_age: None,
                 successor: Some(successor("a", 1000)),
                 job_queue: queue("default"),
             };
@@ -186,6 +212,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
             };
             format!("{:?}", store.resume_job(&order).await?)
         }
+        "retry_run" => format!("{:?}", store.retry_run(&retrial(&claim(), job)).await?),
         "skip_run" => {
             let order = SkipOrder {
                 run: run.clone(),
@@ -198,6 +225,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
             };
             format!("{:?}", store.skip_run(&order).await?)
         }
+        "spread_runs" => format!("{:?}", store.spread_runs(&spreading(job, run)).await?),
         "write_output" => format!("{:?}", store.write_output(&claim(), &printed()).await?),
         other => panic!("no call of {other}"),
     })
@@ -206,7 +234,10 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
 /// Keys of which a script only asks whether they are there, and those of many items at which a bad one is passed over.
 fn is_only_passed_over(script: &str, name: &str) -> bool {
     matches!(name, "successor_run" | "planted_run")
-        || matches!((script, name), ("forget_jobs", "job" | "open" | "waiting") | ("forget_runs", "run" | "job_history"))
+        || matches!(
+            (script, name),
+            ("forget_jobs", "job" | "open" | "waiting") | ("forget_runs", "run" | "job_history" | "job_dead")
+        )
         || matches!((script, name), ("forget_outputs", "output"))
 }
 

@@ -22,23 +22,31 @@ pub(crate) struct Bench {
     pub(crate) dir: tempfile::TempDir,
 }
 
+const LEASE: Duration = Duration::from_secs(10);
+
 impl Bench {
     pub(crate) async fn start() -> Self {
-        Self::start_with(None).await
+        Self::start_with(None, LEASE).await
+    }
+
+    /// One whose node's leases last so long.
+    pub(crate) async fn start_with_lease(lease: Duration) -> Self {
+        Self::start_with(None, lease).await
     }
 
     /// One whose keeper leaves its mark in that file of the directory.
     pub(crate) async fn start_with_mark(name: &str) -> Self {
-        Self::start_with(Some(name)).await
+        Self::start_with(Some(name), LEASE).await
     }
 
-    async fn start_with(mark: Option<&str>) -> Self {
+    async fn start_with(mark: Option<&str>, lease: Duration) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let settings = KeeperSettings {
             program: PathBuf::from(env!("CARGO_BIN_EXE_schedd")),
             ended_file: mark.map(|name| dir.path().join(name)),
             node: "web-1".to_owned(),
             incarnation: "one".to_owned(),
+            lease,
         };
         let keeper = Keeper::start(settings).await.unwrap();
         Self { executors: Executors::new(keeper.clone()).unwrap(), keeper, dir }

@@ -80,6 +80,13 @@ impl Schedd {
         self.child.id()
     }
 
+    /// Its keeper.
+    pub(crate) fn keeper(&self) -> Pid {
+        let keepers = keepers_of(self.pid());
+        let number = keepers.first().and_then(|dir| dir.strip_prefix("/proc/")?.parse().ok());
+        number.and_then(Pid::from_raw).unwrap()
+    }
+
     pub(crate) fn term(&self) {
         self.signal(Signal::TERM);
     }
@@ -105,6 +112,7 @@ impl Schedd {
     }
 
     /// The same to one that may have ended.
+    #[allow(dead_code, reason = "the chaos test's")]
     pub(crate) fn signal_if_alive(&mut self, signal: Signal) {
         if self.has_ended().is_none() {
             self.signal(signal);
@@ -112,11 +120,13 @@ impl Schedd {
     }
 
     /// How it ended, if it has.
+    #[allow(dead_code, reason = "the chaos test's")]
     pub(crate) fn has_ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
 
     /// Its keepers: one, and none for a moment after its death.
+    #[allow(dead_code, reason = "the chaos test's")]
     pub(crate) fn keepers(&self) -> Vec<Pid> {
         keepers_of(self.pid()).iter().filter_map(|dir| Pid::from_raw(dir.rsplit('/').next()?.parse().ok()?)).collect()
     }

@@ -62,14 +62,11 @@ impl TestRedis {
     }
 
     /// The same to one that may have been killed.
+    #[allow(dead_code, reason = "the chaos test's")]
     pub(crate) fn stop_signal_if_alive(&mut self, signal: Signal) {
         if self.child.try_wait().unwrap().is_none() {
             self.stop_signal(signal);
         }
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
     }
 
     fn socket(&self) -> PathBuf {

@@ -1,0 +1,74 @@
+#!lua
+-- Gives a dead letter a new retry budget and makes it ready now, or has it wait for an open run of its job. Refused by Redis
+-- itself when memory is full: it makes new work.
+-- Guard: the run's state is failed, timed_out or lost, its last fence is the one read, and its job is defined or a one-shot
+-- that came to its end, at the rev read. Repeating a call answers already: the run has left that state, or its fence has moved.
+-- KEYS 1 run
+-- KEYS 2 job
+-- KEYS 3 job_due
+-- KEYS 4 open
+-- KEYS 5 waiting
+-- KEYS 6 history
+-- KEYS 7 job_history
+-- KEYS 8 dead
+-- KEYS 9 job_dead
+-- KEYS 10 finished
+-- KEYS 11 totals
+-- KEYS 12 nudge
+-- ARGV 1 now
+-- ARGV 2 id
+-- ARGV 3 job_name
+-- ARGV 4 due_ms
+-- ARGV 5 kind: regular or manual
+-- ARGV 6 fence: of the last attempt, as read
+-- ARGV 7 rev: of the job, or ''
+-- ARGV 8 queue: of the job
+-- ARGV 9 overlap: allow, or wait
+-- ARGV 10 past: the last attempt's record as JSON
+-- Reply retried
+-- Reply waiting: behind an open run of its job
+-- Reply already: state; it has been retried, or never was dead
+-- Reply over: state, finished_at
+-- Reply unknown
+-- Reply gone: how its job ended, or ''
+-- Reply stale: the job changed; read it again
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local k = {run = KEYS[1], job = KEYS[2], job_due = KEYS[3], open = KEYS[4], waiting = KEYS[5], history = KEYS[6],
+  job_history = KEYS[7], dead = KEYS[8], job_dead = KEYS[9], finished = KEYS[10], totals = KEYS[11], nudge = KEYS[12]}
+local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.job_due, 'zset', k.open, 'zset', k.waiting, 'zset', k.history, 'zset',
+  k.job_history, 'zset', k.dead, 'zset', k.job_dead, 'zset', k.finished, 'zset', k.totals, 'hash'})
+if bad then return bad end
+local id = ARGV[2]
+local run = redis.call('HMGET', k.run, 'state', 'fence', 'attempt', 'finished_at')
+if not run[1] then return {'unknown'} end
+if run[1] == 'scheduled' or run[1] == 'running' then return {'already', run[1]} end
+if not DEAD[run[1]] then return {'over', run[1], run[4] or ''} end
+if (run[2] or '') ~= ARGV[6] then return {'already', run[1]} end
+local job = redis.call('HMGET', k.job, 'rev', 'ended')
+if not job[1] or job[2] and job[2] ~= 'finished' then return {'gone', job[2] or ''} end
+if job[1] ~= ARGV[7] then return {'stale'} end
+
+-- Its definition is not forgotten before the run ends: it counts as one that ended just now.
+if job[2] then redis.call('ZADD', k.finished, now, ARGV[3]) end
+local waits = ARGV[9] == 'wait' and redis.call('ZCARD', k.open) > 0
+if waits then
+  redis.call('ZADD', k.waiting, ARGV[4], id)
+  tally(k.totals, 'waiting', 1)
+else
+  if ARGV[5] == 'regular' then redis.call('ZADD', k.open, ARGV[4], id) end
+  redis.call('ZADD', k.job_due, now, id)
+end
+local attempt = whole(run[3], COUNT)
+if redis.call('HEXISTS', k.run, 'past:' .. attempt) == 0 then keep_past(k.run, attempt, ARGV[10]) end
+redis.call('HSET', k.run, 'state', 'scheduled', 'queue', ARGV[8], 'ready', int(now), 'reason', '', 'failures', 0, 'recoveries', 0,
+  'unclear', 0)
+redis.call('HDEL', k.run, 'finished_at')
+redis.call('ZREM', k.dead, id)
+redis.call('ZREM', k.job_dead, id)
+redis.call('ZREM', k.history, id)
+redis.call('ZREM', k.job_history, id)
+tally(k.totals, 'retried', 1)
+if waits then return {'waiting'} end
+nudge_if_head(k.nudge, k.job_due, id)
+return {'retried'}

@@ -1,0 +1,59 @@
+#!lua
+-- Gives missed runs of a job ready times of their own instead of having them start at once, and plants what comes after them.
+-- Each is owed from then on: it stands in the due set and in the job's list of spread runs until it is claimed or cancelled.
+-- Guard: the first is the job's pending run and in the due set; rev and the window are those read. One that has a record
+-- already is left as it is. At most 100 a call.
+-- KEYS 1 job
+-- KEYS 2 jobs
+-- KEYS 3 job_due
+-- KEYS 4 nudge
+-- KEYS 5 successor_run
+-- KEYS 6 spread
+-- KEYS* run
+-- ARGV 1 now
+-- ARGV 2 job_name
+-- ARGV 3 rev
+-- ARGV 4 queue
+-- ARGV 5 window: as read, or ''
+-- ARGV 6 next_window: what is left of it for the successor and those behind, or ''
+-- ARGV 7 successor: id or ''
+-- ARGV 8 successor_due
+-- ARGV 9 successor_ready
+-- ARGV* id
+-- ARGV* due_ms
+-- ARGV* ready
+-- Reply spread: how many
+-- Reply gone
+-- Reply stale: the job changed; read it again
+-- Reply occupied: the successor's id already has a record
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], nudge = KEYS[4]}
+local types = {k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', KEYS[6], 'zset'}
+for at = 7, #KEYS do
+  types[#types + 1] = KEYS[at]
+  types[#types + 1] = 'hash'
+end
+local bad = wrong_type(types)
+if bad then return bad end
+local name, first = ARGV[2], ARGV[10]
+local job = redis.call('HMGET', k.job, 'rev', 'pending', 'window')
+if not redis.call('ZSCORE', k.job_due, first) or job[2] ~= first then return {'gone'} end
+if job[1] ~= ARGV[3] or (job[3] or '') ~= ARGV[5] then return {'stale'} end
+if is_planted_before(ARGV[7], KEYS[5]) then return {'occupied', ARGV[7]} end
+local spread = 0
+for at = 7, #KEYS do
+  local arg = 10 + (at - 7) * 3
+  local id, due_ms, ready = ARGV[arg], ARGV[arg + 1], ARGV[arg + 2]
+  if id == first or redis.call('EXISTS', KEYS[at]) == 0 then
+    redis.call('ZADD', k.job_due, ready, id)
+    redis.call('ZADD', KEYS[6], ready, id)
+    redis.call('HSET', KEYS[at], 'job', name, 'due', due_ms, 'queue', ARGV[4], 'kind', 'regular', 'rev', job[1],
+      'state', 'scheduled', 'ready', ready, 'reason', 'missed', 'planted_at', int(now))
+    spread = spread + 1
+  end
+end
+plant_pending(k, name, ARGV[7], ARGV[8], ARGV[9])
+redis.call('HSET', k.job, 'window', ARGV[6])
+redis.call('PUBLISH', k.nudge, 'due')
+return {'spread', spread}

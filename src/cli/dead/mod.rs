@@ -1,0 +1,39 @@
+//! Dead letters, which are runs that ended `failed`, `timed_out` or `lost`: trying them again and forgetting them for good.
+//!
+//! Invariant: nothing is done without a run or `--dead` being named, and what a filter picks is read to its end before
+//! anything is done about it, so that what is done does not move what is picked.
+
+mod purge;
+mod retry;
+
+pub(super) use purge::{PurgeArgs, purge};
+pub(super) use retry::{RetryArgs, retry};
+
+use super::failure::Failure;
+use super::target::no_such_run;
+use crate::domain::ids::{IdError, RunId};
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+use crate::store::Store;
+
+/// The runs these words name.
+fn run_ids(words: &[String]) -> Result<Vec<RunId>, Failure> {
+    let parsed = words.iter().map(|word| word.parse().map_err(|error: IdError| Failure::Invalid(error.to_string())));
+    parsed.collect()
+}
+
+/// The failure for a run that is no dead letter.
+fn not_dead(run: &RunId, state: &str, at: Option<UnixMillis>, advice: &str) -> Failure {
+    let at = at.map_or_else(String::new, |at| format!(" at {}", super::render::shown(at, &Zone::of_host())));
+    let state = state.replace('_', " ");
+    Failure::Conflict(format!("run {run} is no dead letter: found {state}{at}, wanted failed, timed_out or lost; {advice}"))
+}
+
+/// Fails if there is no such run, and if it is no dead letter.
+async fn demand_dead(store: &Store, run: &RunId, advice: &str) -> Result<(), Failure> {
+    match store.read_run(run).await? {
+        Some(record) if record.state.is_dead() => Ok(()),
+        Some(record) => Err(not_dead(run, record.state.as_str(), record.finished_at, advice)),
+        None => Err(no_such_run(store, run).await),
+    }
+}

@@ -1,0 +1,95 @@
+//! `purge`: dead letters forgotten for good, those named or those a filter picks.
+
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
+use serde_json::json;
+
+use super::{demand_dead, run_ids};
+use crate::cli::args::Global;
+use crate::cli::connect::connect;
+use crate::cli::ended::{Reader, Which};
+use crate::cli::failure::Failure;
+use crate::cli::render::Console;
+use crate::domain::duration::parse_duration;
+use crate::domain::ids::RunId;
+use crate::domain::run::RunState;
+use crate::store::{Letters, Store};
+
+const EXAMPLES: &str = "\
+Examples:
+  schedctl purge backup@1790000000000
+  schedctl purge --dead --job backup --keep 10
+  schedctl purge --dead --older-than 7d --dry-run
+
+Of those --job and --state let through, --keep spares the newest and --older-than the younger ones;
+with both only what neither spares is forgotten. --dead alone forgets every dead letter.";
+
+/// Forgets runs that failed, timed out or were lost, for good.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::cli) struct PurgeArgs {
+    /// Ids of runs
+    #[arg(value_name = "RUN", required_unless_present = "dead", conflicts_with = "dead")]
+    runs: Vec<String>,
+    /// All dead letters the filters let through
+    #[arg(long)]
+    dead: bool,
+    /// Only runs of this job
+    #[arg(long, requires = "dead")]
+    job: Option<String>,
+    /// Only runs in this state; several with commas between them
+    #[arg(long, value_name = "STATE", value_delimiter = ',', requires = "dead")]
+    state: Vec<RunState>,
+    /// Only runs that ended longer ago than this
+    #[arg(long, value_name = "DURATION", requires = "dead")]
+    older_than: Option<String>,
+    /// Keep so many, the newest
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "dead")]
+    keep: usize,
+    /// Only say how many
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Forgets dead letters.
+pub(in crate::cli) async fn purge(global: &Global, args: &PurgeArgs, console: &mut Console) -> Result<u8, Failure> {
+    let named = run_ids(&args.runs)?;
+    let which = Which { state: args.state.clone(), ..Which::default() };
+    which.check(Letters::Dead)?;
+    let age = args.older_than.as_deref().map(parse_duration).transpose();
+    let age = age.map_err(|error| Failure::Invalid(format!("--older-than: {error}")))?;
+    let store = connect(global, console).await?;
+    let (mut worst, mut runs) = (0, Vec::new());
+    if args.dead {
+        let ended = which.ended(&store, Letters::Dead, args.job.as_deref()).await?;
+        let records = Reader::new(&store, ended, &which, args.keep, usize::MAX).all().await?;
+        let now = store.now().await?;
+        let is_old = |at| age.is_none_or(|age| at < now.saturating_sub(age));
+        runs.extend(records.into_iter().filter(|run| run.finished_at.is_none_or(is_old)).map(|run| run.run));
+    } else {
+        for run in named {
+            match demand_dead(&store, &run, "only dead letters are purged").await {
+                Ok(()) => runs.push(run),
+                Err(failure) => worst = console.failure(&failure).max(worst),
+            }
+        }
+    }
+    tell(purged(&store, &runs, args).await?, args, console);
+    Ok(worst)
+}
+
+async fn purged(store: &Store, runs: &[RunId], args: &PurgeArgs) -> Result<u64, Failure> {
+    if args.dry_run {
+        return Ok(u64::try_from(runs.len()).unwrap_or(u64::MAX));
+    }
+    Ok(store.purge_dead(runs).await?)
+}
+
+fn tell(count: u64, args: &PurgeArgs, console: &mut Console) {
+    if console.is_json() {
+        console.json(&json!({"purged": count, "dry_run": args.dry_run}));
+    } else if !console.is_quiet() {
+        let letters = if count == 1 { "1 dead letter".to_owned() } else { format!("{count} dead letters") };
+        console.line(&if args.dry_run { format!("{letters} would be forgotten") } else { format!("{letters} forgotten") });
+    }
+}

@@ -1,0 +1,109 @@
+//! `retry`: dead letters tried again, those named or those a filter picks; every one is tried, the worst code is given.
+
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
+use serde_json::{Value, json};
+
+use super::{demand_dead, not_dead, run_ids};
+use crate::cli::args::Global;
+use crate::cli::connect::connect;
+use crate::cli::ended::{Reader, Which};
+use crate::cli::failure::Failure;
+use crate::cli::render::Console;
+use crate::cli::target::no_such_run;
+use crate::domain::ids::RunId;
+use crate::engine::retrying;
+use crate::store::{Letters, RetryReply, Store};
+
+const EXAMPLES: &str = "\
+Examples:
+  schedctl retry backup@1790000000000
+  schedctl retry --dead --job backup
+  schedctl retry --dead --state lost --since 24h --dry-run
+
+A run keeps its id and its due time, gets all its retries anew, and is ready at once; SCHEDD_ATTEMPT
+goes on rising. Unless its job's overlap is allow it waits for the job's open run. One retried
+already is left as it is. --since and --until go by when runs ended and take what add --at takes, or
+a duration: so long ago.";
+
+/// Tries runs again that failed, timed out or were lost.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::cli) struct RetryArgs {
+    /// Ids of runs
+    #[arg(value_name = "RUN", required_unless_present = "dead", conflicts_with = "dead")]
+    runs: Vec<String>,
+    /// All dead letters the filters let through
+    #[arg(long)]
+    dead: bool,
+    /// Only runs of this job
+    #[arg(long, requires = "dead")]
+    job: Option<String>,
+    #[command(flatten)]
+    which: Which,
+    /// At most so many, the oldest first; 0 = all
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "dead")]
+    limit: usize,
+    /// Only say which
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Tries dead letters again.
+pub(in crate::cli) async fn retry(global: &Global, args: &RetryArgs, console: &mut Console) -> Result<u8, Failure> {
+    let named = run_ids(&args.runs)?;
+    if !args.dead && (args.which.has_bounds() || !args.which.state.is_empty()) {
+        return Err(Failure::Invalid(
+            "--state, --since and --until pick among all dead letters: wanted --dead with them".to_owned(),
+        ));
+    }
+    args.which.check(Letters::Dead)?;
+    let store = connect(global, console).await?;
+    let runs = if args.dead { picked(&store, args).await? } else { named };
+    let (mut worst, mut document) = (0, Vec::new());
+    for run in &runs {
+        let done = if args.dry_run { look(&store, run).await } else { retry_run(&store, run).await };
+        match done {
+            Ok((result, _)) if console.is_json() => document.push(json!({"run_id": run.to_string(), "result": result})),
+            Ok((_, sentence)) if !console.is_quiet() => console.line(&sentence),
+            Ok(_) => {}
+            Err(failure) => worst = console.failure(&failure).max(worst),
+        }
+    }
+    if console.is_json() {
+        console.json(&Value::Array(document));
+    } else if runs.is_empty() {
+        console.note("no dead letters");
+    }
+    Ok(worst)
+}
+
+/// The dead letters the filters let through, the oldest first.
+async fn picked(store: &Store, args: &RetryArgs) -> Result<Vec<RunId>, Failure> {
+    let ended = args.which.ended(store, Letters::Dead, args.job.as_deref()).await?;
+    let records = Reader::new(store, ended, &args.which, 0, usize::MAX).all().await?;
+    let limit = if args.limit == 0 { usize::MAX } else { args.limit };
+    Ok(records.into_iter().rev().take(limit).map(|record| record.run).collect())
+}
+
+type Told = (&'static str, String);
+
+async fn look(store: &Store, run: &RunId) -> Result<Told, Failure> {
+    demand_dead(store, run, "there is nothing to retry").await?;
+    Ok(("would_retry", format!("{run} would be retried")))
+}
+
+async fn retry_run(store: &Store, run: &RunId) -> Result<Told, Failure> {
+    let job = run.job();
+    match retrying::retry_run(store, run).await? {
+        RetryReply::Retried => Ok(("retried", format!("{run} is ready again"))),
+        RetryReply::Waiting => Ok(("waiting", format!("{run} waits for the open run of its job and is ready then"))),
+        RetryReply::Already => Ok(("already", format!("{run} has not ended, or was retried already"))),
+        RetryReply::Over { state, at } => Err(not_dead(run, &state, at, &format!("schedctl run {job} runs its job anew"))),
+        RetryReply::Gone(how) => {
+            let how = how.map_or_else(String::new, |how| format!(" ({how})"));
+            Err(Failure::Conflict(format!("run {run} cannot be retried: job {job} is gone{how}; add it again, then retry")))
+        }
+        RetryReply::Unknown | RetryReply::Stale => Err(no_such_run(store, run).await),
+    }
+}

@@ -1,0 +1,89 @@
+//! What follows a failed attempt: `retry` as a number of times, or a table with waits and the codes it is for.
+//!
+//! Lists of codes are sets: two ways to write one are one definition.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::keys;
+use super::problem::Problems;
+use super::reader::{DurationBounds, Spot, Table};
+use crate::domain::job::{Action, Backoff, Retry};
+
+const RETRY_DELAY: DurationBounds = DurationBounds::to_days(0, 30, "0s to 30 days", "10s");
+/// Exit codes and statuses together.
+const CODES: RangeInclusive<u16> = 1..=599;
+
+/// The `retry` of a table: a number, or a table.
+pub(super) fn compile_retry(spot: &Spot<'_>, problems: &mut Problems) -> Option<Retry> {
+    let limits = 0..=1_000;
+    if spot.is_integer() {
+        return Some(Retry { limit: spot.integer(&limits, problems)?, ..Retry::default() });
+    }
+    let table = spot.table("how many times, or a table such as { limit = 3, delay = \"10s\" }", problems)?;
+    table.refuse_other_keys(&[keys::RETRY], &[], problems);
+    let defaults = Retry::default();
+    if table.get("limit").is_none() {
+        problems.warning(&spot.path, spot.span(), "without limit, which is 0 then: nothing is tried again");
+    }
+    let backoffs = [("fixed", Backoff::Fixed), ("linear", Backoff::Linear), ("exponential", Backoff::Exponential)];
+    // Each is asked before any is missed, so that every fault is told.
+    let limit = table.get("limit").map_or(Some(defaults.limit), |spot| spot.integer(&limits, problems));
+    let delay = table.get("delay").map_or(Some(defaults.delay), |spot| spot.duration(&RETRY_DELAY, problems));
+    let longest = table.get("max_delay").map(|spot| spot.duration(&RETRY_DELAY, problems));
+    let backoff = table.get("backoff").map_or(Some(defaults.backoff), |spot| spot.choice(&backoffs, problems));
+    let jitter = table.get("jitter").map_or(Some(defaults.jitter), |spot| spot.flag(problems));
+    let on = table.get("on").map_or(Some(BTreeSet::new()), |spot| compile_on(&spot, problems));
+    let never_on = table.get("never_on").map_or(Some(BTreeSet::new()), |spot| compile_codes(&spot, problems));
+    let (delay, on, never_on) = (delay?, on?, never_on?);
+    if let (Some(code), Some(spot)) = (on.intersection(&never_on).next(), table.get("never_on")) {
+        spot.fault(problems, format!("found {code} in on and in never_on, wanted it in one of them"));
+        return None;
+    }
+    let max_delay = longest.unwrap_or_else(|| Some(default_max_delay(delay)))?;
+    if max_delay < delay
+        && let Some(spot) = table.get("max_delay")
+    {
+        return spot.wanted(problems, "a max_delay not shorter than delay");
+    }
+    Some(Retry { limit: limit?, delay, backoff: backoff?, max_delay, jitter: jitter?, on, never_on })
+}
+
+/// The longest wait of a retry that names none: an hour, or `delay` where that is longer.
+pub(super) fn default_max_delay(delay: Duration) -> Duration {
+    Retry::default().max_delay.max(delay)
+}
+
+fn compile_on(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<u16>> {
+    let codes = compile_codes(spot, problems)?;
+    if codes.is_empty() {
+        spot.fault(problems, "found an empty list, wanted the codes to retry on, or limit = 0 for none");
+        return None;
+    }
+    Some(codes)
+}
+
+fn compile_codes(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<u16>> {
+    let Some(items) = spot.as_items() else {
+        return spot.wanted(problems, "a list of exit codes or statuses such as [75, 503]");
+    };
+    let codes: Vec<Option<u16>> = items.map(|item| item.integer(&CODES, problems)).collect();
+    codes.into_iter().collect()
+}
+
+/// Notes codes in a job's own `retry` that no attempt of `action` can have: they are for another kind of job.
+pub(super) fn refuse_impossible_codes(table: &Table<'_>, action: &Action, problems: &mut Problems) {
+    let Some(retry) = table.get("retry").and_then(|spot| spot.as_table()) else { return };
+    let (range, words) = match action {
+        Action::Http(_) => (100..=599, "a status from 100 to 599: this job makes a request"),
+        Action::Command(_) | Action::Shell(_) => (1..=255, "an exit code from 1 to 255: this job runs a process"),
+    };
+    for item in ["on", "never_on"].iter().filter_map(|key| retry.get(key)?.as_items()).flatten() {
+        // What is no code at all has been told.
+        let code = item.integer(&CODES, &mut Problems::default());
+        if code.is_some_and(|code| !range.contains(&code)) {
+            item.wanted::<()>(problems, words);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What becomes of missed runs, by every rule.
+
+use super::*;
+use crate::domain::schedule::Schedule;
+use crate::domain::zone::Zone;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const START: i64 = 1_790_000_000_000 - 1_790_000_000_000 % 60_000;
+
+fn at(minutes: i64) -> UnixMillis {
+    UnixMillis::new(START + minutes * 60_000).unwrap()
+}
+
+fn minutely() -> Timetable {
+    Timetable::new(Schedule::Every(MINUTE), Zone::load(&"UTC".parse().unwrap()).unwrap(), at(-1_000_000))
+}
+
+fn decide(mode: CatchUpMode, max_age: Option<Duration>, max_count: u32, due: UnixMillis, now: UnixMillis) -> Decision {
+    let catch_up = CatchUp { mode, max_age, max_count, spread: None };
+    judge(Due {
+        timetable: &minutely(),
+        since: at(-1_000),
+        taken: UnixMillis::EPOCH,
+        catch_up: &catch_up,
+        late_after: MINUTE,
+        due,
+        now,
+    })
+}
+
+#[test]
+fn a_run_on_time_runs_whatever_the_mode() {
+    for mode in [CatchUpMode::Skip, CatchUpMode::Latest, CatchUpMode::All] {
+        let now = at(0).saturating_add(Duration::from_millis(3));
+        assert_eq!(decide(mode, None, 1_000, at(0), now), Decision::Run { successor: Some(at(1)), is_missed: false });
+    }
+}
+
+#[test]
+fn latest_runs_the_newest_and_skips_the_older_as_one_stretch() {
+    let now = at(30 * 1440).saturating_add(Duration::from_secs(5));
+    let decision = decide(CatchUpMode::Latest, None, 1_000, at(0), now);
+    assert_eq!(decision, Decision::Skip { last: at(30 * 1440 - 1), count: 30 * 1440, successor: Some(at(30 * 1440)) });
+}
+
+#[test]
+fn skip_runs_the_newest_only_if_it_is_on_time() {
+    let now = at(10).saturating_add(Duration::from_secs(5));
+    assert_eq!(
+        decide(CatchUpMode::Skip, None, 1_000, at(0), now),
+        Decision::Skip { last: at(9), count: 10, successor: Some(at(10)) }
+    );
+}
+
+#[test]
+fn all_runs_each_and_of_too_many_the_newest() {
+    let now = at(10).saturating_add(Duration::from_secs(5));
+    assert_eq!(decide(CatchUpMode::All, None, 1_000, at(0), now), Decision::Run { successor: Some(at(1)), is_missed: true });
+    assert_eq!(decide(CatchUpMode::All, None, 4, at(0), now), Decision::Skip { last: at(6), count: 7, successor: Some(at(7)) });
+    assert_eq!(decide(CatchUpMode::All, None, 11, at(0), now), Decision::Run { successor: Some(at(1)), is_missed: true });
+}
+
+#[test]
+fn max_age_skips_what_is_older_in_every_mode() {
+    let now = at(10).saturating_add(Duration::from_secs(5));
+    let three = Some(MINUTE * 3);
+    assert_eq!(
+        decide(CatchUpMode::All, three, 1_000, at(0), now),
+        Decision::Skip { last: at(7), count: 8, successor: Some(at(8)) }
+    );
+    assert_eq!(
+        decide(CatchUpMode::Latest, three, 1_000, at(0), now),
+        Decision::Skip { last: at(9), count: 10, successor: Some(at(10)) }
+    );
+    let tiny = Some(Duration::from_secs(1));
+    assert_eq!(
+        decide(CatchUpMode::Latest, tiny, 1_000, at(0), now),
+        Decision::Skip { last: at(10), count: 11, successor: Some(at(11)) }
+    );
+}
+
+#[test]
+fn a_one_shot_runs_however_late_unless_max_age_is_set() {
+    let table = Timetable::new(Schedule::At(at(0)), Zone::load(&"UTC".parse().unwrap()).unwrap(), at(0));
+    let mut catch_up = CatchUp::default();
+    let judge = |catch_up: &CatchUp| {
+        judge(Due {
+            timetable: &table,
+            since: at(-5),
+            taken: UnixMillis::EPOCH,
+            catch_up,
+            late_after: MINUTE,
+            due: at(0),
+            now: at(1_000),
+        })
+    };
+    assert_eq!(judge(&catch_up), Decision::Run { successor: None, is_missed: false });
+    catch_up.max_age = Some(MINUTE);
+    assert_eq!(judge(&catch_up), Decision::Skip { last: at(0), count: 1, successor: None });
+}
+
+#[test]
+fn judging_costs_no_more_for_a_longer_outage() {
+    let utc = || Zone::load(&"UTC".parse().unwrap()).unwrap();
+    let cron = Timetable::new(Schedule::Cron(vec!["* * * * *".parse().unwrap()]), utc(), at(-1));
+    let secondly = Timetable::new(Schedule::Cron(vec!["* * * * * *".parse().unwrap()]), utc(), at(-1));
+    let days = |days: i64| at(days * 1440).saturating_add(Duration::from_secs(30));
+    for (timetable, now, count) in [(&cron, days(30), 43_201), (&secondly, days(3_650), 100_001), (&minutely(), days(30), 43_201)]
+    {
+        for mode in [CatchUpMode::Skip, CatchUpMode::Latest, CatchUpMode::All] {
+            let catch_up = CatchUp { mode, spread: Some(MINUTE), ..CatchUp::default() };
+            let late_after = Duration::from_secs(1);
+            let run =
+                Due { timetable, since: at(-1), taken: UnixMillis::EPOCH, catch_up: &catch_up, late_after, due: at(0), now };
+            let started = std::time::Instant::now();
+            let decision = judge(run);
+            let missed = missed_from(run, 100);
+            // Stepping through ten years of seconds takes a thousand times as long.
+            assert!(started.elapsed() < Duration::from_secs(5), "{mode:?} took {:?}", started.elapsed());
+            let Decision::Skip { count: skipped, .. } = decision else { panic!("{mode:?}: {decision:?}") };
+            let kept = match mode {
+                CatchUpMode::Skip => 0,
+                CatchUpMode::Latest => 1,
+                CatchUpMode::All => 1_000,
+            };
+            assert!(skipped == count - kept || skipped >= 100_000, "{mode:?} {skipped}");
+            assert_eq!(missed.dues.len(), if mode == CatchUpMode::All { 100 } else { 1 });
+        }
+    }
+}
+
+#[test]
+fn a_max_age_shorter_than_late_after_holds_too() {
+    let now = at(0).saturating_add(Duration::from_secs(20));
+    let decision = decide(CatchUpMode::Latest, Some(Duration::from_secs(10)), 1_000, at(0), now);
+    assert_eq!(decision, Decision::Skip { last: at(0), count: 1, successor: Some(at(1)) });
+}
+
+#[test]
+fn of_missed_ones_that_each_run_the_newest_is_left_out_while_it_is_on_time() {
+    let catch_up = CatchUp { mode: CatchUpMode::All, ..CatchUp::default() };
+    let now = at(5).saturating_add(Duration::from_secs(20));
+    let table = minutely();
+    let since = at(-1_000);
+    let run =
+        Due { timetable: &table, since, taken: UnixMillis::EPOCH, catch_up: &catch_up, late_after: MINUTE, due: at(0), now };
+    let all = Missed { dues: (0..5).map(at).collect(), count: 5, successor: Some(at(5)) };
+    assert_eq!(missed_from(run, 100), all);
+    let some = Missed { dues: (0..2).map(at).collect(), count: 5, successor: Some(at(2)) };
+    assert_eq!(missed_from(run, 2), some);
+    let taken = Missed { successor: Some(at(4)), ..some };
+    assert_eq!(missed_from(Due { taken: at(3), ..run }, 2), taken);
+}
+
+#[test]
+fn what_passed_behind_an_owed_run_is_told_with_a_change_of_the_schedule() {
+    let now = at(5).saturating_add(Duration::from_secs(1));
+    let behind = Stretch { first: at(1), last: at(5), count: 5 };
+    assert_eq!(stretch_behind(&minutely(), at(0), at(-9), now), Some(behind));
+    assert_eq!(stretch_behind(&minutely(), at(5), at(-9), now), None);
+    assert_eq!(stretch_behind(&minutely(), at(6), at(-9), now), None, "not due yet: it is replaced");
+}
+
+#[test]
+fn a_run_owed_when_its_job_became_a_one_shot_is_followed_by_that() {
+    let table = Timetable::new(Schedule::At(at(9)), Zone::load(&"UTC".parse().unwrap()).unwrap(), at(0));
+    let catch_up = CatchUp::default();
+    let taken = UnixMillis::EPOCH;
+    let run = Due { timetable: &table, since: taken, taken, catch_up: &catch_up, late_after: MINUTE, due: at(0), now: at(5) };
+    assert_eq!(judge(run), Decision::Run { successor: Some(at(9)), is_missed: false });
+    assert_eq!(judge(Due { taken: at(9), ..run }), Decision::Run { successor: None, is_missed: false });
+}
+
+#[test]
+fn an_owed_run_of_an_older_schedule_is_followed_by_the_first_of_the_new() {
+    let catch_up = CatchUp::default();
+    let now = at(0).saturating_add(Duration::from_secs(20));
+    let since = at(0).saturating_add(Duration::from_secs(10));
+    let due = at(0).saturating_sub(Duration::from_secs(17));
+    let decision =
+        judge(Due { timetable: &minutely(), since, taken: UnixMillis::EPOCH, catch_up: &catch_up, late_after: MINUTE, due, now });
+    assert_eq!(decision, Decision::Run { successor: Some(at(1)), is_missed: false });
+}
+
+#[test]
+fn a_pause_leaves_out_the_stretch_from_the_held_run_to_now() {
+    assert_eq!(paused_stretch(&minutely(), at(3), at(-9), at(5)), Some((at(5), 3)));
+    assert_eq!(paused_stretch(&minutely(), at(6), at(-9), at(5)), None);
+}

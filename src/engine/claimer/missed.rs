@@ -1,0 +1,143 @@
+//! What becomes of missed runs before any is claimed: a stretch of them is skipped, or they are spread over a time.
+//!
+//! Invariant: only a job's pending run is judged. One that is not is owed: it waited for its turn, or was spread, or came back.
+
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use super::{Claimer, Dealt};
+use crate::domain::ids::RunId;
+use crate::domain::lateness::{self, Decision, Due};
+use crate::domain::time::UnixMillis;
+use crate::engine::definition::Definition;
+use crate::store::{SkipOrder, SkipReply, SpreadOrder, SpreadReply, StoreError, Successor, Window};
+
+/// Runs spread by one call at most.
+const BATCH: usize = 100;
+
+impl Claimer {
+    pub(super) fn judge(&self, definition: &Definition, run: &RunId, now: UnixMillis) -> Decision {
+        lateness::judge(self.due(definition, run, now))
+    }
+
+    fn due<'a>(&self, definition: &'a Definition, run: &RunId, now: UnixMillis) -> Due<'a> {
+        Due {
+            timetable: &definition.timetable,
+            since: definition.since(),
+            taken: self.occupied.get(run).copied().unwrap_or(UnixMillis::EPOCH),
+            catch_up: &definition.spec.catch_up,
+            late_after: definition.spec.late_after,
+            due: run.due(),
+            now,
+        }
+    }
+
+    /// Skips a stretch.
+    pub(super) async fn skip(
+        &mut self,
+        definition: &Definition,
+        run: &RunId,
+        last: UnixMillis,
+        count: u64,
+        next: Option<UnixMillis>,
+    ) -> Result<Dealt, StoreError> {
+        let order = SkipOrder {
+            run: run.clone(),
+            rev: definition.record.rev.clone(),
+            queue: definition.record.queue.clone(),
+            reason: "missed",
+            last_due: last,
+            count,
+            successor: next.map(|due| Successor::on_time(run.job(), due)),
+        };
+        let reply = match self.shared.store.skip_run(&order).await {
+            Ok(reply) => reply,
+            Err(error) => return self.cannot(run, error),
+        };
+        Ok(match reply {
+            SkipReply::Skipped => {
+                warn!(job = %run.job(), from = %run.due(), to = %last, count, "Missed occurrences skipped.");
+                Dealt::Done
+            }
+            SkipReply::Stale => {
+                self.definitions.forget(run.job());
+                Dealt::Again
+            }
+            SkipReply::Occupied => {
+                self.note_occupied(run, next.unwrap_or(last));
+                Dealt::Again
+            }
+            SkipReply::Gone => Dealt::Owed,
+        })
+    }
+
+    /// Gives the missed occurrences from `run` on that are to run ready times within `within` from now.
+    pub(super) async fn spread(
+        &mut self,
+        definition: &Definition,
+        run: &RunId,
+        within: Duration,
+        now: UnixMillis,
+    ) -> Result<Dealt, StoreError> {
+        let record = &definition.record;
+        let missed = lateness::missed_from(self.due(definition, run, now), BATCH);
+        // A window left behind by a node that died has begun anew, or those left would start all at once at its end.
+        let window = record.window.as_ref().filter(|window| window.run == *run && window.from >= now);
+        let (from, until) = window.map_or_else(|| (now, now.saturating_add(within)), |window| (window.from, window.until));
+        let at = |place: f64| {
+            #[expect(clippy::cast_precision_loss, reason = "counted to 100,000")]
+            let share = (place / missed.count.max(1) as f64).min(1.0);
+            from.saturating_add(until.since(from).mul_f64(share))
+        };
+        #[expect(clippy::cast_precision_loss, reason = "at most 100")]
+        let runs = missed.dues.iter().enumerate().map(|(index, due)| Successor {
+            run: RunId::regular(run.job().clone(), *due),
+            ready: at(index as f64 + fastrand::f64()),
+        });
+        let next_run = missed.successor.map(|due| RunId::regular(run.job().clone(), due));
+        let is_full = missed.count > missed.dues.len() as u64;
+        #[expect(clippy::cast_precision_loss, reason = "at most 100")]
+        let next_window = next_run.filter(|_| is_full).map(|run| Window { run, from: at(missed.dues.len() as f64), until });
+        let order = SpreadOrder {
+            name: run.job().clone(),
+            rev: record.rev.clone(),
+            queue: record.queue.clone(),
+            window: record.window.clone(),
+            next_window,
+            runs: runs.collect(),
+            successor: missed.successor.map(|due| Successor::on_time(run.job(), due)),
+        };
+        let reply = match self.shared.store.spread_runs(&order).await {
+            Ok(reply) => reply,
+            Err(error) => return self.cannot(run, error),
+        };
+        Ok(match reply {
+            SpreadReply::Spread => {
+                info!(job = %run.job(), from = %run.due(), count = order.runs.len(), until = %until, "Missed runs are spread.");
+                // Its window is another one now.
+                self.definitions.forget(run.job());
+                Dealt::Done
+            }
+            SpreadReply::Stale => {
+                self.definitions.forget(run.job());
+                Dealt::Again
+            }
+            SpreadReply::Occupied => {
+                self.note_occupied(run, missed.successor.unwrap_or(now));
+                Dealt::Again
+            }
+            SpreadReply::Gone => Dealt::Owed,
+        })
+    }
+
+    /// A step Redis refused for what the job's keys hold: its run is left alone for a while.
+    fn cannot(&mut self, run: &RunId, error: StoreError) -> Result<Dealt, StoreError> {
+        if error.is_passing() {
+            return Err(error);
+        }
+        self.definitions.report_unusable(run.job(), &error.to_string());
+        self.refuse(run.clone());
+        Ok(Dealt::Left)
+    }
+}

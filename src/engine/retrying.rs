@@ -1,0 +1,57 @@
+//! A dead letter tried again because a person asks: its job is read, its last attempt's record kept, and the script guards.
+
+use serde_json::json;
+
+use super::person::{WishError, understand};
+use crate::domain::ids::{Fence, RunId};
+use crate::domain::job::Overlap;
+use crate::domain::time::UnixMillis;
+use crate::store::{Beside, JobRecord, RetryOrder, RetryReply, RunRecord, Store};
+
+const ROUNDS: usize = 8;
+
+/// Has a dead letter tried again, ready now or behind an open run of its job. Its attempts go on being counted.
+pub async fn retry_run(store: &Store, run: &RunId) -> Result<RetryReply, WishError> {
+    let Some(record) = store.read_run(run).await? else { return Ok(RetryReply::Unknown) };
+    for _ in 0..ROUNDS {
+        let job = store.read_job(run.job()).await?;
+        let may_run_beside = match job.as_ref().filter(|job| is_runnable(job)) {
+            Some(job) => understand(job.clone())?.spec.overlap == Overlap::Allow,
+            None => false,
+        };
+        let order = RetryOrder {
+            run: run.clone(),
+            fence: record.fence,
+            job: job.map(|job| (job.rev, job.queue)),
+            beside: if may_run_beside { Beside::Allowed } else { Beside::Waits },
+            past: past(&record),
+        };
+        match store.retry_run(&order).await? {
+            RetryReply::Stale => {}
+            reply => return Ok(reply),
+        }
+    }
+    Err(WishError::Contended(run.job().clone()))
+}
+
+/// A one-shot that came to its own end keeps its definition for what is still to run of it; a job taken out does not run again.
+fn is_runnable(job: &JobRecord) -> bool {
+    job.ended.as_deref().is_none_or(|how| how == "finished")
+}
+
+/// The last attempt's own record.
+fn past(run: &RunRecord) -> String {
+    json!({
+        "attempt": run.attempt,
+        "state": run.state.as_str(),
+        "fence": run.fence.map(Fence::as_u64),
+        "node": run.node,
+        "started_at_ms": run.started_at.map(UnixMillis::as_i64),
+        "finished_at_ms": run.finished_at.map(UnixMillis::as_i64),
+        "exit_code": run.exit_code,
+        "signal": run.signal,
+        "http_status": run.http_status,
+        "error": run.error,
+    })
+    .to_string()
+}

@@ -1,0 +1,175 @@
+//! Rules broken on purpose, one at a time, so that the chaos checker can prove that it sees each. Only in a build with the
+//! feature `mutants`; without the variable `SCHEDD_MUTANT` such a build behaves as any other.
+//!
+//! Invariant: a broken script is the script as it is but for one marked piece, and a piece that is not there exactly once ends
+//! the process: a mutant that no longer breaks anything would make the checker's proof worthless.
+
+use std::sync::LazyLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::{ClaimOrder, ExpiredLease, Store};
+use crate::domain::ids::QueueName;
+use crate::domain::job::Delivery;
+
+/// How long a run is nowhere when a claim takes it out first.
+const NOWHERE_FOR: Duration = Duration::from_millis(200);
+
+/// A broken rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutant {
+    /// `finish_run` takes an end from anybody.
+    NoTokenCheck,
+    /// A claim takes its runs out of the due set in a call of their own, a moment before they get a lease.
+    ZremFirst,
+    /// An at-most-once run whose node was lost is tried again.
+    NoStartMark,
+    /// Leases are never renewed.
+    RenewNever,
+    /// A run's successor is planted when the run succeeds.
+    SuccessorAtCompletion,
+    /// A lease is taken over as soon as its end is past by the node's own wall clock, unwatched. That clock is ahead by the
+    /// milliseconds of `SCHEDD_MUTANT_SKEW_MS`, for hosts whose real one cannot be set.
+    ReaperTrustsClock,
+}
+
+impl Mutant {
+    /// Each with its word.
+    pub const ALL: [(&str, Self); 6] = [
+        ("no-token-check", Self::NoTokenCheck),
+        ("zrem-first", Self::ZremFirst),
+        ("no-start-mark", Self::NoStartMark),
+        ("renew-never", Self::RenewNever),
+        ("successor-at-completion", Self::SuccessorAtCompletion),
+        ("reaper-trusts-clock", Self::ReaperTrustsClock),
+    ];
+
+    /// The script it breaks, each piece of it and what stands there instead.
+    fn pieces(self) -> &'static [(&'static str, &'static str, &'static str)] {
+        match self {
+            Self::NoTokenCheck => &[
+                ("finish_run", "if not redis.call('ZSCORE', k.leases, member) then", "if false then"),
+                ("finish_run", "if run[1] and run[1] ~= fence then", "if false then"),
+            ],
+            Self::SuccessorAtCompletion => &[
+                (
+                    "claim_runs",
+                    "if is_pending then plant_pending(",
+                    "if is_pending then (function(k, _, id, due_ms, ready)
+                      redis.call('HSET', k.run, 'next', id, 'next_due', due_ms, 'next_ready', ready)
+                    end)(",
+                ),
+                (
+                    "finish_run",
+                    "end_run(k, id, verdict,",
+                    "local next_run = redis.call('HMGET', k.run, 'next', 'next_due', 'next_ready')
+                    if verdict == 'succeeded' and next_run[1] then
+                      plant_pending(k, ARGV[3], next_run[1], next_run[2], next_run[3])
+                      redis.call('HDEL', k.run, 'next')
+                    end
+                    end_run(k, id, verdict,",
+                ),
+            ],
+            Self::ZremFirst | Self::NoStartMark | Self::RenewNever | Self::ReaperTrustsClock => &[],
+        }
+    }
+
+    /// The text of a script as this mutant has it.
+    fn broken(self, name: &str, text: String) -> String {
+        let pieces = self.pieces().iter().filter(|(script, ..)| *script == name);
+        pieces.fold(text, |text, (_, piece, instead)| {
+            let found = text.matches(piece).count();
+            assert!(found == 1, "{self:?} does not apply: {name}.lua has {piece:?} {found} times, wanted once");
+            text.replacen(piece, instead, 1)
+        })
+    }
+}
+
+/// The rule the environment names. The error says what was found and wanted.
+pub fn from_environment() -> Result<Option<Mutant>, String> {
+    let Ok(word) = std::env::var("SCHEDD_MUTANT") else { return Ok(None) };
+    let known = Mutant::ALL.into_iter().find(|(known, _)| *known == word);
+    known.map(|(_, mutant)| Some(mutant)).ok_or_else(|| {
+        let words = Mutant::ALL.map(|(known, _)| known).join(", ");
+        format!("SCHEDD_MUTANT is {word:?}: wanted one of {words}")
+    })
+}
+
+/// Whether this process is to break that rule.
+pub fn is(mutant: Mutant) -> bool {
+    static CHOSEN: LazyLock<Option<Mutant>> = LazyLock::new(|| from_environment().ok().flatten());
+    *CHOSEN == Some(mutant)
+}
+
+/// A script's text as it is to be loaded.
+pub(super) fn loaded(name: &str, text: String) -> String {
+    let chosen = Mutant::ALL.into_iter().map(|(_, mutant)| mutant).find(|mutant| is(*mutant));
+    match chosen {
+        Some(mutant) => mutant.broken(name, text),
+        None => text,
+    }
+}
+
+/// What the reaper takes a job's delivery for.
+pub fn reaped_as(delivery: Option<Delivery>) -> Option<Delivery> {
+    if is(Mutant::NoStartMark) { delivery.map(|_| Delivery::AtLeastOnce) } else { delivery }
+}
+
+/// How long the reaper takes a lease to have been watched unchanged.
+pub fn watched(lease: &ExpiredLease, unchanged: Duration) -> Duration {
+    if !is(Mutant::ReaperTrustsClock) {
+        return unchanged;
+    }
+    let skew = std::env::var("SCHEDD_MUTANT_SKEW_MS").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_add(Duration::from_millis(skew));
+    let is_past = lease.end.parse::<u64>().is_ok_and(|end| Duration::from_millis(end) < wall);
+    if is_past { Duration::MAX } else { Duration::ZERO }
+}
+
+impl Store {
+    /// Takes runs out of the due set, and puts them back only for the claim: whoever dies in between loses them.
+    pub(super) async fn zrem_first(&self, queue: &QueueName, orders: &[ClaimOrder]) {
+        if !is(Mutant::ZremFirst) {
+            return;
+        }
+        let due = self.keys.due(queue);
+        let mut taken = Vec::new();
+        for order in orders {
+            let run = order.run.to_string();
+            let mut pipeline = redis::pipe();
+            pipeline.cmd("ZSCORE").arg(&due).arg(&run).cmd("ZREM").arg(&due).arg(&run);
+            if let Ok([score, redis::Value::Int(1)]) = self.link.query(&mut pipeline).await.as_deref() {
+                taken.extend(super::reply::text_of(score).map(|score| (score, run)));
+            }
+        }
+        tokio::time::sleep(NOWHERE_FOR).await;
+        for (score, run) in taken {
+            let _ = self.link.query(redis::pipe().cmd("ZADD").arg(&due).arg(score).arg(run)).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scripts;
+    use super::*;
+
+    #[test]
+    fn every_piece_of_a_script_is_there_once_and_its_mutant_differs() {
+        for (word, mutant) in Mutant::ALL {
+            let mut is_of_a_script = false;
+            for script in scripts::all() {
+                let broken = mutant.broken(script.name, script.text.clone());
+                let is_named = mutant.pieces().iter().any(|(name, ..)| *name == script.name);
+                assert_eq!(broken != script.text, is_named, "{word} in {}", script.name);
+                is_of_a_script |= is_named;
+            }
+            assert_eq!(is_of_a_script, !mutant.pieces().is_empty(), "{word} names a script there is not");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "does not apply")]
+    fn a_piece_that_is_not_there_is_told() {
+        Mutant::NoTokenCheck.broken("finish_run", "return 1".to_owned());
+    }
+}

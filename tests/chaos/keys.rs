@@ -1,0 +1,45 @@
+//! Redis when all is over: nothing live is left, and each key that stays belongs to something that history or a list still names.
+
+use std::collections::BTreeSet;
+
+use redis::Connection;
+
+/// The keys that only live runs have, each with what it holds.
+pub(crate) fn live(connection: &mut Connection) -> Vec<String> {
+    let live = ["leases", "stops", "due:", "open:", "waiting:"];
+    let of_these = all(connection).into_iter().filter(|key| live.iter().any(|kind| key.starts_with(kind)));
+    of_these
+        .map(|key| {
+            let held: Vec<String> = redis::cmd("ZRANGE").arg(whole(&key)).arg(0).arg(5).query(connection).unwrap_or_default();
+            format!("{key} {}", held.join(" "))
+        })
+        .collect()
+}
+
+/// The keys that belong to nothing: a run or an output no index names, a job that is in no list.
+pub(crate) fn stray(connection: &mut Connection) -> Vec<String> {
+    let members = |connection: &mut Connection, key: &str| -> BTreeSet<String> {
+        let members: Vec<String> = redis::cmd("ZRANGE").arg(whole(key)).arg(0).arg(-1).query(connection).unwrap();
+        members.into_iter().collect()
+    };
+    let runs = members(connection, "history");
+    let outputs = members(connection, "outputs");
+    let jobs: BTreeSet<String> = members(connection, "jobs").union(&members(connection, "finished")).cloned().collect();
+    let is_stray = |key: &String| match key.split_once(':') {
+        Some(("run", run)) => !runs.contains(run),
+        Some(("output", output)) => !outputs.contains(output),
+        Some(("job", job)) => !jobs.contains(job),
+        _ => false,
+    };
+    all(connection).into_iter().filter(is_stray).collect()
+}
+
+/// All keys of the namespace, without its prefix, in order.
+fn all(connection: &mut Connection) -> BTreeSet<String> {
+    let keys: Vec<String> = redis::cmd("KEYS").arg(whole("*")).query(connection).unwrap();
+    keys.into_iter().filter_map(|key| Some(key.strip_prefix("{schedd}:")?.to_owned())).collect()
+}
+
+fn whole(key: &str) -> String {
+    format!("{{schedd}}:{key}")
+}

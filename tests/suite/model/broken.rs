@@ -1,0 +1,52 @@
+//! The model proves itself: each rule, broken, breaks the promise it is there for, and the way to it is found.
+
+use schedd::domain::job::Delivery;
+
+use super::guarantees::assert_breaks;
+use super::properties::Property;
+use super::rules::{Broken, Budget, Hosts, Rules};
+
+const NONE: Budget = Rules::CALM.may;
+
+fn with(broken: Broken, may: Budget) -> Rules {
+    Rules { broken: Some(broken), may, ..Rules::CALM }
+}
+
+#[test]
+fn without_the_token_check_two_ends_of_a_run_are_taken() {
+    let rules = with(Broken::NoTokenCheck, Budget { expiries: 1, losses: 1, ..NONE });
+    assert_breaks("no token check", rules, Property::OneResult);
+    assert_breaks("no token check", rules, Property::NoStaleEnd);
+}
+
+#[test]
+fn a_claim_in_two_calls_loses_the_run_with_its_node() {
+    assert_breaks("ZREM first", with(Broken::ZremFirst, Budget { crashes: 1, ..NONE }), Property::NothingLost);
+}
+
+#[test]
+fn without_a_start_mark_an_at_most_once_run_starts_twice() {
+    let rules = with(Broken::NoStartMark, Budget { crashes: 1, ..NONE });
+    assert_breaks("no start mark", Rules { delivery: Delivery::AtMostOnce, ..rules }, Property::OneStart);
+}
+
+#[test]
+fn a_lease_never_renewed_gives_a_run_away_without_cause_and_without_a_keeper_overlaps() {
+    let rules = with(Broken::RenewNever, NONE);
+    assert_breaks("renew never", rules, Property::StartsHaveCauses);
+    assert_breaks("renew never", Rules { hosts: Hosts::Frozen, ..rules }, Property::NoOverlap);
+}
+
+#[test]
+fn a_successor_planted_at_completion_is_late_for_a_long_run_and_never_comes_after_one_that_does_not_succeed() {
+    let rules = with(Broken::SuccessorAtCompletion, Budget { cancels: 1, ..NONE });
+    assert_breaks("successor at completion", rules, Property::SuccessorPlanted);
+    assert_breaks("successor at completion", rules, Property::EveryRunEnds);
+}
+
+#[test]
+fn a_reaper_that_trusts_the_clock_takes_a_run_from_a_node_at_work() {
+    let rules = with(Broken::ReaperTrustsClock, NONE);
+    assert_breaks("a reaper that trusts the clock", rules, Property::NoOverlap);
+    assert_breaks("a reaper that trusts the clock", rules, Property::StartsHaveCauses);
+}

@@ -1,0 +1,130 @@
+//! The promises hold in every state that can be reached; where one needs a condition, it breaks without it.
+
+use std::time::Instant;
+
+use schedd::domain::job::{Delivery, Overlap};
+
+use super::properties::Property;
+use super::rules::{Budget, Hosts, Rules};
+use super::search::{Violation, explore};
+
+const QUEUE: Overlap = Overlap::Queue { max: 1 };
+const NONE: Budget = Rules::CALM.may;
+
+/// Visits all states and fails with the trace if a promise is broken or the states are fewer than `floor`.
+#[track_caller]
+fn assert_holds(what: &str, rules: Rules, properties: &[Property], floor: usize) {
+    let start = Instant::now();
+    match explore(&rules, properties) {
+        Ok(explored) => {
+            println!("{what}: {} states, {} steps, {:.1} s", explored.states, explored.steps, start.elapsed().as_secs_f32());
+            assert!(explored.states > floor, "{what}: only {} states: the model has become trivial", explored.states);
+        }
+        Err(Violation { property, trace }) => panic!("{what}: {property:?} is broken:\n{trace}"),
+    }
+}
+
+/// Fails unless there is a way to break the promise, which is shown.
+#[track_caller]
+pub(super) fn assert_breaks(what: &str, rules: Rules, property: Property) {
+    match explore(&rules, &[property]) {
+        Ok(explored) => panic!("{what}: {property:?} holds in all {} states", explored.states),
+        Err(violation) => {
+            assert_eq!(violation.property, property);
+            assert!(!violation.trace.is_empty(), "{what}: no way to it is known");
+            println!("{what} breaks {property:?}:\n{}", violation.trace);
+        }
+    }
+}
+
+/// All promises but these.
+fn all_but(left_out: &[Property]) -> Vec<Property> {
+    Property::ALL.into_iter().filter(|property| !left_out.contains(property)).collect()
+}
+
+#[test]
+fn every_promise_holds_through_a_crash_an_expiry_and_a_lost_answer_at_any_step() {
+    let may = Budget { crashes: 1, expiries: 1, losses: 1, ..NONE };
+    assert_holds("two occurrences", Rules { may, ..Rules::CALM }, &Property::ALL, 50_000);
+}
+
+#[test]
+fn every_promise_holds_for_one_run_through_two_crashes_or_two_lost_answers_and_an_expiry() {
+    for may in [Budget { crashes: 2, expiries: 1, ..NONE }, Budget { expiries: 1, losses: 2, ..NONE }] {
+        assert_holds("one occurrence", Rules { occurrences: 1, may, ..Rules::CALM }, &Property::ALL, 1_000);
+    }
+}
+
+#[test]
+fn every_promise_holds_for_a_one_shot_beside_a_cron_job() {
+    for may in [Budget { crashes: 1, cancels: 1, ..NONE }, Budget { expiries: 1, losses: 1, ..NONE }] {
+        assert_holds("a one-shot", Rules { occurrences: 1, has_once: true, may, ..Rules::CALM }, &Property::ALL, 5_000);
+    }
+}
+
+#[test]
+fn every_promise_holds_under_each_overlap_rule() {
+    for overlap in [Overlap::Skip, Overlap::Replace, Overlap::Allow, QUEUE] {
+        for may in [Budget { crashes: 1, cancels: 1, ..NONE }, Budget { losses: 1, failures: 1, ..NONE }] {
+            assert_holds(&format!("{overlap:?}"), Rules { overlap, may, ..Rules::CALM }, &Property::ALL, 1_000);
+        }
+    }
+}
+
+#[test]
+fn every_promise_holds_for_three_occurrences_in_a_row() {
+    let may = Budget { crashes: 1, expiries: 1, ..NONE };
+    assert_holds("three occurrences", Rules { occurrences: 3, may, ..Rules::CALM }, &Property::ALL, 5_000);
+}
+
+#[test]
+fn every_promise_holds_for_runs_that_fail_are_handed_back_and_cancelled() {
+    let may = Budget { failures: 1, hand_backs: 1, cancels: 1, expiries: 1, ..NONE };
+    assert_holds("retries and hand-backs", Rules { may, ..Rules::CALM }, &Property::ALL, 5_000);
+}
+
+#[test]
+fn an_at_most_once_run_starts_once_whatever_happens() {
+    let at_most_once = Rules { delivery: Delivery::AtMostOnce, ..Rules::CALM };
+    let may = Budget { crashes: 1, expiries: 1, losses: 1, hand_backs: 1, ..NONE };
+    assert_holds("at most once", Rules { occurrences: 1, may, ..at_most_once }, &Property::ALL, 5_000);
+    let may = Budget { crashes: 1, losses: 1, ..NONE };
+    assert_holds("at most once, two occurrences", Rules { may, ..at_most_once }, &Property::ALL, 5_000);
+}
+
+#[test]
+fn a_frozen_host_may_overlap_but_its_end_is_refused_and_nothing_is_lost() {
+    let may = Budget { expiries: 1, losses: 1, ..NONE };
+    for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
+        let rules = Rules { hosts: Hosts::Frozen, delivery, may, ..Rules::CALM };
+        assert_holds("a frozen host", rules, &all_but(&[Property::NoOverlap]), 1_000);
+    }
+    let rules = Rules { hosts: Hosts::Frozen, may, ..Rules::CALM };
+    assert_breaks("a frozen host", rules, Property::NoOverlap);
+}
+
+/// What a failover takes with the tail. The rest holds: fences go on rising, so a stale end is refused; the cron job goes on;
+/// every run the new primary knows comes to its end.
+const LOST_WITH_THE_TAIL: [Property; 5] =
+    [Property::NothingLost, Property::OneResult, Property::OneStart, Property::NoOverlap, Property::PlantedOnce];
+
+#[test]
+fn after_a_failover_that_loses_the_tail_every_run_still_known_ends_and_no_stale_end_is_taken() {
+    let may = Budget { failovers: 1, crashes: 1, ..NONE };
+    for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
+        let rules = Rules { delivery, may, ..Rules::CALM };
+        assert_holds("a failover", rules, &all_but(&LOST_WITH_THE_TAIL), 5_000);
+    }
+    let rules = Rules { occurrences: 1, has_once: true, may: Budget { failovers: 1, ..NONE }, ..Rules::CALM };
+    assert_holds("a failover with a one-shot", rules, &all_but(&LOST_WITH_THE_TAIL), 1_000);
+}
+
+#[test]
+fn a_failover_that_loses_the_tail_breaks_the_promises_that_need_every_acknowledged_write() {
+    let rules = Rules { occurrences: 1, has_once: true, may: Budget { failovers: 1, ..NONE }, ..Rules::CALM };
+    for property in LOST_WITH_THE_TAIL {
+        let delivery = if property == Property::OneStart { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
+        let occurrences = if property == Property::PlantedOnce { 2 } else { 1 };
+        assert_breaks("a failover", Rules { occurrences, delivery, ..rules }, property);
+    }
+}

@@ -1,0 +1,76 @@
+//! What schedd promises, as things that can be said of a state.
+
+use super::redis::{ONCE, RUNS};
+use super::rules::Rules;
+use super::state::State;
+
+/// A promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Property {
+    /// A run that was planted is due, waits, is leased or is over: nothing forgets it.
+    NothingLost,
+    /// One end of a run is taken, not two.
+    OneResult,
+    /// No end is taken under a fence that is not the run's own.
+    NoStaleEnd,
+    /// An at-most-once run starts once.
+    OneStart,
+    /// A run starts again only after something went wrong: as often as things did.
+    StartsHaveCauses,
+    /// Two attempts of one run are never executed at once.
+    NoOverlap,
+    /// No run is planted twice.
+    PlantedOnce,
+    /// Once a run of a cron job has a record, the one after it is known.
+    SuccessorPlanted,
+    /// If nothing goes wrong any more, every run comes to its end.
+    EveryRunEnds,
+}
+
+impl Property {
+    pub(super) const ALL: [Self; 9] = [
+        Self::NothingLost,
+        Self::OneResult,
+        Self::NoStaleEnd,
+        Self::OneStart,
+        Self::StartsHaveCauses,
+        Self::NoOverlap,
+        Self::PlantedOnce,
+        Self::SuccessorPlanted,
+        Self::EveryRunEnds,
+    ];
+
+    /// Whether it holds in `state`; what is said of the future is judged by the search.
+    pub(super) fn holds(self, state: &State, rules: &Rules) -> bool {
+        let (redis, seen) = (&state.redis, &state.seen);
+        let is_taken = |run| state.nodes.iter().any(|node| node.taken.map(usize::from) == Some(run));
+        match self {
+            Self::NothingLost => (0..RUNS).all(|run| {
+                let found = &redis.runs[run];
+                let is_somewhere = found.due || found.waiting || found.lease.is_some() || found.is_over();
+                seen.planted[run] == 0 || is_somewhere || is_taken(run)
+            }),
+            Self::OneResult => seen.ended.iter().all(|ended| *ended <= 1),
+            Self::NoStaleEnd => !seen.took_stale_end,
+            Self::OneStart => !rules.is_at_most_once() || seen.starts.iter().all(|starts| *starts <= 1),
+            Self::StartsHaveCauses => {
+                let causes = rules.may.sum() - state.may.sum();
+                seen.starts.iter().all(|starts| *starts <= 1 + causes)
+            }
+            Self::NoOverlap => (0..RUNS).all(|run| state.processes(run) <= 1),
+            Self::PlantedOnce => seen.planted.iter().all(|planted| *planted <= 1),
+            Self::SuccessorPlanted => {
+                (1..rules.occurrences).all(|run| redis.runs[run - 1].record.is_none() || redis.runs[run].is_known())
+            }
+            Self::EveryRunEnds => true,
+        }
+    }
+}
+
+impl State {
+    /// Every run Redis is to know of is over.
+    pub(super) fn is_settled(&self, rules: &Rules) -> bool {
+        let once = &self.redis.runs[ONCE];
+        self.redis.runs[..rules.occurrences].iter().all(super::redis::Run::is_over) && (once.is_over() || !once.is_known())
+    }
+}

@@ -1,0 +1,324 @@
+//! The real scripts beside the model: makes the model's calls through the store, and tells what Redis holds in the model's words.
+//!
+//! The model counts fences; here each is the one the real claim was answered, and they must rise as the model's do.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use redis::{Connection, Value};
+use schedd::domain::ids::{Fence, QueueName, RunId};
+use schedd::domain::run::RunState;
+use schedd::store::{
+    ApplyOrder, ApplyReply, Blocking, CancelReply, Claim, ClaimOrder, ClaimReply, Claimant, ExpiredLease, FinishReply, LeaseWord,
+    RecoverReply, Rev, SkipOrder, SkipReply, Store, Verdict as RealVerdict,
+};
+
+use super::redis::{Call, ONCE, Redis, Reply, Token, Verdict};
+use super::rules::Rules;
+use super::state::State;
+use crate::scripts::recovering::recovery;
+use crate::scripts::world::{LEASE, World, definition, queue, run_of, successor, t, token};
+
+/// A real Redis, and what ties its fences and leases to those of the walk under way.
+pub(super) struct Real {
+    world: World,
+    connection: Connection,
+    rules: Rules,
+    /// Of each job as it was planted: a call on its way has it also after the job is gone.
+    revs: HashMap<&'static str, Rev>,
+    calls: i64,
+    /// The walk's fences, from the model's 1 on.
+    fences: Vec<Fence>,
+    /// The end each lease had when it was watched, by run, fence and the model's end.
+    watched: HashMap<(usize, u8, u8), String>,
+    replica: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+fn job_of(run: usize) -> &'static str {
+    if run == ONCE { "once" } else { "cron" }
+}
+
+/// When a run is due, in ms from zero.
+fn due_of(run: usize) -> i64 {
+    if run == ONCE { 0 } else { i64::try_from(run).unwrap() * 1000 }
+}
+
+fn id(run: usize) -> RunId {
+    run_of(job_of(run), due_of(run))
+}
+
+impl Real {
+    pub(super) fn start() -> Self {
+        let world = World::new();
+        let connection = world.redis.connection();
+        Self {
+            world,
+            connection,
+            rules: Rules::CALM,
+            revs: HashMap::new(),
+            calls: 0,
+            fences: Vec::new(),
+            watched: HashMap::new(),
+            replica: Vec::new(),
+        }
+    }
+
+    /// An empty Redis with the cron job's first run planted.
+    pub(super) async fn begin(&mut self, rules: &Rules) {
+        self.world.server::<()>(&["FLUSHALL"]);
+        self.world.plant("cron", 0).await;
+        self.rules = *rules;
+        self.revs = HashMap::from([("cron", self.world.job("cron").await.rev)]);
+        self.calls = 0;
+        self.fences.clear();
+        self.watched.clear();
+    }
+
+    pub(super) fn assert_sound(&self) {
+        self.world.assert_sound();
+    }
+
+    /// Notes the end of a lease as one who watches it sees it.
+    pub(super) fn watch(&mut self, redis: &Redis, run: usize) {
+        let Some(lease) = redis.runs[run].lease else { return };
+        let member = format!("{}#{}", id(run), self.fence(lease.fence));
+        let key = self.world.key("leases");
+        let end = redis::cmd("ZSCORE").arg(key).arg(member).query(&mut self.connection).unwrap();
+        self.watched.insert((run, lease.fence, lease.end), end);
+    }
+
+    pub(super) fn replicate(&mut self) {
+        let keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query(&mut self.connection).unwrap();
+        let dump = |key: Vec<u8>| {
+            let value = redis::cmd("DUMP").arg(&key).query(&mut self.connection).unwrap();
+            (key, value)
+        };
+        self.replica = keys.into_iter().map(dump).collect();
+    }
+
+    /// `redis` is what the model's replica holds.
+    pub(super) fn fail_over(&mut self, redis: &Redis) {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("FLUSHALL").ignore();
+        for (key, value) in self.replica.drain(..) {
+            pipeline.cmd("RESTORE").arg(key).arg(0).arg(value).ignore();
+        }
+        pipeline.query::<()>(&mut self.connection).unwrap();
+        // Renewals in the lost tail moved the ends, which the model does not count.
+        State::runs(&self.rules).for_each(|run| self.watch(redis, run));
+    }
+
+    fn fence(&self, fence: u8) -> Fence {
+        self.fences[usize::from(fence) - 1]
+    }
+
+    /// Makes the model's `call`, which the model answered `reply`; gives the real answer.
+    pub(super) async fn call(&mut self, call: Call, reply: Reply) -> Reply {
+        self.calls += 1;
+        // Past every due time, and later with each call, so that a renewed lease is seen to have moved.
+        let store = self.world.at(20_000 + self.calls);
+        match call {
+            Call::Add => {
+                let order = ApplyOrder { is_once: true, ..definition("once", 0) };
+                assert_eq!(store.apply_job(&order).await.unwrap(), ApplyReply::Created);
+                self.revs.insert("once", self.world.job("once").await.rev);
+                Reply::Planted
+            }
+            Call::Claim { run, token } => self.claim(&store, run.into(), token, reply).await,
+            Call::Renew { run, fence } => {
+                let held = [(id(run.into()), self.fence(fence))];
+                match &store.renew_leases(LEASE, &held).await.unwrap()[..] {
+                    [LeaseWord::Held] => Reply::Held,
+                    [LeaseWord::Stop(_)] => Reply::Stop,
+                    [LeaseWord::Lost] => Reply::Lost,
+                    other => panic!("{other:?}"),
+                }
+            }
+            Call::Finish { run, fence, verdict } => self.finish(&store, run.into(), fence, verdict).await,
+            Call::Recover { run, fence, end, is_poison } => self.recover(&store, run.into(), (fence, end), is_poison).await,
+            Call::Skip { run } => self.skip(&store, run.into()).await,
+            Call::Cancel { run } => {
+                let order = self.world.cancelling(&id(run.into()), self.due_after(run.into())).await;
+                match store.cancel_run(&order).await.unwrap() {
+                    CancelReply::Cancelled => Reply::Cancelled,
+                    CancelReply::Requested => Reply::Requested,
+                    CancelReply::Over { .. } => Reply::Over,
+                    other => panic!("{other:?}"),
+                }
+            }
+            Call::Zrem { .. } => unreachable!("only a broken claim is made of two calls"),
+        }
+    }
+
+    /// When the one after a run is due, as the engine computes it.
+    fn due_after(&self, run: usize) -> Option<i64> {
+        (run + 1 < self.rules.occurrences).then(|| due_of(run + 1))
+    }
+
+    async fn claim(&mut self, store: &Store, run: usize, by: Token, wanted: Reply) -> Reply {
+        let order = ClaimOrder {
+            run: id(run),
+            rev: self.revs[job_of(run)].clone(),
+            overlap: self.rules.overlap,
+            max_age: None,
+            successor: self.due_after(run).map(|due| successor(job_of(run), due)),
+            job_queue: QueueName::default_queue(),
+        };
+        let claimant =
+            Claimant { node: format!("n{}", by.node).parse().unwrap(), incarnation: by.incarnation.to_string(), lease: LEASE };
+        let call = if by.number == 0 { token() } else { format!("{by:?} of {run}") };
+        let replies = store.claim_runs(&claimant, &queue("default"), &call, &[order]).await.unwrap();
+        match &replies[..] {
+            [ClaimReply::Claimed(claim)] => {
+                let Reply::Claimed(fence) = wanted else { return Reply::Claimed(0) };
+                if usize::from(fence) == self.fences.len() + 1 {
+                    assert!(self.fences.last().is_none_or(|last| *last < claim.fence), "fences rise");
+                    self.fences.push(claim.fence);
+                }
+                assert_eq!(self.fence(fence), claim.fence);
+                wanted
+            }
+            [ClaimReply::Gone] => Reply::Gone,
+            [ClaimReply::Blocked(Blocking::Skipped)] => Reply::Skipped,
+            [ClaimReply::Blocked(Blocking::Waiting)] => Reply::Waiting,
+            [ClaimReply::Blocked(Blocking::Cancelled)] => Reply::Cancelled,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn finish(&self, store: &Store, run: usize, fence: u8, verdict: Verdict) -> Reply {
+        let claim = Claim {
+            run: id(run),
+            queue: QueueName::default_queue(),
+            job_queue: QueueName::default_queue(),
+            fence: self.fence(fence),
+            attempt: 1,
+            recoveries: 0,
+            failures: 0,
+            unclear: 0,
+            claimed_before: false,
+            claimed_at: t(0),
+        };
+        let verdict = match verdict {
+            Verdict::Succeeded => RealVerdict::Final(RunState::Succeeded),
+            Verdict::Cancelled => RealVerdict::Final(RunState::Cancelled),
+            Verdict::Lost => RealVerdict::Final(RunState::Lost),
+            Verdict::Retry => RealVerdict::Retry(Duration::ZERO),
+            Verdict::Release => RealVerdict::Release,
+        };
+        match store.finish_run(&claim, &verdict, "", &[], "").await.unwrap() {
+            FinishReply::Finished(_) => Reply::Finished,
+            FinishReply::Retrying(_) => Reply::Retrying,
+            FinishReply::Released => Reply::Released,
+            FinishReply::Lost => Reply::Lost,
+            FinishReply::AskingLater(_) => unreachable!("no job here has a check"),
+        }
+    }
+
+    async fn recover(&self, store: &Store, run: usize, (fence, end): (u8, u8), is_poison: bool) -> Reply {
+        let lease = ExpiredLease { run: id(run), fence: self.fence(fence), end: self.watched[&(run, fence, end)].clone() };
+        let verdict = if self.rules.is_at_most_once() { Some(RunState::Lost) } else { is_poison.then_some(RunState::Failed) };
+        match store.recover_run(&lease, &recovery(verdict)).await.unwrap() {
+            RecoverReply::Recovered => Reply::Recovered,
+            RecoverReply::Ended => Reply::Ended,
+            RecoverReply::Alive => Reply::Alive,
+            RecoverReply::Gone => Reply::Gone,
+        }
+    }
+
+    async fn skip(&self, store: &Store, run: usize) -> Reply {
+        let order = SkipOrder {
+            run: id(run),
+            rev: self.revs[job_of(run)].clone(),
+            queue: QueueName::default_queue(),
+            reason: "missed",
+            last_due: id(run).due(),
+            count: 1,
+            successor: self.due_after(run).map(|due| successor(job_of(run), due)),
+        };
+        match store.skip_run(&order).await.unwrap() {
+            SkipReply::Skipped => Reply::Skipped,
+            SkipReply::Gone => Reply::Gone,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What the model holds, as lines.
+    pub(super) fn wanted(&self, redis: &Redis) -> String {
+        let mut text = String::new();
+        for run in State::runs(&self.rules) {
+            let found = &redis.runs[run];
+            let record = found.record.map(|record| {
+                let fence = (record.fence > 0).then(|| self.fence(record.fence));
+                let settled = record.settled.map(|(fence, verdict)| (self.fence(fence), format!("{verdict:?}").to_lowercase()));
+                let by = fence.map(|_| format!("n{} {}", record.claim.node, record.claim.incarnation));
+                line(record.state, record.attempt.into(), record.recoveries.into(), fence, settled.as_ref(), by.as_deref())
+            });
+            let lease = found.lease.map(|lease| self.fence(lease.fence).as_u64());
+            let indexes = [found.due, found.waiting, found.open, found.stop, found.is_over()];
+            writeln!(text, "{}: {indexes:?} lease {lease:?}, {}", id(run), record.unwrap_or_default()).unwrap();
+        }
+        let pending = redis.pending.map(|run| id(run.into()).to_string()).unwrap_or_default();
+        let once = if redis.is_once_pending { id(ONCE).to_string() } else { String::new() };
+        text + &format!("pending {pending:?} and {once:?}, one-shot over: {}\n", redis.is_once_over)
+    }
+
+    /// The same of what the real Redis holds.
+    pub(super) fn held(&mut self) -> String {
+        let runs: Vec<usize> = State::runs(&self.rules).collect();
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.world.key("leases")).arg(0).arg(-1);
+        for (job, fields) in [("cron", &["pending"][..]), ("once", &["pending", "ended"])] {
+            pipeline.cmd("HMGET").arg(self.world.key(&format!("job:{job}"))).arg(fields);
+        }
+        for run in &runs {
+            let (run, job) = (id(*run).to_string(), job_of(*run));
+            for index in ["due:default", &format!("waiting:{job}"), &format!("open:{job}"), &format!("history:{job}")] {
+                pipeline.cmd("ZSCORE").arg(self.world.key(index)).arg(&run);
+            }
+            pipeline.cmd("HGET").arg(self.world.key("stops")).arg(&run);
+            pipeline.cmd("HGETALL").arg(self.world.key(&format!("run:{run}")));
+        }
+        let mut answers = pipeline.query::<Vec<Value>>(&mut self.connection).unwrap().into_iter();
+        let mut next = || answers.next().unwrap();
+        let leases: Vec<String> = redis::from_redis_value(next()).unwrap();
+        let [cron]: [Option<String>; 1] = redis::from_redis_value(next()).unwrap();
+        let [once, ended]: [Option<String>; 2] = redis::from_redis_value(next()).unwrap();
+        let mut text = String::new();
+        for run in runs {
+            let run = id(run);
+            let [due, waiting, open, history, stop] = std::array::from_fn(|_| next() != Value::Nil);
+            let indexes = [due, waiting, open, stop, history];
+            let fences: Vec<u64> =
+                leases.iter().filter_map(|lease| lease.strip_prefix(&format!("{run}#"))?.parse().ok()).collect();
+            assert!(fences.len() <= 1, "{leases:?}");
+            let record: HashMap<String, String> = redis::from_redis_value(next()).unwrap();
+            writeln!(text, "{run}: {indexes:?} lease {:?}, {}", fences.first(), record_line(&record)).unwrap();
+        }
+        let (cron, once) = (cron.unwrap_or_default(), once.unwrap_or_default());
+        text + &format!("pending {cron:?} and {once:?}, one-shot over: {}\n", ended.is_some())
+    }
+}
+
+fn line(
+    state: RunState,
+    attempt: u64,
+    recoveries: u64,
+    fence: Option<Fence>,
+    settled: Option<&(Fence, String)>,
+    by: Option<&str>,
+) -> String {
+    format!("{state}, attempt {attempt}, recoveries {recoveries}, fence {fence:?} of {by:?}, settled {settled:?}")
+}
+
+/// What a run's hash says, in the words of [`line`].
+fn record_line(record: &HashMap<String, String>) -> String {
+    let Some(state) = record.get("state") else { return String::new() };
+    let number = |field: &str| record.get(field).and_then(|text| text.parse().ok());
+    let fence = |field: &str| number(field).and_then(Fence::new);
+    let settled = fence("settled").zip(record.get("verdict").cloned());
+    let by = record.get("node").map(|node| format!("{node} {}", record["incarnation"]));
+    let (attempt, recoveries) = (number("attempt").unwrap_or(0), number("recoveries").unwrap_or(0));
+    line(state.parse().unwrap(), attempt, recoveries, fence("fence"), settled.as_ref(), by.as_deref())
+}

@@ -1,0 +1,173 @@
+//! What Redis holds in the model, the calls made of it and the words it answers.
+//!
+//! Times are left out. A run in `due` is ripe, and that a lease has run out is a mark that a step sets.
+
+use schedd::domain::run::RunState;
+
+/// The runs of the model: occurrences of one cron job, and last a one-shot.
+pub(super) const RUNS: usize = 4;
+/// The one-shot's run.
+pub(super) const ONCE: usize = RUNS - 1;
+/// Recoveries in a row after which a run is poison. The daemon's 3 would only make more states.
+pub(super) const POISON: u8 = 2;
+
+/// All of a namespace that the scripts of the model touch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct Redis {
+    pub(super) runs: [Run; RUNS],
+    /// The cron job's one planted run.
+    pub(super) pending: Option<u8>,
+    /// Whether the one-shot's run is planted and not yet claimed.
+    pub(super) is_once_pending: bool,
+    /// Whether the one-shot is over.
+    pub(super) is_once_over: bool,
+}
+
+/// One run's place in the indexes, and its record.
+#[expect(clippy::struct_excessive_bools, reason = "one for each index there is")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct Run {
+    pub(super) due: bool,
+    pub(super) waiting: bool,
+    pub(super) open: bool,
+    pub(super) stop: bool,
+    pub(super) lease: Option<Lease>,
+    pub(super) record: Option<Record>,
+}
+
+/// A member of the leases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Lease {
+    pub(super) fence: u8,
+    /// Stands for its end: moved by a renewal that matters.
+    pub(super) end: u8,
+    /// Somebody has watched it unchanged for its whole length.
+    pub(super) has_run_out: bool,
+}
+
+/// What the hash of a run says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Record {
+    pub(super) state: RunState,
+    pub(super) attempt: u8,
+    /// 0 = never claimed.
+    pub(super) fence: u8,
+    pub(super) claim: Token,
+    pub(super) settled: Option<(u8, Verdict)>,
+    pub(super) recoveries: u8,
+}
+
+/// Who claimed, and the call it did so by. Number 0 is a call nobody repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Token {
+    pub(super) node: u8,
+    pub(super) incarnation: u8,
+    pub(super) number: u8,
+}
+
+/// How an attempt is said to have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Verdict {
+    Succeeded,
+    Cancelled,
+    /// At-most-once, stopped with its node.
+    Lost,
+    Retry,
+    Release,
+}
+
+/// A call of a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Call {
+    /// `apply_job` of the one-shot.
+    Add,
+    Claim {
+        run: u8,
+        token: Token,
+    },
+    Renew {
+        run: u8,
+        fence: u8,
+    },
+    Finish {
+        run: u8,
+        fence: u8,
+        verdict: Verdict,
+    },
+    Recover {
+        run: u8,
+        fence: u8,
+        end: u8,
+        is_poison: bool,
+    },
+    Skip {
+        run: u8,
+    },
+    Cancel {
+        run: u8,
+    },
+    /// Broken claim only: the first of two calls.
+    Zrem {
+        run: u8,
+    },
+}
+
+/// The word a script answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reply {
+    Planted,
+    Claimed(u8),
+    Gone,
+    Skipped,
+    Waiting,
+    Cancelled,
+    Held,
+    Stop,
+    Lost,
+    Finished,
+    Retrying,
+    Released,
+    Recovered,
+    Ended,
+    Alive,
+    Requested,
+    Over,
+    Unknown,
+}
+
+/// What has happened, whatever Redis says by now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct Seen {
+    /// Fences issued.
+    pub(super) fences: u8,
+    /// How often each run was planted.
+    pub(super) planted: [u8; RUNS],
+    /// How often an end of each run was taken.
+    pub(super) ended: [u8; RUNS],
+    /// Starts of each run's job.
+    pub(super) starts: [u8; RUNS],
+    /// An end was taken under a fence that is not the run's.
+    pub(super) took_stale_end: bool,
+}
+
+impl Run {
+    /// Whether Redis knows of it at all.
+    pub(super) fn is_known(&self) -> bool {
+        self.due || self.waiting || self.lease.is_some() || self.record.is_some()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.record.is_some_and(|record| record.state.is_final())
+    }
+
+    pub(super) fn record(&mut self) -> &mut Record {
+        self.record.get_or_insert(Record {
+            state: RunState::Scheduled,
+            attempt: 0,
+            fence: 0,
+            claim: Token { node: 0, incarnation: 0, number: 0 },
+            settled: None,
+            recoveries: 0,
+        })
+    }
+}

@@ -1,0 +1,285 @@
+//! Each script of `lua/` in the model, in the words of its guards; and what becomes of them where a rule is broken.
+//!
+//! Fences come from a counter beside Redis, because the real ones come from its clock, which a failover does not set back.
+
+use schedd::domain::job::Overlap;
+use schedd::domain::run::RunState;
+
+use super::redis::{Call, Lease, ONCE, RUNS, Redis, Reply, Run, Seen, Token, Verdict};
+use super::rules::{Broken, Rules};
+
+/// One script at work.
+struct Script<'a> {
+    redis: &'a mut Redis,
+    seen: &'a mut Seen,
+    rules: &'a Rules,
+}
+
+/// Does `call` and gives its answer.
+pub(super) fn call(redis: &mut Redis, seen: &mut Seen, rules: &Rules, call: Call) -> Reply {
+    let mut script = Script { redis, seen, rules };
+    match call {
+        Call::Add => {
+            script.redis.is_once_pending = true;
+            script.plant(ONCE);
+            Reply::Planted
+        }
+        Call::Claim { run, token } => script.claim_runs(run.into(), token),
+        Call::Renew { run, fence } => script.renew_leases(run.into(), fence),
+        Call::Finish { run, fence, verdict } => script.finish_run(run.into(), fence, verdict),
+        Call::Recover { run, fence, end, is_poison } => script.recover_run(run.into(), fence, end, is_poison),
+        Call::Skip { run } => script.skip_run(run.into()),
+        Call::Cancel { run } => script.cancel_run(run.into()),
+        Call::Zrem { run } => {
+            let was_due = std::mem::take(&mut script.run(run.into()).due);
+            if was_due { Reply::Held } else { Reply::Gone }
+        }
+    }
+}
+
+impl Script<'_> {
+    fn run(&mut self, run: usize) -> &mut Run {
+        &mut self.redis.runs[run]
+    }
+
+    /// The runs of a run's job.
+    fn job(&self, run: usize) -> std::ops::Range<usize> {
+        if run == ONCE { ONCE..RUNS } else { 0..self.rules.occurrences }
+    }
+
+    fn plant(&mut self, run: usize) {
+        self.run(run).due = true;
+        self.seen.planted[run] += 1;
+    }
+
+    fn is_pending(&self, run: usize) -> bool {
+        if run == ONCE {
+            self.redis.is_once_pending
+        } else {
+            self.redis.pending.is_some_and(|pending| usize::from(pending) == run)
+        }
+    }
+
+    fn plant_successor(&mut self, run: usize) {
+        if run == ONCE {
+            self.redis.is_once_pending = false;
+        } else if self.job(run).contains(&(run + 1)) {
+            self.redis.pending = u8::try_from(run + 1).ok();
+            self.plant(run + 1);
+        } else {
+            self.redis.pending = None;
+        }
+    }
+
+    fn is_any_open(&self, run: usize) -> bool {
+        self.redis.runs[self.job(run)].iter().any(|run| run.open)
+    }
+
+    fn first_waiting(&self, run: usize) -> Option<usize> {
+        self.job(run).find(|run| self.redis.runs[*run].waiting)
+    }
+
+    fn end_run(&mut self, run: usize, state: RunState) {
+        self.run(run).record().state = state;
+        self.seen.ended[run] += 1;
+    }
+
+    /// What follows every end: the stop wish goes, the first that waits gets its turn, a one-shot may be over.
+    fn after_end(&mut self, run: usize) {
+        self.run(run).stop = false;
+        self.run(run).open = false;
+        if !self.is_any_open(run)
+            && let Some(first) = self.first_waiting(run)
+        {
+            let first = self.run(first);
+            (first.due, first.open, first.waiting) = (true, true, false);
+        }
+        if run == ONCE && !self.redis.is_once_pending {
+            self.redis.is_once_over = true;
+        }
+    }
+
+    fn claim_runs(&mut self, run: usize, token: Token) -> Reply {
+        let broken = self.rules.broken;
+        let record = self.run(run).record;
+        if !self.run(run).due && broken != Some(Broken::ZremFirst) {
+            return match record {
+                Some(record) if record.state == RunState::Running && record.claim == token && token.number > 0 => {
+                    Reply::Claimed(record.fence)
+                }
+                _ => Reply::Gone,
+            };
+        }
+        let is_pending = self.is_pending(run);
+        let is_first = record.is_none_or(|record| record.fence == 0);
+        let fate = if self.run(run).stop {
+            Some(Reply::Cancelled)
+        } else if is_first && !self.run(run).open && self.is_any_open(run) {
+            self.blocked(run)
+        } else {
+            None
+        };
+        match fate {
+            Some(Reply::Waiting) => self.wait(run),
+            Some(Reply::Cancelled) => self.end_run(run, RunState::Cancelled),
+            Some(_) => self.end_run(run, RunState::Skipped),
+            None => {
+                self.seen.fences += 1;
+                let fence = self.seen.fences;
+                let record = self.run(run).record();
+                (record.state, record.fence, record.claim) = (RunState::Running, fence, token);
+                record.attempt += 1;
+                self.run(run).lease = Some(Lease { fence, end: 0, has_run_out: false });
+                self.run(run).open = true;
+            }
+        }
+        if is_pending && broken != Some(Broken::SuccessorAtCompletion) {
+            self.plant_successor(run);
+        }
+        self.run(run).due = false;
+        match fate {
+            Some(Reply::Waiting) => {}
+            Some(_) => self.after_end(run),
+            None => return Reply::Claimed(self.seen.fences),
+        }
+        fate.unwrap_or(Reply::Gone)
+    }
+
+    fn blocked(&self, run: usize) -> Option<Reply> {
+        match self.rules.overlap {
+            Overlap::Allow => None,
+            Overlap::Skip => Some(Reply::Skipped),
+            Overlap::Queue { .. } | Overlap::Replace if self.first_waiting(run).is_some() => Some(Reply::Skipped),
+            Overlap::Queue { .. } | Overlap::Replace => Some(Reply::Waiting),
+        }
+    }
+
+    fn wait(&mut self, run: usize) {
+        self.run(run).waiting = true;
+        self.run(run).record().state = RunState::Scheduled;
+        if self.rules.overlap == Overlap::Replace {
+            let job = self.job(run);
+            self.redis.runs[job].iter_mut().filter(|other| other.open).for_each(|other| other.stop = true);
+        }
+    }
+
+    fn renew_leases(&mut self, run: usize, fence: u8) -> Reply {
+        let stop = self.run(run).stop;
+        match &mut self.run(run).lease {
+            Some(lease) if lease.fence == fence => {
+                // Only a renewal of one already watched to its end makes a difference to anybody.
+                lease.end += u8::from(lease.has_run_out);
+                lease.has_run_out = false;
+                if stop { Reply::Stop } else { Reply::Held }
+            }
+            _ => Reply::Lost,
+        }
+    }
+
+    fn finish_run(&mut self, run: usize, fence: u8, verdict: Verdict) -> Reply {
+        let found = *self.run(run);
+        let Some(record) = found.record else { return Reply::Lost };
+        let is_held = found.lease.is_some_and(|lease| lease.fence == fence) && record.fence == fence;
+        if !is_held && self.rules.broken != Some(Broken::NoTokenCheck) {
+            if record.fence != fence || record.settled != Some((fence, verdict)) {
+                return Reply::Lost;
+            }
+            return match (record.state, verdict) {
+                (RunState::Scheduled, Verdict::Retry) => Reply::Retrying,
+                (RunState::Scheduled, Verdict::Release) => Reply::Released,
+                _ => Reply::Finished,
+            };
+        }
+        self.seen.took_stale_end |= record.fence != fence;
+        self.run(run).record().settled = Some((fence, verdict));
+        let given_up = matches!(verdict, Verdict::Retry | Verdict::Release);
+        if given_up && !found.stop {
+            let run = self.run(run);
+            let record = run.record();
+            record.state = RunState::Scheduled;
+            match verdict {
+                Verdict::Retry => record.recoveries = 0,
+                _ => record.attempt = record.attempt.saturating_sub(1),
+            }
+            (run.due, run.lease) = (true, None);
+            return if verdict == Verdict::Retry { Reply::Retrying } else { Reply::Released };
+        }
+        let state = match verdict {
+            Verdict::Succeeded => RunState::Succeeded,
+            Verdict::Lost => RunState::Lost,
+            Verdict::Cancelled | Verdict::Retry | Verdict::Release => RunState::Cancelled,
+        };
+        self.end_run(run, state);
+        self.run(run).lease = None;
+        if self.rules.broken == Some(Broken::SuccessorAtCompletion) && verdict == Verdict::Succeeded && self.is_pending(run) {
+            self.plant_successor(run);
+        }
+        self.after_end(run);
+        Reply::Finished
+    }
+
+    fn recover_run(&mut self, run: usize, fence: u8, end: u8, is_poison: bool) -> Reply {
+        match self.run(run).lease {
+            Some(lease) if lease.fence == fence && lease.end == end => {}
+            Some(lease) if lease.fence == fence => return Reply::Alive,
+            _ => return Reply::Gone,
+        }
+        let is_stopped = self.run(run).stop;
+        let may_not_repeat = self.rules.is_at_most_once() && self.rules.broken != Some(Broken::NoStartMark);
+        let found = self.run(run);
+        found.lease = None;
+        let record = found.record();
+        record.recoveries += 1;
+        let state = if may_not_repeat {
+            RunState::Lost
+        } else if is_poison {
+            RunState::Failed
+        } else if is_stopped {
+            RunState::Cancelled
+        } else {
+            record.state = RunState::Scheduled;
+            found.due = true;
+            return Reply::Recovered;
+        };
+        self.end_run(run, state);
+        self.after_end(run);
+        Reply::Ended
+    }
+
+    fn skip_run(&mut self, run: usize) -> Reply {
+        if !self.run(run).due || !self.is_pending(run) {
+            return Reply::Gone;
+        }
+        self.end_run(run, RunState::Skipped);
+        self.plant_successor(run);
+        self.run(run).due = false;
+        if run == ONCE {
+            self.redis.is_once_over = true;
+        }
+        Reply::Skipped
+    }
+
+    fn cancel_run(&mut self, run: usize) -> Reply {
+        let found = *self.run(run);
+        match found.record.map(|record| record.state) {
+            Some(RunState::Running) => {
+                self.run(run).stop = true;
+                return Reply::Requested;
+            }
+            Some(RunState::Cancelled) => return Reply::Cancelled,
+            Some(state) if state != RunState::Scheduled => return Reply::Over,
+            _ => {}
+        }
+        if !found.waiting && !found.due {
+            return Reply::Unknown;
+        }
+        let is_pending = self.is_pending(run);
+        self.end_run(run, RunState::Cancelled);
+        if is_pending {
+            self.plant_successor(run);
+        }
+        (self.run(run).due, self.run(run).waiting) = (false, false);
+        self.after_end(run);
+        Reply::Cancelled
+    }
+}
