@@ -93,6 +93,14 @@ fn hurt(expect: Expect<'_>) {
     expect("skipped, as another waited to take over", &w.evidence, &[]);
     expect("skipped, though none waited to take over", &replacing(300).evidence, &[Verdict::Missing]);
 
+    let behind = || {
+        let w = World::calm().work(10, 9_000).begin(20, 5_000).job(|job| job.overlap = Overlap::Replace);
+        w.fault(18, 19, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true)
+    };
+    let lost = behind().cut(10).recorded(10, |run| (run.state, run.reason) = ("cancelled".into(), "replaced".into()));
+    expect("begun 5 s after, behind one lost with its node", &lost.evidence, &[]);
+    expect("begun 5 s after, behind one that was done", &behind().evidence, &[Verdict::Late, Verdict::Drift]);
+
     let remains = |ms| World::calm().sign(20, ms).job(|job| job.overlap = Overlap::Allow);
     expect("a process that lived 2.9 s after its job", &remains(3_400).evidence, &[]);
     expect("a process that lived 3.1 s after its job", &remains(3_620).evidence, &[Verdict::Leak]);
