@@ -65,7 +65,10 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
             return tick;
         }
     };
-    shared.weather.answered();
+    if shared.weather.answered() {
+        // A server that lost its power may have forgotten what it last acknowledged, the push of a file among it.
+        shared.reconcile_now.notify_one();
+    }
     shared.leases_seen.store(poll.leases, Ordering::Relaxed);
     let mut next = LONGEST_SLEEP;
     for ((queue, slots), found) in free.iter().zip(poll.queues) {

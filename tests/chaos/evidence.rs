@@ -3,7 +3,7 @@
 //!
 //! Times are microseconds since 1970 by the clock of this host, which nodes, jobs, Redis and the test share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::jobs::Job;
@@ -13,6 +13,9 @@ pub(crate) type Micros = i64;
 
 /// A second.
 pub(crate) const SECOND: Micros = 1_000_000;
+
+/// The code told for an attempt whose process was killed from outside.
+pub(crate) const KILLED: i32 = 128 + 9;
 
 /// Now.
 pub(crate) fn now() -> Micros {
@@ -138,6 +141,16 @@ pub(crate) enum Hit {
     Everyone,
 }
 
+impl Hit {
+    /// Whether it hit this node.
+    pub(crate) fn is_on(&self, node: &str) -> bool {
+        match self {
+            Self::Everyone => true,
+            Self::Nodes(nodes) => nodes.iter().any(|hit| hit == node),
+        }
+    }
+}
+
 /// How late a fault may make a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Delay {
@@ -162,6 +175,17 @@ pub(crate) struct Harm {
     pub(crate) may_overlap: bool,
 }
 
+/// What else a fault allows, by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Excuse {
+    /// Redis lost the last of what it had written: these runs and jobs are named there.
+    Forgot(BTreeSet<String>),
+    /// Attempts on what was hit may fail to start, with these words in the reason.
+    CannotStart(&'static str),
+    /// All nodes were down, and one round of catching up follows.
+    AllDown,
+}
+
 /// A fault as it was inflicted.
 #[derive(Debug, Clone)]
 pub(crate) struct Inflicted {
@@ -170,6 +194,7 @@ pub(crate) struct Inflicted {
     pub(crate) from: Micros,
     pub(crate) to: Micros,
     pub(crate) harm: Harm,
+    pub(crate) excuse: Option<Excuse>,
 }
 
 /// What a person did.

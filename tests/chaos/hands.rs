@@ -1,13 +1,12 @@
 //! What people do while faults come and go, through `schedctl` and `jobs.toml`: add bursts, run by hand, pause and resume, cancel,
 //! edit. What was not acknowledged is noted as such: it may have been done or not.
 
-use std::io::Write as _;
-use std::process::Stdio;
 use std::time::Duration;
 
 use fastrand::Rng;
 use serde_json::Value;
 
+use crate::adding::add;
 use crate::evidence::{Deed, Doing, Micros, SECOND, now};
 use crate::jobs::{Job, burst, poison};
 use crate::plan::toml_of;
@@ -87,22 +86,7 @@ impl<'a> Hands<'a> {
 
     /// Adds them all by one `schedctl add --stdin`. Those it does not name as added may have been.
     fn add(&mut self, mut jobs: Vec<Job>) -> Result<(), Interrupted> {
-        let mut adding = schedctl(self.stage, &["add", "--stdin", "--json"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let lines: Vec<String> =
-            jobs.iter().filter_map(|job| job.json(self.stage.dir())).map(|line| line.to_string() + "\n").collect();
-        // It may have ended already, for want of a Redis.
-        let _ = adding.stdin.take().unwrap().write_all(lines.concat().as_bytes());
-        let output = adding.wait_with_output().unwrap();
-        let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        let names: Vec<&str> = told.as_array().into_iter().flatten().filter_map(|added| added["name"].as_str()).collect();
-        for job in &mut jobs {
-            job.is_sure = names.contains(&job.name.as_str());
-        }
+        add(self.stage, &mut jobs);
         self.jobs.append(&mut jobs);
         self.stage.pause(Duration::ZERO)
     }

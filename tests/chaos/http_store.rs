@@ -54,6 +54,10 @@ impl HttpStore {
         Self { address, shared, listener: Some(listener) }
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("http://{}/effect", self.address)
     }

@@ -47,6 +47,29 @@ case $what in
     setsid "$BASH" "$0" "$dir" ghost 60000 &
     work "$millis"
     ;;
+  orphan) # the first NUMBER attempts end with 7, whatever becomes of what they leave behind
+    "$BASH" "$0" "$dir" ghost 60000 &
+    work "$millis"
+    [ "$SCHEDD_ATTEMPT" -gt "$number" ] || finish 7
+    ;;
+  deaf)
+    trap '' TERM
+    work "$millis"
+    ;;
+  probe)
+    [ "/proc/$BASHPID/fd/0" -ef /dev/null ] || finish 3
+    read -r -t 1 _
+    [ $? -eq 1 ] || finish 4 # not its end, which comes at once
+    for fd in 0 1 2; do [ ! -t "$fd" ] || finish 5; done
+    (: </dev/tty) 2>/dev/null && finish 6
+    work "$millis"
+    ;;
+  fork) # NUMBER processes that are left behind
+    for ((n = 0; n < number; n++)); do
+      (trap '' TERM; read -r -t 60 -u 9) &
+    done
+    work "$millis"
+    ;;
   poison) # kills the node that runs it, each time
     kill -9 "$(cat "$dir/pid.$SCHEDD_NODE")"
     work 60000

@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 use crate::evidence::{Micros, SECOND};
 use crate::schedule::{Phase, When};
 
+/// Slots of the queue `crowd` on each node.
+pub(crate) const CROWD_SLOTS: usize = 4;
+
 /// What becomes of a run that is due while another of its job is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overlap {
@@ -29,6 +32,14 @@ pub(crate) enum Act {
     Flood(u64),
     /// Leaves a process behind that is deaf to TERM.
     Daemonise,
+    /// Leaves a process behind and ends with another code than that, so many times.
+    Orphan(u32),
+    /// Is deaf to TERM and works past its time.
+    Deaf,
+    /// Looks whether it has any input or terminal, and fails if so.
+    Probe,
+    /// Starts so many processes and leaves them behind.
+    Fork(u32),
     /// Kills its node each time.
     Poison,
     /// A request to the store at this URL.
@@ -50,6 +61,12 @@ pub(crate) struct Job {
     /// Failed attempts that are tried again, each after `retry_delay`.
     pub(crate) retries: u32,
     pub(crate) retry_delay: Micros,
+    /// How long an attempt may take.
+    pub(crate) timeout: Micros,
+    /// Whether it is one of the queue `crowd`, of few slots.
+    pub(crate) is_in_crowd: bool,
+    /// How many a round of catching up runs at most: none = all.
+    pub(crate) max_count: Option<i64>,
     /// False if its `add` was never answered, so that it may exist or not.
     pub(crate) is_sure: bool,
 }
@@ -66,6 +83,9 @@ impl Job {
             work: work_ms * 1000,
             retries: 0,
             retry_delay: SECOND,
+            timeout: 60 * SECOND,
+            is_in_crowd: false,
+            max_count: None,
             is_sure: true,
         }
     }
@@ -81,11 +101,15 @@ impl Job {
     }
 
     /// Its program with arguments.
-    fn command(&self, dir: &Path) -> Vec<String> {
+    pub(crate) fn command(&self, dir: &Path) -> Vec<String> {
         let (what, number) = match &self.act {
             Act::FailFirst(attempts) => ("fail-first", u64::from(*attempts)),
             Act::Flood(bytes) => ("flood", *bytes),
             Act::Daemonise => ("daemonise", 0),
+            Act::Orphan(attempts) => ("orphan", u64::from(*attempts)),
+            Act::Deaf => ("deaf", 0),
+            Act::Probe => ("probe", 0),
+            Act::Fork(count) => ("fork", u64::from(*count)),
             Act::Poison => ("poison", 0),
             Act::Work | Act::Post(_) => ("work", 0),
         };
@@ -124,6 +148,9 @@ impl Job {
         if self.is_at_most_once {
             text.push_str("delivery = \"at-most-once\"\n");
         }
+        if self.timeout != 60 * SECOND {
+            writeln!(text, "timeout = \"{}ms\"", self.timeout / 1000).unwrap();
+        }
         if self.retries > 0 {
             let (limit, delay) = (self.retries, self.retry_delay / 1000);
             writeln!(text, "retry = {{ limit = {limit}, delay = \"{delay}ms\", backoff = \"fixed\", jitter = false }}").unwrap();
@@ -136,8 +163,9 @@ impl Job {
         let When::Once(due) = self.phases.first()?.when else { return None };
         let at = jiff::Timestamp::from_microsecond(due).ok()?.to_string();
         let delivery = if self.is_at_most_once { "at-most-once" } else { "at-least-once" };
+        let queue = if self.is_in_crowd { "crowd" } else { "default" };
         Some(json!({
-            "name": self.name, "at": at, "command": self.command(dir), "delivery": delivery, "timeout": "60s", "kill_grace": "1s",
+            "name": self.name, "at": at, "queue": queue, "command": self.command(dir), "delivery": delivery, "timeout": "60s", "kill_grace": "1s",
             "env": {"CHAOS": dir.display().to_string()},
         }))
     }
@@ -147,7 +175,8 @@ impl Job {
 pub(crate) fn head(dir: &Path) -> String {
     format!(
         "[daemon]\nlease = \"6s\"\ntick = \"100ms\"\nshutdown_grace = \"3s\"\n\
-         [defaults]\ntimeout = \"60s\"\nkill_grace = \"1s\"\ntz = \"UTC\"\nenv = {{ CHAOS = \"{}\" }}\n",
+         [defaults]\ntimeout = \"60s\"\nkill_grace = \"1s\"\ntz = \"UTC\"\nenv = {{ CHAOS = \"{}\" }}\n\
+         [queues.crowd]\nconcurrency = {CROWD_SLOTS}\n",
         dir.display()
     )
 }
@@ -176,6 +205,9 @@ pub(crate) fn zoo(rng: &mut Rng, url: &str) -> Vec<Job> {
     jobs.push(Job { is_at_most_once: true, ..Job::new("once-long", Act::Work, rng.i64(6_000..8_000)).due(every(10)) });
     jobs.push(Job { retries: 3, ..Job::new("failing", Act::FailFirst(2), 300).due(every(rng.i64(8..12))) });
     jobs.push(Job::new("daemonising", Act::Daemonise, 700).due(every(rng.i64(8..16))));
+    jobs.push(Job { retries: 1, ..Job::new("orphaning", Act::Orphan(1), 200).due(every(rng.i64(9..13))) });
+    jobs.push(Job { timeout: 2 * SECOND, ..Job::new("deaf", Act::Deaf, 60_000).due(every(rng.i64(10..14))) });
+    jobs.push(Job::new("probing", Act::Probe, 100).due(every(rng.i64(7..11))));
     jobs.push(Job::new("flooding", Act::Flood(100_000_000), 100).due(When::Seconds(20)));
     for number in 0..3 {
         jobs.push(Job::new(&format!("posting-{number}"), Act::Post(url.to_owned()), 0).due(cron(rng)));
@@ -195,6 +227,16 @@ pub(crate) fn burst(rng: &mut Rng, number: usize, count: usize, due: Micros) -> 
         Job { is_at_most_once: rng.u32(..4) == 0, ..job }.owed()
     };
     (0..count).map(|at| one(rng, at)).collect()
+}
+
+/// A job of the queue `crowd`, due then.
+pub(crate) fn crowded(name: &str, due: Micros) -> Job {
+    Job { is_in_crowd: true, ..Job::new(name, Act::Work, 30).due(When::Once(due / 1000 * 1000)).owed() }
+}
+
+/// A job that leaves `count` processes behind, due then.
+pub(crate) fn forking(name: &str, count: u32, due: Micros) -> Job {
+    Job::new(name, Act::Fork(count), 1_000).due(When::Once(due / 1000 * 1000)).owed()
 }
 
 /// The job that kills its node each time it is tried.

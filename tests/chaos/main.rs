@@ -5,9 +5,9 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `plan`, `jobs`, `schedule` | what a seed means: jobs, faults, and when jobs are due by plain arithmetic |
-//! | `stage`, `proxy`, `http_store` | the nodes, their ways to Redis, and the store jobs write to |
+//! | `stage`, `grounds`, `proxy`, `http_store` | the nodes, what they stand on, their ways to Redis, and the store jobs write to |
 //! | `faults/` | one file a family of faults, each with what its row may do to the promises |
-//! | `hands` | what people do meanwhile |
+//! | `hands`, `adding` | what people do meanwhile |
 //! | `job.bash`, `effects` | jobs telling what they do, and reading it |
 //! | `settle`, `keys` | the end: everything owed is awaited and read once |
 //! | `metronome`, `soak` | how slow this host itself is, and what nodes use in a long steady run |
@@ -19,10 +19,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
+mod adding;
 mod checker;
 mod effects;
 mod evidence;
 mod faults;
+mod grounds;
 mod hands;
 mod http_store;
 mod jobs;

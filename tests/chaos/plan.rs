@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::faults::{DECK, Draw, Fault, Reaches};
+use crate::faults::{DECK, Draw, Fault, Reaches, needs};
 use crate::jobs::{Job, head, zoo};
 
 /// How long the end of a run takes beside its faults: what is owed is awaited, everything is stopped and read.
@@ -53,7 +53,10 @@ impl Plan {
             }
             (wanted.faults.is_empty() || wanted.faults.iter().any(|wanted| wanted == name)).then_some(*draw)
         };
-        let deck: Vec<Draw> = DECK.iter().filter_map(deck).collect();
+        let is_possible = |(name, ..): &&(&str, Reaches, Draw)| {
+            needs::missing(name).inspect(|why| println!("left out: {name}: {why}")).is_none()
+        };
+        let deck: Vec<Draw> = DECK.iter().filter(|one| deck(one).is_some()).filter(is_possible).filter_map(deck).collect();
         let faults = Self::schedule(&mut rng, &deck, wanted);
         Ok(Self { jobs, faults, rng })
     }

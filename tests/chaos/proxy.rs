@@ -4,7 +4,7 @@
 //! one does whose other end has gone without a word.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,9 +44,9 @@ struct Shared {
 }
 
 impl Proxy {
-    /// A way to the Redis at this unix socket's URL.
-    pub(crate) fn to(url: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    /// A way to the Redis at this unix socket's URL, from an address of this host.
+    pub(crate) fn to(url: &str, from: Ipv4Addr) -> Self {
+        let listener = TcpListener::bind((from, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         listener.set_nonblocking(true).unwrap();
         let shared = Arc::new(Shared {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::checker::{Finding, Verdict};
-use crate::evidence::{Evidence, Micros, Reach, span};
+use crate::checker::{self, Finding, Verdict};
+use crate::evidence::{Evidence, Excuse, Micros, Reach, span};
+use crate::faults::needs::NOT_MADE;
 
 /// Findings of one verdict shown in full; of the others only the number.
 const SHOWN: usize = 5;
@@ -29,6 +30,12 @@ pub(crate) fn print(evidence: &Evidence, findings: &[Finding], begun: Micros) {
         *rows.entry(&fault.row).or_default() += 1;
     }
     println!("faults {}: {rows:?}", evidence.faults.len());
+    for row in NOT_MADE {
+        println!("{row}");
+    }
+    if evidence.faults.iter().any(|fault| matches!(fault.excuse, Some(Excuse::Forgot(_)))) {
+        println!("one-shots accepted, and lost with Redis' last bytes: {}", checker::forgotten(evidence));
+    }
     let mut late: Vec<Micros> =
         evidence.attempts.iter().filter(|attempt| attempt.number == 1).map(|attempt| attempt.began - attempt.run.due).collect();
     late.sort_unstable();

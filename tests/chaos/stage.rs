@@ -2,6 +2,7 @@
 //! what died. Everything lives below one directory and ends when the stage is dropped, also after a panic or Ctrl-C.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::evidence::{Micros, now};
+use crate::grounds::{Footing, Grounds};
 use crate::proxy::Proxy;
 use crate::support::daemon::Schedd;
 use crate::support::redis::TestRedis;
@@ -39,6 +41,8 @@ pub(crate) struct Node {
     daemon: Mutex<Schedd>,
     /// A fault wants it down: the hub leaves it alone.
     is_held: AtomicBool,
+    /// Taken away last.
+    _footing: Footing,
 }
 
 /// A node that ended though no fault of the schedule made it.
@@ -55,15 +59,18 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Stage {
-    /// Sets the stage in `dir`, with nodes of this `jobs.toml`.
-    pub(crate) fn set(dir: &Path, nodes: usize, jobs: &str, mutant: Option<&str>, interrupted: Arc<AtomicBool>) -> Self {
+    /// Sets the stage on these grounds, with nodes of this `jobs.toml`.
+    pub(crate) fn set(grounds: Grounds, jobs: &str, mutant: Option<&str>, interrupted: Arc<AtomicBool>) -> Self {
+        let Grounds { dir, nodes: footings, .. } = grounds;
+        let dir = &*dir;
         fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).unwrap();
         fs::write(dir.join("job.bash"), include_str!("job.bash")).unwrap();
         fs::write(dir.join("effects"), "").unwrap();
         rustix::fs::mknodat(rustix::fs::CWD, dir.join("never"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         let redis = TestRedis::durable();
         let redis_url = redis.url();
-        let nodes = (1..=nodes).map(|number| Node::start(&format!("n{number}"), dir, &redis_url, jobs, mutant)).collect();
+        let start = |(at, footing)| Node::start(&format!("n{}", at + 1), dir, &redis_url, jobs, mutant, footing);
+        let nodes = footings.into_iter().enumerate().map(start).collect();
         Self {
             dir: dir.to_owned(),
             redis: Mutex::new(redis),
@@ -218,16 +225,18 @@ impl Drop for Stage {
 }
 
 impl Node {
-    fn start(name: &str, dir: &Path, redis_url: &str, jobs: &str, mutant: Option<&str>) -> Self {
-        let proxy = Proxy::to(redis_url);
+    fn start(name: &str, dir: &Path, redis_url: &str, jobs: &str, mutant: Option<&str>, footing: Footing) -> Self {
+        let proxy = Proxy::to(redis_url, footing.address.unwrap_or(Ipv4Addr::LOCALHOST));
         let mut builder = Schedd::at(&proxy.url()).node(name).jobs(jobs).env("CHAOS", dir.to_str().unwrap());
+        builder = builder.played_by(&footing.starter(dir, name));
+        for (variable, value) in &footing.vars {
+            builder = builder.env(variable, value);
+        }
         if let Some(mutant) = mutant {
             builder = builder.env("SCHEDD_MUTANT", mutant);
         }
-        if let Some(program) = std::env::var_os("SCHEDD_CHAOS_PROGRAM") {
-            builder = builder.played_by(Path::new(&program));
-        }
-        let node = Self { name: name.to_owned(), proxy, daemon: Mutex::new(builder.start()), is_held: AtomicBool::new(false) };
+        let daemon = Mutex::new(builder.start());
+        let node = Self { name: name.to_owned(), proxy, daemon, is_held: AtomicBool::new(false), _footing: footing };
         node.tell_pid(dir);
         node
     }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::checker;
 use crate::evidence::{Delay, Evidence, Harm, Hit, Inflicted, Micros, SECOND, Timing, now};
 use crate::faults::Fault;
+use crate::grounds::Grounds;
 use crate::hands::{Hands, Spite};
 use crate::http_store::HttpStore;
 use crate::jobs::Job;
@@ -114,7 +115,9 @@ impl Trial {
         };
         let mut plan = Plan::draw(&wanted, &store.url()).map_err(Failure::Test)?;
         let set_at = now();
-        let stage = Stage::set(dir, self.nodes, &plan.toml(dir), mutant, interrupted);
+        let mut grounds = Grounds::plain(dir, store.address(), self.nodes);
+        plan.faults.iter().for_each(|(_, fault)| fault.prepare(&mut grounds));
+        let stage = Stage::set(grounds, &plan.toml(dir), mutant, interrupted);
         let ready = await_jobs(&stage, plan.jobs.len())?;
         open_phases(&mut plan.jobs, set_at, ready);
         let usage = soak::usage(&stage);
@@ -135,7 +138,7 @@ impl Trial {
             let log = conduct(&stage, plan.faults, self.length);
             is_enough.store(true, Ordering::SeqCst);
             let people = people.join().unwrap();
-            let log = log?;
+            let (log, added) = log?;
             people?;
             stage.pause(CALM)?;
             let stopped = settle::stop_recurring(&stage)?;
@@ -147,11 +150,12 @@ impl Trial {
             leftovers.extend(watch.join().unwrap());
             let (crashes, left) = settle::stop_nodes(&stage)?;
             leftovers.extend(left);
-            Ok::<_, Failure>((log, stopped, history, leftovers, crashes, metronome.join().unwrap()))
+            Ok::<_, Failure>((log, added, stopped, history, leftovers, crashes, metronome.join().unwrap()))
         });
-        let (mut log, stopped, history, leftovers, mut crashes, host_lags) = played?;
+        let (mut log, added, stopped, history, leftovers, mut crashes, host_lags) = played?;
         let Hands { mut jobs, deeds, .. } = hands;
         close_phases(&mut jobs, stopped);
+        jobs.extend(added);
         let text = std::fs::read_to_string(dir.join("effects")).unwrap();
         let mut attempts = effects::read(&text).map_err(Failure::Test)?;
         for death in stage.deaths() {
@@ -210,9 +214,13 @@ fn close_phases(jobs: &mut [Job], stopped: (Micros, Micros)) {
     }
 }
 
-/// Inflicts the faults one after the other and heals each, also when interrupted; goes on for `length`.
-fn conduct(stage: &Stage, faults: Vec<(Duration, Box<dyn Fault>)>, length: Duration) -> Result<Vec<Inflicted>, Failure> {
-    let (mut log, end) = (Vec::new(), Instant::now() + length);
+/// Inflicts the faults one after the other and heals each, also when interrupted.
+fn conduct(
+    stage: &Stage,
+    faults: Vec<(Duration, Box<dyn Fault>)>,
+    length: Duration,
+) -> Result<(Vec<Inflicted>, Vec<Job>), Failure> {
+    let (mut log, mut jobs, end) = (Vec::new(), Vec::new(), Instant::now() + length);
     for (calm, mut fault) in faults {
         stage.pause(calm)?;
         println!("  {} {}", fault.row(), fault.what());
@@ -220,11 +228,19 @@ fn conduct(stage: &Stage, faults: Vec<(Duration, Box<dyn Fault>)>, length: Durat
         fault.inflict(stage);
         let paused = stage.pause(fault.lasts());
         fault.heal(stage);
-        log.push(Inflicted { row: fault.row().to_owned(), what: fault.what(), from, to: now(), harm: fault.harm() });
+        log.push(Inflicted {
+            row: fault.row().to_owned(),
+            what: fault.what(),
+            from,
+            to: now(),
+            harm: fault.harm(),
+            excuse: fault.excuse(),
+        });
+        jobs.extend(fault.jobs());
         paused?;
     }
     stage.pause(end.saturating_duration_since(Instant::now()))?;
-    Ok(log)
+    Ok((log, jobs))
 }
 
 /// Whether this attempt killed that node.
@@ -243,5 +259,6 @@ fn poisoning(death: &Death) -> Inflicted {
         from: death.at - SECOND / 10,
         to: death.again,
         harm: Harm { hit, delay: Delay::AtBegin, may_repeat: true, may_overlap: false },
+        excuse: None,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::view::View;
 use super::{Finding, Verdict};
-use crate::evidence::{Doing, Micros, Reach, Recorded, SECOND};
+use crate::evidence::{Doing, KILLED, Micros, Reach, Recorded, SECOND};
 use crate::jobs::{Act, Job, Overlap};
 
 /// MISSING: something owed was neither done nor ended in a way its rules allow.
@@ -13,7 +13,11 @@ pub(super) fn missing(view: &View<'_>, findings: &mut Vec<Finding>) {
         let covered = covered(view, job);
         for due in owed(view, job) {
             let id = format!("{}@{}", job.name, due / 1000);
-            if !covered.contains(&due) && view.attempts_of(&id).is_empty() {
+            if !covered.contains(&due)
+                && view.attempts_of(&id).is_empty()
+                && !is_lost_one_shot(view, job)
+                && !was_superseded(view, job, due)
+            {
                 let what = format!("{id} was owed, and nothing is known of it");
                 findings.push(Finding::new(Verdict::Missing, due, what, &[]));
             }
@@ -29,11 +33,34 @@ pub(super) fn missing(view: &View<'_>, findings: &mut Vec<Finding>) {
     for deed in &view.evidence.deeds {
         if let Doing::Ran(run) = &deed.what
             && !view.recorded.contains_key(&**run)
+            && !view.is_forgotten(run)
         {
             let what = format!("{run} was asked for by hand and accepted, and is not in history");
             findings.push(Finding::new(Verdict::Missing, deed.to, what, view.attempts_of(run)));
         }
     }
+}
+
+/// Whether an edit left it out: when an edit finds one already due, that stays owed, and the next is the first of the new schedule.
+fn was_superseded(view: &View<'_>, job: &Job, due: Micros) -> bool {
+    let superseded = job.phases.split_last().map_or(&[][..], |(_, others)| others);
+    let attempts = view.of_job.get(&*job.name).map_or(&[][..], Vec::as_slice);
+    superseded
+        .iter()
+        .filter(|phase| (phase.sure_from..phase.sure_to).contains(&due))
+        .any(|phase| attempts.iter().any(|attempt| attempt.run.due < due && attempt.number == 1 && attempt.began > phase.sure_to))
+}
+
+/// Whether it was due once and Redis lost what it had written of it.
+fn is_lost_one_shot(view: &View<'_>, job: &Job) -> bool {
+    !job.is_recurring() && view.is_forgotten(&job.name)
+}
+
+/// How many one-shots were accepted and then lost by Redis, so that nothing is known of them.
+pub(super) fn forgotten(view: &View<'_>) -> usize {
+    let is_gone = |job: &&Job| job.is_sure && covered(view, job).is_empty() && !view.of_job.contains_key(&*job.name);
+    let lost = view.evidence.jobs.values().filter(|job| is_lost_one_shot(view, job) && !job.phases.is_empty());
+    lost.filter(|job| !owed(view, job).is_empty()).filter(is_gone).count()
 }
 
 /// The dues of a job that are owed without doubt.
@@ -84,8 +111,10 @@ fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> 
         "succeeded" => allow(job.act != Act::Poison, "it kills its node each time"),
         "skipped" => match recorded.reason.as_str() {
             "overlap" => {
-                // With `replace` one waits in the place of the run that is being stopped; a third is skipped.
                 allow(job.overlap != Overlap::Allow, "its overlap rule skips nothing")?;
+                if job.overlap == Overlap::Replace && was_waiting(view, job, recorded) {
+                    return Ok(());
+                }
                 allow(was_disturbed || was_open(view, job, recorded), "no other run of its job was open")
             }
             "missed" => allow(was_disturbed || has_lagged(view, run.due, finished), "nothing kept it from running"),
@@ -117,11 +146,19 @@ fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> 
                     "it was lost with its node less than four times",
                 );
             }
+            if view.could_not_start(recorded) {
+                return Ok(());
+            }
+            if attempts.last().is_some_and(|last| last.ended.is_some_and(|(_, code)| code == KILLED)) {
+                allow(recorded.reason.contains("KILL"), "it was killed, and the reason does not say so")?;
+                let failures = attempts.iter().filter(|attempt| attempt.ended.is_some_and(|(_, code)| code != 0)).count();
+                return allow(failures > job.retries as usize, "it was killed and had retries left");
+            }
             // A request can fail because its node was told to stop, or its lease passed; it is not tried again.
             let is_refused = attempts.iter().any(|attempt| attempt.reach == Reach::Request { accepted: false });
             allow(is_refused && was_disturbed, "its work does not fail")
         }
-        "timed_out" => Err("it takes a fraction of its time".to_owned()),
+        "timed_out" => allow(job.act == Act::Deaf, "it takes a fraction of its time"),
         other => Err(format!("{other:?} is no final state")),
     }
 }
@@ -129,6 +166,9 @@ fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> 
 /// Whether a fault hit the run while it ran, or while its claim was told.
 fn may_be_lost(view: &View<'_>, recorded: &Recorded) -> bool {
     let attempts = view.attempts_of(&recorded.run.id);
+    if view.is_forgotten(&recorded.run.id) {
+        return true;
+    }
     let hit = |fault: &&crate::evidence::Inflicted| fault.harm.may_repeat;
     match attempts.first() {
         Some(first) => {
@@ -159,6 +199,15 @@ fn was_open(view: &View<'_>, job: &Job, skipped: &Recorded) -> bool {
     })
 }
 
+/// Whether another run of the job, due before, had yet to begin when this one was skipped: only one waits to take over.
+fn was_waiting(view: &View<'_>, job: &Job, skipped: &Recorded) -> bool {
+    let end = skipped.finished.unwrap_or(skipped.run.due);
+    let others = view.of_job.get(&*job.name).into_iter().flatten().filter(|other| other.run.due < skipped.run.due);
+    let mut others = others.filter_map(|other| view.attempts_of(&other.run.id).first());
+    // A loss can make one wait a second time.
+    others.any(|first| first.began + SECOND > end || view.is_forgotten(&first.run.id))
+}
+
 /// Whether this host was slow enough that an occurrence could be missed.
 fn has_lagged(view: &View<'_>, from: Micros, to: Micros) -> bool {
     view.evidence.host_lags.iter().any(|(at, lag)| from - lag - SECOND <= *at && *at <= to + SECOND)
@@ -184,6 +233,7 @@ pub(super) fn silent(view: &View<'_>, findings: &mut Vec<Finding>) {
     for (run, attempts) in &view.attempts {
         let last = attempts[attempts.len() - 1];
         match view.recorded.get(run) {
+            None if view.is_forgotten(run) => {}
             None => findings.push(Finding::new(
                 Verdict::Silent,
                 last.began,
@@ -194,7 +244,7 @@ pub(super) fn silent(view: &View<'_>, findings: &mut Vec<Finding>) {
                 let what = format!("{run} was done, and is recorded as failed ({})", recorded.reason);
                 findings.push(Finding::new(Verdict::Silent, last.began, what, attempts));
             }
-            Some(recorded) if last.number > recorded.attempt => {
+            Some(recorded) if last.number > recorded.attempt && !view.is_forgotten(run) => {
                 let what = format!("{run} is recorded with {} attempts, and began attempt {}", recorded.attempt, last.number);
                 findings.push(Finding::new(Verdict::Silent, last.began, what, attempts));
             }

@@ -4,7 +4,11 @@
 //! file here, and `self_test` holds, for each, one history that must raise it and one that must not.
 
 mod accounts;
+mod catch_up;
+mod crowd;
 mod drift;
+mod hard_self_test;
+mod remains;
 mod repeats;
 pub(crate) mod self_test;
 mod timing;
@@ -104,6 +108,11 @@ impl Finding {
     }
 }
 
+/// How many accepted one-shots Redis lost with its last bytes.
+pub(crate) fn forgotten(evidence: &Evidence) -> usize {
+    accounts::forgotten(&View::of(evidence))
+}
+
 /// Everything that was broken.
 pub(crate) fn check(evidence: &Evidence) -> Vec<Finding> {
     let view = View::of(evidence);
@@ -117,6 +126,9 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Finding> {
     repeats::overlap(&view, &mut findings);
     repeats::stale(&view, &mut findings);
     drift::drift(&view, &mut findings);
+    catch_up::rounds(&view, &mut findings);
+    crowd::crowd(&view, &mut findings);
+    remains::outlived(&view, &mut findings);
     let plain = |verdict, what: &String| Finding::new(verdict, evidence.end(), what.clone(), &[]);
     findings.extend(evidence.leftovers.iter().map(|what| plain(Verdict::Leak, what)));
     findings.extend(evidence.crashes.iter().map(|what| plain(Verdict::Crash, what)));

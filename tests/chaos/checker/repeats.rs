@@ -14,7 +14,9 @@ pub(super) fn dup(view: &View<'_>, findings: &mut Vec<Finding>) {
             let (before, next) = (pair[0], pair[1]);
             let has_failed = before.ended.is_some_and(|(_, code)| code != 0);
             failures += u32::from(has_failed);
-            let why = if job.is_at_most_once {
+            let why = if view.is_forgotten(run) && view.cause(before, next).is_some() {
+                continue;
+            } else if job.is_at_most_once {
                 "at-most-once, and begun a second time"
             } else if has_failed && failures <= job.retries {
                 continue;
@@ -45,7 +47,7 @@ pub(super) fn overlap(view: &View<'_>, findings: &mut Vec<Finding>) {
                     continue;
                 }
                 let beyond = earlier.last_sign - later.began;
-                if beyond > 0 && !view.is_frozen(earlier, later.began) {
+                if beyond > 0 && !view.is_frozen(earlier, later.began) && !view.is_unaware(earlier, later.began) {
                     let both = if is_same { "two attempts of one run" } else { "two runs of a job that forbids it" };
                     let what = format!("{both} at once, for {:.3} s: {} and {}", span(beyond), earlier.run.id, later.run.id);
                     findings.push(Finding::new(Verdict::Overlap, later.began, what, &[earlier, later]));
@@ -86,7 +88,7 @@ pub(super) fn stale(view: &View<'_>, findings: &mut Vec<Finding>) {
         let (Some(fence), Some(highest)) = (recorded.fence, highest) else { continue };
         // Milliseconds are what it is recorded in.
         let begun_before = highest.began <= recorded.finished.unwrap_or(Micros::MAX);
-        if highest.fence > fence && begun_before {
+        if highest.fence > fence && begun_before && !view.is_forgotten(run) {
             let what = format!("{run}: its end is recorded under fence {fence}, when {} was out", highest.fence);
             findings.push(Finding::new(Verdict::Stale, highest.began, what, &[highest]));
         }

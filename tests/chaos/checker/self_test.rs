@@ -28,11 +28,12 @@ pub(crate) fn run() -> usize {
     repeated(&mut expect);
     written(&mut expect);
     counted(&mut expect);
+    super::hard_self_test::judge(&mut expect);
     assert!(misjudged.is_empty(), "the checker misjudges\n{}", misjudged.join("\n"));
     count
 }
 
-type Expect<'a> = &'a mut dyn FnMut(&str, &Evidence, &[Verdict]);
+pub(super) type Expect<'a> = &'a mut dyn FnMut(&str, &Evidence, &[Verdict]);
 
 fn owed(expect: Expect<'_>) {
     let w = World::calm().forget(20);
@@ -166,18 +167,18 @@ fn counted(expect: Expect<'_>) {
 }
 
 /// Seconds from the beginning of all these histories, which is a whole minute.
-fn at(seconds: i64) -> Micros {
+pub(super) fn at(seconds: i64) -> Micros {
     (1_800_000_000 + seconds) * SECOND
 }
 
 /// A history made by hand.
-struct World {
-    evidence: Evidence,
+pub(super) struct World {
+    pub(super) evidence: Evidence,
 }
 
 impl World {
     /// Job `a`, at 10, 20, 30 and 40 s, each done by n1 within a second.
-    fn calm() -> Self {
+    pub(super) fn calm() -> Self {
         let phase = Phase { when: When::Seconds(10), sure_from: at(5), sure_to: at(45), maybe_from: at(0), maybe_to: at(46) };
         let job = Job { phases: vec![phase], ..Job::new("a", Act::Work, 500) };
         let timing = Timing { lease: 6 * SECOND, reap: SECOND, kill_grace: SECOND, clean: SECOND };
@@ -199,7 +200,7 @@ impl World {
         world
     }
 
-    fn done(&mut self, due: Micros, fence: u64) {
+    pub(super) fn done(&mut self, due: Micros, fence: u64) {
         let run = RunName { id: format!("a@{}", due / 1000), job: "a".into(), due, is_manual: false };
         let (began, ended) = (due + 10_000, due + 510_000);
         self.evidence.attempts.push(Attempt {
@@ -224,30 +225,30 @@ impl World {
         });
     }
 
-    fn job(mut self, change: impl FnOnce(&mut Job)) -> Self {
+    pub(super) fn job(mut self, change: impl FnOnce(&mut Job)) -> Self {
         change(self.evidence.jobs.get_mut("a").unwrap());
         self
     }
 
-    fn first(mut self, due: i64, change: impl FnOnce(&mut Attempt)) -> Self {
+    pub(super) fn first(mut self, due: i64, change: impl FnOnce(&mut Attempt)) -> Self {
         change(self.evidence.attempts.iter_mut().find(|attempt| attempt.run.due == at(due)).unwrap());
         self
     }
 
-    fn recorded(mut self, due: i64, change: impl FnOnce(&mut Recorded)) -> Self {
+    pub(super) fn recorded(mut self, due: i64, change: impl FnOnce(&mut Recorded)) -> Self {
         change(self.evidence.history.iter_mut().find(|recorded| recorded.run.due == at(due)).unwrap());
         self
     }
 
     /// Nothing is known of a due.
-    fn forget(mut self, due: i64) -> Self {
+    pub(super) fn forget(mut self, due: i64) -> Self {
         self.evidence.attempts.retain(|attempt| attempt.run.due != at(due));
         self.evidence.history.retain(|recorded| recorded.run.due != at(due));
         self
     }
 
     /// It never began, and ended so half a second after it was due.
-    fn end(mut self, due: i64, state: &str, reason: &str) -> Self {
+    pub(super) fn end(mut self, due: i64, state: &str, reason: &str) -> Self {
         self.evidence.attempts.retain(|attempt| attempt.run.due != at(due));
         self.recorded(due, |recorded| {
             (recorded.state, recorded.reason) = (state.into(), reason.into());
@@ -255,31 +256,31 @@ impl World {
         })
     }
 
-    fn begin(self, due: i64, late_ms: i64) -> Self {
+    pub(super) fn begin(self, due: i64, late_ms: i64) -> Self {
         self.first(due, |attempt| attempt.began = at(due) + late_ms * 1000).work(due, late_ms.max(0) + 500)
     }
 
     /// It ended so long after it was due.
-    fn work(self, due: i64, ms: i64) -> Self {
+    pub(super) fn work(self, due: i64, ms: i64) -> Self {
         let end = at(due) + ms * 1000;
         self.first(due, |attempt| (attempt.ended, attempt.last_sign) = (Some((end, 0)), end))
             .recorded(due, |recorded| recorded.finished = Some(end + 5_000))
     }
 
-    fn code(self, due: i64, code: i32) -> Self {
+    pub(super) fn code(self, due: i64, code: i32) -> Self {
         self.first(due, |attempt| attempt.ended = Some((attempt.last_sign, code)))
     }
 
-    fn cut(self, due: i64) -> Self {
+    pub(super) fn cut(self, due: i64) -> Self {
         self.first(due, |attempt| attempt.ended = None)
     }
 
-    fn sign(self, due: i64, ms: i64) -> Self {
+    pub(super) fn sign(self, due: i64, ms: i64) -> Self {
         self.first(due, |attempt| attempt.last_sign = at(due) + ms * 1000)
     }
 
     /// Another attempt so long after the due time, on n2, done, and recorded as the run's end.
-    fn again(mut self, due: i64, after_ms: i64, number: u32) -> Self {
+    pub(super) fn again(mut self, due: i64, after_ms: i64, number: u32) -> Self {
         let (began, fence) = (at(due) + after_ms * 1000, 10 + u64::from(number));
         let ended = began + SECOND / 2;
         let first = self.evidence.attempts.iter().find(|attempt| attempt.run.due == at(due)).unwrap();
@@ -291,9 +292,16 @@ impl World {
         })
     }
 
-    fn fault(mut self, from: i64, to: i64, hit: Hit, delay: Delay, may_repeat: bool) -> Self {
+    pub(super) fn fault(mut self, from: i64, to: i64, hit: Hit, delay: Delay, may_repeat: bool) -> Self {
         let harm = Harm { hit, delay, may_repeat, may_overlap: false };
-        self.evidence.faults.push(Inflicted { row: "F".into(), what: "by hand".into(), from: at(from), to: at(to), harm });
+        self.evidence.faults.push(Inflicted {
+            row: "F".into(),
+            what: "by hand".into(),
+            from: at(from),
+            to: at(to),
+            harm,
+            excuse: None,
+        });
         self
     }
 }

@@ -44,14 +44,21 @@ pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
     let timing = view.timing;
     let job = view.evidence.jobs.get(&first.run.job);
     let of_job = view.of_job.get(&*first.run.job).map_or(&[][..], Vec::as_slice);
+    if job.is_some_and(|job| job.is_in_crowd) {
+        return view.latest(super::crowd::moved(view, first), timing.clean);
+    }
     // One that waited for an earlier run of its job could begin when that was over.
     let others = of_job.iter().filter(|other| other.run.id != first.run.id && other.began < first.began);
     let free = others.map(|other| other.last_sign.max(other.ended.map_or(0, |(at, _)| at))).max();
     let waits = job.is_some_and(|job| matches!(job.overlap, Overlap::Queue | Overlap::Replace) || job.catch_up == "all");
-    match free {
+    // So does one behind an attempt that was lost: its run is open until its lease is given up.
+    let cut = of_job.iter().filter(|other| other.run.id != first.run.id && other.began < first.began && other.ended.is_none());
+    let given_up = cut.map(|lost| view.latest(lost.last_sign, timing.clean)).max().filter(|at| waits && *at > first.run.due);
+    let behind = given_up.map_or(0, |at| view.put_off(first.run.due, at + timing.clean));
+    behind.max(match free {
         Some(free) if waits && free > first.run.due => view.latest(free, timing.clean + timing.kill_grace + SECOND),
         _ => view.latest(first.run.due, timing.clean),
-    }
+    })
 }
 
 /// When the attempt after `before` must have begun.

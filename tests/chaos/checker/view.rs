@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::evidence::{Attempt, Delay, Evidence, Hit, Inflicted, Micros, Recorded, SECOND, Timing};
+use crate::evidence::{Attempt, Delay, Evidence, Excuse, Inflicted, Micros, Recorded, SECOND, Timing};
 
 /// How long after a fault is healed all nodes may take to be back at Redis.
 const BACK: Micros = 3 * SECOND;
@@ -90,10 +90,10 @@ impl<'a> View<'a> {
     pub(super) fn cause(&self, before: &Attempt, next: &Attempt) -> Option<&'a Inflicted> {
         let fits = |fault: &&Inflicted| {
             let harm = &fault.harm;
-            let is_hit = match &harm.hit {
-                Hit::Everyone => true,
-                Hit::Nodes(nodes) => before.node.is_empty() || nodes.contains(&before.node),
-            };
+            if Self::is_forgotten_by(fault, &before.run.id) {
+                return fault.from <= next.began;
+            }
+            let is_hit = before.node.is_empty() || harm.hit.is_on(&before.node);
             let held_from = before.began - if harm.delay == Delay::Throughout { self.timing.lease } else { UNDER_WAY };
             let held_to = match before.ended {
                 // Its end is told within moments, unless something is in the way.
@@ -107,13 +107,36 @@ impl<'a> View<'a> {
         self.evidence.faults.iter().find(fits)
     }
 
+    /// Whether Redis lost something it had written of this run or job.
+    pub(super) fn is_forgotten(&self, name: &str) -> bool {
+        self.evidence.faults.iter().any(|fault| Self::is_forgotten_by(fault, name))
+    }
+
+    fn is_forgotten_by(fault: &Inflicted, name: &str) -> bool {
+        matches!(&fault.excuse, Some(Excuse::Forgot(names)) if names.contains(name))
+    }
+
+    /// Whether an attempt on some node could not start for want of what a fault took away, so that its run ended `recorded`.
+    pub(super) fn could_not_start(&self, recorded: &Recorded) -> bool {
+        let end = recorded.finished.unwrap_or(recorded.run.due);
+        self.evidence.faults.iter().any(|fault| {
+            let is_told = matches!(fault.excuse, Some(Excuse::CannotStart(why)) if recorded.reason.contains(why));
+            is_told && fault.from <= end && recorded.run.due <= fault.to + SECOND
+        })
+    }
+
+    /// Whether Redis' loss excuses that `before` lived on at `at`: its holder learns of it when it next renews.
+    pub(super) fn is_unaware(&self, before: &Attempt, at: Micros) -> bool {
+        self.evidence
+            .faults
+            .iter()
+            .any(|fault| Self::is_forgotten_by(fault, &before.run.id) && fault.from <= at && at <= fault.to + self.timing.lease)
+    }
+
     /// Whether a frozen host excuses that a process of `before` lived on at `at`.
     pub(super) fn is_frozen(&self, before: &Attempt, at: Micros) -> bool {
         self.evidence.faults.iter().any(|fault| {
-            let is_hit = match &fault.harm.hit {
-                Hit::Everyone => true,
-                Hit::Nodes(nodes) => nodes.contains(&before.node),
-            };
+            let is_hit = fault.harm.hit.is_on(&before.node);
             fault.harm.may_overlap && is_hit && fault.from <= at && at <= fault.to + self.timing.recovery()
         })
     }

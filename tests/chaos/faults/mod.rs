@@ -3,18 +3,32 @@
 //! Each names its row of the fault table and says by [`Fault::harm`] what that row lets it do to schedd's promises: the checker
 //! allows that much around the interval in which it was inflicted, and nothing else.
 
+mod clock;
+mod crowd;
+mod disk;
+mod downtime;
 mod files;
+mod frozen;
 mod keeper;
+mod limits;
+mod namespace;
+pub(crate) mod needs;
 mod network;
 mod nodes;
+mod outside;
+mod power;
 mod redis;
 mod server;
+
+pub(crate) use downtime::late_after;
 
 use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::evidence::{Delay, Harm, Hit, SECOND};
+use crate::evidence::{Delay, Excuse, Harm, Hit, SECOND};
+use crate::grounds::Grounds;
+use crate::jobs::Job;
 use crate::stage::{Node, Stage};
 
 /// The lease the nodes are set up with.
@@ -33,6 +47,16 @@ pub(crate) trait Fault: Send {
     fn lasts(&self) -> Duration;
     /// What it may do to schedd's promises.
     fn harm(&self) -> Harm;
+    /// What else it allows; asked when it is over.
+    fn excuse(&self) -> Option<Excuse> {
+        None
+    }
+    /// The jobs it made; asked when it is over.
+    fn jobs(&mut self) -> Vec<Job> {
+        Vec::new()
+    }
+    /// Lays what nodes must stand on for it, before they are started.
+    fn prepare(&self, _grounds: &mut Grounds) {}
     /// Begins.
     fn inflict(&mut self, stage: &Stage);
     /// Ends, whatever became of it meanwhile.
@@ -60,6 +84,17 @@ pub(crate) const DECK: &[(&str, Reaches, Draw)] = &[
     ("blackhole", Reaches::Redis, network::Bad::blackhole),
     ("flush-scripts", Reaches::Redis, server::Flush::draw),
     ("full-memory", Reaches::Redis, server::Full::draw),
+    ("frozen-host", Reaches::Processes, frozen::Host::draw),
+    ("suspend", Reaches::Processes, frozen::Suspend::draw),
+    ("power-cut", Reaches::Redis, power::Cut::draw),
+    ("partition", Reaches::Redis, namespace::Partition::draw),
+    ("clock", Reaches::Processes, clock::Steps::draw),
+    ("full-disk", Reaches::Processes, disk::Full::draw),
+    ("no-files", Reaches::Processes, limits::NoFiles::draw),
+    ("kill-job", Reaches::Processes, outside::KillJobs::draw),
+    ("fork-storm", Reaches::Processes, outside::ForkStorm::draw),
+    ("crowd", Reaches::Files, crowd::Crowd::draw),
+    ("downtime", Reaches::Processes, downtime::Downtime::draw),
     ("bad-files", Reaches::Files, files::Storm::draw),
 ];
 

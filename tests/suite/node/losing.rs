@@ -1,5 +1,6 @@
 //! Nodes, keepers and Redis killed: nothing scheduled is lost, no attempt overlaps another.
 
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -199,6 +200,34 @@ fn what_a_run_printed_while_redis_was_away_is_kept_with_its_end() {
     let run = eye.wait_for_history("work", 1).remove(0);
     let output = eye.ask(eye.store().read_output(&run.run, 1)).unwrap().unwrap();
     assert_eq!(output.stdout, b"late\n");
+}
+
+#[test]
+fn a_push_redis_forgot_when_its_power_was_cut_is_made_again() {
+    const JOB: &str = "[jobs.kept]\nevery = \"1h\"\nshell = \"true\"\n";
+    let mut redis = TestRedis::durable();
+    let eye = Eye::on(&redis);
+    let period = |eye: &Eye, wanted: &str| {
+        let is_so = || eye.job("kept").filter(|job| format!("{:?}", job.definition).contains(wanted)).map(drop);
+        until(&format!("the job is due every {wanted}"), LONG, is_so);
+    };
+    let node = Schedd::on(&redis).jobs(JOB).start();
+    until("the job is there", LONG, || eye.job("kept"));
+    let (_, dir): (String, String) = redis::cmd("CONFIG").arg("GET").arg("dir").query(&mut redis.connection()).unwrap();
+    let files = Path::new(&dir).join("appendonlydir");
+    let file = files
+        .read_dir()
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .find(|file| file.to_str().unwrap().ends_with(".incr.aof"))
+        .unwrap();
+    let length = file.metadata().unwrap().len();
+    std::fs::write(node.jobs_file(), JOB.replace("1h", "2h")).unwrap();
+    period(&eye, "2h");
+    redis.kill9();
+    std::fs::File::options().write(true).open(&file).unwrap().set_len(length).unwrap();
+    redis.restart();
+    period(&Eye::on(&redis), "2h");
 }
 
 #[test]

@@ -1,0 +1,58 @@
+//! A running daemon and its keeper may open no more files: F20.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+use super::{Fault, name, node, some_node};
+use crate::evidence::{Delay, Excuse, Harm, Hit, SECOND};
+use crate::stage::Stage;
+
+/// F20: EMFILE.
+pub(super) struct NoFiles {
+    node: usize,
+    /// Who was limited, and by what before.
+    limited: Vec<(Pid, Rlimit)>,
+}
+
+impl NoFiles {
+    pub(super) fn draw(rng: &mut Rng, nodes: usize) -> Box<dyn Fault> {
+        Box::new(Self { node: some_node(rng, nodes), limited: Vec::new() })
+    }
+}
+
+impl Fault for NoFiles {
+    fn row(&self) -> &'static str {
+        "F20"
+    }
+    fn what(&self) -> String {
+        format!("daemon and keeper of {} may open no more files", name(self.node))
+    }
+    fn lasts(&self) -> Duration {
+        Duration::from_secs(9)
+    }
+    fn harm(&self) -> Harm {
+        // What has Redis and its lease keeps both.
+        Harm { hit: Hit::Nodes(vec![name(self.node)]), delay: Delay::Brief(3 * SECOND), may_repeat: false, may_overlap: false }
+    }
+    fn excuse(&self) -> Option<Excuse> {
+        Some(Excuse::CannotStart("Too many open files"))
+    }
+    fn inflict(&mut self, stage: &Stage) {
+        let daemon = node(stage, self.node).daemon();
+        let pids = daemon.keepers().into_iter().chain(Pid::from_raw(daemon.pid().cast_signed()));
+        for pid in pids {
+            let limit = rustix::process::getrlimit(Resource::Nofile);
+            if let Ok(before) = prlimit(Some(pid), Resource::Nofile, Rlimit { current: Some(4), maximum: limit.maximum }) {
+                self.limited.push((pid, before));
+            }
+        }
+    }
+    fn heal(&mut self, _stage: &Stage) {
+        for (pid, before) in self.limited.drain(..) {
+            // It may have ended.
+            let _ = prlimit(Some(pid), Resource::Nofile, before);
+        }
+    }
+}
