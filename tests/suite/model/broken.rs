@@ -50,3 +50,10 @@ fn a_reaper_that_trusts_the_clock_takes_a_run_from_a_node_at_work() {
     assert_breaks("a reaper that trusts the clock", rules, Property::NoOverlap);
     assert_breaks("a reaper that trusts the clock", rules, Property::StartsHaveCauses);
 }
+
+#[test]
+fn a_retry_that_does_not_name_the_fence_it_read_brings_a_run_back_that_died_again() {
+    let may = Budget { failures: 2, retries: 1, losses: 1, ..NONE };
+    let rules = with(Broken::RetryOfAnyFence, may);
+    assert_breaks("a retry of any fence", Rules { occurrences: 1, ..rules }, Property::RetriedAsAsked);
+}

@@ -18,7 +18,7 @@ const WALKS: u64 = 300;
 const STEPS: usize = 40;
 
 /// The replies the walks must meet, all together.
-const WORDS: [&str; 16] = [
+const WORDS: [&str; 19] = [
     "Planted",
     "Claimed",
     "Gone",
@@ -31,9 +31,12 @@ const WORDS: [&str; 16] = [
     "Finished",
     "Retrying",
     "Released",
+    "AskingLater",
     "Recovered",
     "Ended",
     "Requested",
+    "Retried",
+    "Already",
     "Over",
 ];
 
@@ -46,7 +49,9 @@ fn rules_of(random: &mut fastrand::Rng) -> Rules {
         losses: 6,
         failures: 2,
         hand_backs: 1,
+        unclear: random.u8(0..3),
         cancels: random.u8(0..3),
+        retries: random.u8(0..3),
         failovers: random.u8(0..2),
     };
     Rules {

@@ -84,6 +84,42 @@ fn every_promise_holds_for_runs_that_fail_are_handed_back_and_cancelled() {
 }
 
 #[test]
+fn every_promise_holds_for_dead_runs_that_a_person_retries() {
+    for overlap in [Overlap::Skip, Overlap::Replace, Overlap::Allow, QUEUE] {
+        for may in
+            [Budget { failures: 1, retries: 1, cancels: 1, ..NONE }, Budget { crashes: 1, failures: 1, retries: 1, ..NONE }]
+        {
+            assert_holds(&format!("retried, {overlap:?}"), Rules { overlap, may, ..Rules::CALM }, &Property::ALL, 1_000);
+        }
+    }
+    let may = Budget { failures: 2, retries: 2, losses: 1, ..NONE };
+    assert_holds("retried twice", Rules { occurrences: 1, may, ..Rules::CALM }, &Property::ALL, 1_000);
+    let may = Budget { failures: 1, retries: 1, losses: 1, ..NONE };
+    let once = Rules { occurrences: 1, has_once: true, ..Rules::CALM };
+    assert_holds("retried, a one-shot", Rules { may, ..once }, &Property::ALL, 1_000);
+    let may = Budget { crashes: 1, retries: 1, losses: 1, ..NONE };
+    let delivery = Delivery::AtMostOnce;
+    assert_holds("retried, at most once", Rules { delivery, may, ..Rules::CALM }, &Property::ALL, 1_000);
+}
+
+#[test]
+fn every_promise_holds_for_runs_asked_about_without_a_clear_answer() {
+    for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
+        let may = Budget { unclear: 2, crashes: 1, cancels: 1, ..NONE };
+        assert_holds("unclear", Rules { delivery, may, ..Rules::CALM }, &Property::ALL, 1_000);
+        let may = Budget { unclear: 1, losses: 1, expiries: 1, ..NONE };
+        assert_holds("unclear", Rules { occurrences: 1, delivery, may, ..Rules::CALM }, &Property::ALL, 500);
+    }
+}
+
+#[test]
+fn under_replace_every_promise_holds_for_three_occurrences_of_which_the_newest_wins() {
+    let may = Budget { crashes: 1, cancels: 1, ..NONE };
+    let rules = Rules { occurrences: 3, overlap: Overlap::Replace, may, ..Rules::CALM };
+    assert_holds("replace, three occurrences", rules, &Property::ALL, 5_000);
+}
+
+#[test]
 fn an_at_most_once_run_starts_once_whatever_happens() {
     let at_most_once = Rules { delivery: Delivery::AtMostOnce, ..Rules::CALM };
     let may = Budget { crashes: 1, expiries: 1, losses: 1, hand_backs: 1, ..NONE };
@@ -97,16 +133,23 @@ fn a_frozen_host_may_overlap_but_its_end_is_refused_and_nothing_is_lost() {
     let may = Budget { expiries: 1, losses: 1, ..NONE };
     for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
         let rules = Rules { hosts: Hosts::Frozen, delivery, may, ..Rules::CALM };
-        assert_holds("a frozen host", rules, &all_but(&[Property::NoOverlap]), 1_000);
+        assert_holds("a frozen host", rules, &all_but(&[Property::NoOverlap, Property::OneOfAJob]), 1_000);
     }
     let rules = Rules { hosts: Hosts::Frozen, may, ..Rules::CALM };
     assert_breaks("a frozen host", rules, Property::NoOverlap);
+    assert_breaks("a frozen host", rules, Property::OneOfAJob);
 }
 
 /// What a failover takes with the tail. The rest holds: fences go on rising, so a stale end is refused; the cron job goes on;
 /// every run the new primary knows comes to its end.
-const LOST_WITH_THE_TAIL: [Property; 5] =
-    [Property::NothingLost, Property::OneResult, Property::OneStart, Property::NoOverlap, Property::PlantedOnce];
+const LOST_WITH_THE_TAIL: [Property; 6] = [
+    Property::NothingLost,
+    Property::OneResult,
+    Property::OneStart,
+    Property::NoOverlap,
+    Property::OneOfAJob,
+    Property::PlantedOnce,
+];
 
 #[test]
 fn after_a_failover_that_loses_the_tail_every_run_still_known_ends_and_no_stale_end_is_taken() {
@@ -124,7 +167,8 @@ fn a_failover_that_loses_the_tail_breaks_the_promises_that_need_every_acknowledg
     let rules = Rules { occurrences: 1, has_once: true, may: Budget { failovers: 1, ..NONE }, ..Rules::CALM };
     for property in LOST_WITH_THE_TAIL {
         let delivery = if property == Property::OneStart { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
-        let occurrences = if property == Property::PlantedOnce { 2 } else { 1 };
+        let needs_two = matches!(property, Property::PlantedOnce | Property::OneOfAJob);
+        let occurrences = if needs_two { 2 } else { 1 };
         assert_breaks("a failover", Rules { occurrences, delivery, ..rules }, property);
     }
 }

@@ -1,5 +1,7 @@
 //! What schedd promises, as things that can be said of a state.
 
+use schedd::domain::job::Overlap;
+
 use super::redis::{ONCE, RUNS};
 use super::rules::Rules;
 use super::state::State;
@@ -9,16 +11,21 @@ use super::state::State;
 pub(super) enum Property {
     /// A run that was planted is due, waits, is leased or is over: nothing forgets it.
     NothingLost,
-    /// One end of a run is taken, not two.
+    /// Each final state is final, but for a dead run that a person retries: one end of a run is taken, and one more for each
+    /// such retry.
     OneResult,
     /// No end is taken under a fence that is not the run's own.
     NoStaleEnd,
-    /// An at-most-once run starts once.
+    /// A dead run comes back only as often as a person asks.
+    RetriedAsAsked,
+    /// An at-most-once run starts once, and once more each time a person retries it.
     OneStart,
     /// A run starts again only after something went wrong: as often as things did.
     StartsHaveCauses,
     /// Two attempts of one run are never executed at once.
     NoOverlap,
+    /// Two runs of a job are never executed at once, unless its overlap rule is `allow`.
+    OneOfAJob,
     /// No run is planted twice.
     PlantedOnce,
     /// Once a run of a cron job has a record, the one after it is known.
@@ -28,13 +35,15 @@ pub(super) enum Property {
 }
 
 impl Property {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::NothingLost,
         Self::OneResult,
         Self::NoStaleEnd,
+        Self::RetriedAsAsked,
         Self::OneStart,
         Self::StartsHaveCauses,
         Self::NoOverlap,
+        Self::OneOfAJob,
         Self::PlantedOnce,
         Self::SuccessorPlanted,
         Self::EveryRunEnds,
@@ -50,14 +59,19 @@ impl Property {
                 let is_somewhere = found.due || found.waiting || found.lease.is_some() || found.is_over();
                 seen.planted[run] == 0 || is_somewhere || is_taken(run)
             }),
-            Self::OneResult => seen.ended.iter().all(|ended| *ended <= 1),
+            Self::OneResult => (0..RUNS).all(|run| seen.ended[run] == seen.retried[run] + u8::from(redis.runs[run].is_over())),
             Self::NoStaleEnd => !seen.took_stale_end,
-            Self::OneStart => !rules.is_at_most_once() || seen.starts.iter().all(|starts| *starts <= 1),
+            Self::RetriedAsAsked => seen.retried.iter().sum::<u8>() <= rules.may.retries - state.may.retries,
+            Self::OneStart => !rules.is_at_most_once() || (0..RUNS).all(|run| seen.starts[run] <= 1 + seen.retried[run]),
             Self::StartsHaveCauses => {
                 let causes = rules.may.sum() - state.may.sum();
                 seen.starts.iter().all(|starts| *starts <= 1 + causes)
             }
             Self::NoOverlap => (0..RUNS).all(|run| state.processes(run) <= 1),
+            Self::OneOfAJob => {
+                let executed = (0..rules.occurrences).filter(|run| state.processes(*run) > 0).count();
+                rules.overlap == Overlap::Allow || executed <= 1
+            }
             Self::PlantedOnce => seen.planted.iter().all(|planted| *planted <= 1),
             Self::SuccessorPlanted => {
                 (1..rules.occurrences).all(|run| redis.runs[run - 1].record.is_none() || redis.runs[run].is_known())

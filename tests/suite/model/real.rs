@@ -1,17 +1,17 @@
-//! The real scripts beside the model: makes the model's calls through the store, and tells what Redis holds in the model's words.
+//! The real scripts beside the model: makes the model's calls through the store. What Redis holds then is told by `held`.
 //!
 //! The model counts fences; here each is the one the real claim was answered, and they must rise as the model's do.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use redis::{Connection, Value};
+use redis::Connection;
 use schedd::domain::ids::{Fence, QueueName, RunId};
+use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
 use schedd::store::{
-    ApplyOrder, ApplyReply, Blocking, CancelReply, Claim, ClaimOrder, ClaimReply, Claimant, ExpiredLease, FinishReply, LeaseWord,
-    RecoverReply, Rev, SkipOrder, SkipReply, Store, Verdict as RealVerdict,
+    ApplyOrder, ApplyReply, Beside, Blocking, CancelReply, Claim, ClaimOrder, ClaimReply, Claimant, ExpiredLease, FinishReply,
+    LeaseWord, RecoverReply, RetryOrder, RetryReply, Rev, SkipOrder, SkipReply, Store, Verdict as RealVerdict,
 };
 
 use super::redis::{Call, ONCE, Redis, Reply, Token, Verdict};
@@ -22,9 +22,9 @@ use crate::scripts::world::{LEASE, World, definition, queue, run_of, successor, 
 
 /// A real Redis, and what ties its fences and leases to those of the walk under way.
 pub(super) struct Real {
-    world: World,
-    connection: Connection,
-    rules: Rules,
+    pub(super) world: World,
+    pub(super) connection: Connection,
+    pub(super) rules: Rules,
     /// Of each job as it was planted: a call on its way has it also after the job is gone.
     revs: HashMap<&'static str, Rev>,
     calls: i64,
@@ -35,7 +35,7 @@ pub(super) struct Real {
     replica: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-fn job_of(run: usize) -> &'static str {
+pub(super) fn job_of(run: usize) -> &'static str {
     if run == ONCE { "once" } else { "cron" }
 }
 
@@ -44,7 +44,7 @@ fn due_of(run: usize) -> i64 {
     if run == ONCE { 0 } else { i64::try_from(run).unwrap() * 1000 }
 }
 
-fn id(run: usize) -> RunId {
+pub(super) fn id(run: usize) -> RunId {
     run_of(job_of(run), due_of(run))
 }
 
@@ -109,7 +109,7 @@ impl Real {
         State::runs(&self.rules).for_each(|run| self.watch(redis, run));
     }
 
-    fn fence(&self, fence: u8) -> Fence {
+    pub(super) fn fence(&self, fence: u8) -> Fence {
         self.fences[usize::from(fence) - 1]
     }
 
@@ -144,6 +144,23 @@ impl Real {
                     CancelReply::Cancelled => Reply::Cancelled,
                     CancelReply::Requested => Reply::Requested,
                     CancelReply::Over { .. } => Reply::Over,
+                    other => panic!("{other:?}"),
+                }
+            }
+            Call::Retry { run, fence } => {
+                let order = RetryOrder {
+                    run: id(run.into()),
+                    fence: Some(self.fence(fence)),
+                    job: Some((self.revs[job_of(run.into())].clone(), QueueName::default_queue())),
+                    beside: if self.rules.overlap == Overlap::Allow { Beside::Allowed } else { Beside::Waits },
+                    past: "{}".to_owned(),
+                };
+                match store.retry_run(&order).await.unwrap() {
+                    RetryReply::Retried => Reply::Retried,
+                    RetryReply::Waiting => Reply::Waiting,
+                    RetryReply::Already => Reply::Already,
+                    RetryReply::Over { .. } => Reply::Over,
+                    RetryReply::Unknown => Reply::Unknown,
                     other => panic!("{other:?}"),
                 }
             }
@@ -200,19 +217,24 @@ impl Real {
             claimed_before: false,
             claimed_at: t(0),
         };
+        // As its claim answered it, for nobody else writes it while the lease is held.
+        let unclear: Option<u8> = self.world.raw("HGET", &format!("run:{}", claim.run), &["unclear"]);
+        let facts = [("unclear", verdict.unclear_after(unclear.unwrap_or(0)).to_string())];
         let verdict = match verdict {
             Verdict::Succeeded => RealVerdict::Final(RunState::Succeeded),
             Verdict::Cancelled => RealVerdict::Final(RunState::Cancelled),
+            Verdict::Failed => RealVerdict::Final(RunState::Failed),
             Verdict::Lost => RealVerdict::Final(RunState::Lost),
             Verdict::Retry => RealVerdict::Retry(Duration::ZERO),
             Verdict::Release => RealVerdict::Release,
+            Verdict::AskLater => RealVerdict::AskLater(Duration::ZERO),
         };
-        match store.finish_run(&claim, &verdict, "", &[], "").await.unwrap() {
+        match store.finish_run(&claim, &verdict, "", &facts, "").await.unwrap() {
             FinishReply::Finished(_) => Reply::Finished,
             FinishReply::Retrying(_) => Reply::Retrying,
             FinishReply::Released => Reply::Released,
             FinishReply::Lost => Reply::Lost,
-            FinishReply::AskingLater(_) => unreachable!("no job here has a check"),
+            FinishReply::AskingLater(_) => Reply::AskingLater,
         }
     }
 
@@ -243,82 +265,4 @@ impl Real {
             other => panic!("{other:?}"),
         }
     }
-
-    /// What the model holds, as lines.
-    pub(super) fn wanted(&self, redis: &Redis) -> String {
-        let mut text = String::new();
-        for run in State::runs(&self.rules) {
-            let found = &redis.runs[run];
-            let record = found.record.map(|record| {
-                let fence = (record.fence > 0).then(|| self.fence(record.fence));
-                let settled = record.settled.map(|(fence, verdict)| (self.fence(fence), format!("{verdict:?}").to_lowercase()));
-                let by = fence.map(|_| format!("n{} {}", record.claim.node, record.claim.incarnation));
-                line(record.state, record.attempt.into(), record.recoveries.into(), fence, settled.as_ref(), by.as_deref())
-            });
-            let lease = found.lease.map(|lease| self.fence(lease.fence).as_u64());
-            let indexes = [found.due, found.waiting, found.open, found.stop, found.is_over()];
-            writeln!(text, "{}: {indexes:?} lease {lease:?}, {}", id(run), record.unwrap_or_default()).unwrap();
-        }
-        let pending = redis.pending.map(|run| id(run.into()).to_string()).unwrap_or_default();
-        let once = if redis.is_once_pending { id(ONCE).to_string() } else { String::new() };
-        text + &format!("pending {pending:?} and {once:?}, one-shot over: {}\n", redis.is_once_over)
-    }
-
-    /// The same of what the real Redis holds.
-    pub(super) fn held(&mut self) -> String {
-        let runs: Vec<usize> = State::runs(&self.rules).collect();
-        let mut pipeline = redis::pipe();
-        pipeline.cmd("ZRANGE").arg(self.world.key("leases")).arg(0).arg(-1);
-        for (job, fields) in [("cron", &["pending"][..]), ("once", &["pending", "ended"])] {
-            pipeline.cmd("HMGET").arg(self.world.key(&format!("job:{job}"))).arg(fields);
-        }
-        for run in &runs {
-            let (run, job) = (id(*run).to_string(), job_of(*run));
-            for index in ["due:default", &format!("waiting:{job}"), &format!("open:{job}"), &format!("history:{job}")] {
-                pipeline.cmd("ZSCORE").arg(self.world.key(index)).arg(&run);
-            }
-            pipeline.cmd("HGET").arg(self.world.key("stops")).arg(&run);
-            pipeline.cmd("HGETALL").arg(self.world.key(&format!("run:{run}")));
-        }
-        let mut answers = pipeline.query::<Vec<Value>>(&mut self.connection).unwrap().into_iter();
-        let mut next = || answers.next().unwrap();
-        let leases: Vec<String> = redis::from_redis_value(next()).unwrap();
-        let [cron]: [Option<String>; 1] = redis::from_redis_value(next()).unwrap();
-        let [once, ended]: [Option<String>; 2] = redis::from_redis_value(next()).unwrap();
-        let mut text = String::new();
-        for run in runs {
-            let run = id(run);
-            let [due, waiting, open, history, stop] = std::array::from_fn(|_| next() != Value::Nil);
-            let indexes = [due, waiting, open, stop, history];
-            let fences: Vec<u64> =
-                leases.iter().filter_map(|lease| lease.strip_prefix(&format!("{run}#"))?.parse().ok()).collect();
-            assert!(fences.len() <= 1, "{leases:?}");
-            let record: HashMap<String, String> = redis::from_redis_value(next()).unwrap();
-            writeln!(text, "{run}: {indexes:?} lease {:?}, {}", fences.first(), record_line(&record)).unwrap();
-        }
-        let (cron, once) = (cron.unwrap_or_default(), once.unwrap_or_default());
-        text + &format!("pending {cron:?} and {once:?}, one-shot over: {}\n", ended.is_some())
-    }
-}
-
-fn line(
-    state: RunState,
-    attempt: u64,
-    recoveries: u64,
-    fence: Option<Fence>,
-    settled: Option<&(Fence, String)>,
-    by: Option<&str>,
-) -> String {
-    format!("{state}, attempt {attempt}, recoveries {recoveries}, fence {fence:?} of {by:?}, settled {settled:?}")
-}
-
-/// What a run's hash says, in the words of [`line`].
-fn record_line(record: &HashMap<String, String>) -> String {
-    let Some(state) = record.get("state") else { return String::new() };
-    let number = |field: &str| record.get(field).and_then(|text| text.parse().ok());
-    let fence = |field: &str| number(field).and_then(Fence::new);
-    let settled = fence("settled").zip(record.get("verdict").cloned());
-    let by = record.get("node").map(|node| format!("{node} {}", record["incarnation"]));
-    let (attempt, recoveries) = (number("attempt").unwrap_or(0), number("recoveries").unwrap_or(0));
-    line(state.parse().unwrap(), attempt, recoveries, fence("fence"), settled.as_ref(), by.as_deref())
 }

@@ -55,6 +55,8 @@ pub(super) struct Record {
     pub(super) claim: Token,
     pub(super) settled: Option<(u8, Verdict)>,
     pub(super) recoveries: u8,
+    /// Answers in a row of its `done_check` that were none.
+    pub(super) unclear: u8,
 }
 
 /// Who claimed, and the call it did so by. Number 0 is a call nobody repeats.
@@ -70,10 +72,14 @@ pub(super) struct Token {
 pub(super) enum Verdict {
     Succeeded,
     Cancelled,
+    /// Dead: no attempt follows.
+    Failed,
     /// At-most-once, stopped with its node.
     Lost,
     Retry,
     Release,
+    /// Its `done_check` gave no clear answer and is asked again; nothing was started.
+    AskLater,
 }
 
 /// A call of a script.
@@ -106,6 +112,11 @@ pub(super) enum Call {
     Cancel {
         run: u8,
     },
+    /// `retry_run` of a dead run, under the fence that was read.
+    Retry {
+        run: u8,
+        fence: u8,
+    },
     /// Broken claim only: the first of two calls.
     Zrem {
         run: u8,
@@ -127,10 +138,13 @@ pub(super) enum Reply {
     Finished,
     Retrying,
     Released,
+    AskingLater,
     Recovered,
     Ended,
     Alive,
     Requested,
+    Retried,
+    Already,
     Over,
     Unknown,
 }
@@ -144,10 +158,23 @@ pub(super) struct Seen {
     pub(super) planted: [u8; RUNS],
     /// How often an end of each run was taken.
     pub(super) ended: [u8; RUNS],
+    /// How often each was brought back from the dead.
+    pub(super) retried: [u8; RUNS],
     /// Starts of each run's job.
     pub(super) starts: [u8; RUNS],
     /// An end was taken under a fence that is not the run's.
     pub(super) took_stale_end: bool,
+}
+
+impl Verdict {
+    /// How many unclear answers in a row there are after it: any clear one ends the row.
+    pub(super) fn unclear_after(self, unclear: u8) -> u8 {
+        match self {
+            Self::AskLater => unclear + 1,
+            Self::Release => unclear,
+            _ => 0,
+        }
+    }
 }
 
 impl Run {
@@ -160,6 +187,11 @@ impl Run {
         self.record.is_some_and(|record| record.state.is_final())
     }
 
+    /// Whether a person may have it tried again.
+    pub(super) fn is_dead(&self) -> bool {
+        self.record.is_some_and(|record| record.state.is_dead())
+    }
+
     pub(super) fn record(&mut self) -> &mut Record {
         self.record.get_or_insert(Record {
             state: RunState::Scheduled,
@@ -168,6 +200,7 @@ impl Run {
             claim: Token { node: 0, incarnation: 0, number: 0 },
             settled: None,
             recoveries: 0,
+            unclear: 0,
         })
     }
 }

@@ -40,6 +40,8 @@ pub(super) enum Broken {
     SuccessorAtCompletion,
     /// A lease is taken over without being watched.
     ReaperTrustsClock,
+    /// `retry_run` brings back whatever is dead, under whichever fence it died.
+    RetryOfAnyFence,
 }
 
 /// How often each thing may happen that nobody wants.
@@ -55,8 +57,12 @@ pub(super) struct Budget {
     pub(super) failures: u8,
     /// Attempts handed back because their node stops.
     pub(super) hand_backs: u8,
+    /// Questions whether a run is already done that get no clear answer.
+    pub(super) unclear: u8,
     /// Runs cancelled by a person.
     pub(super) cancels: u8,
+    /// Dead runs retried by a person.
+    pub(super) retries: u8,
     /// Failovers to a replica that lags.
     pub(super) failovers: u8,
 }
@@ -70,7 +76,17 @@ impl Rules {
         delivery: Delivery::AtLeastOnce,
         hosts: Hosts::Kept,
         broken: None,
-        may: Budget { crashes: 0, expiries: 0, losses: 0, failures: 0, hand_backs: 0, cancels: 0, failovers: 0 },
+        may: Budget {
+            crashes: 0,
+            expiries: 0,
+            losses: 0,
+            failures: 0,
+            hand_backs: 0,
+            unclear: 0,
+            cancels: 0,
+            retries: 0,
+            failovers: 0,
+        },
     };
 
     pub(super) fn is_at_most_once(&self) -> bool {
@@ -81,7 +97,7 @@ impl Rules {
 impl Budget {
     /// How much of it is left, all kinds together.
     pub(super) fn sum(self) -> u8 {
-        let Self { crashes, expiries, losses, failures, hand_backs, cancels, failovers } = self;
-        crashes + expiries + losses + failures + hand_backs + cancels + failovers
+        let Self { crashes, expiries, losses, failures, hand_backs, unclear, cancels, retries, failovers } = self;
+        crashes + expiries + losses + failures + hand_backs + unclear + cancels + retries + failovers
     }
 }

@@ -30,6 +30,7 @@ pub(super) fn call(redis: &mut Redis, seen: &mut Seen, rules: &Rules, call: Call
         Call::Recover { run, fence, end, is_poison } => script.recover_run(run.into(), fence, end, is_poison),
         Call::Skip { run } => script.skip_run(run.into()),
         Call::Cancel { run } => script.cancel_run(run.into()),
+        Call::Retry { run, fence } => script.retry_run(run.into(), fence),
         Call::Zrem { run } => {
             let was_due = std::mem::take(&mut script.run(run.into()).due);
             if was_due { Reply::Held } else { Reply::Gone }
@@ -149,18 +150,22 @@ impl Script<'_> {
         match self.rules.overlap {
             Overlap::Allow => None,
             Overlap::Skip => Some(Reply::Skipped),
-            Overlap::Queue { .. } | Overlap::Replace if self.first_waiting(run).is_some() => Some(Reply::Skipped),
+            Overlap::Queue { .. } if self.first_waiting(run).is_some() => Some(Reply::Skipped),
             Overlap::Queue { .. } | Overlap::Replace => Some(Reply::Waiting),
         }
     }
 
+    /// Under `replace` all that are open or wait are asked to stop; one that waits is claimed at once, and ends there.
     fn wait(&mut self, run: usize) {
-        self.run(run).waiting = true;
-        self.run(run).record().state = RunState::Scheduled;
         if self.rules.overlap == Overlap::Replace {
             let job = self.job(run);
-            self.redis.runs[job].iter_mut().filter(|other| other.open).for_each(|other| other.stop = true);
+            for other in self.redis.runs[job].iter_mut().filter(|other| other.open || other.waiting) {
+                other.stop = true;
+                other.due |= std::mem::take(&mut other.waiting);
+            }
         }
+        self.run(run).waiting = true;
+        self.run(run).record().state = RunState::Scheduled;
     }
 
     fn renew_leases(&mut self, run: usize, fence: u8) -> Reply {
@@ -187,35 +192,39 @@ impl Script<'_> {
             return match (record.state, verdict) {
                 (RunState::Scheduled, Verdict::Retry) => Reply::Retrying,
                 (RunState::Scheduled, Verdict::Release) => Reply::Released,
+                (RunState::Scheduled, Verdict::AskLater) => Reply::AskingLater,
                 _ => Reply::Finished,
             };
         }
         self.seen.took_stale_end |= record.fence != fence;
-        self.run(run).record().settled = Some((fence, verdict));
-        let given_up = matches!(verdict, Verdict::Retry | Verdict::Release);
-        if given_up && !found.stop {
-            let run = self.run(run);
-            let record = run.record();
-            record.state = RunState::Scheduled;
+        let record = self.run(run).record();
+        record.settled = Some((fence, verdict));
+        record.unclear = verdict.unclear_after(record.unclear);
+        let (state, reply) = match verdict {
+            Verdict::Succeeded => (RunState::Succeeded, Reply::Finished),
+            Verdict::Failed => (RunState::Failed, Reply::Finished),
+            Verdict::Lost => (RunState::Lost, Reply::Finished),
+            Verdict::Retry if !found.stop => (RunState::Scheduled, Reply::Retrying),
+            Verdict::Release if !found.stop => (RunState::Scheduled, Reply::Released),
+            Verdict::AskLater if !found.stop => (RunState::Scheduled, Reply::AskingLater),
+            _ => (RunState::Cancelled, Reply::Finished),
+        };
+        if state == RunState::Scheduled {
+            record.state = state;
             match verdict {
                 Verdict::Retry => record.recoveries = 0,
                 _ => record.attempt = record.attempt.saturating_sub(1),
             }
-            (run.due, run.lease) = (true, None);
-            return if verdict == Verdict::Retry { Reply::Retrying } else { Reply::Released };
+            (self.run(run).due, self.run(run).lease) = (true, None);
+            return reply;
         }
-        let state = match verdict {
-            Verdict::Succeeded => RunState::Succeeded,
-            Verdict::Lost => RunState::Lost,
-            Verdict::Cancelled | Verdict::Retry | Verdict::Release => RunState::Cancelled,
-        };
         self.end_run(run, state);
         self.run(run).lease = None;
         if self.rules.broken == Some(Broken::SuccessorAtCompletion) && verdict == Verdict::Succeeded && self.is_pending(run) {
             self.plant_successor(run);
         }
         self.after_end(run);
-        Reply::Finished
+        reply
     }
 
     fn recover_run(&mut self, run: usize, fence: u8, end: u8, is_poison: bool) -> Reply {
@@ -230,6 +239,7 @@ impl Script<'_> {
         found.lease = None;
         let record = found.record();
         record.recoveries += 1;
+        record.unclear = 0;
         let state = if may_not_repeat {
             RunState::Lost
         } else if is_poison {
@@ -281,5 +291,26 @@ impl Script<'_> {
         (self.run(run).due, self.run(run).waiting) = (false, false);
         self.after_end(run);
         Reply::Cancelled
+    }
+
+    fn retry_run(&mut self, run: usize, fence: u8) -> Reply {
+        let found = *self.run(run);
+        let Some(record) = found.record else { return Reply::Unknown };
+        if !record.state.is_final() {
+            return Reply::Already;
+        }
+        if !found.is_dead() {
+            return Reply::Over;
+        }
+        if record.fence != fence && self.rules.broken != Some(Broken::RetryOfAnyFence) {
+            return Reply::Already;
+        }
+        let waits = self.rules.overlap != Overlap::Allow && self.is_any_open(run);
+        self.seen.retried[run] += 1;
+        let run = self.run(run);
+        (run.waiting, run.open, run.due) = (waits, !waits, !waits);
+        let record = run.record();
+        (record.state, record.recoveries, record.unclear) = (RunState::Scheduled, 0, 0);
+        if waits { Reply::Waiting } else { Reply::Retried }
     }
 }

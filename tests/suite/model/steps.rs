@@ -72,6 +72,12 @@ pub(super) enum Step {
     Cancel {
         run: usize,
     },
+    /// A person retries a dead run. Without an answer it is asked for again, as it was read, while the first call is still on
+    /// its way.
+    Retry {
+        run: usize,
+        answer: Answer,
+    },
     Crash {
         node: usize,
     },
@@ -181,11 +187,20 @@ fn steps_of_node(state: &State, rules: &Rules, node: usize, steps: &mut Vec<Step
         }
         let Some(task) = own.tasks[run] else { continue };
         match task.at {
-            At::Won => steps.push(Step::Start { node, run }),
+            At::Won => {
+                steps.push(Step::Start { node, run });
+                if state.may.unclear > 0 {
+                    steps.push(Step::End { node, run, verdict: Verdict::AskLater });
+                }
+            }
             At::Running => {
                 steps.push(Step::End { node, run, verdict: Verdict::Succeeded });
                 if state.may.failures > 0 && !rules.is_at_most_once() {
                     steps.push(Step::End { node, run, verdict: Verdict::Retry });
+                }
+                // It is an end like any other, but where a person may retry it.
+                if state.may.failures > 0 && rules.may.retries > 0 {
+                    steps.push(Step::End { node, run, verdict: Verdict::Failed });
                 }
             }
             At::Ended(_) => steps.extend(answers.iter().map(|&answer| Step::Finish { node, run, answer })),
@@ -226,5 +241,9 @@ fn steps_of_run(state: &State, rules: &Rules, run: usize, steps: &mut Vec<Step>)
     }
     if state.may.cancels > 0 && found.is_known() {
         steps.push(Step::Cancel { run });
+    }
+    if state.may.retries > 0 && found.is_dead() {
+        let answers = answers(state).iter().filter(|&&answer| answer != Answer::IsLost);
+        steps.extend(answers.map(|&answer| Step::Retry { run, answer }));
     }
 }

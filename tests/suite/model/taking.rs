@@ -54,7 +54,8 @@ impl State {
             Step::End { node, run, verdict } => {
                 let task = self.nodes[node].tasks[run].as_mut()?;
                 match verdict {
-                    Verdict::Retry => self.may.failures -= 1,
+                    Verdict::Retry | Verdict::Failed => self.may.failures -= 1,
+                    Verdict::AskLater => self.may.unclear -= 1,
                     Verdict::Release | Verdict::Lost => self.may.hand_backs -= 1,
                     Verdict::Succeeded | Verdict::Cancelled => {}
                 }
@@ -106,6 +107,14 @@ impl State {
             Step::Cancel { run } => {
                 self.may.cancels -= 1;
                 Some(self.call(rules, Call::Cancel { run: small(run) }))
+            }
+            Step::Retry { run, answer } => {
+                self.may.retries -= 1;
+                let call = Call::Retry { run: small(run), fence: self.redis.runs[run].record?.fence };
+                if answer == Answer::CallIsLate {
+                    self.put_off(call);
+                }
+                Some(self.call(rules, call))
             }
             Step::Crash { node } => {
                 self.may.crashes -= 1;

@@ -37,6 +37,8 @@ impl fmt::Display for Step {
             Self::Recover { run, answer } => write!(f, "recover_run {}{answer}", name(run)),
             Self::TakeBack { node, run } => write!(f, "n{node}: recover_run {}, its predecessor's", name(run)),
             Self::Skip { run } => write!(f, "skip_run {}", name(run)),
+            Self::Retry { run, answer: Answer::CallIsLate } => write!(f, "retry_run {}, of two calls the later one", name(run)),
+            Self::Retry { run, .. } => write!(f, "retry_run {}", name(run)),
             Self::Cancel { run } => write!(f, "cancel_run {}", name(run)),
             Self::Crash { node } => write!(f, "n{node}: is killed"),
             Self::KeeperKills { node } => write!(f, "n{node}: its keeper kills what it left"),

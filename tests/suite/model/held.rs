@@ -1,0 +1,108 @@
+//! What a walk's Redis holds, in lines that are the same for the model and for the real one if both hold the same.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use redis::Value;
+use schedd::domain::ids::Fence;
+use schedd::domain::run::RunState;
+
+use super::real::{Real, id, job_of};
+use super::redis::{ONCE, Redis, Verdict};
+use super::state::State;
+
+impl Real {
+    /// What the model holds, as lines.
+    pub(super) fn wanted(&self, redis: &Redis) -> String {
+        let mut text = String::new();
+        for run in State::runs(&self.rules) {
+            let found = &redis.runs[run];
+            let record = found.record.map(|record| {
+                let fence = (record.fence > 0).then(|| self.fence(record.fence));
+                let settled = record.settled.map(|(fence, verdict)| (self.fence(fence), word(verdict).to_owned()));
+                let by = fence.map(|_| format!("n{} {}", record.claim.node, record.claim.incarnation));
+                let counts = [record.attempt, record.recoveries, record.unclear].map(u64::from);
+                line(record.state, counts, fence, settled.as_ref(), by.as_deref())
+            });
+            let lease = found.lease.map(|lease| self.fence(lease.fence).as_u64());
+            let indexes = [found.due, found.waiting, found.open, found.stop, found.is_over(), found.is_dead(), found.is_dead()];
+            writeln!(text, "{}: {indexes:?} lease {lease:?}, {}", id(run), record.unwrap_or_default()).unwrap();
+        }
+        let pending = redis.pending.map(|run| id(run.into()).to_string()).unwrap_or_default();
+        let once = if redis.is_once_pending { id(ONCE).to_string() } else { String::new() };
+        text + &format!("pending {pending:?} and {once:?}, one-shot over: {}\n", redis.is_once_over)
+    }
+
+    /// The same of what the real Redis holds.
+    pub(super) fn held(&mut self) -> String {
+        let runs: Vec<usize> = State::runs(&self.rules).collect();
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.world.key("leases")).arg(0).arg(-1);
+        for (job, fields) in [("cron", &["pending"][..]), ("once", &["pending", "ended"])] {
+            pipeline.cmd("HMGET").arg(self.world.key(&format!("job:{job}"))).arg(fields);
+        }
+        for run in &runs {
+            let (run, job) = (id(*run).to_string(), job_of(*run));
+            let of_job = |index: &str| format!("{index}:{job}");
+            for index in ["due:default", &of_job("waiting"), &of_job("open"), &of_job("history"), "dead", &of_job("dead")] {
+                pipeline.cmd("ZSCORE").arg(self.world.key(index)).arg(&run);
+            }
+            pipeline.cmd("HGET").arg(self.world.key("stops")).arg(&run);
+            pipeline.cmd("HGETALL").arg(self.world.key(&format!("run:{run}")));
+        }
+        let mut answers = pipeline.query::<Vec<Value>>(&mut self.connection).unwrap().into_iter();
+        let mut next = || answers.next().unwrap();
+        let leases: Vec<String> = redis::from_redis_value(next()).unwrap();
+        let [cron]: [Option<String>; 1] = redis::from_redis_value(next()).unwrap();
+        let [once, ended]: [Option<String>; 2] = redis::from_redis_value(next()).unwrap();
+        let mut text = String::new();
+        for run in runs {
+            let run = id(run);
+            let [due, waiting, open, history, dead, job_dead, stop] = std::array::from_fn(|_| next() != Value::Nil);
+            let indexes = [due, waiting, open, stop, history, dead, job_dead];
+            let fences: Vec<u64> =
+                leases.iter().filter_map(|lease| lease.strip_prefix(&format!("{run}#"))?.parse().ok()).collect();
+            assert!(fences.len() <= 1, "{leases:?}");
+            let record: HashMap<String, String> = redis::from_redis_value(next()).unwrap();
+            writeln!(text, "{run}: {indexes:?} lease {:?}, {}", fences.first(), record_line(&record)).unwrap();
+        }
+        let (cron, once) = (cron.unwrap_or_default(), once.unwrap_or_default());
+        text + &format!("pending {cron:?} and {once:?}, one-shot over: {}\n", ended.is_some())
+    }
+}
+
+fn line(
+    state: RunState,
+    [attempt, recoveries, unclear]: [u64; 3],
+    fence: Option<Fence>,
+    settled: Option<&(Fence, String)>,
+    by: Option<&str>,
+) -> String {
+    format!(
+        "{state}, attempt {attempt}, recoveries {recoveries}, unclear {unclear}, fence {fence:?} of {by:?}, settled {settled:?}"
+    )
+}
+
+/// What a run's hash says, in the words of [`line`].
+fn record_line(record: &HashMap<String, String>) -> String {
+    let Some(state) = record.get("state") else { return String::new() };
+    let number = |field: &str| record.get(field).and_then(|text| text.parse().ok());
+    let fence = |field: &str| number(field).and_then(Fence::new);
+    let settled = fence("settled").zip(record.get("verdict").cloned());
+    let by = record.get("node").map(|node| format!("{node} {}", record["incarnation"]));
+    let counts = ["attempt", "recoveries", "unclear"].map(|field| number(field).unwrap_or(0));
+    line(state.parse().unwrap(), counts, fence("fence"), settled.as_ref(), by.as_deref())
+}
+
+/// A verdict as `finish_run` writes it down.
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Succeeded => "succeeded",
+        Verdict::Cancelled => "cancelled",
+        Verdict::Failed => "failed",
+        Verdict::Lost => "lost",
+        Verdict::Retry => "retry",
+        Verdict::Release => "release",
+        Verdict::AskLater => "ask_later",
+    }
+}
