@@ -122,9 +122,10 @@ local function claim(k, a)
 
   -- By the fence, not the attempt: a run handed back at a shutdown may have started, and is neither skipped nor dropped.
   local first = not run[4]
-  -- A one-shot that is over still has its definition for the manual runs asked for before, and for what it was before.
-  local is_spread = redis.call('ZSCORE', k.spread, id)
-  local removed = job[3] and not (job[3] == 'finished' and (a.kind == 'manual' or is_spread))
+  -- A one-shot that is over still has its definition for the manual runs asked for before, and for what it was before: a run
+  -- that was spread, and may have waited for another since.
+  local is_owed = redis.call('ZSCORE', k.spread, id) or run[10]
+  local removed = job[3] and not (job[3] == 'finished' and (a.kind == 'manual' or is_owed))
   local too_late = a.max_age ~= '' and now - tonumber(ready) > tonumber(a.max_age)
   local base = {'job', a.job_name, 'due', a.due_ms, 'queue', ARGV[6], 'kind', a.kind, 'rev', a.rev}
   local stop = redis.call('HGET', stops, id)

@@ -55,9 +55,9 @@ if not redis.call('ZSCORE', k.leases, member) then
   end
   return {'lost'}
 end
-if run[1] and run[1] ~= fence then return {'lost'} end
+if whole(run[1], FENCE) > tonumber(fence) then return {'lost'} end
 local attempt = whole(run[4], COUNT)
-local facts = {'settled', fence, 'verdict', verdict}
+local facts = {'fence', fence, 'settled', fence, 'verdict', verdict}
 for at = 9, #ARGV do facts[#facts + 1] = ARGV[at] end
 
 -- A person's wish to stop the run outlives the attempt: there is no other one.

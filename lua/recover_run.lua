@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Takes a run back from a node that stopped renewing: it goes back into the due set, or ends.
--- Guard: the lease ends when the caller saw it end, unchanged all the time it watched.
+-- Guard: the lease ends when the caller saw it end, unchanged all the time it watched, and the run has no later fence.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
@@ -44,14 +44,15 @@ local lease_end = redis.call('ZSCORE', k.leases, member)
 if not lease_end then return {'gone'} end
 if tonumber(lease_end) ~= tonumber(ARGV[5]) then return {'alive', lease_end} end
 local run = redis.call('HMGET', k.run, 'fence', 'attempt', 'recoveries')
-if run[1] ~= fence then
-  -- The run has moved on under a later fence; only this lease was left behind.
+if whole(run[1], FENCE) > tonumber(fence) then
+  -- The run has moved on under a later fence; only this lease was left behind. Without a fence it has not, or it would be open
+  -- for ever with no lease at all.
   redis.call('ZREM', k.leases, member)
   return {'gone'}
 end
 tally(k.totals, 'recovered', 1)
 -- Its done_check may have been answered meanwhile, so the row of unclear answers is broken too.
-redis.call('HSET', k.run, 'recoveries', whole(run[3], COUNT) + 1, 'unclear', 0)
+redis.call('HSET', k.run, 'recoveries', whole(run[3], COUNT) + 1, 'unclear', 0, 'fence', fence)
 keep_past(k.run, whole(run[2], COUNT), ARGV[8])
 local stop = redis.call('HGET', k.stops, id)
 if stop and verdict == 'retry' then verdict, reason = 'cancelled', stop end

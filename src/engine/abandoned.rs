@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::domain::ids::RunId;
 use crate::store::RunRecord;
 
-/// Runs remembered at most: past this all are forgotten, and left to recovery.
+/// Claims remembered at most, each counted for each of its runs: past this all are forgotten, and left to recovery.
 const MOST: usize = 10_000;
 
 /// The claims given up.
@@ -26,10 +26,14 @@ impl Abandoned {
     /// Notes that nobody waits any more for the answer to the claim of `runs` by `token`.
     pub(super) fn note<'a>(&self, token: &str, runs: impl Iterator<Item = &'a RunId>) {
         let mut tokens = self.tokens();
+        // Counted anew each time: this is rare, and one run may be claimed in vain again and again.
+        let mut known: usize = tokens.values().map(Vec::len).sum();
         for run in runs {
-            if tokens.len() >= MOST {
+            if known >= MOST {
                 tokens.clear();
+                known = 0;
             }
+            known += 1;
             tokens.entry(run.clone()).or_default().push(token.to_owned());
         }
     }

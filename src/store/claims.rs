@@ -1,61 +1,21 @@
-//! Polling, claiming and renewing: how a run gets to a node and stays with it.
+//! Claiming and renewing: how a run gets to a node and stays with it.
 //!
 //! Invariant: a [`Claim`] is made only from the script's word that this node won, or from the record that word left; what ends
 //! an attempt asks for one.
 
 use std::time::Duration;
 
-use redis::Value;
-
 use super::Store;
 use super::error::StoreError;
 use super::history::RunRecord;
 use super::jobs::Rev;
-use super::quarantine::shown_member;
 use super::reply::Reply;
-use super::reply::{number_of, text_of};
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
 use crate::domain::ids::{Fence, JobName, NodeName, QueueName, RunId};
 use crate::domain::job::Overlap;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
-
-/// What a poll found.
-#[derive(Debug)]
-pub struct Poll {
-    /// Redis' time when it looked.
-    pub now: UnixMillis,
-    /// What of a millisecond had passed beyond that.
-    pub past_now: Duration,
-    /// How many leases there are in the namespace.
-    pub leases: u64,
-    /// One for each queue asked for, in that order.
-    pub queues: Vec<QueuePoll>,
-}
-
-/// What a poll found in one queue.
-#[derive(Debug)]
-pub enum QueuePoll {
-    /// The ripe runs, and when the next one will be.
-    Due {
-        /// Ripe entries, in ready order.
-        ripe: Vec<RipeEntry>,
-        /// When the next one is ready.
-        next: Option<UnixMillis>,
-    },
-    /// The queue's key holds something of another type, which is named.
-    WrongType(String),
-}
-
-/// An entry of a due set as it stands there: it may be no run id at all.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RipeEntry {
-    /// The member; bytes that are no text, and backslashes, are written `\xNN`.
-    pub member: String,
-    /// The score, as text.
-    pub score: String,
-}
 
 /// Who claims: written with the lease.
 #[derive(Debug, Clone)]
@@ -176,24 +136,6 @@ pub enum LeaseWord {
 }
 
 impl Store {
-    /// What is ripe in each queue, at most as many as its limit; a limit of 0 leaves the queue out.
-    pub async fn list_ripe(&self, queues: &[(QueueName, usize)]) -> Result<Poll, StoreError> {
-        let mut call = Invocation::new(&scripts::LIST_RIPE).key("leases", self.keys.leases()).arg("now", self.now_arg());
-        for (queue, limit) in queues {
-            call = call.key("due", self.keys.due(queue)).arg("limit", *limit);
-        }
-        let mut reply = self.link.invoke(&call).await?;
-        if reply.word != "ripe" {
-            return Err(reply.unknown());
-        }
-        let micros = reply.number()?;
-        let now = UnixMillis::new(micros.div_euclid(1000)).ok_or_else(|| StoreError::corrupt("TIME", micros.to_string()))?;
-        let past_now = Duration::from_micros(micros.rem_euclid(1000).unsigned_abs());
-        let leases = u64::try_from(reply.number()?).unwrap_or(0);
-        let queues = (0..queues.len()).map(|_| queue_poll(&reply.value()?)).collect::<Result<_, _>>()?;
-        Ok(Poll { now, past_now, leases, queues })
-    }
-
     /// Claims runs of `queue`. `token` names the call: repeated with the same one it answers the same.
     pub async fn claim_runs(
         &self,
@@ -327,21 +269,6 @@ fn claim_reply(mut reply: Reply, order: &ClaimOrder, queue: &QueueName, now: Uni
         }
         _ => return Err(reply.unknown()),
     })
-}
-
-fn queue_poll(value: &Value) -> Result<QueuePoll, StoreError> {
-    let bad = || StoreError::corrupt("list_ripe", format!("{value:?}"));
-    let Value::Array(parts) = value else { return Err(bad()) };
-    let [first, second] = parts.as_slice() else { return Err(bad()) };
-    let first = text_of(first).ok_or_else(bad)?;
-    if first == "wrong_type" {
-        return Ok(QueuePoll::WrongType(text_of(second).ok_or_else(bad)?));
-    }
-    let Value::Array(flat) = second else { return Err(bad()) };
-    let pairs = flat.chunks_exact(2);
-    let ripe = pairs.map(|pair| Some(RipeEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? }));
-    let next = number_of(&Value::BulkString(first.into_bytes())).and_then(UnixMillis::new);
-    Ok(QueuePoll::Due { ripe: ripe.collect::<Option<_>>().ok_or_else(bad)?, next })
 }
 
 pub(super) fn instant(reply: &mut Reply) -> Result<UnixMillis, StoreError> {

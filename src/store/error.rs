@@ -89,7 +89,8 @@ impl StoreError {
 /// The error in words, without the library's own prefixes.
 fn describe(error: &RedisError) -> String {
     match error.kind() {
-        ErrorKind::AuthenticationFailed => "wrong user name or password".to_owned(),
+        // The library does not say what was answered to the password, and a full server answers so to any.
+        ErrorKind::AuthenticationFailed => "wrong user name or password, or it takes no more connections (maxclients)".to_owned(),
         ErrorKind::Server(ServerErrorKind::BusyLoading) => "it is loading its data".to_owned(),
         ErrorKind::Server(ServerErrorKind::ReadOnly) => "it is a read-only replica; give the address of the primary".to_owned(),
         ErrorKind::Parse => "it does not speak the Redis protocol".to_owned(),

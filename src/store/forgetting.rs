@@ -122,7 +122,7 @@ impl Store {
     /// Forgets jobs that ended before `before`, and the first to end beyond `most`; at most 100. Gives how many were looked at.
     pub async fn forget_jobs(&self, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
         let (mut over, oldest) = self.oldest(&self.keys.finished(), most).await?;
-        let mut call = Invocation::new(&scripts::FORGET_JOBS).key("finished", self.keys.finished());
+        let mut call = Invocation::new(&scripts::FORGET_JOBS).key("finished", self.keys.finished()).arg("now", self.now_arg());
         let mut looked_at = 0;
         for (member, ended) in oldest {
             if ended >= before.as_i64() && over == 0 {
@@ -134,6 +134,7 @@ impl Store {
                 .key("job", self.keys.job(&name))
                 .key("open", self.keys.open(&name))
                 .key("waiting", self.keys.waiting(&name))
+                .key("spread", self.keys.spread(&name))
                 .arg("job_name", member);
             looked_at += 1;
         }

@@ -193,7 +193,8 @@ impl Store {
         Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
     }
 
-    /// For each job: how many of its regular runs are open, and which of its runs ended last.
+    /// For each job: how many of its regular runs are open, and which of its runs ended last. A key of one job that holds
+    /// something else counts as empty: it is to hide no other job.
     pub async fn summarise(&self, jobs: Vec<JobRecord>) -> Result<Vec<JobSummary>, StoreError> {
         if jobs.is_empty() {
             return Ok(Vec::new());
@@ -203,7 +204,11 @@ impl Store {
             pipeline.cmd("ZCARD").arg(self.keys.open(&job.name));
             pipeline.cmd("ZRANGE").arg(self.keys.job_history(&job.name)).arg(-1).arg(-1);
         }
-        let answers = self.link.query(&mut pipeline).await?;
+        let answers = self.link.ask(&mut pipeline).await?.into_iter().map(|answer| match answer {
+            Err(error) if error.code() == Some("WRONGTYPE") => Ok(Value::Nil),
+            answer => answer.map_err(|error| StoreError::from_redis(self.address(), &error)),
+        });
+        let answers = answers.collect::<Result<Vec<_>, _>>()?;
         let summary = |(job, pair): (JobRecord, &[Value])| {
             let last_run = match &pair[1] {
                 Value::Array(ids) => ids.first().and_then(text_of).and_then(|id| id.parse().ok()),

@@ -5,6 +5,7 @@
 //! after an error: scripts know a call they have done by its token or by the state they find.
 
 mod address;
+mod cancelling;
 mod claims;
 mod error;
 mod forgetting;
@@ -17,9 +18,11 @@ mod link;
 pub mod mutants;
 mod nodes;
 mod outputs;
+mod polling;
 mod preflight;
 pub mod private_server;
 mod quarantine;
+mod refusals;
 mod reply;
 mod retrying;
 mod runs;
@@ -28,7 +31,8 @@ mod spreading;
 mod stats;
 
 pub use address::{Address, AddressError};
-pub use claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant, LeaseWord, Poll, QueuePoll, RipeEntry};
+pub use cancelling::{CancelOrder, CancelReply};
+pub use claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant, LeaseWord};
 pub use error::StoreError;
 pub use history::{Ended, HistoryPage, Letters, PastAttempt, RunRecord};
 pub use job_edits::{
@@ -38,12 +42,10 @@ pub use jobs::{JobRecord, JobSummary, Rev, SourceKind};
 pub use keys::{DEFAULT_NAMESPACE, Keys};
 pub use nodes::{Beat, BeatReply, NameClaim, NodeFacts, NodeRecord};
 pub use outputs::{KeptOutput, OutputFrames, Stream};
+pub use polling::{Poll, QueuePoll, RipeEntry};
 pub use preflight::Findings;
 pub use retrying::{Beside, RetryOrder, RetryReply};
-pub use runs::{
-    CancelOrder, CancelReply, ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Successor,
-    Verdict,
-};
+pub use runs::{ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Successor, Verdict};
 pub use spreading::{SpreadOrder, SpreadReply, Window};
 pub use stats::Stats;
 

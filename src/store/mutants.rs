@@ -48,7 +48,7 @@ impl Mutant {
         match self {
             Self::NoTokenCheck => &[
                 ("finish_run", "if not redis.call('ZSCORE', k.leases, member) then", "if false then"),
-                ("finish_run", "if run[1] and run[1] ~= fence then", "if false then"),
+                ("finish_run", "if whole(run[1], FENCE) > tonumber(fence) then", "if false then"),
             ],
             Self::SuccessorAtCompletion => &[
                 (

@@ -3,8 +3,8 @@
 use redis::Value;
 
 use super::Store;
-use super::claims::RipeEntry;
 use super::error::StoreError;
+use super::polling::RipeEntry;
 use super::scripts::{self, Invocation};
 use crate::domain::ids::QueueName;
 

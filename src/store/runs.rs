@@ -1,4 +1,4 @@
-//! What can happen to one run beside being claimed: skipped, finished, taken back, cancelled, asked for by hand.
+//! What can happen to one run beside being claimed: skipped, finished, taken back, asked for by hand.
 
 use std::time::Duration;
 
@@ -8,7 +8,6 @@ use super::error::StoreError;
 use super::jobs::Rev;
 use super::keys::parse_lease_member;
 use super::quarantine::shown_member;
-use super::reply::Reply;
 use super::reply::text_of;
 use super::scripts::{self, Invocation};
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
@@ -140,43 +139,6 @@ pub enum RecoverReply {
     Alive,
     /// Somebody else was first.
     Gone,
-}
-
-/// One run to cancel.
-#[derive(Debug, Clone)]
-pub struct CancelOrder {
-    /// The run.
-    pub run: RunId,
-    /// The queue it is in.
-    pub queue: QueueName,
-    /// Its job as it was read: needed if the run is the job's pending one.
-    pub job: Option<(Rev, QueueName)>,
-    /// What comes next if it is.
-    pub successor: Option<Successor>,
-    /// Why, as it stands in history.
-    pub reason: String,
-}
-
-/// What became of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CancelReply {
-    /// It is over, now or since an earlier cancel.
-    Cancelled,
-    /// It is running; its node has been asked to stop it.
-    Requested,
-    /// It was over before.
-    Over {
-        /// How.
-        state: String,
-        /// When.
-        at: Option<UnixMillis>,
-    },
-    /// No such run.
-    Unknown,
-    /// The job changed: read it and decide again.
-    Stale,
-    /// The successor's occurrence has a record already: decide on the one after it.
-    Occupied,
 }
 
 /// What became of a run asked for by hand.
@@ -331,50 +293,6 @@ impl Store {
         Ok(flat.chunks_exact(2).filter_map(read).collect())
     }
 
-    /// Cancels one run.
-    pub async fn cancel_run(&self, order: &CancelOrder) -> Result<CancelReply, StoreError> {
-        let (keys, job) = (&self.keys, order.run.job());
-        let next = order.successor.as_ref();
-        let job_queue = order.job.as_ref().map_or(&order.queue, |(_, queue)| queue);
-        let call = Invocation::new(&scripts::CANCEL_RUN)
-            .key("run", keys.run(&order.run))
-            .key("job", keys.job(job))
-            .key("jobs", keys.jobs())
-            .key("due", keys.due(&order.queue))
-            .key("job_due", keys.due(job_queue))
-            .key("open", keys.open(job))
-            .key("waiting", keys.waiting(job))
-            .key("stops", keys.stops())
-            .key("history", keys.history())
-            .key("job_history", keys.job_history(job))
-            .key("finished", keys.finished())
-            .key("totals", keys.totals())
-            .key("nudge", keys.nudge())
-            .key("successor_run", self.successor_key(next, job))
-            .key("spread", keys.spread(job))
-            .arg("now", self.now_arg())
-            .arg("id", order.run.to_string())
-            .arg("job_name", job.as_str())
-            .arg("due_ms", order.run.due().as_i64())
-            .arg("kind", if order.run.is_manual() { "manual" } else { "regular" })
-            .arg("rev", order.job.as_ref().map_or("", |(rev, _)| rev.as_str()))
-            .arg("queue", order.queue.as_str())
-            .arg("reason", &order.reason)
-            .arg("successor", Successor::id(next))
-            .arg("successor_due", Successor::due(next))
-            .arg("successor_ready", Successor::ready(next));
-        let mut reply = self.link.invoke(&call).await?;
-        Ok(match reply.word.as_str() {
-            "cancelled" => CancelReply::Cancelled,
-            "requested" => CancelReply::Requested,
-            "over" => over(&mut reply)?,
-            "unknown" => CancelReply::Unknown,
-            "stale" => CancelReply::Stale,
-            "occupied" => CancelReply::Occupied,
-            _ => return Err(reply.unknown()),
-        })
-    }
-
     /// Plants a run asked for by hand, ready now. `queue` is the job's, as read.
     pub async fn plant_manual(&self, run: &RunId, queue: &QueueName) -> Result<ManualReply, StoreError> {
         let call = Invocation::new(&scripts::PLANT_MANUAL)
@@ -395,10 +313,4 @@ impl Store {
             _ => return Err(reply.unknown()),
         })
     }
-}
-
-fn over(reply: &mut Reply) -> Result<CancelReply, StoreError> {
-    let state = reply.text()?;
-    let at = reply.text()?.parse().ok().and_then(UnixMillis::new);
-    Ok(CancelReply::Over { state, at })
 }

@@ -131,9 +131,10 @@ impl Claimer {
         })
     }
 
-    /// A step Redis refused for what the job's keys hold: its run is left alone for a while.
+    /// A step Redis refused for what the job's keys hold, or for want of memory: its run is left alone for a while, and what
+    /// only takes runs out goes on.
     fn cannot(&mut self, run: &RunId, error: StoreError) -> Result<Dealt, StoreError> {
-        if error.is_passing() {
+        if error.is_passing() && !matches!(error, StoreError::OutOfMemory { .. }) {
             return Err(error);
         }
         self.definitions.report_unusable(run.job(), &error.to_string());

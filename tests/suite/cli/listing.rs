@@ -35,6 +35,17 @@ fn jobs_are_listed_by_their_next_time_with_every_field() {
 }
 
 #[test]
+fn a_job_whose_keys_hold_something_else_hides_no_other() {
+    let bench = Bench::start();
+    bench.add(&["--name", "a", "--in", "1h", "--", "x"]);
+    bench.add(&["--name", "b", "--in", "2h", "--", "x"]);
+    for key in ["{schedd}:history:a", "{schedd}:open:a"] {
+        let () = redis::cmd("SET").arg(&[key, "x"]).query(&mut bench.redis.connection()).unwrap();
+    }
+    assert_eq!(names(&bench.ctl.run(&["list", "--json"]).good().json()), ["a", "b"]);
+}
+
+#[test]
 fn filters_take_what_they_say() {
     let bench = Bench::start();
     bench.node.declare_queue("mail");

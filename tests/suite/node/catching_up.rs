@@ -137,6 +137,25 @@ fn missed_runs_that_are_spread_start_within_the_time_and_not_at_once() {
 }
 
 #[test]
+fn missed_runs_that_cannot_be_spread_for_want_of_memory_hold_up_no_other_of_their_queue() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let ago = Duration::from_secs(3600 + 1800);
+    add_in_the_past(&eye, ago, &json!({"name": "a", "every": "1h", "shell": "true", "catch_up": {"spread": "1d"}}));
+    add_in_the_past(&eye, ago, &json!({"name": "b", "every": "1h", "shell": "true"}));
+    let say = |most: &str| {
+        let () = redis::cmd("CONFIG").arg(&["SET", "maxmemory", most]).query(&mut redis.connection()).unwrap();
+    };
+    say("1");
+    let node = Schedd::on(&redis).start();
+    assert_eq!(eye.wait_for_history("b", 1)[0].state, RunState::Succeeded);
+    node.wait_for_log("out of memory");
+    assert!(eye.ask(eye.store().list_spread(&"a".parse().unwrap())).unwrap().is_empty());
+    say("0");
+    node.wait_for_log("Missed runs are spread");
+}
+
+#[test]
 fn a_long_stretch_is_spread_over_one_time_by_whoever_is_left() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);

@@ -52,6 +52,32 @@ async fn spoilt_counts_in_a_run_s_record_stop_neither_claim_nor_end_nor_recovery
 }
 
 #[tokio::test]
+async fn a_run_whose_fence_is_lost_or_spoilt_still_ends_or_is_taken_back() {
+    for spoilt in SPOILT {
+        for is_lost in [false, true] {
+            let world = World::new();
+            let claim = running(&world).await;
+            let record = format!("run:{}", claim.run);
+            let spoil = || {
+                let _: i64 = world.raw("HSET", &record, &["fence", spoilt]);
+                if is_lost {
+                    let _: i64 = world.raw("HDEL", &record, &["fence"]);
+                }
+            };
+            spoil();
+            let reply = world.at(20_000).recover_run(&expired(&claim, 10_000), &recovery(None)).await.unwrap();
+            assert_eq!(reply, RecoverReply::Recovered, "{spoilt:?}");
+            let again = world.win(20_000, &claim.run).await;
+            assert!(again.claimed_before && again.fence > claim.fence, "{spoilt:?}");
+            spoil();
+            world.succeed(20_001, &again).await;
+            world.succeed(20_001, &again).await;
+            world.assert_sound();
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_claim_asked_for_twice_is_answered_although_its_record_is_spoilt() {
     let world = World::new();
     let run = world.plant("a", 0).await;

@@ -120,6 +120,25 @@ async fn a_spread_run_is_cancelled_by_its_id_and_survives_an_edit_to_a_one_shot_
     let once = world.win(5060, &run_of("a", 5060)).await;
     world.succeed(5061, &once).await;
     assert_eq!(world.job("a").await.ended.as_deref(), Some("finished"));
-    world.win(5200, &runs[1]).await;
+    let first = world.win(5200, &runs[1]).await;
+    let mut behind = world.order(&runs[2]).await;
+    behind.overlap = Overlap::Queue { max: 1 };
+    assert_eq!(how(&world.claim(5300, &behind).await), Some(Blocking::Waiting));
+    assert_eq!(world.at(5301).forget_jobs(t(9000), 0).await.unwrap(), 1);
+    world.succeed(5302, &first).await;
+    world.win(5303, &runs[2]).await;
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn the_definition_of_a_job_that_ended_is_kept_for_what_is_spread_of_it() {
+    let (world, runs) = spread().await;
+    world.at(5050).remove_job(&removal(&world.job("a").await, StopRunning::No)).await.unwrap();
+    world.at(5051).forget_jobs(t(9000), 0).await.unwrap();
+    for run in &runs {
+        assert_eq!(how(&world.claim(5060, &world.order(run).await).await), Some(Blocking::Cancelled));
+    }
+    world.at(5070).forget_jobs(t(9000), 0).await.unwrap();
+    assert!(world.store.read_job(&name("a")).await.unwrap().is_none());
     world.assert_sound();
 }

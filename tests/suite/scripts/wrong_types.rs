@@ -236,7 +236,7 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
     matches!(name, "successor_run" | "planted_run")
         || matches!(
             (script, name),
-            ("forget_jobs", "job" | "open" | "waiting") | ("forget_runs", "run" | "job_history" | "job_dead")
+            ("forget_jobs", "job" | "open" | "waiting" | "spread") | ("forget_runs", "run" | "job_history" | "job_dead")
         )
         || matches!((script, name), ("forget_outputs", "output"))
 }
