@@ -117,8 +117,10 @@ pub enum Ending {
     Stopped,
     /// It was killed because this node is stopping.
     ShutDown,
-    /// It was killed because its lease could not be held; its result is nobody's.
+    /// It was killed because its lease could not be held, and nothing of it is alive; its result is nobody's.
     LeaseLost,
+    /// Its lease could not be held, and it may still be at work: processes that would not die, or a request already sent.
+    OutOfSight,
     /// It never started: the keeper or this node refused for a reason of its own, not the job's.
     NotStarted,
 }

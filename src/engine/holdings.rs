@@ -4,7 +4,7 @@
 //! that owns the tenure, a panic too, the lease is no longer renewed and the slot is free. A run is known with its fence: one
 //! taken away and claimed again by this same node is another entry.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ pub(super) type Lease = (RunId, Fence);
 #[derive(Default)]
 pub(super) struct Holdings {
     held: Mutex<HashMap<Lease, Held>>,
+    /// Those it could not hold, and of which nothing is alive: nobody need wait for their leases to end.
+    given_up: Mutex<HashSet<Lease>>,
     /// One was given up.
     freed: Notify,
 }
@@ -67,6 +69,28 @@ impl Holdings {
         (Tenure { holdings: self.clone(), lease, slot: Some(slot) }, Control { deadline, stop })
     }
 
+    fn given_up(&self) -> MutexGuard<'_, HashSet<Lease>> {
+        self.given_up.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that nothing of a run is alive whose lease could not be held.
+    pub(super) fn give_up(&self, lease: Lease) {
+        self.given_up().insert(lease);
+    }
+
+    /// Those given up so far.
+    pub(super) fn all_given_up(&self) -> HashSet<Lease> {
+        self.given_up().clone()
+    }
+
+    /// Forgets those given up whose leases are over.
+    pub(super) fn forget_given_up<'a>(&self, over: impl Iterator<Item = &'a Lease>) {
+        let mut given_up = self.given_up();
+        for lease in over {
+            given_up.remove(lease);
+        }
+    }
+
     /// Waits until the same run is not executed under an earlier fence: what this node lost and won again must have ended.
     pub(super) async fn earlier_ended(&self, (run, fence): &Lease) {
         let is_earlier =
@@ -74,6 +98,13 @@ impl Holdings {
         while self.all().iter().any(is_earlier) {
             let _ = tokio::time::timeout(Duration::from_millis(20), self.freed.notified()).await;
         }
+    }
+}
+
+impl Held {
+    /// Whether the right to execute it passed before it was renewed: what it was for is being killed.
+    pub(super) fn has_passed(&self, now: BootInstant) -> bool {
+        !self.deadline.is_closed() && now >= *self.deadline.borrow()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Renews the leases this node holds, and passes on what a renewal says: go on, stop, or not ours any more.
 //!
 //! Invariant: a run's deadline is counted from before the renewal that granted it was sent, so the job is stopped before
-//! any node may take its lease over, whatever the network did to the answer.
+//! any node may take its lease over, whatever the network did to the answer. Past its deadline no lease is renewed.
 
 use std::sync::Arc;
 
@@ -40,7 +40,10 @@ async fn renew_all(shared: &Shared) -> Result<(), StoreError> {
     if crate::store::mutants::is(crate::store::mutants::Mutant::RenewNever) {
         return Ok(());
     }
-    let leases: Vec<Lease> = shared.holdings.all().keys().cloned().collect();
+    // A lease that has passed is not taken up again: it would only keep others longer from a run that has been stopped.
+    let now = BootInstant::now();
+    let leases: Vec<Lease> =
+        shared.holdings.all().iter().filter(|(_, held)| !held.has_passed(now)).map(|(lease, _)| lease.clone()).collect();
     for batch in leases.chunks(BATCH) {
         let sent = BootInstant::now();
         let words = shared.store.renew_leases(shared.settings.lease, batch).await?;

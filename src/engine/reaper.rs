@@ -1,7 +1,8 @@
 //! Takes back runs whose node stopped renewing.
 //!
 //! Invariant: a lease is taken over only after this node has watched it unchanged for its whole length by its own clock, so
-//! a step of Redis' clock or of anybody's wall clock gives nothing away early; the script compares what was watched.
+//! a step of Redis' clock or of anybody's wall clock gives nothing away early; the script compares what was watched. A lease of
+//! its own that this node could not hold is not waited for once nothing of its run is alive.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -57,7 +58,8 @@ pub(super) async fn run(shared: Arc<Shared>) {
         let pause = if is_new { LOOK_FOR_PREDECESSOR } else { EVERY }.min(shared.settings.lease / 4);
         tokio::time::sleep(pause).await;
         let mine = shared.holdings.all().len() as u64;
-        if shared.leases_seen.load(Ordering::Relaxed) <= mine && watched.is_empty() {
+        let has_reason = shared.leases_seen.load(Ordering::Relaxed) > mine || !watched.is_empty();
+        if !has_reason && shared.holdings.all_given_up().is_empty() {
             continue;
         }
         if let Err(error) = pass(&shared, &mut watched).await {
@@ -91,6 +93,7 @@ async fn pass(shared: &Shared, watched: &mut HashMap<(RunId, Fence), Watched>) -
     let seen_at = BootInstant::now();
     let leases = shared.store.list_leases(PAGE).await?;
     let now = shared.store.now().await?;
+    let given_up = shared.holdings.all_given_up();
     let mut still: HashMap<(RunId, Fence), Watched> = HashMap::new();
     for lease in leases {
         let lease = match lease {
@@ -114,7 +117,7 @@ async fn pass(shared: &Shared, watched: &mut HashMap<(RunId, Fence), Watched>) -
             Some(known) if known.end == lease.end => known.since,
             _ => seen_at,
         };
-        let unchanged = BootInstant::now().since(since);
+        let unchanged = if given_up.contains(&key) { Duration::MAX } else { BootInstant::now().since(since) };
         #[cfg(feature = "mutants")]
         let unchanged = crate::store::mutants::watched(&lease, unchanged);
         let has_ended = lease.end.parse::<i64>().is_ok_and(|end| end < now.as_i64());
@@ -125,6 +128,7 @@ async fn pass(shared: &Shared, watched: &mut HashMap<(RunId, Fence), Watched>) -
         }
         still.insert(key, Watched { end: lease.end, since });
     }
+    shared.holdings.forget_given_up(given_up.iter().filter(|lease| !still.contains_key(lease)));
     *watched = still;
     Ok(())
 }

@@ -62,6 +62,9 @@ impl Runner {
             if let Some(output) = &output {
                 let _ = write_output(shared, claim, output, &mut none_written(claim)).await;
             }
+            if course.into_outcome().ending == Ending::LeaseLost {
+                shared.holdings.give_up(self.lease.clone());
+            }
             warn!("The lease could not be held; the job was stopped and the run is left to recovery.");
             return;
         };

@@ -54,7 +54,7 @@ fn settle_attempt(
         Ending::ShutDown if spec.delivery == Delivery::AtMostOnce => done(RunState::Lost, "shutdown"),
         Ending::ShutDown => Some((Verdict::Release, "shutdown".to_owned())),
         Ending::NotStarted => Some((Verdict::Release, "not started".to_owned())),
-        Ending::LeaseLost => None,
+        Ending::LeaseLost | Ending::OutOfSight => None,
     }
 }
 

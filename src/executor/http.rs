@@ -58,7 +58,7 @@ pub(super) async fn execute(
         Err(Failure::Words(words)) => outcome.error = Some(words),
         Err(Failure::Interrupted(interruption)) => {
             (outcome.ending, outcome.error) = match interruption {
-                Interruption::LeaseLost => (Ending::LeaseLost, Some("its lease could not be held".to_owned())),
+                Interruption::LeaseLost => (Ending::OutOfSight, Some("its lease could not be held".to_owned())),
                 Interruption::TimedOut => (Ending::TimedOut, Some(format!("timed out after {:?}", attempt.timeout))),
                 Interruption::Stopped(reason) => (reason.ending(), None),
             };

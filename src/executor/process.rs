@@ -59,16 +59,17 @@ fn outcome(report: Report, reason: Option<StopReason>, attempt: &Attempt) -> Out
         End::TimedOut => Ending::TimedOut,
         End::Stopped => reason.unwrap_or(StopReason::Cancelled).ending(),
         End::LeaseLost => Ending::LeaseLost,
+        End::OutOfSight => Ending::OutOfSight,
         End::Refused => Ending::NotStarted,
     };
     let why = match report.end {
         End::ByItself => report.signal.map(signal_in_words),
         End::TimedOut => Some(format!("took longer than its time-out of {:?}", attempt.timeout)),
-        End::LeaseLost => Some("its lease could not be held".to_owned()),
+        End::LeaseLost | End::OutOfSight => Some("its lease could not be held".to_owned()),
         End::Stopped | End::CannotStart | End::Refused => None,
     };
     let error = match (report.error, why) {
-        (Some(error), Some(why)) if report.end != End::LeaseLost => Some(format!("{why}; {error}")),
+        (Some(error), Some(why)) if !matches!(report.end, End::LeaseLost | End::OutOfSight) => Some(format!("{why}; {error}")),
         (error, why) => error.or(why),
     };
     Outcome {

@@ -200,8 +200,13 @@ impl Started {
         let (left_processes, error) = clear_up(house, key, &mut bounds, &mut words).await;
         let _ = drained.await;
         let _ = rustix::process::waitid(WaitId::Pid(self.leader), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        let end = match end_before {
+            // The only words there are at this point say that some of it would not die.
+            Some(End::LeaseLost) if error.is_some() => End::OutOfSight,
+            end => end.unwrap_or(End::ByItself),
+        };
         Report {
-            end: end_before.unwrap_or(End::ByItself),
+            end,
             exit_code: status.as_ref().and_then(WaitIdStatus::exit_status),
             signal: status.as_ref().and_then(WaitIdStatus::terminating_signal),
             error,

@@ -221,16 +221,16 @@ impl Link {
         self.residents().iter().flat_map(HashMap::values).map(|resident| resident.identity.clone()).collect()
     }
 
-    /// Tells all that are left that the keeper is gone, and takes no more.
-    pub(super) fn close(&self) {
+    /// Tells all that are left that the keeper is gone and they have come to this end, and takes no more.
+    pub(super) fn close(&self, end: End) {
         for resident in self.residents().take().into_iter().flat_map(HashMap::into_values) {
-            let _ = resident.ended.send(keeper_died());
+            let _ = resident.ended.send(keeper_died(end));
         }
     }
 }
 
-fn keeper_died() -> Report {
-    Report::of(End::LeaseLost, "the keeper died")
+fn keeper_died(end: End) -> Report {
+    Report::of(end, "the keeper died")
 }
 
 /// A run in the keeper.
@@ -272,7 +272,7 @@ impl Child {
     /// Waits for its end. May be dropped and asked again.
     pub async fn ended(&mut self) -> Report {
         let report = match &mut self.state {
-            State::Living { report, .. } => report.await.unwrap_or_else(|_| keeper_died()),
+            State::Living { report, .. } => report.await.unwrap_or_else(|_| keeper_died(End::OutOfSight)),
             State::Over(report) => return report.clone(),
         };
         self.state = State::Over(report.clone());

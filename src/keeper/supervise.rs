@@ -21,7 +21,7 @@ use super::clock::BootInstant;
 use super::link::{KeeperError, KeeperSettings, Link};
 use super::serve::ARGUMENT;
 use super::tree;
-use super::wire::{self, Order};
+use super::wire::{self, End, Order};
 
 /// Orders that may wait for the keeper.
 const ORDERS: usize = 1024;
@@ -162,8 +162,9 @@ async fn accompany(
     let is_dead = tokio::time::timeout(BURY, process.wait()).await.is_ok();
     let runs = link.identities();
     let killed = runs.is_empty() || tokio::task::spawn_blocking(move || tree::kill_runs(&runs, BURY)).await.unwrap_or(false);
-    link.close();
-    is_dead && killed
+    let all_gone = is_dead && killed;
+    link.close(if all_gone { End::LeaseLost } else { End::OutOfSight });
+    all_gone
 }
 
 /// Waits until the keeper has said nothing for so long that its runs are not safe with it any more. Looks are counted, not time:

@@ -143,6 +143,8 @@ pub enum End {
     Stopped,
     /// Its lease ran out, or who held it went away, and it was killed.
     LeaseLost,
+    /// The same, but some of it may be alive.
+    OutOfSight,
     /// The program cannot be started.
     CannotStart,
     /// The keeper would not start it.

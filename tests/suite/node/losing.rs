@@ -258,3 +258,23 @@ fn with_the_keeper_stopped_and_redis_away_the_jobs_are_dead_before_the_lease_end
     scene.redis.stop_signal(Signal::CONT);
     scene.assert_all_done_and_the_long_ones_again();
 }
+
+#[test]
+fn a_run_its_own_node_stopped_for_its_lease_runs_again_without_another_lease_going_by() {
+    let lease = Duration::from_secs(4);
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).node("only").jobs("[daemon]\nlease = \"4s\"\n").start();
+    eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("sleep 5; test $SCHEDD_ATTEMPT -gt 1 || sleep 60")}));
+    let first = begun(&effects, "work");
+    redis.stop_signal(Signal::STOP);
+    node.wait_for_log("left to recovery");
+    redis.stop_signal(Signal::CONT);
+    let back = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let run = eye.wait_for_history("work", 1).remove(0);
+    assert_eq!((run.state, run.attempt, run.recoveries), (RunState::Succeeded, 2, 1));
+    let all = effects.of("work");
+    assert_eq!((all[0].run.as_str(), all[0].ended), (first.run.as_str(), None));
+    let again = Duration::from_millis(u64::try_from(run.started_at.unwrap().as_i64()).unwrap());
+    assert!(again.saturating_sub(back) < lease, "it was waited for as if it were another's: {:?}", again.saturating_sub(back));
+}
