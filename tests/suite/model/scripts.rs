@@ -149,18 +149,22 @@ impl Script<'_> {
         match self.rules.overlap {
             Overlap::Allow => None,
             Overlap::Skip => Some(Reply::Skipped),
-            Overlap::Queue { .. } | Overlap::Replace if self.first_waiting(run).is_some() => Some(Reply::Skipped),
+            Overlap::Queue { .. } if self.first_waiting(run).is_some() => Some(Reply::Skipped),
             Overlap::Queue { .. } | Overlap::Replace => Some(Reply::Waiting),
         }
     }
 
     fn wait(&mut self, run: usize) {
-        self.run(run).waiting = true;
-        self.run(run).record().state = RunState::Scheduled;
         if self.rules.overlap == Overlap::Replace {
             let job = self.job(run);
-            self.redis.runs[job].iter_mut().filter(|other| other.open).for_each(|other| other.stop = true);
+            for other in self.redis.runs[job].iter_mut().filter(|other| other.open || other.waiting) {
+                other.stop = true;
+                // One that waits is claimed instead, and ends there.
+                (other.due, other.waiting) = (other.due || other.waiting, false);
+            }
         }
+        self.run(run).waiting = true;
+        self.run(run).record().state = RunState::Scheduled;
     }
 
     fn renew_leases(&mut self, run: usize, fence: u8) -> Reply {
