@@ -14,6 +14,7 @@
 -- KEYS 11 source: the source's own list, of a file job
 -- KEYS 12 nudge
 -- KEYS 13 spread
+-- KEYS 14 waiting
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 kind: file or api
@@ -34,7 +35,8 @@ local now = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[4], history = KEYS[6], job_history = KEYS[7],
   totals = KEYS[8], open = KEYS[9], stops = KEYS[10]}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.run, 'hash', KEYS[5], 'zset', k.history, 'zset',
-  k.job_history, 'zset', k.totals, 'hash', k.open, 'zset', k.stops, 'hash', KEYS[11], 'hash', KEYS[13], 'zset'})
+  k.job_history, 'zset', k.totals, 'hash', k.open, 'zset', k.stops, 'hash', KEYS[11], 'hash', KEYS[13], 'zset',
+  KEYS[14], 'zset'})
 if bad then return bad end
 local name, kind, pending = ARGV[2], ARGV[3], ARGV[5]
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'pending', 'held', 'once', 'queue')
@@ -73,7 +75,9 @@ if ARGV[8] == 'stop' then
   end
   if stopped > 0 then redis.call('PUBLISH', KEYS[12], 'stop') end
 end
--- What is spread is not to run any more, and need not wait to be told.
+-- What waits is not to run any more, also if it is a dead letter a person has tried again: it ends when its turn comes.
+for _, id in ipairs(redis.call('ZRANGE', KEYS[14], 0, 999)) do redis.call('HSET', k.stops, id, ARGV[9]) end
+-- Nor is what is spread, which need not wait to be told.
 for _, id in ipairs(redis.call('ZRANGE', KEYS[13], 0, 999)) do
   if redis.call('ZSCORE', k.job_due, id) then redis.call('ZADD', k.job_due, now, id) end
 end

@@ -272,6 +272,7 @@ impl Store {
             .key("source", self.source_key(&order.source))
             .key("nudge", keys.nudge())
             .key("spread", keys.spread(name))
+            .key("waiting", keys.waiting(name))
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("kind", order.kind.as_str())

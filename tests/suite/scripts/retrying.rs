@@ -3,7 +3,7 @@
 use schedd::domain::ids::RunId;
 use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
-use schedd::store::{Beside, Claim, JobRecord, RecoverReply, RetryOrder, RetryReply, StopRunning, Verdict};
+use schedd::store::{Beside, Blocking, Claim, ClaimReply, JobRecord, RecoverReply, RetryOrder, RetryReply, StopRunning, Verdict};
 
 use super::recovering::{expired, recovery};
 use super::removing::removal;
@@ -207,4 +207,21 @@ async fn a_retry_made_from_an_older_definition_is_stale() {
     let before = world.snapshot();
     assert_eq!(retry(&world, 6, &retrial(&claim, &older)).await, RetryReply::Stale);
     assert_eq!(world.snapshot(), before);
+}
+
+#[tokio::test]
+async fn one_that_waits_when_its_job_is_removed_does_not_run() {
+    for running in [StopRunning::No, StopRunning::Yes] {
+        let world = World::new();
+        let first = world.plant("a", 0).await;
+        let letter = dead(&world, 0, &first, RunState::Failed).await;
+        let open = world.win(1_000_000, &run_of("a", 1_000_000)).await;
+        let reply = world.at(1_000_001).retry_run(&retrial(&letter, &world.job("a").await)).await.unwrap();
+        assert_eq!(reply, RetryReply::Waiting);
+        world.at(1_000_002).remove_job(&removal(&world.job("a").await, running)).await.unwrap();
+        world.succeed(1_000_003, &open).await;
+        let claimed = world.claim(1_000_004, &world.order(&letter.run).await).await;
+        assert!(matches!(claimed, ClaimReply::Blocked(Blocking::Cancelled)), "{claimed:?}");
+        world.assert_sound();
+    }
 }
