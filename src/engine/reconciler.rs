@@ -4,6 +4,7 @@
 //! changes nothing, and a file never undoes what another said later. What could not be pushed is tried again.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -45,11 +46,14 @@ pub(super) struct Wanted {
 #[derive(Default)]
 pub(super) struct Wish {
     wanted: Mutex<Option<Wanted>>,
+    /// It was read since its fulfilment was last said.
+    is_news: AtomicBool,
 }
 
 impl Wish {
     pub(super) fn set(&self, wanted: Wanted) {
         *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(wanted);
+        self.is_news.store(true, Ordering::Release);
     }
 
     fn get(&self) -> Option<Wanted> {
@@ -65,13 +69,20 @@ pub(super) async fn run(shared: Arc<Shared>, wish: Arc<Wish>, host_zone: Zone) {
             () = shared.reconcile_now.notified() => {}
             () = tokio::time::sleep(pause.unwrap_or(TRY_AGAIN)), if pause.is_some() => {}
         }
+        // Asked for before the wish: one that comes meanwhile is news at the next round.
+        let is_news = wish.is_news.swap(false, Ordering::AcqRel);
         let Some(wanted) = wish.get() else { continue };
         pause = match reconcile(&shared, &wanted, &host_zone).await {
-            Ok(Outcome { problems, held }) => {
+            Ok(Outcome { problems, held, changes }) => {
+                if let Some(changes) = changes.filter(|changes| is_news || changes.is_any()) {
+                    let Changes { created, changed, removed } = changes;
+                    info!(jobs = wanted.jobs.len(), created, changed, removed, "Jobs are as the file says.");
+                }
                 shared.note_jobs(problems.join("; "));
                 (held > 0).then_some(HELD_AGAIN)
             }
             Err(error) => {
+                wish.is_news.fetch_or(is_news, Ordering::AcqRel);
                 shared.weather.failed(&error, "jobs are not as the file says");
                 if !error.is_passing() {
                     shared.note_jobs(error.to_string());
@@ -89,6 +100,22 @@ struct Outcome {
     problems: Vec<String>,
     /// How many names are held by api jobs.
     held: usize,
+    /// What it took; none if nothing was to be touched.
+    changes: Option<Changes>,
+}
+
+/// How many jobs were touched.
+#[derive(Default)]
+struct Changes {
+    created: usize,
+    changed: usize,
+    removed: usize,
+}
+
+impl Changes {
+    fn is_any(&self) -> bool {
+        self.created + self.changed + self.removed > 0
+    }
 }
 
 /// Pushes what changed and takes out what is gone.
@@ -96,18 +123,22 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
     let node = &shared.settings.node;
     shared.store.declare_queues(&wanted.queues).await?;
     let listed = shared.store.read_source(node).await?;
-    let Outcome { mut problems, mut held } = Outcome::default();
+    let Outcome { mut problems, mut held, .. } = Outcome::default();
+    let mut changes = Changes::default();
 
     let gone: Vec<&JobName> = listed.keys().filter(|name| !wanted.jobs.contains_key(*name)).collect();
     if wanted.jobs.is_empty() && !gone.is_empty() && wanted.removal == Removal::Held {
-        warn!(
-            jobs = gone.len(),
-            "jobs.toml has no jobs any more; they are kept. To remove them send SIGHUP (systemctl reload schedd)."
-        );
-        return Ok(Outcome { problems: vec![format!("the file has no jobs, {} are kept until SIGHUP", gone.len())], held });
+        if shared.said.is_news("a file without jobs") {
+            warn!(
+                jobs = gone.len(),
+                "jobs.toml has no jobs any more; they are kept. To remove them send SIGHUP (systemctl reload schedd)."
+            );
+        }
+        let problem = format!("the file has no jobs, {} are kept until SIGHUP", gone.len());
+        return Ok(Outcome { problems: vec![problem], ..Outcome::default() });
     }
 
-    let changed: Vec<Request> = wanted
+    let to_apply: Vec<Request> = wanted
         .jobs
         .iter()
         .filter(|(name, spec)| listed.get(*name) != Some(&config::hash(&config::to_surface(spec))))
@@ -121,14 +152,13 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
         })
         .collect();
     let mut past = Vec::new();
-    let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
-    for batch in changed.chunks(BATCH) {
+    for batch in to_apply.chunks(BATCH) {
         let answers = planting::apply(&shared.store, host_zone, batch).await?;
         for (request, answer) in batch.iter().zip(answers) {
             let job = &request.name;
             match answer {
-                Ok(Applied::Created(_)) => *counts.entry("created").or_default() += 1,
-                Ok(Applied::Updated(_)) => *counts.entry("changed").or_default() += 1,
+                Ok(Applied::Created(_)) => changes.created += 1,
+                Ok(Applied::Updated(_)) => changes.changed += 1,
                 Ok(Applied::Unchanged | Applied::Exists) => {}
                 Ok(Applied::Past(at) | Applied::Done(at)) => {
                     if shared.said.is_news(&format!("past {job} {at}")) {
@@ -154,22 +184,11 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
     // What a job was before its text named a moment that has passed does not go on.
     for name in gone.into_iter().chain(past) {
         match person::unlist_job(&shared.store, name, node.as_str()).await {
-            Ok(RemoveReply::Removed(_)) => *counts.entry("removed").or_default() += 1,
+            Ok(RemoveReply::Removed(_)) => changes.removed += 1,
             Ok(_) => {}
             Err(person::WishError::Store(error)) if error.is_passing() => return Err(error),
             Err(error) => problems.push(format!("job {name} not removed: {error}")),
         }
     }
-    let count = |word| counts.get(word).copied().unwrap_or(0);
-    let has_changed = count("created") + count("changed") + count("removed") > 0;
-    if held == 0 || has_changed || shared.said.is_news("as the file says but for what is held") {
-        info!(
-            jobs = wanted.jobs.len(),
-            created = count("created"),
-            changed = count("changed"),
-            removed = count("removed"),
-            "Jobs are as the file says."
-        );
-    }
-    Ok(Outcome { problems, held })
+    Ok(Outcome { problems, held, changes: Some(changes) })
 }
