@@ -56,8 +56,19 @@ impl<'a> View<'a> {
         self.put_off(ready, ready + slack)
     }
 
+    /// The same of a first attempt in whose way nothing was: a fault of some nodes excuses it only if one of them held its run.
+    /// One held and lost before it could begin has begun as a later attempt than the first.
+    pub(super) fn latest_of(&self, first: &Attempt, slack: Micros) -> Micros {
+        let concerns = |fault: &Inflicted| first.number > 1 || first.node.is_empty() || fault.harm.hit.is_on(&first.node);
+        self.put_off_by(first.run.due, first.run.due + slack, concerns)
+    }
+
     /// The same for what was to start by `end` and is put off by the faults from `ready` on.
-    pub(super) fn put_off(&self, ready: Micros, mut end: Micros) -> Micros {
+    pub(super) fn put_off(&self, ready: Micros, end: Micros) -> Micros {
+        self.put_off_by(ready, end, |_| true)
+    }
+
+    fn put_off_by(&self, ready: Micros, mut end: Micros, concerns: impl Fn(&Inflicted) -> bool) -> Micros {
         let lag = |end: Micros| {
             let near = self.evidence.host_lags.iter().filter(|(at, lag)| ready - lag - SECOND <= *at && *at <= end + SECOND);
             near.map(|(_, lag)| *lag).max().unwrap_or(0)
@@ -65,7 +76,7 @@ impl<'a> View<'a> {
         loop {
             let mut later = end;
             for fault in &self.evidence.faults {
-                if fault.from > end {
+                if fault.from > end || !concerns(fault) {
                     continue;
                 }
                 let until = match fault.harm.delay {
