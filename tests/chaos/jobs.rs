@@ -279,7 +279,7 @@ pub(crate) fn zoo(rng: &mut Rng, url: &str) -> Vec<Job> {
     // Killed before it is done, it is tried again; killed just after, it is not.
     let checked = Job { retries: 3, check: Check::OnRetry, ..Job::new("checked-retry", Act::FailFirst(1), rng.i64(300..900)) };
     jobs.push(checked.due(every(rng.i64(4..7))));
-    let checked = Job { check: Check::Always, ..Job::new("checked-always", Act::Work, rng.i64(300..3_000)) };
+    let checked = Job { retries: 3, check: Check::Always, ..Job::new("checked-always", Act::Work, rng.i64(300..3_000)) };
     jobs.push(checked.due(every(rng.i64(4..7))));
     jobs.push(Job::new("daemonising", Act::Daemonise, 700).due(every(rng.i64(8..16))));
     jobs.push(Job { retries: 1, ..Job::new("orphaning", Act::Orphan(1), 200).due(every(rng.i64(9..13))) });

@@ -176,6 +176,9 @@ fn prove(mutant: &Mutant, interrupted: &Arc<AtomicBool>) -> Result<Row, Failure>
     });
     let ((begun, findings), (_, of_control)) = (broken?, whole?);
     let is_wanted = |finding: &&Finding| mutant.wanted.contains(&finding.verdict);
+    for finding in findings.iter().filter(is_wanted).take(1) {
+        println!("    {}: {}", finding.verdict, finding.what);
+    }
     let after = findings.iter().filter(is_wanted).map(|finding| span(finding.at - begun)).reduce(f64::min);
     Ok(Row {
         name: mutant.name,

@@ -131,6 +131,10 @@ fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> 
             let is_removed = job.phases.iter().all(|phase| phase.sure_to <= finished) && recorded.reason.contains("removed");
             allow(is_asked || is_replaced || is_removed, "nobody asked for that")
         }
+        "lost" if job.check != Check::Never && recorded.reason.contains("unclear") => {
+            let is_near = |fault: &crate::evidence::Inflicted| fault.from <= finished && run.due <= fault.to + SECOND;
+            allow(view.evidence.faults.iter().any(is_near), "nothing kept its check from answering")
+        }
         "lost" => {
             allow(job.is_at_most_once, "only an at-most-once run may end so")?;
             allow(may_be_lost(view, recorded), "nothing happened to its node")

@@ -72,6 +72,7 @@ pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
         // Nothing was in its way: only a fault of a node that held it excuses it.
         _ => view.latest_of(first, timing.clean),
     });
+    let latest = latest + view.asked_again(&first.run, latest);
     let spread = job.map_or(0, |job| job.spread);
     // Missed, it is spread from when nothing keeps it any more.
     if spread > 0 && latest > first.run.due + timing.clean { view.put_off(first.run.due, latest + spread) } else { latest }
@@ -97,5 +98,6 @@ fn latest_next(view: &View<'_>, before: &Attempt, next: &Attempt) -> Micros {
         crate::evidence::Delay::Throughout => fault.to.max(ready) + timing.recovery(),
         _ => fault.from.max(before.began) + timing.recovery(),
     });
-    view.put_off(ready, lost.max(ready + slack))
+    let latest = view.put_off(ready, lost.max(ready + slack));
+    latest + view.asked_again(&next.run, latest)
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::evidence::{Attempt, Delay, Evidence, Excuse, Inflicted, Micros, Recorded, SECOND, Timing};
+use crate::evidence::{Attempt, Delay, Evidence, Excuse, Inflicted, Micros, Recorded, RunName, SECOND, Timing};
+use crate::jobs::Check;
 
 /// How long after a fault is healed all nodes may take to be back at Redis.
 const BACK: Micros = 3 * SECOND;
@@ -134,6 +135,13 @@ impl<'a> View<'a> {
             let is_told = matches!(fault.excuse, Some(Excuse::CannotStart(why)) if recorded.reason.contains(why));
             is_told && fault.from <= end && recorded.run.due <= fault.to + SECOND
         })
+    }
+
+    /// For how long a run may wait because a fault kept its check from answering, so that it was asked again.
+    pub(super) fn asked_again(&self, run: &RunName, latest: Micros) -> Micros {
+        let Some(job) = self.evidence.jobs.get(&run.job).filter(|job| job.check != Check::Never) else { return 0 };
+        let is_near = |fault: &Inflicted| fault.from <= latest && run.due <= fault.to + SECOND;
+        if self.evidence.faults.iter().any(is_near) { job.retry_delay * Micros::from(job.retries) } else { 0 }
     }
 
     /// Whether Redis' loss excuses that `before` lived on at `at`: its holder learns of it when it next renews.
