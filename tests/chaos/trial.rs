@@ -208,6 +208,7 @@ fn conduct(
     let (mut log, mut jobs, mut told, end) = (Vec::new(), Vec::new(), Vec::new(), Instant::now() + length);
     for (calm, mut fault) in faults {
         stage.pause(calm)?;
+        fault.seek(stage);
         println!("  {} {}", fault.row(), fault.what());
         let from = now();
         fault.inflict(stage);

@@ -104,16 +104,19 @@ impl Fault for Freeze {
     fn harm(&self) -> Harm {
         lost_node(self.node)
     }
-    fn inflict(&mut self, stage: &Stage) {
-        let attempts = effects::so_far(stage.dir());
+    fn seek(&mut self, stage: &Stage) {
         let runs = |attempt: &&Attempt| {
             attempt.run.job == "longest" && attempt.ended.is_none() && attempt.last_sign > now() - SECOND / 2
         };
-        if let Some(attempt) = attempts.iter().rfind(runs)
-            && let Some(at) = stage.nodes().iter().position(|node| node.name == attempt.node)
-        {
+        let _ = stage.wait(Duration::from_secs(6), || {
+            let attempts = effects::so_far(stage.dir());
+            let Some(attempt) = attempts.iter().rfind(runs) else { return false };
+            let Some(at) = stage.nodes().iter().position(|node| node.name == attempt.node) else { return false };
             (self.node, self.longest) = (at, Some(attempt.run.id.clone()));
-        }
+            true
+        });
+    }
+    fn inflict(&mut self, stage: &Stage) {
         node(stage, self.node).daemon().signal_if_alive(Signal::STOP);
     }
     fn heal(&mut self, stage: &Stage) {
