@@ -1,6 +1,8 @@
 //! Reads what `job.bash` wrote: lines to attempts. A line that cannot be read is a fault of the test, told as such.
 
 use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
 
 use crate::evidence::{Attempt, Micros, Reach, RunName};
 
@@ -36,6 +38,13 @@ pub(crate) fn read(text: &str) -> Result<Vec<Attempt>, String> {
     }
     attempts.sort_by_key(|attempt| attempt.began);
     Ok(attempts)
+}
+
+/// The attempts told so far, while jobs go on telling.
+pub(crate) fn so_far(dir: &Path) -> Vec<Attempt> {
+    let text = fs::read_to_string(dir.join("effects")).unwrap_or_default();
+    let whole = text.rfind('\n').map_or(0, |end| end + 1);
+    read(&text[..whole]).unwrap_or_default()
 }
 
 struct Telling {

@@ -223,6 +223,8 @@ pub(crate) struct Evidence {
     pub(crate) jobs: BTreeMap<String, Job>,
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) history: Vec<Recorded>,
+    /// Runs as history showed them on the way.
+    pub(crate) told: Vec<Recorded>,
     pub(crate) faults: Vec<Inflicted>,
     pub(crate) deeds: Vec<Deed>,
     /// How much longer than usual this host itself took to start a program, and when.

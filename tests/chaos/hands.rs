@@ -12,6 +12,7 @@ use crate::jobs::{Job, burst, poison};
 use crate::plan::toml_of;
 use crate::schedule::{Phase, When};
 use crate::stage::{Interrupted, Stage, schedctl};
+use crate::trial::TIMING;
 
 /// Someone at work.
 pub(crate) struct Hands<'a> {
@@ -149,7 +150,7 @@ impl<'a> Hands<'a> {
             maybe_to: Micros::MAX,
         });
         let of_file: Vec<Job> = self.jobs.iter().filter(|job| !matches!(job.phases[0].when, When::Once(_))).cloned().collect();
-        self.stage.write_jobs(&toml_of(&of_file, self.stage.dir()));
+        self.stage.write_jobs(&toml_of(&of_file, self.stage.dir(), TIMING.lease));
         let wanted = format!("*/{new} * * * * *");
         let is_seen = || {
             let shown = schedctl(self.stage, &["show", "edited", "--json"]).output().unwrap();

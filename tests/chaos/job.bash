@@ -32,6 +32,12 @@ if [ "$what" = ghost ]; then # what `daemonise` leaves behind: deaf to TERM, and
   work "$millis"
   exit 0
 fi
+if [ "$what" = is-done ]; then # a check: whether an attempt of this run told that it succeeded
+  while read -r word run _ _ _ _ _ _ code; do
+    [ "$word $run $code" != "E $SCHEDD_RUN_ID 0" ] || exit 0
+  done <"$dir/effects"
+  exit 1
+fi
 tell B
 case $what in
   work) work "$millis" ;;
@@ -68,6 +74,15 @@ case $what in
     for ((n = 0; n < number; n++)); do
       (trap '' TERM; read -r -t 60 -u 9) &
     done
+    work "$millis"
+    ;;
+  exits) # NUMBER: the codes of the first attempts
+    work "$millis"
+    codes=($number)
+    finish "${codes[SCHEDD_ATTEMPT - 1]:-0}"
+    ;;
+  grow) # later attempts than the first take NUMBER
+    if [ "$SCHEDD_ATTEMPT" -gt 1 ]; then millis=$number; fi
     work "$millis"
     ;;
   poison) # kills the node that runs it, each time

@@ -40,10 +40,33 @@ pub(crate) enum Act {
     Probe,
     /// Starts so many processes and leaves them behind.
     Fork(u32),
+    /// The first attempts end with these codes, all others succeed.
+    Exits(&'static [i32]),
+    /// Later attempts than the first take so many milliseconds.
+    Grow(u32),
     /// Kills its node each time.
     Poison,
     /// A request to the store at this URL.
     Post(String),
+}
+
+/// Which failures are tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Retried {
+    Any,
+    /// Those with these codes.
+    On(&'static [i32]),
+    /// All but those with these.
+    NeverOn(&'static [i32]),
+}
+
+/// When a job is asked whether its work is done before it is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Check {
+    Never,
+    /// Before all attempts but the first.
+    OnRetry,
+    Always,
 }
 
 /// A job as the test planned it.
@@ -61,6 +84,12 @@ pub(crate) struct Job {
     /// Failed attempts that are tried again, each after `retry_delay`.
     pub(crate) retries: u32,
     pub(crate) retry_delay: Micros,
+    /// Whether the delay doubles with each failure.
+    pub(crate) is_backing_off: bool,
+    pub(crate) retried: Retried,
+    pub(crate) check: Check,
+    /// The time over which missed runs are spread.
+    pub(crate) spread: Micros,
     /// How long an attempt may take.
     pub(crate) timeout: Micros,
     /// Whether it is one of the queue `crowd`, of few slots.
@@ -83,6 +112,10 @@ impl Job {
             work: work_ms * 1000,
             retries: 0,
             retry_delay: SECOND,
+            is_backing_off: false,
+            retried: Retried::Any,
+            check: Check::Never,
+            spread: 0,
             timeout: 60 * SECOND,
             is_in_crowd: false,
             max_count: None,
@@ -90,7 +123,7 @@ impl Job {
         }
     }
 
-    fn due(mut self, when: When) -> Self {
+    pub(crate) fn due(mut self, when: When) -> Self {
         self.phases = vec![Phase { when, sure_from: Micros::MAX, sure_to: Micros::MAX, maybe_from: 0, maybe_to: Micros::MAX }];
         self
     }
@@ -103,27 +136,33 @@ impl Job {
     /// Its program with arguments.
     pub(crate) fn command(&self, dir: &Path) -> Vec<String> {
         let (what, number) = match &self.act {
-            Act::FailFirst(attempts) => ("fail-first", u64::from(*attempts)),
-            Act::Flood(bytes) => ("flood", *bytes),
-            Act::Daemonise => ("daemonise", 0),
-            Act::Orphan(attempts) => ("orphan", u64::from(*attempts)),
-            Act::Deaf => ("deaf", 0),
-            Act::Probe => ("probe", 0),
-            Act::Fork(count) => ("fork", u64::from(*count)),
-            Act::Poison => ("poison", 0),
-            Act::Work | Act::Post(_) => ("work", 0),
+            Act::FailFirst(attempts) => ("fail-first", attempts.to_string()),
+            Act::Flood(bytes) => ("flood", bytes.to_string()),
+            Act::Daemonise => ("daemonise", String::new()),
+            Act::Orphan(attempts) => ("orphan", attempts.to_string()),
+            Act::Deaf => ("deaf", String::new()),
+            Act::Probe => ("probe", String::new()),
+            Act::Fork(count) => ("fork", count.to_string()),
+            Act::Exits(codes) => ("exits", codes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")),
+            Act::Grow(ms) => ("grow", ms.to_string()),
+            Act::Poison => ("poison", String::new()),
+            Act::Work | Act::Post(_) => ("work", String::new()),
         };
-        let script = dir.join("job.bash");
-        let ms = self.work / 1000;
-        [
-            "/bin/bash".into(),
-            script.display().to_string(),
-            dir.display().to_string(),
-            what.into(),
-            ms.to_string(),
-            number.to_string(),
-        ]
-        .into()
+        script(dir, &[what, &(self.work / 1000).to_string(), &number])
+    }
+
+    /// Whether a failure with this code is tried again while retries are left.
+    pub(crate) fn is_retried_on(&self, code: i32) -> bool {
+        match self.retried {
+            Retried::Any => true,
+            Retried::On(codes) => codes.contains(&code),
+            Retried::NeverOn(codes) => !codes.contains(&code),
+        }
+    }
+
+    /// How long it waits after so many failures, of which there is one at least.
+    pub(crate) fn waits_after(&self, failures: u32) -> Micros {
+        if self.is_backing_off { self.retry_delay << failures.saturating_sub(1).min(10) } else { self.retry_delay }
     }
 
     /// Its table in `jobs.toml`.
@@ -144,7 +183,9 @@ impl Job {
             Overlap::Replace => "\"replace\"",
             Overlap::Allow => "\"allow\"",
         };
-        writeln!(text, "overlap = {overlap}\ncatch_up = \"{}\"\nlate_after = \"3s\"", self.catch_up).unwrap();
+        let spread = if self.spread > 0 { format!(", spread = \"{}ms\"", self.spread / 1000) } else { String::new() };
+        let catch_up = format!("{{ mode = \"{}\"{spread} }}", self.catch_up);
+        writeln!(text, "overlap = {overlap}\ncatch_up = {catch_up}\nlate_after = \"3s\"").unwrap();
         if self.is_at_most_once {
             text.push_str("delivery = \"at-most-once\"\n");
         }
@@ -153,8 +194,24 @@ impl Job {
         }
         if self.retries > 0 {
             let (limit, delay) = (self.retries, self.retry_delay / 1000);
-            writeln!(text, "retry = {{ limit = {limit}, delay = \"{delay}ms\", backoff = \"fixed\", jitter = false }}").unwrap();
+            let backoff = if self.is_backing_off { "exponential" } else { "fixed" };
+            let codes = match self.retried {
+                Retried::Any => String::new(),
+                Retried::On(codes) => format!(", on = {codes:?}"),
+                Retried::NeverOn(codes) => format!(", never_on = {codes:?}"),
+            };
+            writeln!(
+                text,
+                "retry = {{ limit = {limit}, delay = \"{delay}ms\", backoff = \"{backoff}\", jitter = false{codes} }}"
+            )
+            .unwrap();
         }
+        let on = match self.check {
+            Check::Never => return text,
+            Check::OnRetry => "retry",
+            Check::Always => "always",
+        };
+        writeln!(text, "done_check = {{ command = {:?}, on = \"{on}\" }}", script(dir, &["is-done", "0"])).unwrap();
         text
     }
 
@@ -171,12 +228,20 @@ impl Job {
     }
 }
 
+/// The program of all jobs, with these arguments.
+fn script(dir: &Path, args: &[&str]) -> Vec<String> {
+    let file = dir.join("job.bash").display().to_string();
+    let all = ["/bin/bash", &file, &dir.display().to_string()];
+    all.into_iter().chain(args.iter().copied()).map(str::to_owned).collect()
+}
+
 /// What all tables have in common: short times, and a mark by which every process of the test is known.
-pub(crate) fn head(dir: &Path) -> String {
+pub(crate) fn head(dir: &Path, lease: Micros) -> String {
     format!(
-        "[daemon]\nlease = \"6s\"\ntick = \"100ms\"\nshutdown_grace = \"3s\"\n\
+        "[daemon]\nlease = \"{}s\"\ntick = \"100ms\"\nshutdown_grace = \"3s\"\n\
          [defaults]\ntimeout = \"60s\"\nkill_grace = \"1s\"\ntz = \"UTC\"\nenv = {{ CHAOS = \"{}\" }}\n\
          [queues.crowd]\nconcurrency = {CROWD_SLOTS}\n",
+        lease / SECOND,
         dir.display()
     )
 }
@@ -196,14 +261,26 @@ pub(crate) fn zoo(rng: &mut Rng, url: &str) -> Vec<Job> {
     // Longer than the lease: renewed while they run.
     jobs.push(Job::new("long", Act::Work, rng.i64(7_000..9_000)).due(every(rng.i64(9..14))));
     jobs.push(Job::new("long-cron", Act::Work, rng.i64(6_000..9_000)).due(When::Seconds(15)));
-    // So long that another node has it before it would end by itself: one that is not stopped in time is seen.
-    jobs.push(Job::new("longest", Act::Work, rng.i64(14_000..18_000)).due(every(11)));
+    // So long and so often that there is always one another node would have before it ends: one not stopped in time is seen.
+    jobs.push(Job { overlap: Overlap::Allow, ..Job::new("longest", Act::Work, 19_000).due(every(5)) });
+    jobs.push(Job { catch_up: "all", spread: 4 * SECOND, ..Job::new("spread", Act::Work, 200).due(every(4)) });
     jobs.push(Job { overlap: Overlap::Queue, ..Job::new("queueing", Act::Work, rng.i64(2_000..5_500)).due(When::Seconds(4)) });
     jobs.push(Job { overlap: Overlap::Replace, ..Job::new("replacing", Act::Work, rng.i64(3_000..8_000)).due(every(6)) });
     jobs.push(Job { overlap: Overlap::Allow, ..Job::new("allowing", Act::Work, rng.i64(2_000..6_000)).due(When::Seconds(4)) });
     jobs.push(Job { is_at_most_once: true, ..Job::new("once-short", Act::Work, rng.i64(100..2_000)).due(cron(rng)) });
     jobs.push(Job { is_at_most_once: true, ..Job::new("once-long", Act::Work, rng.i64(6_000..8_000)).due(every(10)) });
     jobs.push(Job { retries: 3, ..Job::new("failing", Act::FailFirst(2), 300).due(every(rng.i64(8..12))) });
+    // Tried again twice, then failed by a code that is not; and one that is tried again unless it says otherwise.
+    let backing_off =
+        Job { retries: 5, retry_delay: SECOND / 2, is_backing_off: true, ..Job::new("by-code", Act::Exits(&[75, 75, 3]), 100) };
+    jobs.push(Job { retried: Retried::On(&[75]), ..backing_off }.due(every(rng.i64(8..12))));
+    let never = Job { retries: 2, retry_delay: SECOND / 2, ..Job::new("but-by-code", Act::Exits(&[1, 3]), 100) };
+    jobs.push(Job { retried: Retried::NeverOn(&[3]), ..never }.due(every(rng.i64(8..12))));
+    // Killed before it is done, it is tried again; killed just after, it is not.
+    let checked = Job { retries: 3, check: Check::OnRetry, ..Job::new("checked-retry", Act::FailFirst(1), rng.i64(300..900)) };
+    jobs.push(checked.due(every(rng.i64(4..7))));
+    let checked = Job { retries: 3, check: Check::Always, ..Job::new("checked-always", Act::Work, rng.i64(300..3_000)) };
+    jobs.push(checked.due(every(rng.i64(4..7))));
     jobs.push(Job::new("daemonising", Act::Daemonise, 700).due(every(rng.i64(8..16))));
     jobs.push(Job { retries: 1, ..Job::new("orphaning", Act::Orphan(1), 200).due(every(rng.i64(9..13))) });
     jobs.push(Job { timeout: 2 * SECOND, ..Job::new("deaf", Act::Deaf, 60_000).due(every(rng.i64(10..14))) });
@@ -246,7 +323,7 @@ pub(crate) fn poison(due: Micros) -> Job {
 
 impl Job {
     /// One that is due once is owed from the moment it is accepted.
-    fn owed(mut self) -> Self {
+    pub(crate) fn owed(mut self) -> Self {
         for phase in &mut self.phases {
             phase.sure_from = 0;
         }

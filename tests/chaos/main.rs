@@ -13,9 +13,7 @@
 //! | `metronome`, `soak` | how slow this host itself is, and what nodes use in a long steady run |
 //! | `evidence`, `checker/` | all that is known, and the pure judgement of it, which tests itself at each start |
 //! | `trial`, `report` | one seed from its plan to its findings, and what is printed |
-//! | `mutants` | daemons that break a rule, and what makes each visible |
-//!
-//! A job with `done_check` has no kind in `jobs` yet: it needs an act that asks `effects` before it works.
+//! | `mutants`, `play` | daemons that break a rule, and the scene that makes each visible |
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
@@ -32,6 +30,7 @@ mod keys;
 mod metronome;
 mod mutants;
 mod plan;
+mod play;
 mod proxy;
 mod report;
 mod schedule;
@@ -73,10 +72,13 @@ struct Args {
     #[arg(long)]
     verbose: bool,
     /// A long steady run: only Redis, the ways to it and files are hurt, and what nodes use is watched
-    #[arg(long, conflicts_with = "mutant")]
+    #[arg(long)]
     soak: bool,
-    /// The daemons (the program SCHEDD_CHAOS_PROGRAM) break this rule: fails unless that is found
-    #[arg(long, value_name = "NAME")]
+    /// Only the proof that the checker sees broken rules: daemons that break one, each in a scene that shows it
+    #[arg(long)]
+    mutants: bool,
+    /// The same with this one only
+    #[arg(long, value_name = "NAME", conflicts_with = "mutants")]
     mutant: Option<String>,
     /// Only the checker's tests of itself
     #[arg(long)]
@@ -93,20 +95,17 @@ fn main() -> ExitCode {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted)).unwrap();
     }
-    let seed = args.seed.unwrap_or_else(|| evidence::now().unsigned_abs());
-    let Args { mut faults, mut jobs, .. } = args;
-    if let Some(mutant) = args.mutant.as_deref() {
+    if args.mutants || args.mutant.is_some() {
         if std::env::var_os("SCHEDD_CHAOS_PROGRAM").is_none() {
-            eprintln!("chaos: --mutant wants SCHEDD_CHAOS_PROGRAM, the build of schedd that breaks the rule");
+            eprintln!(
+                "chaos: SCHEDD_CHAOS_PROGRAM is to name the build with the feature mutants; script/chaos builds and names it"
+            );
             return ExitCode::from(2);
         }
-        if let Some(hint) = mutants::hint(mutant) {
-            println!("mutant {}: {}", hint.name, hint.rule);
-            let listed = |names: &str| names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-            faults = if faults.is_empty() { listed(hint.faults) } else { faults };
-            jobs = if jobs.is_empty() { listed(hint.jobs) } else { jobs };
-        }
+        return end(mutants::run(args.mutant.as_deref(), &interrupted), "mutants");
     }
+    let seed = args.seed.unwrap_or_else(|| evidence::now().unsigned_abs());
+    let Args { faults, jobs, .. } = args;
     let trial = trial::Trial {
         seed,
         nodes: usize::try_from(args.nodes).unwrap(),
@@ -114,20 +113,20 @@ fn main() -> ExitCode {
         faults,
         jobs,
         keep: args.verbose,
-        mode: match args.mutant {
-            Some(name) => trial::Mode::Mutant(name),
-            None if args.soak => trial::Mode::Soak,
-            None => trial::Mode::Chaos,
-        },
+        mode: if args.soak { trial::Mode::Soak } else { trial::Mode::Chaos },
     };
-    match trial.run(interrupted) {
+    end(trial.run(interrupted), &format!("seed={seed}"))
+}
+
+fn end(played: Result<ExitCode, trial::Failure>, what: &str) -> ExitCode {
+    match played {
         Ok(end) => end,
         Err(trial::Failure::Interrupted) => {
-            eprintln!("chaos: interrupted, seed={seed}");
+            eprintln!("chaos: interrupted, {what}");
             ExitCode::from(130)
         }
         Err(trial::Failure::Test(why)) => {
-            println!("chaos: FAIL seed={seed} the test itself: {why}");
+            println!("chaos: FAIL {what} the test itself: {why}");
             ExitCode::FAILURE
         }
     }

@@ -1,48 +1,190 @@
-//! Broken daemons and what makes each visible. A mutant is a build of schedd that breaks one rule when `SCHEDD_MUTANT` names it;
-//! the program is named by `SCHEDD_CHAOS_PROGRAM`. A checker that finds nothing wrong with one proves nothing.
+//! The checker's proof of itself on real daemons: each of the mutants of `src/store/mutants.rs` is played in a scene that shows
+//! its broken rule, and beside it the same build with no broken rule, of which nothing may be found.
 
-/// A broken rule, and the faults and jobs under which it shows within a short run.
-pub(crate) struct Mutant {
-    pub(crate) name: &'static str,
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crate::checker::{Finding, Verdict, check};
+use crate::evidence::{SECOND, now, span};
+use crate::jobs::{Act, Job, Overlap};
+use crate::play::{Play, Scene};
+use crate::report;
+use crate::schedule::When;
+use crate::stage::Interrupted;
+use crate::trial::Failure;
+
+/// A broken rule and the scene in which it shows.
+struct Mutant {
+    name: &'static str,
     /// What is broken.
-    pub(crate) rule: &'static str,
-    /// Names of faults, comma-separated.
-    pub(crate) faults: &'static str,
-    /// Beginnings of names of jobs, comma-separated; empty = all.
-    pub(crate) jobs: &'static str,
+    rule: &'static str,
+    /// The verdicts of which one must be raised.
+    wanted: &'static [Verdict],
+    scene: Scene,
 }
 
-/// The ones that are known. Any other name is run under all faults and jobs.
-pub(crate) const KNOWN: &[Mutant] = &[
+const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "no-token-check",
-        rule: "an end is accepted from whoever tells it",
-        faults: "stop-node,blackhole,stall-redis",
-        jobs: "long,once-long,quick",
+        rule: "an end is taken from whoever tells it",
+        wanted: &[Verdict::Phantom, Verdict::Stale],
+        scene: Scene { nodes: 2, var: None, jobs: Vec::new, act: told_late },
     },
     Mutant {
-        name: "remove-before-add",
-        rule: "a claim takes the run out before it has a lease",
-        faults: "kill-node,full-memory,kill-redis",
-        jobs: "",
+        name: "zrem-first",
+        rule: "a claim takes runs out before they have a lease",
+        wanted: &[Verdict::Missing],
+        scene: Scene { nodes: 2, var: None, jobs: Vec::new, act: killed_while_claiming },
     },
-    Mutant { name: "no-start-mark", rule: "an at-most-once run is tried again", faults: "kill-node", jobs: "once" },
-    Mutant { name: "renew-never", rule: "leases are not renewed", faults: "none", jobs: "long,once-long" },
     Mutant {
-        name: "successor-at-end",
-        rule: "the next run is planted when this one ends",
-        faults: "kill-node,kill-all",
-        jobs: "long,allowing,once-long,quick",
+        name: "no-start-mark",
+        rule: "an at-most-once run is tried again",
+        wanted: &[Verdict::Dup],
+        scene: Scene { nodes: 2, var: None, jobs: Vec::new, act: killed_at_most_once },
+    },
+    Mutant {
+        name: "renew-never",
+        rule: "leases are not renewed",
+        wanted: &[Verdict::Dup],
+        scene: Scene { nodes: 1, var: None, jobs: Vec::new, act: longer_than_its_lease },
+    },
+    Mutant {
+        name: "successor-at-completion",
+        rule: "a job's next run is planted when one succeeds",
+        wanted: &[Verdict::Missing, Verdict::Drift],
+        scene: Scene { nodes: 1, var: None, jobs: failing, act: look_on },
     },
     Mutant {
         name: "reaper-trusts-clock",
-        rule: "a lease is taken over as soon as a clock says it has ended",
-        faults: "stop-node,blackhole,stall-redis",
-        jobs: "long,once-long,quick",
+        rule: "a lease has ended when the node's own clock says so",
+        wanted: &[Verdict::Overlap, Verdict::Dup],
+        scene: Scene { nodes: 2, var: Some(("SCHEDD_MUTANT_SKEW_MS", "60000")), jobs: Vec::new, act: joined_by_another },
     },
 ];
 
-/// What is known of a mutant.
-pub(crate) fn hint(name: &str) -> Option<&'static Mutant> {
-    KNOWN.iter().find(|mutant| mutant.name == name)
+fn once(name: &str, act: Act, work_ms: i64) -> Job {
+    Job::new(name, act, work_ms).due(When::Once(Play::soon())).owed()
+}
+
+/// A node tells an end when its run has long been given to another.
+fn told_late(play: &mut Play<'_>) -> Result<(), Interrupted> {
+    play.add(vec![once("growing", Act::Grow(6_000), 1_000)]);
+    let Some(first) = play.await_begin(1)? else { return Ok(()) };
+    play.freeze(&first.node, |play| play.await_begin(2).map(|_| ()))
+}
+
+/// A node dies while it claims run after run; another goes on.
+fn killed_while_claiming(play: &mut Play<'_>) -> Result<(), Interrupted> {
+    play.take_away(1);
+    let start = Play::soon();
+    let at = |number: i64| Job::new(&format!("one-{number}"), Act::Work, 50).due(When::Once(start + number * 60_000)).owed();
+    play.add((0..25).map(at).collect());
+    let Some(third) = play.await_begin(3)? else { return Ok(()) };
+    play.kill_until_the_end(&third.node);
+    play.bring_back(1);
+    play.pause(Duration::from_secs(3))
+}
+
+/// A node dies with an at-most-once run; another goes on.
+fn killed_at_most_once(play: &mut Play<'_>) -> Result<(), Interrupted> {
+    play.add(vec![Job { is_at_most_once: true, ..once("once", Act::Work, 5_000) }]);
+    let Some(first) = play.await_begin(1)? else { return Ok(()) };
+    play.kill_until_the_end(&first.node);
+    play.pause(Duration::from_secs(9))
+}
+
+fn longer_than_its_lease(play: &mut Play<'_>) -> Result<(), Interrupted> {
+    play.add(vec![once("long", Act::Work, 5_000)]);
+    Ok(())
+}
+
+fn failing() -> Vec<Job> {
+    vec![Job::new("failing", Act::FailFirst(1), 100).due(When::Every { period: 1, anchor: (0, 0) })]
+}
+
+fn look_on(play: &mut Play<'_>) -> Result<(), Interrupted> {
+    play.pause(Duration::from_secs(5))
+}
+
+/// A node whose clock is ahead joins the one that has a run.
+fn joined_by_another(play: &mut Play<'_>) -> Result<(), Interrupted> {
+    play.take_away(1);
+    play.add(vec![Job { overlap: Overlap::Allow, ..once("lone", Act::Work, 6_000) }]);
+    play.await_begin(1)?;
+    play.bring_back(1);
+    play.pause(Duration::from_secs(3))
+}
+
+/// What came of one.
+struct Row {
+    name: &'static str,
+    rule: &'static str,
+    caught: String,
+    after: Option<f64>,
+    control: String,
+}
+
+/// Plays the mutant of this name, or all, one after the other, and prints a table. Fails if one is not caught, or if anything
+/// is found of a daemon that breaks nothing.
+pub(crate) fn run(name: Option<&str>, interrupted: &Arc<AtomicBool>) -> Result<ExitCode, Failure> {
+    let chosen: Vec<&Mutant> = MUTANTS.iter().filter(|mutant| name.is_none_or(|name| name == mutant.name)).collect();
+    if chosen.is_empty() {
+        let names: Vec<&str> = MUTANTS.iter().map(|mutant| mutant.name).collect();
+        return Err(Failure::Test(format!("no mutant {:?}; there are {}", name.unwrap_or_default(), names.join(", "))));
+    }
+    let begun = now();
+    let mut rows = Vec::new();
+    for mutant in chosen {
+        println!("  {}: {}", mutant.name, mutant.rule);
+        rows.push(prove(mutant, interrupted)?);
+    }
+    println!("\n{:<24}| {:<50}| {:<28}| {:>7} | without it", "mutant", "rule broken", "caught by", "after s");
+    for Row { name, rule, caught, after, control } in &rows {
+        let caught = if caught.is_empty() { "NOT CAUGHT" } else { caught };
+        let after = after.map_or("-".to_owned(), |after| format!("{after:.1}"));
+        let control = if control.is_empty() { "clean" } else { control };
+        println!("{name:<24}| {rule:<50}| {caught:<28}| {after:>7} | {control}");
+    }
+    let is_right = rows.iter().all(|row| row.after.is_some() && row.control.is_empty());
+    let (word, took) = (if is_right { "PASS" } else { "FAIL" }, (now() - begun) / SECOND);
+    println!("\nchaos: {word} mutants={} seconds={took}", rows.len());
+    Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Plays a scene twice at once: with the broken rule, and without.
+fn prove(mutant: &Mutant, interrupted: &Arc<AtomicBool>) -> Result<Row, Failure> {
+    let play = |word: Option<&'static str>| {
+        let dir = tempfile::Builder::new().prefix("schedd-chaos-").tempdir_in("/tmp").unwrap();
+        let begun = now();
+        let evidence = mutant.scene.play(dir.path(), word, Arc::clone(interrupted))?;
+        let findings = check(&evidence);
+        let is_as_wanted = findings.is_empty() == word.is_none();
+        if !is_as_wanted {
+            report::print(&evidence, &findings, begun);
+            let kept: PathBuf = dir.keep();
+            println!("\nlogs, effects and history are kept in {}", kept.display());
+        }
+        Ok::<_, Failure>((begun, findings))
+    };
+    let (broken, whole) = std::thread::scope(|scope| {
+        let whole = scope.spawn(|| play(None));
+        let broken = play(Some(mutant.name));
+        (broken, whole.join().unwrap())
+    });
+    let ((begun, findings), (_, of_control)) = (broken?, whole?);
+    let is_wanted = |finding: &&Finding| mutant.wanted.contains(&finding.verdict);
+    for finding in findings.iter().filter(is_wanted).take(1) {
+        println!("    {}: {}", finding.verdict, finding.what);
+    }
+    let after = findings.iter().filter(is_wanted).map(|finding| span(finding.at - begun)).reduce(f64::min);
+    Ok(Row {
+        name: mutant.name,
+        rule: mutant.rule,
+        caught: report::raised(&findings),
+        after,
+        control: report::raised(&of_control),
+    })
 }

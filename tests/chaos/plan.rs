@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use crate::evidence::Micros;
 use crate::faults::{DECK, Draw, Fault, Reaches, needs};
 use crate::jobs::{Job, head, zoo};
+use crate::trial::TIMING;
 
 /// How long the end of a run takes beside its faults: what is owed is awaited, everything is stopped and read.
 pub(crate) const SETTLING: Duration = Duration::from_secs(25);
@@ -85,11 +87,11 @@ impl Plan {
 
     /// The `jobs.toml` of all nodes.
     pub(crate) fn toml(&self, dir: &Path) -> String {
-        toml_of(&self.jobs, dir)
+        toml_of(&self.jobs, dir, TIMING.lease)
     }
 }
 
 /// The `jobs.toml` with these jobs.
-pub(crate) fn toml_of(jobs: &[Job], dir: &Path) -> String {
-    jobs.iter().fold(head(dir), |text, job| text + &job.toml(dir))
+pub(crate) fn toml_of(jobs: &[Job], dir: &Path, lease: Micros) -> String {
+    jobs.iter().fold(head(dir, lease), |text, job| text + &job.toml(dir))
 }

@@ -13,16 +13,16 @@ use crate::soak::{self, Usage};
 use crate::stage::{Interrupted, Stage, schedctl};
 
 /// The most that what is owed may take once nothing is wrong any more.
-const OWED: Duration = Duration::from_secs(60);
+pub(crate) const OWED: Duration = Duration::from_secs(60);
 /// Growth of open files of a daemon or keeper that is no leak: connections that are being replaced.
 const FILES: u64 = 30;
 /// Resident memory of a daemon and its keeper, built for debugging, beyond which something is kept that should not be: KiB.
 const RESIDENT: u64 = 160 * 1024;
 
 /// Takes all jobs of the file away and gives when that began and when it was done.
-pub(crate) fn stop_recurring(stage: &Stage) -> Result<(Micros, Micros), Interrupted> {
+pub(crate) fn stop_recurring(stage: &Stage, lease: Micros) -> Result<(Micros, Micros), Interrupted> {
     let begun = now();
-    stage.write_jobs(&head(stage.dir()));
+    stage.write_jobs(&head(stage.dir(), lease));
     let are_gone = || {
         let listed = schedctl(stage, &["list", "--source", "file", "--json"]).output().unwrap();
         serde_json::from_slice::<Value>(&listed.stdout).is_ok_and(|jobs| jobs.as_array().is_some_and(Vec::is_empty))
@@ -32,15 +32,15 @@ pub(crate) fn stop_recurring(stage: &Stage) -> Result<(Micros, Micros), Interrup
 }
 
 /// Waits until nothing is due, leased, open or waiting; gives what still is after a long time.
-pub(crate) fn await_owed(stage: &Stage) -> Result<Vec<String>, Interrupted> {
+pub(crate) fn await_owed(stage: &Stage, limit: Duration) -> Result<Vec<String>, Interrupted> {
     let mut connection = stage.redis().connection();
-    stage.wait(OWED, || keys::live(&mut connection).is_empty())?;
+    stage.wait(limit, || keys::live(&mut connection).is_empty())?;
     let live = keys::live(&mut connection).into_iter().map(|key| format!("when all was over Redis still held {key}"));
     let stray = keys::stray(&mut connection).into_iter().map(|key| format!("nothing names the key {key} any more"));
     Ok(live.chain(stray).collect())
 }
 
-/// All runs, as `schedctl history` shows them.
+/// All runs, as `schedctl history` shows them now; kept as `history.json`.
 pub(crate) fn read_history(stage: &Stage) -> Result<Vec<Recorded>, String> {
     let output = schedctl(stage, &["history", "--json", "--limit", "0"]).output().unwrap();
     fs::write(stage.dir().join("history.json"), &output.stdout).unwrap();

@@ -255,6 +255,11 @@ impl Node {
         let mut daemon = self.daemon();
         if daemon.has_ended().is_some() {
             daemon.start_again();
+            // Until it takes signals, one meant to have its file read would end it.
+            let end = Instant::now() + Duration::from_secs(5);
+            while !takes_hup(daemon.pid()) && daemon.has_ended().is_none() && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(10));
+            }
         }
         drop(daemon);
         self.tell_pid(dir);
@@ -268,6 +273,14 @@ impl Node {
         fs::write(&new, self.daemon().pid().to_string()).unwrap();
         fs::rename(new, file).unwrap();
     }
+}
+
+/// Whether a process has a handler for HUP: the lowest bit of the signals it catches.
+fn takes_hup(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught =
+        status.lines().find_map(|line| line.strip_prefix("SigCgt:")).and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    caught.is_some_and(|set| set & 1 == 1)
 }
 
 /// `schedctl` on this stage's Redis.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::checker;
-use crate::evidence::{Delay, Evidence, Harm, Hit, Inflicted, Micros, SECOND, Timing, now};
+use crate::evidence::{Delay, Evidence, Harm, Hit, Inflicted, Micros, Recorded, SECOND, Timing, now};
 use crate::faults::Fault;
 use crate::grounds::Grounds;
 use crate::hands::{Hands, Spite};
@@ -21,7 +21,7 @@ use crate::stage::{Death, Interrupted, Stage, schedctl};
 use crate::{effects, metronome, report, settle, soak};
 
 /// What is promised, with the lease the nodes are set up with.
-const TIMING: Timing = Timing { lease: 6 * SECOND, reap: SECOND, kill_grace: SECOND, clean: SECOND };
+pub(crate) const TIMING: Timing = Timing { lease: 6 * SECOND, reap: SECOND, kill_grace: SECOND, clean: SECOND };
 /// The calm after the last fault, in which everything is to be as it was.
 const CALM: Duration = Duration::from_secs(8);
 
@@ -43,8 +43,6 @@ pub(crate) enum Mode {
     Chaos,
     /// Daemons and keepers are left alone; nothing may grow.
     Soak,
-    /// The daemons break this rule; that must be found.
-    Mutant(String),
 }
 
 /// Why there is no judgement.
@@ -78,15 +76,6 @@ impl Trial {
         }
         let (seed, runs, attempts, faults) = (self.seed, evidence.history.len(), evidence.attempts.len(), evidence.faults.len());
         let took = (now() - begun) / SECOND;
-        if let Mode::Mutant(name) = &self.mode {
-            let raised = report::raised(&findings);
-            if raised.is_empty() {
-                println!("\nchaos: FAIL seed={seed} mutant={name} runs={runs} faults={faults} seconds={took}: nothing was found");
-                return Ok(ExitCode::FAILURE);
-            }
-            println!("\nchaos: PASS seed={seed} mutant={name} runs={runs} faults={faults} seconds={took} caught by {raised}");
-            return Ok(ExitCode::SUCCESS);
-        }
         if findings.is_empty() {
             println!("\nchaos: PASS seed={seed} runs={runs} attempts={attempts} faults={faults} seconds={took}");
             return Ok(ExitCode::SUCCESS);
@@ -100,11 +89,7 @@ impl Trial {
 
     fn play(&self, dir: &Path, interrupted: Arc<AtomicBool>) -> Result<Evidence, Failure> {
         let store = HttpStore::start();
-        let (is_soak, mutant) = match &self.mode {
-            Mode::Chaos => (false, None),
-            Mode::Soak => (true, None),
-            Mode::Mutant(name) => (false, Some(name.as_str())),
-        };
+        let is_soak = self.mode == Mode::Soak;
         let wanted = Wanted {
             seed: self.seed,
             nodes: self.nodes,
@@ -117,7 +102,7 @@ impl Trial {
         let set_at = now();
         let mut grounds = Grounds::plain(dir, store.address(), self.nodes);
         plan.faults.iter().for_each(|(_, fault)| fault.prepare(&mut grounds));
-        let stage = Stage::set(grounds, &plan.toml(dir), mutant, interrupted);
+        let stage = Stage::set(grounds, &plan.toml(dir), None, interrupted);
         let ready = await_jobs(&stage, plan.jobs.len())?;
         open_phases(&mut plan.jobs, set_at, ready);
         let usage = soak::usage(&stage);
@@ -138,11 +123,11 @@ impl Trial {
             let log = conduct(&stage, plan.faults, self.length);
             is_enough.store(true, Ordering::SeqCst);
             let people = people.join().unwrap();
-            let (log, added) = log?;
+            let (log, added, told) = log?;
             people?;
             stage.pause(CALM)?;
-            let stopped = settle::stop_recurring(&stage)?;
-            let mut leftovers = settle::await_owed(&stage)?;
+            let stopped = settle::stop_recurring(&stage, TIMING.lease)?;
+            let mut leftovers = settle::await_owed(&stage, settle::OWED)?;
             leftovers.extend(settle::leftovers(&stage, &usage)?);
             let history = settle::read_history(&stage).map_err(Failure::Test)?;
             drop(ended);
@@ -150,9 +135,9 @@ impl Trial {
             leftovers.extend(watch.join().unwrap());
             let (crashes, left) = settle::stop_nodes(&stage)?;
             leftovers.extend(left);
-            Ok::<_, Failure>((log, added, stopped, history, leftovers, crashes, metronome.join().unwrap()))
+            Ok::<_, Failure>((log, added, told, stopped, history, leftovers, crashes, metronome.join().unwrap()))
         });
-        let (mut log, added, stopped, history, leftovers, mut crashes, host_lags) = played?;
+        let (mut log, added, told, stopped, history, leftovers, mut crashes, host_lags) = played?;
         let Hands { mut jobs, deeds, .. } = hands;
         close_phases(&mut jobs, stopped);
         jobs.extend(added);
@@ -167,12 +152,12 @@ impl Trial {
         log.sort_by_key(|fault| fault.from);
         attempts.extend(store.requests());
         let jobs = jobs.into_iter().map(|job| (job.name.clone(), job)).collect();
-        Ok(Evidence { timing: TIMING, jobs, attempts, history, faults: log, deeds, host_lags, leftovers, crashes })
+        Ok(Evidence { timing: TIMING, jobs, attempts, history, told, faults: log, deeds, host_lags, leftovers, crashes })
     }
 }
 
 /// Tells everybody on a stage that it is over, also when its owner gives up.
-struct Ended<'a>(&'a Stage);
+pub(crate) struct Ended<'a>(pub(crate) &'a Stage);
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
@@ -181,7 +166,7 @@ impl Drop for Ended<'_> {
 }
 
 /// Waits until all jobs of the file are known; gives when.
-fn await_jobs(stage: &Stage, count: usize) -> Result<Micros, Failure> {
+pub(crate) fn await_jobs(stage: &Stage, count: usize) -> Result<Micros, Failure> {
     let are_known = || {
         let listed = schedctl(stage, &["list", "--json"]).output().unwrap();
         serde_json::from_slice::<Value>(&listed.stdout).is_ok_and(|jobs| jobs.as_array().is_some_and(|jobs| jobs.len() == count))
@@ -194,7 +179,7 @@ fn await_jobs(stage: &Stage, count: usize) -> Result<Micros, Failure> {
 }
 
 /// From when recurring jobs are owed, and between which times their periods are anchored.
-fn open_phases(jobs: &mut [Job], set_at: Micros, ready: Micros) {
+pub(crate) fn open_phases(jobs: &mut [Job], set_at: Micros, ready: Micros) {
     for phase in jobs.iter_mut().flat_map(|job| &mut job.phases) {
         phase.sure_from = ready;
         phase.maybe_from = set_at;
@@ -205,7 +190,7 @@ fn open_phases(jobs: &mut [Job], set_at: Micros, ready: Micros) {
 }
 
 /// Until when they were.
-fn close_phases(jobs: &mut [Job], stopped: (Micros, Micros)) {
+pub(crate) fn close_phases(jobs: &mut [Job], stopped: (Micros, Micros)) {
     for job in jobs.iter_mut().filter(|job| job.is_recurring()) {
         for phase in &mut job.phases {
             phase.sure_to = phase.sure_to.min(stopped.0);
@@ -219,10 +204,11 @@ fn conduct(
     stage: &Stage,
     faults: Vec<(Duration, Box<dyn Fault>)>,
     length: Duration,
-) -> Result<(Vec<Inflicted>, Vec<Job>), Failure> {
-    let (mut log, mut jobs, end) = (Vec::new(), Vec::new(), Instant::now() + length);
+) -> Result<(Vec<Inflicted>, Vec<Job>, Vec<Recorded>), Failure> {
+    let (mut log, mut jobs, mut told, end) = (Vec::new(), Vec::new(), Vec::new(), Instant::now() + length);
     for (calm, mut fault) in faults {
         stage.pause(calm)?;
+        fault.seek(stage);
         println!("  {} {}", fault.row(), fault.what());
         let from = now();
         fault.inflict(stage);
@@ -237,10 +223,12 @@ fn conduct(
             excuse: fault.excuse(),
         });
         jobs.extend(fault.jobs());
+        // Redis may still be away.
+        told.extend(settle::read_history(stage).unwrap_or_default());
         paused?;
     }
     stage.pause(end.saturating_duration_since(Instant::now()))?;
-    Ok((log, jobs))
+    Ok((log, jobs, told))
 }
 
 /// Whether this attempt killed that node.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::view::View;
 use super::{Finding, Verdict};
-use crate::evidence::{Doing, KILLED, Micros, Reach, Recorded, SECOND};
-use crate::jobs::{Act, Job, Overlap};
+use crate::evidence::{Attempt, Doing, KILLED, Micros, Reach, Recorded, SECOND};
+use crate::jobs::{Act, Check, Job, Overlap};
 
 /// MISSING: something owed was neither done nor ended in a way its rules allow.
 pub(super) fn missing(view: &View<'_>, findings: &mut Vec<Finding>) {
@@ -111,10 +111,7 @@ fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> 
         "succeeded" => allow(job.act != Act::Poison, "it kills its node each time"),
         "skipped" => match recorded.reason.as_str() {
             "overlap" => {
-                allow(job.overlap != Overlap::Allow, "its overlap rule skips nothing")?;
-                if job.overlap == Overlap::Replace && was_waiting(view, job, recorded) {
-                    return Ok(());
-                }
+                allow(!matches!(job.overlap, Overlap::Allow | Overlap::Replace), "its overlap rule skips nothing")?;
                 allow(was_disturbed || was_open(view, job, recorded), "no other run of its job was open")
             }
             "missed" => allow(was_disturbed || has_lagged(view, run.due, finished), "nothing kept it from running"),
@@ -130,9 +127,13 @@ fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> 
         },
         "cancelled" => {
             let is_asked = view.evidence.deeds.iter().any(|deed| deed.what == Doing::Cancelled(run.id.clone()));
-            let is_replaced = job.overlap == Overlap::Replace && recorded.reason.contains("replaced");
+            let is_replaced = job.overlap == Overlap::Replace && recorded.reason == "replaced" && has_newer(view, recorded);
             let is_removed = job.phases.iter().all(|phase| phase.sure_to <= finished) && recorded.reason.contains("removed");
             allow(is_asked || is_replaced || is_removed, "nobody asked for that")
+        }
+        "lost" if job.check != Check::Never && recorded.reason.contains("unclear") => {
+            let is_near = |fault: &crate::evidence::Inflicted| fault.from <= finished && run.due <= fault.to + SECOND;
+            allow(view.evidence.faults.iter().any(is_near), "nothing kept its check from answering")
         }
         "lost" => {
             allow(job.is_at_most_once, "only an at-most-once run may end so")?;
@@ -153,6 +154,13 @@ fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> 
                 allow(recorded.reason.contains("KILL"), "it was killed, and the reason does not say so")?;
                 let failures = attempts.iter().filter(|attempt| attempt.ended.is_some_and(|(_, code)| code != 0)).count();
                 return allow(failures > job.retries as usize, "it was killed and had retries left");
+            }
+            if let Some((_, code)) = attempts.last().and_then(|last| last.ended)
+                && code != 0
+                && attempts.iter().all(|attempt| attempt.reach == Reach::Process)
+            {
+                let failures = attempts.iter().filter(|attempt| attempt.ended.is_some_and(|(_, code)| code != 0)).count();
+                return allow(failures > job.retries as usize || !job.is_retried_on(code), "it was to be tried again");
             }
             // A request can fail because its node was told to stop, or its lease passed; it is not tried again.
             let is_refused = attempts.iter().any(|attempt| attempt.reach == Reach::Request { accepted: false });
@@ -199,13 +207,10 @@ fn was_open(view: &View<'_>, job: &Job, skipped: &Recorded) -> bool {
     })
 }
 
-/// Whether another run of the job, due before, had yet to begin when this one was skipped: only one waits to take over.
-fn was_waiting(view: &View<'_>, job: &Job, skipped: &Recorded) -> bool {
-    let end = skipped.finished.unwrap_or(skipped.run.due);
-    let others = view.of_job.get(&*job.name).into_iter().flatten().filter(|other| other.run.due < skipped.run.due);
-    let mut others = others.filter_map(|other| view.attempts_of(&other.run.id).first());
-    // A loss can make one wait a second time.
-    others.any(|first| first.began + SECOND > end || view.is_forgotten(&first.run.id))
+/// Whether a run of the job due later was there to take over when this one ended.
+fn has_newer(view: &View<'_>, replaced: &Recorded) -> bool {
+    let (own, end) = (&replaced.run, replaced.finished.unwrap_or(replaced.run.due));
+    view.recorded.values().any(|other| other.run.job == own.job && own.due < other.run.due && other.run.due <= end)
 }
 
 /// Whether this host was slow enough that an occurrence could be missed.
@@ -213,14 +218,23 @@ fn has_lagged(view: &View<'_>, from: Micros, to: Micros) -> bool {
     view.evidence.host_lags.iter().any(|(at, lag)| from - lag - SECOND <= *at && *at <= to + SECOND)
 }
 
-/// PHANTOM: recorded as succeeded, and the job never said so.
+/// PHANTOM: recorded as succeeded, and the job had never said so.
 pub(super) fn phantom(view: &View<'_>, findings: &mut Vec<Finding>) {
-    for recorded in view.evidence.history.iter().filter(|recorded| recorded.state == "succeeded") {
+    let all = view.evidence.history.iter().chain(&view.evidence.told);
+    let mut found = BTreeSet::new();
+    for recorded in all.filter(|recorded| recorded.state == "succeeded") {
         let attempts = view.attempts_of(&recorded.run.id);
-        let is_done = attempts.iter().any(|attempt| Some(attempt.fence) == recorded.fence && attempt.is_done());
-        if !is_done {
+        let is_checked = view.evidence.jobs.get(&recorded.run.job).is_some_and(|job| job.check != Check::Never);
+        // What a check found done was done by an earlier attempt.
+        let counts = |attempt: &Attempt| is_checked || Some(attempt.fence) == recorded.fence;
+        // Both are told in milliseconds and more.
+        let is_over = |end: Micros| recorded.finished.is_none_or(|finished| end <= finished + SECOND / 20);
+        let is_done = attempts
+            .iter()
+            .any(|attempt| counts(attempt) && attempt.is_done() && attempt.ended.is_some_and(|(end, _)| is_over(end)));
+        if !is_done && found.insert(&*recorded.run.id) {
             let what = format!(
-                "{} is recorded as succeeded under fence {:?}, and no such attempt did its work",
+                "{} is recorded as succeeded under fence {:?}, and no such attempt had done its work",
                 recorded.run.id, recorded.fence
             );
             findings.push(Finding::new(Verdict::Phantom, recorded.run.due, what, attempts));

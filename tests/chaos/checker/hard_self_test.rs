@@ -87,17 +87,25 @@ fn hurt(expect: Expect<'_>) {
     expect("not started for want of files", &limited(18).evidence, &[]);
     expect("not started for want of files, when there was none", &limited(30).evidence, &[Verdict::Missing]);
 
-    let replacing =
-        |began| World::calm().begin(10, began).end(20, "skipped", "overlap").job(|job| job.overlap = Overlap::Replace);
-    let w = replacing(13_000).fault(5, 15, Hit::Everyone, Delay::Throughout, true);
-    expect("skipped, as another waited to take over", &w.evidence, &[]);
-    expect("skipped, though none waited to take over", &replacing(300).evidence, &[Verdict::Missing]);
+    let replacing = || World::calm().work(10, 9_000).job(|job| job.overlap = Overlap::Replace);
+    let w = replacing().end(20, "skipped", "overlap");
+    expect("skipped for an overlap, where the newest is to take over", &w.evidence, &[Verdict::Missing]);
+    let replaced = |at_ms: i64| {
+        let w = replacing().cut(10);
+        w.recorded(10, |run| {
+            (run.state, run.reason, run.finished) = ("cancelled".into(), "replaced".into(), Some(at(0) + at_ms * 1000))
+        })
+    };
+    expect("replaced by the next", &replaced(20_001).evidence, &[]);
+    expect("replaced before the next was due", &replaced(19_999).evidence, &[Verdict::Missing]);
 
     let behind = || {
         let w = World::calm().work(10, 9_000).begin(20, 5_000).job(|job| job.overlap = Overlap::Replace);
         w.fault(18, 19, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true)
     };
-    let lost = behind().cut(10).recorded(10, |run| (run.state, run.reason) = ("cancelled".into(), "replaced".into()));
+    let lost = behind().cut(10).recorded(10, |run| {
+        (run.state, run.reason, run.finished) = ("cancelled".into(), "replaced".into(), Some(at(24)));
+    });
     expect("begun 5 s after, behind one lost with its node", &lost.evidence, &[]);
     expect("begun 5 s after, behind one that was done", &behind().evidence, &[Verdict::Late, Verdict::Drift]);
 
@@ -126,7 +134,8 @@ fn crowd(count: usize, later_began_ms: i64) -> World {
         w.evidence.jobs.insert(name.clone(), crowded(&name, at(due)));
         w.done(at(due), 100 + number as u64);
         let run = crate::evidence::RunName::parse(&format!("{name}@{}", at(due) / 1000)).unwrap();
-        w.evidence.history.last_mut().unwrap().run = run.clone();
+        let recorded = w.evidence.history.last_mut().unwrap();
+        (recorded.run, recorded.finished) = (run.clone(), Some(began + SECOND / 5));
         let attempt = w.evidence.attempts.last_mut().unwrap();
         (attempt.run, attempt.began) = (run, began);
         (attempt.ended, attempt.last_sign) = (Some((began + SECOND / 10, 0)), began + SECOND / 10);
@@ -155,6 +164,7 @@ fn crowded_queue(expect: Expect<'_>) {
     let late = w.evidence.attempts.iter_mut().find(|attempt| attempt.run.job == "crowd-0").unwrap();
     late.began = at(12) + SECOND * 7 / 10;
     (late.ended, late.last_sign) = (Some((at(13), 0)), at(13));
+    w.evidence.history.iter_mut().filter(|run| run.run.job == "crowd-0").for_each(|run| run.finished = Some(at(13)));
     expect("overtaken in its queue by one due later", &w.evidence, &[Verdict::Late]);
 }
 

@@ -125,6 +125,7 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Finding> {
     repeats::dup(&view, &mut findings);
     repeats::overlap(&view, &mut findings);
     repeats::stale(&view, &mut findings);
+    repeats::unsteady(&view, &mut findings);
     drift::drift(&view, &mut findings);
     catch_up::rounds(&view, &mut findings);
     crowd::crowd(&view, &mut findings);

@@ -1,9 +1,11 @@
 //! DUP, OVERLAP and STALE: attempts of one run, and runs of one job, held against each other.
 
+use std::collections::BTreeSet;
+
 use super::view::View;
 use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Micros, Reach, span};
-use crate::jobs::Overlap;
+use crate::jobs::{Check, Overlap};
 
 /// DUP: an attempt after another without a cause.
 pub(super) fn dup(view: &View<'_>, findings: &mut Vec<Finding>) {
@@ -12,18 +14,22 @@ pub(super) fn dup(view: &View<'_>, findings: &mut Vec<Finding>) {
         let mut failures = 0;
         for pair in attempts.windows(2) {
             let (before, next) = (pair[0], pair[1]);
-            let has_failed = before.ended.is_some_and(|(_, code)| code != 0);
+            let code = before.ended.map_or(0, |(_, code)| code);
+            let has_failed = code != 0;
             failures += u32::from(has_failed);
+            let is_unchecked = job.check != Check::Never && before.is_done() && !view.is_frozen(before, next.began);
             let why = if view.is_forgotten(run) && view.cause(before, next).is_some() {
                 continue;
             } else if job.is_at_most_once {
                 "at-most-once, and begun a second time"
-            } else if has_failed && failures <= job.retries {
+            } else if is_unchecked {
+                "begun again though a check would have found it done"
+            } else if has_failed && failures <= job.retries && job.is_retried_on(code) {
                 continue;
             } else if view.cause(before, next).is_some() {
                 continue;
             } else if has_failed {
-                "begun again though it had no retries left"
+                "begun again though its code is not retried, or no retries were left"
             } else if before.is_done() {
                 "begun again though it was done and nothing kept that from being told"
             } else {
@@ -53,6 +59,22 @@ pub(super) fn overlap(view: &View<'_>, findings: &mut Vec<Finding>) {
                     findings.push(Finding::new(Verdict::Overlap, later.began, what, &[earlier, later]));
                 }
             }
+        }
+    }
+}
+
+/// STALE: an end that was told on the way, and in the end is told otherwise: somebody who had lost the run, or took it over, was
+/// listened to after it was over.
+pub(super) fn unsteady(view: &View<'_>, findings: &mut Vec<Finding>) {
+    let mut seen = BTreeSet::new();
+    for told in view.evidence.told.iter().filter(|told| !matches!(&*told.state, "running" | "scheduled")) {
+        let Some(last) = view.recorded.get(&*told.run.id) else { continue };
+        let is_same = (&told.state, told.fence, told.finished) == (&last.state, last.fence, last.finished);
+        if !is_same && !view.is_forgotten(&told.run.id) && seen.insert(&*told.run.id) {
+            let ends = [told, *last].map(|end| format!("{} by attempt {} under fence {:?}", end.state, end.attempt, end.fence));
+            let what = format!("{}: its end was told as {}, later as {}", told.run.id, ends[0], ends[1]);
+            let at = told.finished.unwrap_or(told.run.due);
+            findings.push(Finding::new(Verdict::Stale, at, what, view.attempts_of(&told.run.id)));
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{Verdict, check};
 use crate::evidence::{
     Attempt, Deed, Delay, Doing, Evidence, Harm, Hit, Inflicted, Micros, Reach, Recorded, RunName, SECOND, Timing,
 };
-use crate::jobs::{Act, Job, Overlap};
+use crate::jobs::{Act, Check, Job, Overlap, Retried};
 use crate::schedule::{Phase, When};
 
 /// Judges every history of this file; gives how many there are. Panics at the first that is not judged as it must be.
@@ -77,6 +77,11 @@ fn timed(expect: Expect<'_>) {
     expect("begun 7 s after, its node killed as it was due", &w.evidence, &[]);
     let w = late().fault(15, 19, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
     expect("begun 7 s after, a node killed 5 s before", &w.evidence, &[Verdict::Late, Verdict::Drift]);
+    let w = late().fault(20, 29, Hit::Nodes(vec!["n2".into()]), Delay::Throughout, true);
+    expect("begun 7 s after, a node cut off that had nothing to do with it", &w.evidence, &[Verdict::Late, Verdict::Drift]);
+    let w = late().first(20, |first| first.number = 2).recorded(20, |run| run.attempt = 2);
+    let w = w.fault(20, 29, Hit::Nodes(vec!["n2".into()]), Delay::Throughout, true);
+    expect("begun 7 s after, a node cut off that had claimed it", &w.evidence, &[]);
     let w = late().fault(20, 25, Hit::Everyone, Delay::None, false);
     expect("begun 7 s after, under a fault that delays nothing", &w.evidence, &[Verdict::Late, Verdict::Drift]);
     let mut w = World::calm().begin(20, 1_300);
@@ -102,9 +107,33 @@ fn repeated(expect: Expect<'_>) {
     let w = World::calm().cut(20).again(20, 3_000, 2).job(|job| job.is_at_most_once = true);
     let w = w.fault(20, 21, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
     expect("at-most-once, cut short with its node, and begun again", &w.evidence, &[Verdict::Dup]);
-    let fail = || World::calm().code(20, 1).again(20, 1_200, 2);
-    expect("failed, with a retry left", &fail().job(|job| job.retries = 1).evidence, &[]);
-    expect("failed, with none left", &fail().evidence, &[Verdict::Dup]);
+    let fail = |after_ms| World::calm().code(20, 1).again(20, after_ms, 2);
+    expect("failed, with a retry left", &fail(1_600).job(|job| job.retries = 1).evidence, &[]);
+    expect("failed, with none left", &fail(1_600).evidence, &[Verdict::Dup]);
+    let w = fail(1_490).job(|job| job.retries = 1);
+    expect("failed, and tried again before its delay", &w.evidence, &[Verdict::Early]);
+    let w = fail(1_600).job(|job| (job.retries, job.retried) = (1, Retried::NeverOn(&[1])));
+    expect("failed with a code that is not tried again", &w.evidence, &[Verdict::Dup]);
+    let w = World::calm().code(20, 1).recorded(20, |recorded| recorded.state = "failed".into());
+    expect("failed, and not tried again, for its code", &w.job(|job| job.retries = 1).job(on_75).evidence, &[]);
+    let w = World::calm().code(20, 75).recorded(20, |recorded| recorded.state = "failed".into());
+    expect(
+        "failed, and not tried again, in spite of its code",
+        &w.job(|job| job.retries = 1).job(on_75).evidence,
+        &[Verdict::Missing],
+    );
+    let twice = |after_ms| {
+        let w = World::calm().code(20, 1).again(20, 1_600, 2).again(20, after_ms, 3);
+        let mut w = w.job(|job| (job.retries, job.is_backing_off) = (2, true));
+        let second = w.evidence.attempts.iter_mut().find(|attempt| attempt.run.due == at(20) && attempt.number == 2).unwrap();
+        second.ended = Some((second.last_sign, 1));
+        w
+    };
+    expect("failed twice, and tried again after twice the delay", &twice(4_200).evidence, &[]);
+    expect("failed twice, and tried again after the delay", &twice(3_200).evidence, &[Verdict::Early]);
+    let killed = || World::calm().again(20, 3_000, 2).fault(20, 21, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
+    let w = killed().job(|job| job.check = Check::OnRetry);
+    expect("done, its node killed as it ended, and begun again in spite of a check", &w.evidence, &[Verdict::Dup]);
     let frozen = |sign| {
         let w = World::calm().cut(20).again(20, 8_000, 2).sign(20, sign);
         w.fault(20, 23, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true)
@@ -131,7 +160,29 @@ fn repeated(expect: Expect<'_>) {
     expect("an end recorded under a fence older than one that was out", &w.evidence, &[Verdict::Stale]);
 }
 
+fn on_75(job: &mut Job) {
+    job.retried = Retried::On(&[75]);
+}
+
 fn written(expect: Expect<'_>) {
+    let told = |change: fn(&mut Recorded)| {
+        let mut w = World::calm();
+        let mut told = w.evidence.history.iter().find(|recorded| recorded.run.due == at(20)).unwrap().clone();
+        change(&mut told);
+        w.evidence.told.push(told);
+        w
+    };
+    expect("running, and later succeeded", &told(|told| told.state = "running".into()).evidence, &[]);
+    expect("succeeded, and later the same", &told(|_| ()).evidence, &[]);
+    expect("failed, and later succeeded", &told(|told| told.state = "failed".into()).evidence, &[Verdict::Stale]);
+    let w = World::calm().recorded(20, |recorded| recorded.finished = Some(at(20) + SECOND / 4));
+    expect("recorded as succeeded before it was done", &w.evidence, &[Verdict::Phantom]);
+    let checked = |at_ms: i64| {
+        let w = World::calm().job(|job| job.check = Check::OnRetry);
+        w.recorded(20, |run| (run.attempt, run.fence, run.finished) = (2, Some(12), Some(at(20) + at_ms * 1000)))
+    };
+    expect("found done by a check", &checked(9_000).evidence, &[]);
+    expect("found done by a check before it was", &checked(300).evidence, &[Verdict::Phantom]);
     let w = World::calm().cut(20);
     expect("recorded as succeeded, and never done", &w.evidence, &[Verdict::Phantom]);
     let w = World::calm().code(20, 1);
@@ -187,6 +238,7 @@ impl World {
             jobs: BTreeMap::from([("a".into(), job)]),
             attempts: Vec::new(),
             history: Vec::new(),
+            told: Vec::new(),
             faults: Vec::new(),
             deeds: Vec::new(),
             host_lags: Vec::new(),

@@ -5,12 +5,23 @@ use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Micros, SECOND, span};
 use crate::jobs::Overlap;
 
-/// EARLY: anything that began before its due time.
+/// EARLY: anything that began before its due time, and a retry before its delay.
 pub(super) fn early(view: &View<'_>, findings: &mut Vec<Finding>) {
     for attempt in &view.evidence.attempts {
         if attempt.began < attempt.run.due {
             let what = format!("{} began {:.3} s before it was due", attempt.run.id, span(attempt.run.due - attempt.began));
             findings.push(Finding::new(Verdict::Early, attempt.began, what, &[attempt]));
+        }
+    }
+    for pair in view.attempts.values().flat_map(|attempts| attempts.windows(2)) {
+        let Some((ended, wait)) = retry_wait(view, pair[0], pair[1]) else { continue };
+        if pair[1].began < ended + wait && view.cause(pair[0], pair[1]).is_none() {
+            let what = format!(
+                "{} was tried again {:.3} s before its delay was over",
+                pair[1].run.id,
+                span(ended + wait - pair[1].began)
+            );
+            findings.push(Finding::new(Verdict::Early, pair[1].began, what, pair));
         }
     }
 }
@@ -55,26 +66,38 @@ pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
     let cut = of_job.iter().filter(|other| other.run.id != first.run.id && other.began < first.began && other.ended.is_none());
     let given_up = cut.map(|lost| view.latest(lost.last_sign, timing.clean)).max().filter(|at| waits && *at > first.run.due);
     let behind = given_up.map_or(0, |at| view.put_off(first.run.due, at + timing.clean));
-    behind.max(match free {
+    let latest = behind.max(match free {
         Some(free) if waits && free > first.run.due => view.latest(free, timing.clean + timing.kill_grace + SECOND),
-        _ => view.latest(first.run.due, timing.clean),
-    })
+        _ if waits => view.latest(first.run.due, timing.clean),
+        // Nothing was in its way: only a fault of a node that held it excuses it.
+        _ => view.latest_of(first, timing.clean),
+    });
+    let latest = latest + view.asked_again(&first.run, latest);
+    let spread = job.map_or(0, |job| job.spread);
+    // Missed, it is spread from when nothing keeps it any more.
+    if spread > 0 && latest > first.run.due + timing.clean { view.put_off(first.run.due, latest + spread) } else { latest }
+}
+
+/// When `before` failed and how long its job waits then; none if it did not fail by its own word.
+fn retry_wait(view: &View<'_>, before: &Attempt, next: &Attempt) -> Option<(Micros, Micros)> {
+    let (ended, _) = before.ended.filter(|(_, code)| *code != 0)?;
+    let job = view.evidence.jobs.get(&next.run.job)?;
+    let has_failed = |attempt: &&&Attempt| attempt.began <= before.began && attempt.ended.is_some_and(|(_, code)| code != 0);
+    let failures = view.attempts_of(&next.run.id).iter().filter(has_failed).count();
+    Some((ended, job.waits_after(u32::try_from(failures).unwrap_or(u32::MAX))))
 }
 
 /// When the attempt after `before` must have begun.
 fn latest_next(view: &View<'_>, before: &Attempt, next: &Attempt) -> Micros {
     let timing = view.timing;
-    let retry_delay = view.evidence.jobs.get(&next.run.job).map_or(0, |job| job.retry_delay);
     let cause = view.cause(before, next);
-    let ready = match before.ended {
-        Some((at, code)) if code != 0 => at + retry_delay,
-        _ => before.last_sign,
-    };
+    let ready = retry_wait(view, before, next).map_or(before.last_sign, |(ended, wait)| ended + wait);
     let slack = timing.clean + timing.kill_grace + SECOND;
     // One that is cut off, not dead, is killed when its lease ends; another node sees it end.
     let lost = cause.map_or(ready, |fault| match fault.harm.delay {
         crate::evidence::Delay::Throughout => fault.to.max(ready) + timing.recovery(),
         _ => fault.from.max(before.began) + timing.recovery(),
     });
-    view.put_off(ready, lost.max(ready + slack))
+    let latest = view.put_off(ready, lost.max(ready + slack));
+    latest + view.asked_again(&next.run, latest)
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::evidence::{Attempt, Delay, Evidence, Excuse, Inflicted, Micros, Recorded, SECOND, Timing};
+use crate::evidence::{Attempt, Delay, Evidence, Excuse, Inflicted, Micros, Recorded, RunName, SECOND, Timing};
+use crate::jobs::Check;
 
 /// How long after a fault is healed all nodes may take to be back at Redis.
 const BACK: Micros = 3 * SECOND;
@@ -56,8 +57,19 @@ impl<'a> View<'a> {
         self.put_off(ready, ready + slack)
     }
 
+    /// The same of a first attempt in whose way nothing was: a fault of some nodes excuses it only if one of them held its run.
+    /// One held and lost before it could begin has begun as a later attempt than the first.
+    pub(super) fn latest_of(&self, first: &Attempt, slack: Micros) -> Micros {
+        let concerns = |fault: &Inflicted| first.number > 1 || first.node.is_empty() || fault.harm.hit.is_on(&first.node);
+        self.put_off_by(first.run.due, first.run.due + slack, concerns)
+    }
+
     /// The same for what was to start by `end` and is put off by the faults from `ready` on.
-    pub(super) fn put_off(&self, ready: Micros, mut end: Micros) -> Micros {
+    pub(super) fn put_off(&self, ready: Micros, end: Micros) -> Micros {
+        self.put_off_by(ready, end, |_| true)
+    }
+
+    fn put_off_by(&self, ready: Micros, mut end: Micros, concerns: impl Fn(&Inflicted) -> bool) -> Micros {
         let lag = |end: Micros| {
             let near = self.evidence.host_lags.iter().filter(|(at, lag)| ready - lag - SECOND <= *at && *at <= end + SECOND);
             near.map(|(_, lag)| *lag).max().unwrap_or(0)
@@ -65,7 +77,7 @@ impl<'a> View<'a> {
         loop {
             let mut later = end;
             for fault in &self.evidence.faults {
-                if fault.from > end {
+                if fault.from > end || !concerns(fault) {
                     continue;
                 }
                 let until = match fault.harm.delay {
@@ -123,6 +135,13 @@ impl<'a> View<'a> {
             let is_told = matches!(fault.excuse, Some(Excuse::CannotStart(why)) if recorded.reason.contains(why));
             is_told && fault.from <= end && recorded.run.due <= fault.to + SECOND
         })
+    }
+
+    /// For how long a run may wait because a fault kept its check from answering, so that it was asked again.
+    pub(super) fn asked_again(&self, run: &RunName, latest: Micros) -> Micros {
+        let Some(job) = self.evidence.jobs.get(&run.job).filter(|job| job.check != Check::Never) else { return 0 };
+        let is_near = |fault: &Inflicted| fault.from <= latest && run.due <= fault.to + SECOND;
+        if self.evidence.faults.iter().any(is_near) { job.retry_delay * Micros::from(job.retries) } else { 0 }
     }
 
     /// Whether Redis' loss excuses that `before` lived on at `at`: its holder learns of it when it next renews.

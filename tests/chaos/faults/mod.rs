@@ -57,6 +57,8 @@ pub(crate) trait Fault: Send {
     }
     /// Lays what nodes must stand on for it, before they are started.
     fn prepare(&self, _grounds: &mut Grounds) {}
+    /// Looks for what it is to hit, for seconds at most.
+    fn seek(&mut self, _stage: &Stage) {}
     /// Begins.
     fn inflict(&mut self, stage: &Stage);
     /// Ends, whatever became of it meanwhile.

@@ -6,7 +6,8 @@ use fastrand::Rng;
 use rustix::process::Signal;
 
 use super::{Fault, LEASE, lost_node, name, node, some_node};
-use crate::evidence::{Delay, Harm, Hit};
+use crate::effects;
+use crate::evidence::{Attempt, Delay, Harm, Hit, SECOND, now};
 use crate::stage::{Node, Stage};
 
 /// F1: `kill -9` of one daemon, started again a moment later.
@@ -76,14 +77,16 @@ impl Fault for KillAll {
     }
 }
 
-/// F3: the daemon alone is stopped for three leases, its keeper and jobs are not.
+/// F3: the daemon alone is stopped for three leases, its keeper and jobs are not. It is one that runs the job `longest`, if any
+/// does, so that a job that lives on past its lease is seen.
 pub(super) struct Freeze {
     node: usize,
+    longest: Option<String>,
 }
 
 impl Freeze {
     pub(super) fn draw(rng: &mut Rng, nodes: usize) -> Box<dyn Fault> {
-        Box::new(Self { node: some_node(rng, nodes) })
+        Box::new(Self { node: some_node(rng, nodes), longest: None })
     }
 }
 
@@ -92,13 +95,26 @@ impl Fault for Freeze {
         "F3"
     }
     fn what(&self) -> String {
-        format!("SIGSTOP of the daemon of {}", name(self.node))
+        let longest = self.longest.as_ref().map_or(String::new(), |run| format!(", which runs {run}"));
+        format!("SIGSTOP of the daemon of {}{longest}", name(self.node))
     }
     fn lasts(&self) -> Duration {
         LEASE * 3
     }
     fn harm(&self) -> Harm {
         lost_node(self.node)
+    }
+    fn seek(&mut self, stage: &Stage) {
+        let runs = |attempt: &&Attempt| {
+            attempt.run.job == "longest" && attempt.ended.is_none() && attempt.last_sign > now() - SECOND / 2
+        };
+        let _ = stage.wait(Duration::from_secs(6), || {
+            let attempts = effects::so_far(stage.dir());
+            let Some(attempt) = attempts.iter().rfind(runs) else { return false };
+            let Some(at) = stage.nodes().iter().position(|node| node.name == attempt.node) else { return false };
+            (self.node, self.longest) = (at, Some(attempt.run.id.clone()));
+            true
+        });
     }
     fn inflict(&mut self, stage: &Stage) {
         node(stage, self.node).daemon().signal_if_alive(Signal::STOP);

@@ -1,0 +1,173 @@
+//! One scene: a fixed little plan that makes one broken rule visible, on a stage of its own, judged by the same checker as all
+//! else. Leases are short, so that a scene takes seconds.
+//!
+//! Invariant: what a scene does to nodes is in its fault log, with the harm its row promises; the checker knows no more of it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::adding;
+use crate::evidence::{Attempt, Delay, Evidence, Harm, Hit, Inflicted, Micros, Recorded, SECOND, Timing, now};
+use crate::grounds::Grounds;
+use crate::http_store::HttpStore;
+use crate::jobs::Job;
+use crate::plan::toml_of;
+use crate::stage::{Interrupted, Node, Stage};
+use crate::trial::{Ended, Failure, await_jobs, close_phases, open_phases};
+use crate::{effects, metronome, settle, soak};
+
+const TIMING: Timing = Timing { lease: 3 * SECOND, reap: SECOND, kill_grace: SECOND, clean: SECOND };
+/// How long a scene waits for a job line, and in the end for what is owed: one with a broken rule may wait in vain.
+const PATIENCE: Duration = Duration::from_secs(12);
+
+/// What is on stage and what is done there.
+pub(crate) struct Scene {
+    pub(crate) nodes: usize,
+    /// A variable of the last node.
+    pub(crate) var: Option<(&'static str, &'static str)>,
+    /// The jobs of the file.
+    pub(crate) jobs: fn() -> Vec<Job>,
+    pub(crate) act: fn(&mut Play<'_>) -> Result<(), Interrupted>,
+}
+
+/// A scene that is being played.
+pub(crate) struct Play<'a> {
+    stage: &'a Stage,
+    jobs: Vec<Job>,
+    log: Vec<Inflicted>,
+}
+
+impl Scene {
+    /// Plays it in `dir` with daemons that break a rule, or none.
+    pub(crate) fn play(&self, dir: &Path, mutant: Option<&str>, interrupted: Arc<AtomicBool>) -> Result<Evidence, Failure> {
+        let store = HttpStore::start();
+        let mut jobs = (self.jobs)();
+        let set_at = now();
+        let mut grounds = Grounds::plain(dir, store.address(), self.nodes);
+        if let (Some((name, value)), Some(last)) = (self.var, grounds.nodes.last_mut()) {
+            last.vars.push((name.to_owned(), value.to_owned()));
+        }
+        let stage = Stage::set(grounds, &toml_of(&jobs, dir, TIMING.lease), mutant, interrupted);
+        let ready = await_jobs(&stage, jobs.len())?;
+        open_phases(&mut jobs, set_at, ready);
+        let usage = soak::usage(&stage);
+        let mut play = Play { stage: &stage, jobs, log: Vec::new() };
+        let (stopped, history, told, leftovers, crashes, host_lags) = std::thread::scope(|scope| {
+            let metronome = scope.spawn(|| metronome::tick(&stage));
+            let reader = scope.spawn(|| read_on(&stage));
+            let ended = Ended(&stage);
+            (self.act)(&mut play)?;
+            for node in stage.nodes() {
+                node.start_again(stage.dir());
+            }
+            let stopped = settle::stop_recurring(&stage, TIMING.lease)?;
+            let mut leftovers = settle::await_owed(&stage, PATIENCE)?;
+            leftovers.extend(settle::leftovers(&stage, &usage)?);
+            let history = settle::read_history(&stage).map_err(Failure::Test)?;
+            let (crashes, left) = settle::stop_nodes(&stage)?;
+            leftovers.extend(left);
+            drop(ended);
+            Ok::<_, Failure>((stopped, history, reader.join().unwrap(), leftovers, crashes, metronome.join().unwrap()))
+        })?;
+        let Play { mut jobs, log, .. } = play;
+        close_phases(&mut jobs, stopped);
+        let jobs = jobs.into_iter().map(|job| (job.name.clone(), job)).collect();
+        let attempts = effects::so_far(dir);
+        Ok(Evidence {
+            timing: TIMING,
+            jobs,
+            attempts,
+            history,
+            told,
+            faults: log,
+            deeds: Vec::new(),
+            host_lags,
+            leftovers,
+            crashes,
+        })
+    }
+}
+
+/// Reads history again and again until the stage is over.
+fn read_on(stage: &Stage) -> Vec<Recorded> {
+    let mut told = Vec::new();
+    while !stage.is_over() {
+        told.extend(settle::read_history(stage).unwrap_or_default());
+        let _ = stage.pause(Duration::from_millis(300));
+    }
+    told
+}
+
+impl Play<'_> {
+    /// A moment a second from now, in whole milliseconds.
+    pub(crate) fn soon() -> Micros {
+        (now() + SECOND) / 1000 * 1000
+    }
+
+    /// Adds jobs that are due once.
+    pub(crate) fn add(&mut self, mut jobs: Vec<Job>) {
+        adding::add(self.stage, &mut jobs);
+        self.jobs.append(&mut jobs);
+    }
+
+    pub(crate) fn pause(&self, length: Duration) -> Result<(), Interrupted> {
+        self.stage.pause(length)
+    }
+
+    /// Waits until so many attempts have begun; gives the last of them, or none if it never began.
+    pub(crate) fn await_begin(&self, number: usize) -> Result<Option<Attempt>, Interrupted> {
+        let mut found = None;
+        self.stage.wait(PATIENCE, || {
+            found = effects::so_far(self.stage.dir()).into_iter().nth(number - 1);
+            found.is_some()
+        })?;
+        Ok(found)
+    }
+
+    /// Takes a node away that has nothing to do: nothing is excused by that.
+    pub(crate) fn take_away(&self, node: usize) {
+        self.kill(&self.stage.nodes()[node]);
+    }
+
+    pub(crate) fn bring_back(&self, node: usize) {
+        self.stage.nodes()[node].start_again(self.stage.dir());
+    }
+
+    /// F1 of this node; it is started again when the act ends.
+    pub(crate) fn kill_until_the_end(&mut self, node: &str) {
+        let from = now();
+        self.kill(self.named(node));
+        self.note("F1", format!("kill -9 of {node}"), node, from);
+    }
+
+    /// F3 of this node, until `until` is over.
+    pub(crate) fn freeze(&mut self, node: &str, until: impl FnOnce(&Self) -> Result<(), Interrupted>) -> Result<(), Interrupted> {
+        let from = now();
+        self.named(node).daemon().signal_if_alive(Signal::STOP);
+        let waited = until(self);
+        self.named(node).daemon().signal_if_alive(Signal::CONT);
+        self.note("F3", format!("SIGSTOP of the daemon of {node}"), node, from);
+        waited
+    }
+
+    fn named(&self, name: &str) -> &Node {
+        self.stage.nodes().iter().find(|node| node.name == name).unwrap()
+    }
+
+    fn kill(&self, node: &Node) {
+        node.hold();
+        let mut daemon = node.daemon();
+        daemon.signal_if_alive(Signal::KILL);
+        daemon.wait_exit();
+    }
+
+    fn note(&mut self, row: &str, what: String, node: &str, from: Micros) {
+        let hit = Hit::Nodes(vec![node.to_owned()]);
+        let harm = Harm { hit, delay: Delay::AtBegin, may_repeat: true, may_overlap: false };
+        self.log.push(Inflicted { row: row.to_owned(), what, from, to: now(), harm, excuse: None });
+    }
+}
