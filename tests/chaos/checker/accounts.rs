@@ -179,10 +179,7 @@ fn may_be_lost(view: &View<'_>, recorded: &Recorded) -> bool {
     }
     let hit = |fault: &&crate::evidence::Inflicted| fault.harm.may_repeat;
     match attempts.first() {
-        Some(first) => {
-            let next = crate::evidence::Attempt { began: recorded.finished.unwrap_or(Micros::MAX), ..(*first).clone() };
-            view.cause(first, &next).is_some()
-        }
+        Some(first) => is_cut_off(view, first, recorded),
         // Claimed, never begun.
         None => {
             let end = recorded.finished.unwrap_or(recorded.run.due);
@@ -193,6 +190,12 @@ fn may_be_lost(view: &View<'_>, recorded: &Recorded) -> bool {
                 .any(|fault| fault.from <= end && recorded.run.due <= fault.to + view.timing.recovery())
         }
     }
+}
+
+/// Whether a fault kept the node of this attempt from telling its end.
+fn is_cut_off(view: &View<'_>, attempt: &Attempt, recorded: &Recorded) -> bool {
+    let end = Attempt { began: recorded.finished.unwrap_or(Micros::MAX), ..attempt.clone() };
+    view.cause(attempt, &end).is_some()
 }
 
 /// Whether another run of the job was open between the due time of this one and its end.
@@ -254,6 +257,8 @@ pub(super) fn silent(view: &View<'_>, findings: &mut Vec<Finding>) {
                 format!("{run} was begun, and is not in history"),
                 attempts,
             )),
+            // Its node could not tell, and it was lost once too often.
+            Some(recorded) if recorded.reason.contains("poison") && is_cut_off(view, last, recorded) => {}
             Some(recorded) if last.is_done() && recorded.state == "failed" && last.number >= recorded.attempt => {
                 let what = format!("{run} was done, and is recorded as failed ({})", recorded.reason);
                 findings.push(Finding::new(Verdict::Silent, last.began, what, attempts));

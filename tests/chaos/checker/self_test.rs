@@ -78,9 +78,11 @@ fn timed(expect: Expect<'_>) {
     let w = late().fault(15, 19, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
     expect("begun 7 s after, a node killed 5 s before", &w.evidence, &[Verdict::Late, Verdict::Drift]);
     let w = late().fault(20, 29, Hit::Nodes(vec!["n2".into()]), Delay::Throughout, true);
+    expect("begun 7 s after, a node cut off as it was due", &w.evidence, &[]);
+    let w = late().fault(15, 29, Hit::Nodes(vec!["n2".into()]), Delay::Throughout, true);
     expect("begun 7 s after, a node cut off that had nothing to do with it", &w.evidence, &[Verdict::Late, Verdict::Drift]);
     let w = late().first(20, |first| first.number = 2).recorded(20, |run| run.attempt = 2);
-    let w = w.fault(20, 29, Hit::Nodes(vec!["n2".into()]), Delay::Throughout, true);
+    let w = w.fault(15, 29, Hit::Nodes(vec!["n2".into()]), Delay::Throughout, true);
     expect("begun 7 s after, a node cut off that had claimed it", &w.evidence, &[]);
     let w = late().fault(20, 25, Hit::Everyone, Delay::None, false);
     expect("begun 7 s after, under a fault that delays nothing", &w.evidence, &[Verdict::Late, Verdict::Drift]);
@@ -165,6 +167,15 @@ fn on_75(job: &mut Job) {
 }
 
 fn written(expect: Expect<'_>) {
+    let poison = |node: &str| {
+        let w = World::calm().recorded(20, |run| (run.state, run.reason) = ("failed".into(), "poison: lost".into()));
+        let w = w.recorded(20, |run| run.finished = Some(at(27))).fault(19, 30, Hit::Everyone, Delay::Throughout, true);
+        let mut w = w;
+        w.evidence.faults[0].harm.hit = Hit::Nodes(vec![node.into()]);
+        w
+    };
+    expect("done by a node that was cut off, and found lost once too often", &poison("n1").evidence, &[]);
+    expect("done, and found lost once too often, another node cut off", &poison("n2").evidence, &[Verdict::Silent]);
     let told = |change: fn(&mut Recorded)| {
         let mut w = World::calm();
         let mut told = w.evidence.history.iter().find(|recorded| recorded.run.due == at(20)).unwrap().clone();

@@ -58,9 +58,13 @@ impl<'a> View<'a> {
     }
 
     /// The same of a first attempt in whose way nothing was: a fault of some nodes excuses it only if one of them held its run.
-    /// One held and lost before it could begin has begun as a later attempt than the first.
+    /// One held and lost before it could begin has begun as a later attempt than the first. One whose claim was never answered
+    /// is handed back uncounted: it was due just as the fault began.
     pub(super) fn latest_of(&self, first: &Attempt, slack: Micros) -> Micros {
-        let concerns = |fault: &Inflicted| first.number > 1 || first.node.is_empty() || fault.harm.hit.is_on(&first.node);
+        let concerns = |fault: &Inflicted| {
+            let is_unanswered = (fault.from - first.run.due).abs() <= UNDER_WAY;
+            first.number > 1 || first.node.is_empty() || is_unanswered || fault.harm.hit.is_on(&first.node)
+        };
         self.put_off_by(first.run.due, first.run.due + slack, concerns)
     }
 
