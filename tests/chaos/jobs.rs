@@ -71,6 +71,7 @@ pub(crate) enum Check {
 
 /// A job as the test planned it.
 #[derive(Debug, Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "each says one thing a job is or is not")]
 pub(crate) struct Job {
     pub(crate) name: String,
     /// When it is due, in the order of time.

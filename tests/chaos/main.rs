@@ -52,6 +52,7 @@ use clap::Parser;
 /// Hurts real nodes and checks what their jobs did. Prints its seed: the same one gives the same plan.
 #[derive(Debug, Parser)]
 #[command(name = "chaos")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 struct Args {
     /// The seed of the plan [default: from the clock]
     #[arg(long)]

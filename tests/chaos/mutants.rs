@@ -96,6 +96,7 @@ fn killed_at_most_once(play: &mut Play<'_>) -> Result<(), Interrupted> {
     play.pause(Duration::from_secs(9))
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "one of several plays, of one form")]
 fn longer_than_its_lease(play: &mut Play<'_>) -> Result<(), Interrupted> {
     play.add(vec![once("long", Act::Work, 5_000)]);
     Ok(())

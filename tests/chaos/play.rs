@@ -130,7 +130,7 @@ impl Play<'_> {
 
     /// Takes a node away that has nothing to do: nothing is excused by that.
     pub(crate) fn take_away(&self, node: usize) {
-        self.kill(&self.stage.nodes()[node]);
+        kill(&self.stage.nodes()[node]);
     }
 
     pub(crate) fn bring_back(&self, node: usize) {
@@ -140,7 +140,7 @@ impl Play<'_> {
     /// F1 of this node; it is started again when the act ends.
     pub(crate) fn kill_until_the_end(&mut self, node: &str) {
         let from = now();
-        self.kill(self.named(node));
+        kill(self.named(node));
         self.note("F1", format!("kill -9 of {node}"), node, from);
     }
 
@@ -158,16 +158,16 @@ impl Play<'_> {
         self.stage.nodes().iter().find(|node| node.name == name).unwrap()
     }
 
-    fn kill(&self, node: &Node) {
-        node.hold();
-        let mut daemon = node.daemon();
-        daemon.signal_if_alive(Signal::KILL);
-        daemon.wait_exit();
-    }
-
     fn note(&mut self, row: &str, what: String, node: &str, from: Micros) {
         let hit = Hit::Nodes(vec![node.to_owned()]);
         let harm = Harm { hit, delay: Delay::AtBegin, may_repeat: true, may_overlap: false };
         self.log.push(Inflicted { row: row.to_owned(), what, from, to: now(), harm, excuse: None });
     }
+}
+
+fn kill(node: &Node) {
+    node.hold();
+    let mut daemon = node.daemon();
+    daemon.signal_if_alive(Signal::KILL);
+    daemon.wait_exit();
 }

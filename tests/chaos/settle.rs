@@ -52,7 +52,7 @@ pub(crate) fn read_history(stage: &Stage) -> Result<Vec<Recorded>, String> {
 fn recorded(run: &Value) -> Option<Recorded> {
     let text = |field: &str| run[field].as_str();
     let count = |field: &str| run[field].as_u64();
-    let instant = |text: &str| text.parse::<jiff::Timestamp>().ok().map(|at| at.as_microsecond());
+    let instant = |text: &str| text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond);
     let last = match text("skipped_to") {
         Some(text) => Some(instant(text)?),
         None => None,

@@ -199,12 +199,11 @@ pub(crate) fn close_phases(jobs: &mut [Job], stopped: (Micros, Micros)) {
     }
 }
 
+/// The faults inflicted, the jobs some of them brought along, and what was told of these.
+type Conducted = (Vec<Inflicted>, Vec<Job>, Vec<Recorded>);
+
 /// Inflicts the faults one after the other and heals each, also when interrupted.
-fn conduct(
-    stage: &Stage,
-    faults: Vec<(Duration, Box<dyn Fault>)>,
-    length: Duration,
-) -> Result<(Vec<Inflicted>, Vec<Job>, Vec<Recorded>), Failure> {
+fn conduct(stage: &Stage, faults: Vec<(Duration, Box<dyn Fault>)>, length: Duration) -> Result<Conducted, Failure> {
     let (mut log, mut jobs, mut told, end) = (Vec::new(), Vec::new(), Vec::new(), Instant::now() + length);
     for (calm, mut fault) in faults {
         stage.pause(calm)?;

@@ -23,7 +23,7 @@ pub(super) fn missing(view: &View<'_>, findings: &mut Vec<Finding>) {
             }
         }
     }
-    for recorded in view.evidence.history.iter() {
+    for recorded in &view.evidence.history {
         let Some(job) = view.evidence.jobs.get(&recorded.run.job) else { continue };
         if let Err(why) = judge(view, job, recorded) {
             let what = format!("{} ended {} ({}): {why}", recorded.run.id, recorded.state, recorded.reason);
@@ -178,18 +178,13 @@ fn may_be_lost(view: &View<'_>, recorded: &Recorded) -> bool {
         return true;
     }
     let hit = |fault: &&crate::evidence::Inflicted| fault.harm.may_repeat;
-    match attempts.first() {
-        Some(first) => is_cut_off(view, first, recorded),
-        // Claimed, never begun.
-        None => {
-            let end = recorded.finished.unwrap_or(recorded.run.due);
-            view.evidence
-                .faults
-                .iter()
-                .filter(hit)
-                .any(|fault| fault.from <= end && recorded.run.due <= fault.to + view.timing.recovery())
-        }
+    if let Some(first) = attempts.first() {
+        return is_cut_off(view, first, recorded);
     }
+    // Claimed, never begun.
+    let end = recorded.finished.unwrap_or(recorded.run.due);
+    let is_near = |fault: &crate::evidence::Inflicted| fault.from <= end && recorded.run.due <= fault.to + view.timing.recovery();
+    view.evidence.faults.iter().filter(hit).any(is_near)
 }
 
 /// Whether a fault kept the node of this attempt from telling its end.

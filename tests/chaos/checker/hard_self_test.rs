@@ -93,7 +93,7 @@ fn hurt(expect: Expect<'_>) {
     let replaced = |at_ms: i64| {
         let w = replacing().cut(10);
         w.recorded(10, |run| {
-            (run.state, run.reason, run.finished) = ("cancelled".into(), "replaced".into(), Some(at(0) + at_ms * 1000))
+            (run.state, run.reason, run.finished) = ("cancelled".into(), "replaced".into(), Some(at(0) + at_ms * 1000));
         })
     };
     expect("replaced by the next", &replaced(20_001).evidence, &[]);

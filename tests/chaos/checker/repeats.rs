@@ -24,9 +24,7 @@ pub(super) fn dup(view: &View<'_>, findings: &mut Vec<Finding>) {
                 "at-most-once, and begun a second time"
             } else if is_unchecked {
                 "begun again though a check would have found it done"
-            } else if has_failed && failures <= job.retries && job.is_retried_on(code) {
-                continue;
-            } else if view.cause(before, next).is_some() {
+            } else if has_failed && failures <= job.retries && job.is_retried_on(code) || view.cause(before, next).is_some() {
                 continue;
             } else if has_failed {
                 "begun again though its code is not retried, or no retries were left"

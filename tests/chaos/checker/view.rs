@@ -85,7 +85,6 @@ impl<'a> View<'a> {
                     continue;
                 }
                 let until = match fault.harm.delay {
-                    Delay::None => continue,
                     Delay::Brief(slack) if fault.to + slack >= ready => fault.to + slack + self.timing.clean,
                     Delay::AtBegin if fault.from >= ready - UNDER_WAY => fault.from + self.timing.recovery(),
                     Delay::Throughout if fault.to >= ready - UNDER_WAY => fault.to + self.timing.recovery(),
