@@ -51,6 +51,10 @@ async fn rest(timer: Option<&BootTimer>, time: Duration) {
 /// while runs are ripe that could not be taken, or nobody answered.
 async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
     let tick = shared.settings.tick;
+    if !shared.executors.are_ready() {
+        // What cannot be started here is left to nodes that can.
+        return tick;
+    }
     let free = shared.slots.free();
     // Entries this node had to leave must not hide those behind them.
     let with_left = |(queue, slots): &(QueueName, usize)| {

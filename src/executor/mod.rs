@@ -102,6 +102,11 @@ impl Executors {
         Ok(Self { keeper, client, account: Arc::new(environment::Account::of_this_process()) })
     }
 
+    /// Whether an attempt begun now would start at once.
+    pub fn are_ready(&self) -> bool {
+        self.keeper.is_ready()
+    }
+
     /// Runs `attempt` to its end and says how it ended. Never fails: whatever goes wrong is an outcome. Dropped before that,
     /// what was started is killed.
     pub async fn execute(&self, attempt: &Attempt, control: Control, output: &OutputBuffer) -> Outcome {

@@ -27,8 +27,9 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// How long what was left behind may take to end by itself before it counts as left: the tail of a pipeline is mere
 /// milliseconds behind its head.
 const SETTLE: Duration = Duration::from_millis(50);
-/// How long after KILL we go on waiting for what will not die: another user's, or stuck in the kernel.
-const GIVE_UP: Duration = Duration::from_secs(10);
+/// How often KILL is sent to what will not die, another user's or stuck in the kernel, before it is given up: ten seconds of
+/// them. Counted, not timed: a keeper that was itself stopped has not waited meanwhile.
+const MOST_KILLS: u32 = 100;
 
 /// Runs `launch` from start to end and tells the daemon.
 pub(super) async fn attend(house: Rc<House>, key: Key, mut launch: Launch, mut words: mpsc::UnboundedReceiver<Word>) {
@@ -270,6 +271,7 @@ async fn clear_up(
     let died = BootInstant::now();
     let mut left_processes = false;
     let mut pause = Duration::from_millis(5);
+    let mut kills = 0;
     loop {
         let remaining = house.remaining(key);
         let now = BootInstant::now();
@@ -281,11 +283,13 @@ async fn clear_up(
             bounds.end(End::ByItself, now);
             super::tree::signal_all(&remaining, Signal::TERM);
         }
-        if now >= bounds.kill_at().saturating_add(GIVE_UP) {
-            return (left_processes, Some(format!("{} of its processes could not be killed and may still run", remaining.len())));
-        }
         if now >= bounds.kill_at() {
+            if kills == MOST_KILLS {
+                let words = format!("{} of its processes could not be killed and may still run", remaining.len());
+                return (left_processes, Some(words));
+            }
             super::tree::signal_all(&remaining, Signal::KILL);
+            kills += 1;
         }
         tokio::select! {
             Some(word) = words.recv() => match word {

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +17,9 @@ use super::excerpt::Stream;
 use super::supervise;
 use super::tree::Identity;
 use super::wire::{self, End, Key, Launch, News, Order, Report};
+
+/// One that said nothing for so many looks in a row is given nothing new: it may stand still.
+const DOUBTFUL_LOOKS: u32 = 3;
 
 /// What a keeper is started with.
 #[derive(Debug, Clone)]
@@ -94,6 +97,11 @@ impl Keeper {
         self.inner.link.borrow().as_ref().map(|link| link.pid)
     }
 
+    /// Whether there is one that answers: what is started now would not wait for it.
+    pub fn is_ready(&self) -> bool {
+        self.inner.link.borrow().as_ref().is_some_and(|link| link.silent_looks.load(Ordering::Relaxed) < DOUBTFUL_LOOKS)
+    }
+
     /// Has `launch` started; how that went is in the child's report. Waits for a keeper as long as the lease allows.
     pub async fn spawn(&self, launch: Launch, output: Arc<dyn OutputSink>) -> Child {
         let key = self.inner.next_key.fetch_add(1, Ordering::Relaxed);
@@ -127,6 +135,7 @@ pub(super) struct Link {
     orders: mpsc::Sender<Vec<u8>>,
     /// Whether it said anything since somebody looked.
     is_heard: AtomicBool,
+    silent_looks: AtomicU32,
     /// None once the keeper is gone.
     residents: Mutex<Option<HashMap<Key, Resident>>>,
 }
@@ -149,7 +158,7 @@ impl std::fmt::Debug for Resident {
 impl Link {
     /// A link with the keeper `pid`, whose orders go into `orders`.
     pub(super) fn new(pid: u32, orders: mpsc::Sender<Vec<u8>>) -> Self {
-        Self { pid, orders, is_heard: AtomicBool::new(false), residents: Mutex::new(Some(HashMap::new())) }
+        Self { pid, orders, is_heard: AtomicBool::new(false), silent_looks: AtomicU32::new(0), residents: Mutex::new(Some(HashMap::new())) }
     }
 
     fn residents(&self) -> MutexGuard<'_, Option<HashMap<Key, Resident>>> {
@@ -168,6 +177,11 @@ impl Link {
         if let Ok(frame) = wire::order_frame(&Order::Ping) {
             let _ = self.orders.try_send(frame);
         }
+    }
+
+    /// Notes for how many looks in a row it has said nothing.
+    pub(super) fn note_silence(&self, looks: u32) {
+        self.silent_looks.store(looks, Ordering::Relaxed);
     }
 
     /// Whether it said anything since this was asked last.

@@ -35,7 +35,7 @@ const LONGEST_LOOK: Duration = Duration::from_secs(1);
 /// How long one that says nothing is taken for busy although a run of it is out of time.
 const BUSY: Duration = Duration::from_secs(5);
 /// How long one that says nothing is left alone while all of its runs have time: they are renewed, but neither stopped nor
-/// timed out.
+/// timed out. No longer than a lease, unless that is shorter than one may be busy.
 const LEFT_ALONE: Duration = Duration::from_secs(10);
 /// The waits between starts.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
@@ -171,16 +171,17 @@ async fn accompany(
 /// a daemon that was itself stopped, or does not get the processor, has not looked meanwhile.
 async fn stands_still(link: &Link, lease: Duration) {
     let look = (lease / LOOKS_A_LEASE).min(LONGEST_LOOK);
-    let looks = |time: Duration| time.as_millis().div_ceil(look.as_millis().max(1));
-    let (busy, left_alone) = (looks(BUSY.min(lease / 4)), looks(LEFT_ALONE));
-    let mut silent = 0;
+    let looks = |time: Duration| u32::try_from(time.as_millis().div_ceil(look.as_millis().max(1))).unwrap_or(u32::MAX);
+    let (busy, left_alone) = (looks(BUSY.min(lease / 4)), looks(LEFT_ALONE.min(lease.max(BUSY))));
+    let mut silent: u32 = 0;
     loop {
         tokio::time::sleep(look).await;
         if link.was_heard() || link.first_deadline().is_none() {
             silent = 0;
         } else {
-            silent += 1;
+            silent = silent.saturating_add(1);
         }
+        link.note_silence(silent);
         if silent >= left_alone || silent >= busy && is_out_of_time(link, look) {
             return;
         }

@@ -278,3 +278,22 @@ fn a_run_its_own_node_stopped_for_its_lease_runs_again_without_another_lease_goi
     let again = Duration::from_millis(u64::try_from(run.started_at.unwrap().as_i64()).unwrap());
     assert!(again.saturating_sub(back) < lease, "it was waited for as if it were another's: {:?}", again.saturating_sub(back));
 }
+
+#[test]
+fn what_a_run_left_is_killed_and_not_given_up_after_the_whole_node_was_frozen() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).node("only").jobs("[daemon]\nlease = \"60s\"\n").start();
+    let leaves = "setsid sh -c \"trap '' TERM; while :; do sleep 0.1; done\" & sleep 0.1";
+    eye.add(&json!({"name": "work", "in": "0s", "kill_grace": "2s", "shell": effects.shell(leaves)}));
+    until("its own process has ended", LONG, || effects.of("work").into_iter().find(|effect| effect.ended.is_some()));
+    let keeper = node.keeper();
+    rustix::process::kill_process(keeper, Signal::STOP).unwrap();
+    node.signal(Signal::STOP);
+    // Past the grace and all patience: how long it stands still is what this is about.
+    std::thread::sleep(Duration::from_secs(13));
+    rustix::process::kill_process(keeper, Signal::CONT).unwrap();
+    node.signal(Signal::CONT);
+    let run = eye.wait_for_history("work", 1).remove(0);
+    assert_eq!((run.state, run.left_processes, run.error), (RunState::Succeeded, true, None));
+}
