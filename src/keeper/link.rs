@@ -158,7 +158,13 @@ impl std::fmt::Debug for Resident {
 impl Link {
     /// A link with the keeper `pid`, whose orders go into `orders`.
     pub(super) fn new(pid: u32, orders: mpsc::Sender<Vec<u8>>) -> Self {
-        Self { pid, orders, is_heard: AtomicBool::new(false), silent_looks: AtomicU32::new(0), residents: Mutex::new(Some(HashMap::new())) }
+        Self {
+            pid,
+            orders,
+            is_heard: AtomicBool::new(false),
+            silent_looks: AtomicU32::new(0),
+            residents: Mutex::new(Some(HashMap::new())),
+        }
     }
 
     fn residents(&self) -> MutexGuard<'_, Option<HashMap<Key, Resident>>> {

@@ -14,7 +14,7 @@ pub(super) fn early(view: &View<'_>, findings: &mut Vec<Finding>) {
         }
     }
     for pair in view.attempts.values().flat_map(|attempts| attempts.windows(2)) {
-        let Some((ended, wait)) = retry_wait(view, pair[0], pair[1]) else { continue };
+        let Some((ended, wait, _)) = retry_wait(view, pair[0], pair[1]) else { continue };
         if pair[1].began < ended + wait && view.cause(pair[0], pair[1]).is_none() {
             let what = format!(
                 "{} was tried again {:.3} s before its delay was over",
@@ -78,20 +78,26 @@ pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
     if spread > 0 && latest > first.run.due + timing.clean { view.put_off(first.run.due, latest + spread) } else { latest }
 }
 
-/// When `before` failed and how long its job waits then; none if it did not fail by its own word.
-fn retry_wait(view: &View<'_>, before: &Attempt, next: &Attempt) -> Option<(Micros, Micros)> {
+/// When `before` failed and how long its job waits then, at least and at most; none if it did not fail by its own word. A failure
+/// that a fault kept from being told counts as a lost node, and lengthens no wait.
+fn retry_wait(view: &View<'_>, before: &Attempt, next: &Attempt) -> Option<(Micros, Micros, Micros)> {
     let (ended, _) = before.ended.filter(|(_, code)| *code != 0)?;
     let job = view.evidence.jobs.get(&next.run.job)?;
-    let has_failed = |attempt: &&&Attempt| attempt.began <= before.began && attempt.ended.is_some_and(|(_, code)| code != 0);
-    let failures = view.attempts_of(&next.run.id).iter().filter(has_failed).count();
-    Some((ended, job.waits_after(u32::try_from(failures).unwrap_or(u32::MAX))))
+    let (mut least, mut most) = (1, 1);
+    for pair in view.attempts_of(&next.run.id).windows(2).filter(|pair| pair[1].began <= before.began) {
+        if pair[0].ended.is_some_and(|(_, code)| code != 0) {
+            most += 1;
+            least += u32::from(view.cause(pair[0], pair[1]).is_none());
+        }
+    }
+    Some((ended, job.waits_after(least), job.waits_after(most)))
 }
 
 /// When the attempt after `before` must have begun.
 fn latest_next(view: &View<'_>, before: &Attempt, next: &Attempt) -> Micros {
     let timing = view.timing;
     let cause = view.cause(before, next);
-    let ready = retry_wait(view, before, next).map_or(before.last_sign, |(ended, wait)| ended + wait);
+    let ready = retry_wait(view, before, next).map_or(before.last_sign, |(ended, _, wait)| ended + wait);
     let slack = timing.clean + timing.kill_grace + SECOND;
     // One that is cut off, not dead, is killed when its lease ends; another node sees it end.
     let lost = cause.map_or(ready, |fault| match fault.harm.delay {

@@ -59,10 +59,11 @@ impl<'a> View<'a> {
 
     /// The same of a first attempt in whose way nothing was: a fault of some nodes excuses it only if one of them held its run.
     /// One held and lost before it could begin has begun as a later attempt than the first. One whose claim was never answered
-    /// is handed back uncounted: it was due just as the fault began.
+    /// is handed back uncounted, as is one given to a keeper not yet known to stand still: it was due just as the fault began.
     pub(super) fn latest_of(&self, first: &Attempt, slack: Micros) -> Micros {
         let concerns = |fault: &Inflicted| {
-            let is_unanswered = (fault.from - first.run.due).abs() <= UNDER_WAY;
+            let after = first.run.due - fault.from;
+            let is_unanswered = (-UNDER_WAY..=2 * UNDER_WAY).contains(&after);
             first.number > 1 || first.node.is_empty() || is_unanswered || fault.harm.hit.is_on(&first.node)
         };
         self.put_off_by(first.run.due, first.run.due + slack, concerns)
@@ -111,8 +112,8 @@ impl<'a> View<'a> {
             let is_hit = before.node.is_empty() || harm.hit.is_on(&before.node);
             let held_from = before.began - if harm.delay == Delay::Throughout { self.timing.lease } else { UNDER_WAY };
             let held_to = match before.ended {
-                // Its end is told within moments, unless something is in the way.
-                Some((at, _)) => at + UNDER_WAY,
+                // Its end is told within moments after the last process it left, unless something is in the way.
+                Some((at, _)) => at.max(before.last_sign) + UNDER_WAY,
                 None => next.began,
             };
             harm.may_repeat && is_hit && fault.from <= held_to && fault.to >= held_from && fault.from <= next.began && {
