@@ -133,6 +133,14 @@ fn repeated(expect: Expect<'_>) {
     };
     expect("failed twice, and tried again after twice the delay", &twice(4_200).evidence, &[]);
     expect("failed twice, and tried again after the delay", &twice(3_200).evidence, &[Verdict::Early]);
+    let w = twice(3_200).fault(20, 21, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
+    expect("the same, its first failure lost with its node", &w.evidence, &[]);
+    let left = |sign_ms| {
+        let w = World::calm().sign(20, sign_ms).again(20, 5_000, 2);
+        w.fault(23, 24, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true)
+    };
+    expect("done, and its node killed while it ended what the run had left", &left(2_500).evidence, &[]);
+    expect("done, and its node killed long after that", &left(1_500).evidence, &[Verdict::Dup]);
     let killed = || World::calm().again(20, 3_000, 2).fault(20, 21, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
     let w = killed().job(|job| job.check = Check::OnRetry);
     expect("done, its node killed as it ended, and begun again in spite of a check", &w.evidence, &[Verdict::Dup]);
