@@ -154,6 +154,12 @@ fn repeated(expect: Expect<'_>) {
     w.evidence.faults[0].harm.may_overlap = true;
     expect("an attempt on a host that was frozen whole", &w.evidence, &[]);
     expect("a run that lived into the next", &World::calm().work(10, 10_500).evidence, &[Verdict::Overlap]);
+    let by_hand = |number| {
+        let w = World::calm().work(10, 10_500).recorded(20, |recorded| recorded.attempt = number);
+        w.first(20, |attempt| (attempt.run.is_manual, attempt.number) = (true, number))
+    };
+    expect("a run that lived into one by hand", &by_hand(1).evidence, &[Verdict::Overlap]);
+    expect("a run that lived into one by hand that was tried again", &by_hand(2).evidence, &[]);
     let w = World::calm().work(10, 10_500).job(|job| job.overlap = Overlap::Allow);
     expect("the same of a job that may overlap", &w.evidence, &[]);
     let lower = |reach| {
