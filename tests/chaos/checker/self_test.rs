@@ -69,6 +69,10 @@ fn owed(expect: Expect<'_>) {
 
 // A start outside its window is seen by its run's id, and again by the times alone.
 fn timed(expect: Expect<'_>) {
+    let w = World::calm().begin(20, 1_500);
+    expect("begun late in a calm", &w.evidence, &[Verdict::Late, Verdict::Drift]);
+    let w = World::calm().begin(20, 1_500).job(|job| job.check = Check::Always);
+    expect("the same, after a check", &w.evidence, &[]);
     expect("begun before it was due", &World::calm().begin(20, -2).evidence, &[Verdict::Early, Verdict::Drift]);
     expect("begun 0.9 s after it was due", &World::calm().begin(20, 900).evidence, &[]);
     expect("begun 1.1 s after it was due", &World::calm().begin(20, 1_100).evidence, &[Verdict::Late, Verdict::Drift]);

@@ -3,7 +3,7 @@
 use super::view::View;
 use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Micros, SECOND, span};
-use crate::jobs::Overlap;
+use crate::jobs::{Check, Overlap};
 
 /// EARLY: anything that began before its due time, and a retry before its delay.
 pub(super) fn early(view: &View<'_>, findings: &mut Vec<Finding>) {
@@ -72,7 +72,9 @@ pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
         // Nothing was in its way: only a fault of a node that held it excuses it.
         _ => view.latest_of(first, timing.clean),
     });
-    let latest = latest + view.asked_again(&first.run, latest);
+    // The check is the test's own, and reads all that jobs have told so far.
+    let checking = if job.is_some_and(|job| job.check == Check::Always) { SECOND } else { 0 };
+    let latest = latest + checking + view.asked_again(&first.run, latest);
     let spread = job.map_or(0, |job| job.spread);
     // Missed, it is spread from when nothing keeps it any more.
     if spread > 0 && latest > first.run.due + timing.clean { view.put_off(first.run.due, latest + spread) } else { latest }
