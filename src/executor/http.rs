@@ -52,13 +52,15 @@ pub(super) async fn execute(
     output: &OutputBuffer,
 ) -> Outcome {
     let guard = LeaseGuard::new(control, attempt.timeout);
+    // Of what was never sent nothing is left; of what was, only the receiver knows.
+    let when_lost = if guard.interruption().is_some() { Ending::LeaseLost } else { Ending::OutOfSight };
     let mut outcome = Outcome::bare(Ending::Failed);
     match follow(client, request, attempt, &guard, output, &mut outcome).await {
         Ok(()) => outcome.ending = Ending::Succeeded,
         Err(Failure::Words(words)) => outcome.error = Some(words),
         Err(Failure::Interrupted(interruption)) => {
             (outcome.ending, outcome.error) = match interruption {
-                Interruption::LeaseLost => (Ending::OutOfSight, Some("its lease could not be held".to_owned())),
+                Interruption::LeaseLost => (when_lost, Some("its lease could not be held".to_owned())),
                 Interruption::TimedOut => (Ending::TimedOut, Some(format!("timed out after {:?}", attempt.timeout))),
                 Interruption::Stopped(reason) => (reason.ending(), None),
             };

@@ -32,11 +32,8 @@ if [ "$what" = ghost ]; then # what `daemonise` leaves behind: deaf to TERM, and
   work "$millis"
   exit 0
 fi
-if [ "$what" = is-done ]; then # a check: whether an attempt of this run told that it succeeded
-  while read -r word run _ _ _ _ _ _ code; do
-    [ "$word $run $code" != "E $SCHEDD_RUN_ID 0" ] || exit 0
-  done <"$dir/effects"
-  exit 1
+if [ "$what" = is-done ]; then # a check: whether an attempt of this run told that it succeeded; 1 if none did
+  exec grep -q "^E $SCHEDD_RUN_ID .* 0\$" "$dir/effects"
 fi
 tell B
 case $what in

@@ -176,7 +176,7 @@ async fn a_stop_or_a_passed_lease_ends_the_request() {
     let running = bench.begin(&of(request("GET", sink.url("/"))));
     eventually("the request is sent", || (sink.requests().len() == 2).then_some(())).await;
     running.deadline.send_replace(BootInstant::now());
-    assert_eq!(running.task.await.unwrap().ending, Ending::LeaseLost);
+    assert_eq!(running.task.await.unwrap().ending, Ending::OutOfSight);
 }
 
 #[tokio::test]
