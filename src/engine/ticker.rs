@@ -23,8 +23,14 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let mut claimer = Claimer::new(shared.clone());
     let timer = BootTimer::new().inspect_err(|error| warn!("No timer of our own ({error}); runs start up to 2 ms later.")).ok();
+    let mut connections_made = 0;
     while !stop.is_cancelled() {
         let sleep = round(&shared, &mut claimer).await;
+        // A server that is back after a power cut may have forgotten what it last acknowledged, the push of a file among it.
+        let made = shared.store.connections_made();
+        if std::mem::replace(&mut connections_made, made) != made {
+            shared.reconcile_now.notify_one();
+        }
         if sleep.is_zero() {
             continue;
         }
@@ -69,10 +75,7 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
             return tick;
         }
     };
-    if shared.weather.answered() {
-        // A server that lost its power may have forgotten what it last acknowledged, the push of a file among it.
-        shared.reconcile_now.notify_one();
-    }
+    shared.weather.answered();
     shared.leases_seen.store(poll.leases, Ordering::Relaxed);
     let mut next = LONGEST_SLEEP;
     for ((queue, slots), found) in free.iter().zip(poll.queues) {

@@ -110,17 +110,15 @@ impl Weather {
         }
     }
 
-    /// A call was answered. True: that ended an outage, said or not.
-    pub(super) fn answered(&self) -> bool {
+    /// A call was answered.
+    pub(super) fn answered(&self) {
         let over = self.state().outage.take();
-        let was_out = over.is_some();
         if let Some(over) = over.filter(|outage| outage.is_said) {
             info!(
                 after_ms = u64::try_from(over.since.elapsed().as_millis()).unwrap_or(u64::MAX),
                 "Redis answers again (it was: {}).", over.text
             );
         }
-        was_out
     }
 }
 

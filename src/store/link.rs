@@ -4,7 +4,7 @@
 //! Invariant: a call that fails may have been done all the same (measured: commands sent during a stall ran later), so
 //! whoever repeats one gives it the same token.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -42,6 +42,7 @@ struct Shared {
     open: Mutex<Option<Open>>,
     /// Held by the one call that connects for all.
     connecting: tokio::sync::Mutex<()>,
+    connections_made: AtomicU64,
     silent_calls: AtomicU32,
     most_silent_calls: u32,
     answer_limit: Duration,
@@ -71,6 +72,7 @@ impl Link {
             address: address.clone(),
             open: Mutex::new(None),
             connecting: tokio::sync::Mutex::new(()),
+            connections_made: AtomicU64::new(0),
             silent_calls: AtomicU32::new(0),
             most_silent_calls,
             answer_limit: ANSWER_LIMIT,
@@ -82,6 +84,11 @@ impl Link {
     async fn client(&self) -> Result<redis::Client, StoreError> {
         let info = self.shared.address.info().await;
         redis::Client::open(info).map_err(|error| StoreError::from_redis(self.address(), &error))
+    }
+
+    /// How many connections were made so far.
+    pub(crate) fn connections_made(&self) -> u64 {
+        self.shared.connections_made.load(Ordering::Relaxed)
     }
 
     /// Where it leads, as it may be shown.
@@ -138,6 +145,7 @@ impl Link {
         let judged = preflight::judge(&info, fsync.as_deref());
         let findings = judged.map_err(|why| StoreError::Unfit { address: self.address().to_owned(), why })?;
         self.shared.silent_calls.store(0, Ordering::Relaxed);
+        self.shared.connections_made.fetch_add(1, Ordering::Relaxed);
         let made = Open { connection, findings, number: fastrand::u64(..) };
         *self.slot() = Some(made.clone());
         Ok(made)

@@ -81,6 +81,11 @@ impl Store {
         self.link.address()
     }
 
+    /// How many connections were made so far for all but renewals: what was acknowledged on an earlier one may have been lost.
+    pub fn connections_made(&self) -> u64 {
+        self.link.connections_made()
+    }
+
     /// The namespace's name.
     pub fn namespace(&self) -> &str {
         self.keys.namespace()
