@@ -46,8 +46,9 @@ pub(super) fn overlap(view: &View<'_>, findings: &mut Vec<Finding>) {
         for (at, later) in processes.iter().enumerate() {
             for earlier in &processes[..at] {
                 let is_same = earlier.run.id == later.run.id;
-                // A run by hand stands in nobody's way, and tried again it is held up by nobody.
-                let is_by_hand = earlier.run.is_manual || later.run.is_manual && later.number > 1;
+                // A run by hand stands in nobody's way, whichever of the two begins first, and tried again is held up by nobody.
+                let was_first = later.fence < earlier.fence;
+                let is_by_hand = earlier.run.is_manual || later.run.is_manual && (was_first || later.number > 1);
                 if !is_same && (!excludes || is_by_hand) {
                     continue;
                 }
