@@ -243,6 +243,10 @@ impl Claimer {
         match reply {
             ClaimReply::Claimed(claim) => {
                 self.occupied.remove(&ripe.run);
+                if definition.record.is_once {
+                    // There are the most of these, and what is due once is not asked for again.
+                    self.definitions.forget(ripe.run.job());
+                }
                 runner::start(&self.shared, definition, claim, self.shared.deadline(sent));
                 Settled::Started
             }
