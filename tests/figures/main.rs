@@ -61,7 +61,7 @@ fn percentile(sorted: &[f64], share: f64) -> f64 {
 
 /// 600 one-shots, ten a second, each telling by itself when it began.
 fn lateness() {
-    let (redis, effects) = (TestRedis::durable(), Effects::new());
+    let (redis, effects) = (TestRedis::everysec(), Effects::new());
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).start();
     node.wait_for_log("Started.");
@@ -95,7 +95,7 @@ fn lateness() {
 
 /// 50,000 jobs far in the future through one `schedctl add --stdin`.
 fn add() {
-    for (redis, file) in [(TestRedis::start(), "off"), (TestRedis::durable(), "on")] {
+    for (redis, file) in [(TestRedis::start(), "off"), (TestRedis::everysec(), "on")] {
         let mut lines = String::new();
         for number in 0..50_000 {
             writeln!(lines, "{}", json!({"name": format!("n{number}"), "in": format!("{}s", 86_400 + number), "shell": "true"}))
@@ -165,7 +165,7 @@ fn idle() {
 
 /// 2,000 one-shots of /bin/true due at one moment.
 fn burst() {
-    let redis = TestRedis::durable();
+    let redis = TestRedis::everysec();
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).start();
     node.wait_for_log("Started.");
@@ -188,7 +188,7 @@ fn burst() {
 /// From kill -9 of a node to the next start of its run: on another node after the lease, and on the same one started again.
 fn recovery() {
     for again in [false, true] {
-        let (redis, effects) = (TestRedis::durable(), Effects::new());
+        let (redis, effects) = (TestRedis::everysec(), Effects::new());
         let eye = Eye::on(&redis);
         let mut first = Schedd::on(&redis).node("first").start();
         first.wait_for_log("Started.");

@@ -196,6 +196,14 @@ fn is_cut_off(view: &View<'_>, attempt: &Attempt, recorded: &Recorded) -> bool {
 /// Whether another run of the job was open between the due time of this one and its end.
 fn was_open(view: &View<'_>, job: &Job, skipped: &Recorded) -> bool {
     let (from, to) = (skipped.run.due, skipped.finished.unwrap_or(skipped.run.due));
+    // One that waits for a clear answer of its check is open, and has nothing to tell.
+    let is_asking = |other: &&Recorded| {
+        let (begin, end) = (other.run.due, other.finished.unwrap_or(other.run.due));
+        other.run.job == job.name && other.run.id != skipped.run.id && other.stretch.is_none() && begin <= to && from <= end
+    };
+    if job.check == Check::Always && view.recorded.values().copied().any(|other| other.state != "skipped" && is_asking(&other)) {
+        return true;
+    }
     let others = view.of_job.get(&*job.name).map_or(&[][..], Vec::as_slice);
     others.iter().filter(|other| other.run.id != skipped.run.id).any(|other| {
         let attempts = view.attempts_of(&other.run.id);

@@ -44,6 +44,10 @@ fn owed(expect: Expect<'_>) {
     expect("skipped for an overlap with nothing", &w.evidence, &[Verdict::Missing]);
     let w = World::calm().work(10, 10_500).end(20, "skipped", "overlap");
     expect("skipped for an overlap with a longer run", &w.evidence, &[]);
+    let asking = || World::calm().end(20, "skipped", "overlap").recorded(10, |run| run.finished = Some(at(20) + SECOND / 5));
+    expect("skipped for an overlap with one that had ended, whatever is recorded", &asking().evidence, &[Verdict::Missing]);
+    let w = asking().job(|job| job.check = Check::Always);
+    expect("skipped for an overlap with one whose check was asked again", &w.evidence, &[]);
     let w = World::calm().end(20, "skipped", "missed");
     expect("missed for nothing", &w.evidence, &[Verdict::Missing]);
     let w = World::calm().end(20, "skipped", "missed").fault(15, 30, Hit::Everyone, Delay::Throughout, true);

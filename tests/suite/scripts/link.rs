@@ -209,6 +209,6 @@ async fn a_server_that_drops_keys_is_refused_and_one_that_forgets_is_warned_of()
     let error = store_at(&redis.url()).read_stats().await.unwrap_err();
     assert!(matches!(error, StoreError::Unfit { .. }), "{error:?}");
     assert_one_line(&error, &["allkeys-lru", "noeviction"]);
-    let durable = TestRedis::durable();
+    let durable = TestRedis::everysec();
     assert_eq!(store_at(&durable.url()).findings().await.unwrap().warnings, [""; 0]);
 }
