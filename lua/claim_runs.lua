@@ -177,7 +177,7 @@ local function claim(k, a)
   redis.call('ZREM', k.spread, id)
   if fate and fate ~= 'waiting' then
     release_blocked(k, id, now)
-    finish_job_if_done(k, a.job_name, now)
+    settle_job(k, id, a.job_name, now)
   end
   if run.reply then return run.reply end
   return {fate, reason}

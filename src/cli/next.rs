@@ -1,5 +1,7 @@
 //! `next`: the times at which a job, or a cron expression nobody has added yet, comes.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::args::{Global, Next};
@@ -7,6 +9,7 @@ use super::connect::connect;
 use super::failure::Failure;
 use super::render::{Console, Relative, day_rules, rfc3339, shown};
 use super::target::find_job;
+use crate::domain::duration::format_duration;
 use crate::domain::human_time::parse_instant;
 use crate::domain::ids::JobName;
 use crate::domain::schedule::{CronExpr, Schedule, Timetable};
@@ -77,6 +80,21 @@ async fn of_job(global: &Global, name: &JobName, zone: Option<Zone>, console: &m
         return Err(Failure::Invalid(format!("job {name} has no schedule: it runs only when asked, by schedctl run {name}")));
     }
     let zone = zone.unwrap_or_else(|| definition.timetable.zone().clone());
+    if let Schedule::Delay(delay) = definition.spec.schedule {
+        return of_delay(&definition, delay, zone, now);
+    }
     let rules = day_rules(&definition.spec.schedule);
     Ok((definition.timetable, zone, now, rules))
+}
+
+/// Of a job with a delay only the planted run is known.
+fn of_delay(definition: &Definition, delay: Duration, zone: Zone, now: UnixMillis) -> Result<Found, Failure> {
+    let (name, delay) = (&definition.record.name, format_duration(delay));
+    let Some(pending) = &definition.record.pending else {
+        return Err(Failure::Invalid(format!(
+            "job {name} runs {delay} after the end of a run, which is not known before it ends"
+        )));
+    };
+    let planted = Timetable::new(Schedule::At(pending.due()), zone.clone(), now);
+    Ok((planted, zone, now, vec![format!("the run after it comes {delay} after its end")]))
 }

@@ -1,4 +1,4 @@
-//! When a job runs: at most one of `cron`, `every` and `at` (and `in` for a line, whose moment is now).
+//! When a job runs: at most one of `cron`, `every`, `delay` and `at` (and `in` for a line, whose moment is now).
 
 use std::time::Duration;
 
@@ -35,6 +35,9 @@ pub(super) fn compile_schedule(
     }
     if let Some(spot) = table.get("every") {
         schedule = spot.duration(&EVERY, problems).map(Schedule::Every);
+    }
+    if let Some(spot) = table.get("delay") {
+        schedule = spot.duration(&EVERY, problems).map(Schedule::Delay);
     }
     if let Some(spot) = table.get("at") {
         schedule = compile_at(&spot, policies, host, problems);

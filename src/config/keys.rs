@@ -16,7 +16,7 @@ pub(super) const QUEUE: &[&str] = &["concurrency"];
 pub(super) const LATER_QUEUE: &[&str] = &["rate", "limit", "limits", "weight", "priority", "per_key"];
 
 /// When a job runs.
-pub(super) const SCHEDULE: &[&str] = &["cron", "every", "at"];
+pub(super) const SCHEDULE: &[&str] = &["cron", "every", "delay", "at"];
 /// What a job does.
 pub(super) const ACTION: &[&str] = &["command", "shell", "http"];
 /// By which rules; also the keys of `[defaults]`.
@@ -49,7 +49,6 @@ pub(super) const LATER_JOB: &[&str] = &[
     "requires",
     "calendar",
     "rrule",
-    "delay",
     "splay",
     "start",
     "end",

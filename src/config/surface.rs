@@ -48,6 +48,7 @@ pub fn to_surface(spec: &JobSpec) -> String {
         Schedule::Manual => {}
         Schedule::At(at) => out.put("at", at.to_string()),
         Schedule::Every(period) => out.put_duration("every", *period),
+        Schedule::Delay(delay) => out.put_duration("delay", *delay),
         Schedule::Cron(expressions) => match expressions.as_slice() {
             [one] => out.put("cron", one.as_str()),
             many => out.put("cron", many.iter().map(CronExpr::as_str).collect::<Vec<_>>()),

@@ -16,6 +16,8 @@ pub enum Schedule {
     At(UnixMillis),
     /// At anchor + k * period. 1 s to 10 years, whole milliseconds.
     Every(Duration),
+    /// So long after the end of the run before it; the first so long after the job is applied. 1 s to 10 years.
+    Delay(Duration),
     /// When one of these matches the wall clock of the job's zone. 1 to 32 of them.
     Cron(Vec<CronExpr>),
 }

@@ -42,13 +42,22 @@ impl Timetable {
     /// The first occurrence strictly after `from`; none if there is none before 2100.
     pub fn next_after(&self, from: UnixMillis) -> Option<UnixMillis> {
         match &self.schedule {
-            Schedule::Manual => None,
+            Schedule::Manual | Schedule::Delay(_) => None,
             Schedule::At(at) => Some(*at).filter(|at| *at > from),
             Schedule::Every(_) => self.beats()?.from(from.as_i64() + 1),
             Schedule::Cron(list) => {
                 let second = from.as_i64() / 1000 + 1;
                 list.iter().filter_map(|expr| expr.first_from(&self.zone, second)).min().and_then(of_second)
             }
+        }
+    }
+
+    /// What a job that is applied or resumed at `now` runs next: its first occurrence after that. The runs of a job with a
+    /// delay are no occurrences, but planted at the end of the run before: its first is so long after `now`.
+    pub fn planted_after(&self, now: UnixMillis) -> Option<UnixMillis> {
+        match &self.schedule {
+            Schedule::Delay(delay) => Some(now.saturating_add(*delay)),
+            _ => self.next_after(now),
         }
     }
 
@@ -60,7 +69,7 @@ impl Timetable {
     /// How many occurrences lie within `[first, until]`; exact up to [`Self::COUNTED`] and held there.
     pub fn count_in(&self, first: UnixMillis, until: UnixMillis) -> u64 {
         let count = match &self.schedule {
-            Schedule::Manual => 0,
+            Schedule::Manual | Schedule::Delay(_) => 0,
             Schedule::At(at) => u64::from((first..=until).contains(at)),
             Schedule::Every(_) => self
                 .beats()
@@ -80,7 +89,7 @@ impl Timetable {
     pub fn newest_in(&self, first: UnixMillis, until: UnixMillis, at_most: u32) -> Option<UnixMillis> {
         let at_most_before = i64::from(at_most.checked_sub(1)?);
         match &self.schedule {
-            Schedule::Manual => None,
+            Schedule::Manual | Schedule::Delay(_) => None,
             Schedule::At(at) => Some(*at).filter(|at| (first..=until).contains(at)),
             Schedule::Every(_) => {
                 let beats = self.beats()?;

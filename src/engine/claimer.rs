@@ -19,6 +19,7 @@ use super::runner;
 use super::shared::{Phase, Shared};
 use crate::domain::ids::{QueueName, RunId};
 use crate::domain::lateness::Decision;
+use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::keeper::BootInstant;
 use crate::store::{ClaimOrder, ClaimReply, Claimant, RipeEntry, StoreError, Successor};
@@ -164,7 +165,11 @@ impl Claimer {
                 match self.judge(&definition, &ripe.run, now) {
                     Decision::Run { successor: next, is_missed } => {
                         successor = next;
-                        if is_missed && let Some(within) = definition.spec.catch_up.spread {
+                        let is_alone = matches!(definition.spec.schedule, Schedule::Delay(_));
+                        if is_missed
+                            && !is_alone
+                            && let Some(within) = definition.spec.catch_up.spread
+                        {
                             dealt = self.spread(&definition, &ripe.run, within, now).await?;
                         }
                         if is_missed {

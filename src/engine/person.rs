@@ -140,11 +140,11 @@ pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Optio
                 let next = if held.due() > now.max(not_before) {
                     Some(held.due())
                 } else {
-                    definition.timetable.next_after(now.max(not_before))
+                    definition.timetable.planted_after(now.max(not_before))
                 };
                 (skipped, next)
             }
-            (_, None) => (None, definition.timetable.next_after(now.max(not_before))),
+            (_, None) => (None, definition.timetable.planted_after(now.max(not_before))),
         };
         let order = ResumeOrder {
             name: name.clone(),

@@ -166,7 +166,7 @@ impl<'a> Open<'a> {
         let first = match &self.spec.schedule {
             // What a person asks for at an instant is owed from that instant on, also if it is just past.
             Schedule::At(at) if self.request.kind == SourceKind::Api => Some(*at),
-            _ => timetable.next_after(now.max(self.not_before)),
+            _ => timetable.planted_after(now.max(self.not_before)),
         };
         let change = match &live {
             Some(job) if !is_same_schedule(job, &self.spec, &zone) => Change::Schedule,
@@ -193,6 +193,10 @@ impl<'a> Open<'a> {
             tz: zone.name().as_str().to_owned(),
             queue: self.spec.queue.clone(),
             is_once: matches!(self.spec.schedule, Schedule::At(_)),
+            delay: match self.spec.schedule {
+                Schedule::Delay(delay) => Some(delay),
+                _ => None,
+            },
             change,
             planted: first.filter(|_| change == Change::Schedule).map(|due| Successor::on_time(&self.request.name, due)),
             anchor,

@@ -3,6 +3,8 @@
 //! Invariant: each of these says which rev it was computed from; a script that finds another answers stale and has changed
 //! nothing.
 
+use std::time::Duration;
+
 use super::Store;
 use super::claims::count;
 use super::error::StoreError;
@@ -54,6 +56,8 @@ pub struct ApplyOrder {
     pub queue: QueueName,
     /// Whether it runs once.
     pub is_once: bool,
+    /// The pause between the end of a run and the next, of a job that is planted so.
+    pub delay: Option<Duration>,
     /// What it means for the planted run.
     pub change: Change,
     /// The run to plant, if any.
@@ -224,6 +228,7 @@ impl Store {
             .key("nudge", keys.nudge())
             .key("passed_run", passed_run.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run)))
             .key("totals", keys.totals())
+            .key("open", keys.open(name))
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("definition", &order.definition)
@@ -245,6 +250,7 @@ impl Store {
             .arg("passed", passed_run.map_or_else(String::new, |run| run.to_string()))
             .arg("passed_last", passed.map_or(0, |stretch| stretch.last.as_i64()))
             .arg("passed_count", passed.map_or(0, |stretch| stretch.count))
+            .arg("delay", order.delay.map_or_else(String::new, |delay| delay.as_millis().to_string()))
     }
 
     /// The list of a file source; what is no node's name (the command line) gets a key no node can have.
@@ -327,6 +333,7 @@ impl Store {
             .key("totals", keys.totals())
             .key("nudge", keys.nudge())
             .key("planted_run", self.successor_key(next, name))
+            .key("open", keys.open(name))
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("rev", order.rev.as_str())

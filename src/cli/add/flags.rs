@@ -10,7 +10,7 @@ Examples:
   schedctl add --name ping --every 30s --http https://example.com/ping --method POST
   schedctl add --stdin < jobs.jsonl
 
-Without --in, --at, --cron or --every the job runs only when asked, by schedctl run.
+Without --in, --at, --cron, --every or --delay the job runs only when asked, by schedctl run.
 
 Times for --at: 2026-12-24T09:00:00+01:00, '2026-12-24 09:00', 09:00, 'tomorrow 9am', 'fri 17:00',
 'in 2h30m', @1790000000. Durations: 90s, 2h30m, 1d, 250ms.
@@ -26,14 +26,14 @@ schedctl add [OPTIONS] -- COMMAND [ARG]...
        schedctl add [OPTIONS] --http URL
        schedctl add --stdin [--replace | --if-absent]";
 
-/// Adds a job and prints its name. Without --in, --at, --cron or --every it runs only when asked (schedctl run).
+/// Adds a job and prints its name. Without a schedule it runs only when asked (schedctl run).
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line, and clap keeps them apart")]
 #[allow(clippy::doc_markdown, reason = "these comments are texts of --help")]
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = EXAMPLES,
     override_usage = USAGE,
-    group(ArgGroup::new("when").args(["start_in", "at", "cron", "every"])),
+    group(ArgGroup::new("when").args(["start_in", "at", "cron", "every", "delay"])),
     group(ArgGroup::new("what").required(true).args(["command", "shell", "http", "stdin"])),
     group(ArgGroup::new("taken").args(["replace", "if_absent"])),
 )]
@@ -54,6 +54,9 @@ pub(in crate::cli) struct AddArgs {
     /// Run again and again, so far apart
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
     pub(super) every: Option<String>,
+    /// Run again and again, so long after the end of the run before
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
+    pub(super) delay: Option<String>,
     /// Time zone of --cron and --at, such as Europe/Berlin [default: that of this host]
     #[arg(long, value_name = "ZONE", help_heading = "When")]
     pub(super) tz: Option<String>,

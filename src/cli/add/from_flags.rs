@@ -59,6 +59,7 @@ fn keys_of(args: &AddArgs, at: Option<UnixMillis>) -> Result<Value, Failure> {
         },
     );
     put("every", text(&args.every));
+    put("delay", text(&args.delay));
     put("tz", text(&args.tz));
     put("command", (!args.command.is_empty()).then(|| json!(args.command)));
     put("shell", text(&args.shell));

@@ -18,6 +18,7 @@ pub(in crate::cli) fn schedule_text(schedule: &Schedule, zone: &Zone) -> String 
         Schedule::Manual => "manual".to_owned(),
         Schedule::At(at) => format!("at {}", rfc3339(*at, zone)),
         Schedule::Every(period) => format!("every {}", format_duration(*period)),
+        Schedule::Delay(delay) => format!("{} after each run", format_duration(*delay)),
         Schedule::Cron(list) => list.iter().map(CronExpr::as_str).collect::<Vec<_>>().join("; "),
     }
 }

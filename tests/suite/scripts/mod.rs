@@ -8,6 +8,7 @@ mod cancelling;
 mod claiming;
 mod concurrency;
 mod coverage;
+mod delaying;
 mod fences;
 mod finishing;
 mod flushes;

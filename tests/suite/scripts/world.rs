@@ -74,6 +74,7 @@ pub(crate) fn definition(job: &str, offset: i64) -> ApplyOrder {
         tz: "UTC".to_owned(),
         queue: QueueName::default_queue(),
         is_once: false,
+        delay: None,
         change: Change::Schedule,
         planted: Some(successor(job, offset)),
         anchor: t(0),
