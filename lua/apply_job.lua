@@ -37,6 +37,7 @@
 -- ARGV 20 passed_last
 -- ARGV 21 passed_count
 -- ARGV 22 delay: in ms, of a job that is planted at the end of each run, else ''
+-- ARGV 23 max_runs: of such a job, or ''
 -- Reply created
 -- Reply updated
 -- Reply unchanged
@@ -92,12 +93,12 @@ local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
 if not is_live then
   redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'kind', kind, 'token', ARGV[8], 'queue', ARGV[10],
     'once', ARGV[11], 'applied', 'created', 'tz', ARGV[9], 'anchor', ARGV[16], 'since', int(now), 'created_at', int(now),
-    'source', ARGV[7], 'delay', ARGV[22])
+    'source', ARGV[7], 'delay', ARGV[22], 'max_runs', ARGV[23])
   list_in_source()
   plant_pending(k, name, planted, ARGV[14], ARGV[15])
   if job[1] then
     -- An earlier job of this name leaves nothing behind, nor do the files that listed it list this one.
-    redis.call('HDEL', k.job, 'ended', 'ended_at', 'paused', 'held')
+    redis.call('HDEL', k.job, 'ended', 'ended_at', 'paused', 'held', 'begun')
     redis.call('ZREM', KEYS[6], name)
     for _, field in ipairs(kind ~= 'file' and redis.call('HKEYS', k.job) or {}) do
       if string.sub(field, 1, 4) == 'src:' then redis.call('HDEL', k.job, field) end
@@ -107,7 +108,7 @@ if not is_live then
 end
 
 redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'token', ARGV[8], 'queue', ARGV[10], 'once', ARGV[11],
-  'applied', 'updated', 'delay', ARGV[22])
+  'applied', 'updated', 'delay', ARGV[22], 'max_runs', ARGV[23])
 redis.call('HSETNX', k.job, 'tz', ARGV[9])
 list_in_source()
 redis.call('HSET', k.job, 'source', ARGV[7])

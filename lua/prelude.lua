@@ -81,7 +81,7 @@ end
 -- open: it has one pending or one open run, never two.
 local function settle_job(k, id, job_name, now)
   if redis.call('ZCARD', k.open) > 0 or redis.call('ZCARD', k.waiting) > 0 then return end
-  local job = redis.call('HMGET', k.job, 'once', 'pending', 'held', 'ended', 'rev', 'delay', 'paused')
+  local job = redis.call('HMGET', k.job, 'once', 'pending', 'held', 'ended', 'rev', 'delay', 'paused', 'begun', 'max_runs')
   if job[2] ~= '' or job[3] or job[4] or not job[5] then return end
   if job[1] == '1' then
     redis.call('ZADD', k.finished, now, job_name)
@@ -90,7 +90,7 @@ local function settle_job(k, id, job_name, now)
     return
   end
   local delay = whole(job[6], PARKED)
-  if delay == 0 or job[7] then return end
+  if delay == 0 or job[7] or whole(job[8], COUNT) >= (tonumber(job[9]) or math.huge) then return end
   -- Later than the run that ended, so that no id comes twice, also if that one was cancelled in the moment it was planted.
   local due = math.max(now + delay, whole(string.match(id, '@(%d+)'), PARKED) + 1)
   if due < PARKED then plant_pending(k, job_name, job_name .. '@' .. int(due), int(due), int(due)) end

@@ -107,8 +107,8 @@ fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Rela
     }
     if let Ok(Definition { spec, timetable, .. }) = &job.definition {
         let zone = match spec.schedule {
-            Schedule::Cron(_) | Schedule::At(_) => format!(" ({})", timetable.zone().name()),
             Schedule::Every(_) | Schedule::Delay(_) | Schedule::Manual => String::new(),
+            _ => format!(" ({})", timetable.zone().name()),
         };
         field("schedule", &format!("{}{zone}", job.schedule().unwrap_or_default()), console);
         for rule in day_rules(&spec.schedule) {

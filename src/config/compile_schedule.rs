@@ -1,46 +1,74 @@
-//! When a job runs: at most one of `cron`, `every`, `delay` and `at` (and `in` for a line, whose moment is now).
+//! When a job runs: at most one of `cron`, `every`, `delay`, `at`, `calendar`, `rrule` and `schedules` (and `in` for a line,
+//! whose moment is now).
 
 use std::time::Duration;
 
 use super::instant::instant;
 use super::keys;
 use super::policies::Policies;
-use super::problem::{Problems, one_of};
+use super::problem::{Problems, one_of, quoted};
 use super::reader::{DurationBounds, Spot, Table};
-use crate::domain::schedule::{CronExpr, Schedule};
+use crate::domain::schedule::{Recurrence, Schedule};
+use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
 /// 10 years of 365 days.
 const EVERY: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "30s");
 /// How many expressions one job may have.
-const MOST_CRONS: usize = 32;
+const MOST_EXPRESSIONS: usize = 32;
+/// How many instants.
+const MOST_INSTANTS: usize = 1_000;
 
-/// The schedule of a job's table; manual if it names none. `host` is the zone of a job that names none: without it a
-/// local time is refused.
-pub(super) fn compile_schedule(
-    table: &Table<'_>,
-    policies: &Policies,
-    host: Option<&Zone>,
-    problems: &mut Problems,
-) -> Option<Schedule> {
+/// What a local time in a table is read by.
+pub(super) struct Clock {
+    zone: Option<Zone>,
+}
+
+impl Clock {
+    /// By the zone the rules name, else by that of the host; without both a local time is refused.
+    pub(super) fn new(policies: &Policies, host: Option<&Zone>) -> Self {
+        let own = policies.tz.as_ref().and_then(|name| Zone::load(name).ok());
+        Self { zone: own.or_else(|| host.cloned()) }
+    }
+
+    /// The zone, if it is known.
+    pub(super) fn zone(&self) -> Option<&Zone> {
+        self.zone.as_ref()
+    }
+
+    /// The instant a text or an unquoted date names.
+    pub(super) fn instant(&self, spot: &Spot<'_>, problems: &mut Problems) -> Option<UnixMillis> {
+        let Some(text) = spot.as_text_or_date() else {
+            return spot.wanted(problems, "a date and time such as \"2026-12-24T09:00:00+01:00\"");
+        };
+        instant(text, self.zone()).map_err(|message| spot.fault(problems, message)).ok()
+    }
+}
+
+/// The schedule of a job's table; manual if it names none.
+pub(super) fn compile_schedule(table: &Table<'_>, clock: &Clock, problems: &mut Problems) -> Option<Schedule> {
     let given: Vec<&str> = keys::SCHEDULE.iter().chain(&["in"]).copied().filter(|key| table.get(key).is_some()).collect();
     if let [_, second, ..] = given.as_slice()
         && let Some(spot) = table.get(second)
     {
-        spot.fault(problems, format!("found {} together, wanted at most one schedule", one_of(&given).replace(" or ", " and ")));
+        let found = one_of(&given).replace(" or ", " and ");
+        spot.fault(
+            problems,
+            format!("found {found} together, wanted at most one schedule, or schedules = [{{ ... }}, {{ ... }}]"),
+        );
+    }
+    if let (Some(spot), None) = (table.get("dtstart"), table.get("rrule")) {
+        spot.fault(problems, "found dtstart without rrule, wanted both");
     }
     let mut schedule = Some(Schedule::Manual);
-    if let Some(spot) = table.get("cron") {
-        schedule = compile_cron(&spot, problems).map(Schedule::Cron);
-    }
-    if let Some(spot) = table.get("every") {
-        schedule = spot.duration(&EVERY, problems).map(Schedule::Every);
+    if let Some(form) = compile_form(table, clock, problems) {
+        schedule = form;
     }
     if let Some(spot) = table.get("delay") {
         schedule = spot.duration(&EVERY, problems).map(Schedule::Delay);
     }
-    if let Some(spot) = table.get("at") {
-        schedule = compile_at(&spot, policies, host, problems);
+    if let Some(spot) = table.get("schedules") {
+        schedule = compile_several(&spot, clock, problems);
     }
     schedule
 }
@@ -50,32 +78,108 @@ pub(super) fn compile_in(spot: &Spot<'_>, problems: &mut Problems) -> Option<Dur
     spot.duration(&DurationBounds::to_days(0, 3_650, "0s to 10 years", "10m"), problems)
 }
 
-fn compile_cron(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<CronExpr>> {
-    let Some(items) = spot.as_items() else {
-        if spot.as_text().is_none() {
-            return spot.wanted(problems, "a cron expression such as \"30 2 * * *\", or a list of them");
-        }
-        return Some(vec![spot.parsed("30 2 * * *", problems)?]);
-    };
-    let items: Vec<Spot<'_>> = items.collect();
-    if items.is_empty() || items.len() > MOST_CRONS {
-        spot.fault(problems, format!("found {} expressions, wanted 1 to {MOST_CRONS}", items.len()));
-        return None;
+/// The schedule a table names by `cron`, `every`, `at`, `calendar` or `rrule`; none if it names none of them.
+fn compile_form(table: &Table<'_>, clock: &Clock, problems: &mut Problems) -> Option<Option<Schedule>> {
+    let mut form = None;
+    if let Some(spot) = table.get("cron") {
+        form = Some(
+            compile_list(&spot, problems, "30 2 * * *", |item, problems| item.parsed("30 2 * * *", problems)).map(Schedule::Cron),
+        );
     }
-    let parsed: Vec<Option<CronExpr>> = items.iter().map(|item| item.parsed("30 2 * * *", problems)).collect();
-    parsed.into_iter().collect()
+    if let Some(spot) = table.get("every") {
+        form = Some(spot.duration(&EVERY, problems).map(Schedule::Every));
+    }
+    if let Some(spot) = table.get("at") {
+        form = Some(compile_at(&spot, clock, problems));
+    }
+    if let Some(spot) = table.get("calendar") {
+        let example = "Mon..Fri 09:00";
+        form =
+            Some(compile_list(&spot, problems, example, |item, problems| item.parsed(example, problems)).map(Schedule::Calendar));
+    }
+    if let Some(spot) = table.get("rrule") {
+        form = Some(compile_rules(&spot, table, problems).map(Schedule::Rules));
+    }
+    form
 }
 
-fn compile_at(spot: &Spot<'_>, policies: &Policies, host: Option<&Zone>, problems: &mut Problems) -> Option<Schedule> {
-    let Some(text) = spot.as_text_or_date() else {
-        return spot.wanted(problems, "a date and time such as \"2026-12-24T09:00:00+01:00\"");
-    };
-    let own = policies.tz.as_ref().and_then(|name| Zone::load(name).ok());
-    match instant(text, own.as_ref().or(host)) {
-        Ok(at) => Some(Schedule::At(at)),
-        Err(message) => {
-            spot.fault(problems, message);
-            None
+/// One expression, or a list of them.
+fn compile_list<T>(
+    spot: &Spot<'_>,
+    problems: &mut Problems,
+    example: &str,
+    mut read: impl FnMut(&Spot<'_>, &mut Problems) -> Option<T>,
+) -> Option<Vec<T>> {
+    let Some(items) = spot.as_items() else {
+        if spot.as_text().is_none() {
+            return spot.wanted(problems, format_args!("an expression such as {example:?}, or a list of them"));
         }
+        return Some(vec![read(spot, problems)?]);
+    };
+    let items: Vec<Spot<'_>> = items.collect();
+    if items.is_empty() || items.len() > MOST_EXPRESSIONS {
+        spot.fault(problems, format!("found {} expressions, wanted 1 to {MOST_EXPRESSIONS}", items.len()));
+        return None;
     }
+    let read: Vec<Option<T>> = items.iter().map(|item| read(item, problems)).collect();
+    read.into_iter().collect()
+}
+
+fn compile_at(spot: &Spot<'_>, clock: &Clock, problems: &mut Problems) -> Option<Schedule> {
+    let Some(items) = spot.as_items() else { return clock.instant(spot, problems).map(Schedule::At) };
+    let items: Vec<Spot<'_>> = items.collect();
+    if items.is_empty() || items.len() > MOST_INSTANTS {
+        spot.fault(problems, format!("found {} times, wanted 1 to {MOST_INSTANTS}", items.len()));
+        return None;
+    }
+    let read: Vec<Option<UnixMillis>> = items.iter().map(|item| clock.instant(item, problems)).collect();
+    let mut instants: Vec<UnixMillis> = read.into_iter().collect::<Option<_>>()?;
+    instants.sort_unstable();
+    instants.dedup();
+    Some(if let [one] = instants[..] { Schedule::At(one) } else { Schedule::Instants(instants) })
+}
+
+fn compile_rules(spot: &Spot<'_>, table: &Table<'_>, problems: &mut Problems) -> Option<Vec<Recurrence>> {
+    const EXAMPLE: &str = "FREQ=WEEKLY;BYDAY=MO";
+    let Some(start) = table.get("dtstart") else {
+        spot.fault(problems, "a rule is counted from its start, wanted dtstart = \"2026-01-05T09:00\" beside it");
+        return None;
+    };
+    let wanted = "a date and time by the wall clock, such as \"2026-01-05T09:00\"";
+    let Some(text) = start.as_text_or_date() else { return start.wanted(problems, wanted) };
+    let within = |at: &jiff::civil::DateTime| (1970..2100).contains(&at.year());
+    let Some(from) = text.parse::<jiff::civil::DateTime>().ok().filter(within).filter(|_| !text.ends_with(['Z', 'z'])) else {
+        start.fault(problems, format!("found {}, wanted {wanted}", quoted(text)));
+        return None;
+    };
+    let read = |item: &Spot<'_>, problems: &mut Problems| {
+        let rule = Recurrence::new(item.text(EXAMPLE, problems)?, from);
+        rule.map_err(|error| item.fault(problems, error.to_string())).ok()
+    };
+    compile_list(spot, problems, EXAMPLE, read)
+}
+
+fn compile_several(spot: &Spot<'_>, clock: &Clock, problems: &mut Problems) -> Option<Schedule> {
+    const WANTED: &str = "a list of tables such as [{ cron = \"0 9 * * *\" }, { calendar = \"Sat 12:00\" }]";
+    let Some(items) = spot.as_items() else { return spot.wanted(problems, WANTED) };
+    let items: Vec<Spot<'_>> = items.collect();
+    if items.len() < 2 || items.len() > MOST_EXPRESSIONS {
+        spot.fault(problems, format!("found {} schedules, wanted 2 to {MOST_EXPRESSIONS}", items.len()));
+        return None;
+    }
+    let mut schedules = Vec::new();
+    for item in &items {
+        let table = item.table(WANTED, problems)?;
+        let faults_before = problems.faults.len();
+        table.refuse_other_keys(&[keys::ONE_OF_SEVERAL], &[], problems);
+        let given = keys::ONE_OF_SEVERAL.iter().filter(|key| **key != "dtstart" && table.get(key).is_some()).count();
+        if given != 1 && problems.faults.len() == faults_before {
+            item.fault(problems, format!("found {given} schedules in one table, wanted one: cron, every, at, calendar or rrule"));
+        }
+        schedules.push(match compile_form(&table, clock, problems)?? {
+            Schedule::At(at) => Schedule::Instants(vec![at]),
+            other => other,
+        });
+    }
+    Some(Schedule::Several(schedules))
 }

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use super::compile_done_check::compile_done_check;
 use super::compile_retry::compile_retry;
+use super::compile_shape::{Shaping, compile_shaping};
 use super::keys;
 use super::problem::{Problems, key_text, nearest, one_of, quoted};
 use super::reader::{DurationBounds, Spot, Table};
+use crate::domain::days::Days;
 use crate::domain::ids::QueueName;
 use crate::domain::job::{CatchUp, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
 use crate::domain::zone::ZoneName;
@@ -23,6 +25,8 @@ pub(super) enum Origin<'a> {
     File {
         /// The queues it declares, and `default`.
         queues: &'a BTreeSet<QueueName>,
+        /// The calendars it declares; none where one has a fault.
+        calendars: &'a BTreeMap<String, Option<Days>>,
     },
     /// A line or flags: the caller knows the queues.
     Line,
@@ -45,6 +49,7 @@ pub(super) struct Policies {
     late_after: Option<Duration>,
     delivery: Option<Delivery>,
     done_check: Option<DoneCheck>,
+    pub(super) shaping: Shaping,
 }
 
 const TIMEOUT: DurationBounds = DurationBounds::millis(100, 30 * 86_400_000, "100ms to 30 days", "30s");
@@ -76,6 +81,7 @@ impl Policies {
             late_after: self.late_after.or(below.late_after),
             delivery: self.delivery.or(below.delivery),
             done_check: self.done_check.or_else(|| below.done_check.clone()),
+            shaping: self.shaping.over(&below.shaping),
         }
     }
 
@@ -118,6 +124,7 @@ pub(super) fn compile_policies(table: &Table<'_>, origin: Origin<'_>, problems: 
             spot.choice(&[("at-least-once", Delivery::AtLeastOnce), ("at-most-once", Delivery::AtMostOnce)], problems)
         }),
         done_check: table.get("done_check").and_then(|spot| compile_done_check(&spot, problems)),
+        shaping: compile_shaping(table, origin, problems),
     }
 }
 
@@ -177,7 +184,7 @@ fn compile_cwd(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> 
 
 fn compile_queue(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<QueueName> {
     let queue: QueueName = spot.parsed("default", problems)?;
-    if let Origin::File { queues } = origin
+    if let Origin::File { queues, .. } = origin
         && !queues.contains(&queue)
     {
         let names: Vec<&str> = queues.iter().map(QueueName::as_str).collect();

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::ids::QueueName;
 use super::schedule::Schedule;
+use super::shape::Shape;
 use super::zone::ZoneName;
 
 /// A job's definition, without its name.
@@ -16,6 +17,8 @@ use super::zone::ZoneName;
 pub struct JobSpec {
     /// When it runs.
     pub schedule: Schedule,
+    /// Which of its times count, and how its runs are moved.
+    pub shape: Shape,
     /// The zone its own text or `[defaults]` names; none = the zone stored with the job at its first apply.
     pub tz: Option<ZoneName>,
     /// What is done.
@@ -208,6 +211,7 @@ impl JobSpec {
     pub fn with_defaults(schedule: Schedule, action: Action) -> Self {
         Self {
             schedule,
+            shape: Shape::default(),
             tz: None,
             action,
             queue: QueueName::default_queue(),

@@ -1,15 +1,20 @@
 //! Layer 1: what a job, a run and a schedule are. Pure: no async, no I/O, no clock; every rule here is a function of its
 //! arguments. (The one thing read from outside is the system's zone data, as a table.)
 
+pub mod calendar;
+mod civil;
 pub mod cron;
+pub mod days;
 pub mod duration;
 pub mod human_time;
 pub mod ids;
 pub mod job;
 pub mod lateness;
+pub mod recurrence;
 pub mod retry;
 pub mod run;
 pub mod schedule;
+pub mod shape;
 pub mod time;
 pub mod timetable;
 pub mod zone;

@@ -22,7 +22,7 @@ use crate::domain::lateness::Decision;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::keeper::BootInstant;
-use crate::store::{ClaimOrder, ClaimReply, Claimant, RipeEntry, StoreError, Successor};
+use crate::store::{ClaimOrder, ClaimReply, Claimant, RipeEntry, StoreError};
 
 /// Rounds before a run is left to the next poll.
 const ROUNDS: usize = 5;
@@ -204,7 +204,9 @@ impl Claimer {
                 rev: definition.record.rev.clone(),
                 overlap,
                 max_age: definition.spec.catch_up.max_age,
-                successor: successor.map(|due| Successor::on_time(ripe.run.job(), due)),
+                latest_start: definition.latest_start(&ripe.run),
+                max_runs: definition.spec.shape.max_runs,
+                successor: successor.map(|due| definition.planned(due)),
                 job_queue: definition.record.queue.clone(),
             };
             planned.push(Planned { ripe, order, definition });

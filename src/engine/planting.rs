@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
-use super::definition::Definition;
+use super::definition::{Definition, planned as planned_run};
 use crate::config;
 use crate::domain::ids::JobName;
 use crate::domain::job::JobSpec;
 use crate::domain::schedule::{Schedule, Timetable};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::{Zone, ZoneError};
-use crate::store::{ApplyOrder, ApplyReply, Change, Existing, JobRecord, SourceKind, Store, StoreError, Successor};
+use crate::store::{ApplyOrder, ApplyReply, Change, Existing, JobRecord, SourceKind, Store, StoreError};
 
 /// Rounds before giving up on a job that changes faster than it can be read.
 const ROUNDS: usize = 8;
@@ -162,7 +162,8 @@ impl<'a> Open<'a> {
             (None, None) => host_zone.clone(),
         };
         let anchor = live.as_ref().map_or(now.floor_to_second(), |job| job.anchor);
-        let timetable = Timetable::new(self.spec.schedule.clone(), zone.clone(), anchor);
+        let timetable = Timetable::shaped(self.spec.schedule.clone(), &self.spec.shape, zone.clone(), anchor);
+        let is_used_up = |most: u32| live.as_ref().is_some_and(|job| job.begun >= most);
         let first = match &self.spec.schedule {
             // What a person asks for at an instant is owed from that instant on, also if it is just past.
             Schedule::At(at) if self.request.kind == SourceKind::Api => Some(*at),
@@ -197,8 +198,11 @@ impl<'a> Open<'a> {
                 Schedule::Delay(delay) => Some(delay),
                 _ => None,
             },
+            max_runs: self.spec.shape.max_runs,
             change,
-            planted: first.filter(|_| change == Change::Schedule).map(|due| Successor::on_time(&self.request.name, due)),
+            planted: first
+                .filter(|_| change == Change::Schedule && !self.spec.shape.max_runs.is_some_and(is_used_up))
+                .map(|due| planned_run(&self.request.name, &self.spec.shape, due)),
             anchor,
             existing: self.request.existing,
             planned,
@@ -209,7 +213,10 @@ impl<'a> Open<'a> {
 
 /// Whether a new definition runs when the old one did. One that cannot be read is another.
 fn is_same_schedule(old: &JobRecord, new: &JobSpec, zone: &Zone) -> bool {
-    Definition::of(old.clone()).is_ok_and(|old| old.spec.schedule == new.schedule && old.timetable.zone().name() == zone.name())
+    Definition::of(old.clone()).is_ok_and(|old| {
+        let counts_alike = old.spec.schedule == new.schedule && old.spec.shape.counts_as(&new.shape);
+        counts_alike && old.timetable.zone().name() == zone.name()
+    })
 }
 
 /// A word no other call has.

@@ -58,6 +58,8 @@ pub struct ApplyOrder {
     pub is_once: bool,
     /// The pause between the end of a run and the next, of a job that is planted so.
     pub delay: Option<Duration>,
+    /// How many regular runs may begin.
+    pub max_runs: Option<u32>,
     /// What it means for the planted run.
     pub change: Change,
     /// The run to plant, if any.
@@ -251,6 +253,7 @@ impl Store {
             .arg("passed_last", passed.map_or(0, |stretch| stretch.last.as_i64()))
             .arg("passed_count", passed.map_or(0, |stretch| stretch.count))
             .arg("delay", order.delay.map_or_else(String::new, |delay| delay.as_millis().to_string()))
+            .arg("max_runs", order.max_runs.map_or_else(String::new, |most| most.to_string()))
     }
 
     /// The list of a file source; what is no node's name (the command line) gets a key no node can have.

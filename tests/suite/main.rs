@@ -16,4 +16,5 @@ mod rules;
 mod scripts;
 mod support;
 mod support_itself;
+mod twins;
 mod unit_files;

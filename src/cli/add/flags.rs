@@ -8,9 +8,10 @@ Examples:
   schedctl add --name report --at 'tomorrow 9am' --tz Europe/Berlin --shell 'make report'
   schedctl add --name backup --cron '30 2 * * *' --retry 3 --timeout 2h -- /usr/local/bin/backup
   schedctl add --name ping --every 30s --http https://example.com/ping --method POST
+  schedctl add --name close --calendar 'Mon..Fri 17:30' --tz Europe/Berlin --exclude 2026-12-24..2027-01-01 -- /usr/local/bin/close
   schedctl add --stdin < jobs.jsonl
 
-Without --in, --at, --cron, --every or --delay the job runs only when asked, by schedctl run.
+Without --in, --at, --cron, --every, --delay, --calendar or --rrule the job runs only when asked, by schedctl run.
 
 Times for --at: 2026-12-24T09:00:00+01:00, '2026-12-24 09:00', 09:00, 'tomorrow 9am', 'fri 17:00',
 'in 2h30m', @1790000000. Durations: 90s, 2h30m, 1d, 250ms.
@@ -33,7 +34,7 @@ schedctl add [OPTIONS] -- COMMAND [ARG]...
 #[command(
     after_help = EXAMPLES,
     override_usage = USAGE,
-    group(ArgGroup::new("when").args(["start_in", "at", "cron", "every", "delay"])),
+    group(ArgGroup::new("when").args(["start_in", "at", "cron", "every", "delay", "calendar", "rrule"])),
     group(ArgGroup::new("what").required(true).args(["command", "shell", "http", "stdin"])),
     group(ArgGroup::new("taken").args(["replace", "if_absent"])),
 )]
@@ -45,9 +46,9 @@ pub(in crate::cli) struct AddArgs {
     /// Run once, so long from now; 0s is at once
     #[arg(long = "in", value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
     pub(super) start_in: Option<String>,
-    /// Run once at this time
+    /// Run once at this time; given several times, at each of them
     #[arg(long, value_name = "TIME", help_heading = "When")]
-    pub(super) at: Option<String>,
+    pub(super) at: Vec<String>,
     /// Run when this cron expression matches; may be given several times
     #[arg(long, value_name = "EXPR", help_heading = "When")]
     pub(super) cron: Vec<String>,
@@ -57,7 +58,43 @@ pub(in crate::cli) struct AddArgs {
     /// Run again and again, so long after the end of the run before
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
     pub(super) delay: Option<String>,
-    /// Time zone of --cron and --at, such as Europe/Berlin [default: that of this host]
+    /// Run when this expression of systemd's OnCalendar matches, such as 'Mon..Fri 09:00'; may be given several times
+    #[arg(long, value_name = "EXPR", help_heading = "When")]
+    pub(super) calendar: Vec<String>,
+    /// Run as this iCalendar rule says, such as 'FREQ=MONTHLY;BYDAY=-1FR'; may be given several times
+    #[arg(long, value_name = "RULE", requires = "dtstart", help_heading = "When")]
+    pub(super) rrule: Vec<String>,
+    /// What --rrule counts from, by the wall clock: 2026-01-05T09:00
+    #[arg(long, value_name = "LOCAL TIME", requires = "rrule", help_heading = "When")]
+    pub(super) dtstart: Option<String>,
+    /// What --every counts from, itself a time to run [default: when the job was first added]
+    #[arg(long, value_name = "TIME", requires = "every", help_heading = "When")]
+    pub(super) anchor: Option<String>,
+    /// Nothing before this time
+    #[arg(long, value_name = "TIME", help_heading = "When")]
+    pub(super) start: Option<String>,
+    /// Nothing after this time
+    #[arg(long, value_name = "TIME", help_heading = "When")]
+    pub(super) end: Option<String>,
+    /// So many runs, then no more
+    #[arg(long, value_name = "N", help_heading = "When")]
+    pub(super) max_runs: Option<u32>,
+    /// Start each run up to so much later, drawn anew each time
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
+    pub(super) jitter: Option<String>,
+    /// Start all runs so much later, up to this; the same for each run of the job
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
+    pub(super) splay: Option<String>,
+    /// Not on these days: 2026-12-24, 2026-12-24..2027-01-01, sat, sat..sun; may be given several times
+    #[arg(long, value_name = "DAYS", value_delimiter = ',', help_heading = "When")]
+    pub(super) exclude: Vec<String>,
+    /// Only on these days
+    #[arg(long, value_name = "DAYS", value_delimiter = ',', help_heading = "When")]
+    pub(super) only_on: Vec<String>,
+    /// Skip a run that would start later than so long after it was to
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
+    pub(super) skip_if_late: Option<String>,
+    /// Time zone of --cron, --calendar, --rrule and --at, such as Europe/Berlin [default: that of this host]
     #[arg(long, value_name = "ZONE", help_heading = "When")]
     pub(super) tz: Option<String>,
     /// Of a local --at that comes twice, as the clock goes back, take the first (0) or the second (1) [default: 0]
@@ -143,7 +180,8 @@ pub(in crate::cli) struct AddArgs {
 
     /// Read one JSON object a line from the standard input
     #[arg(long, conflicts_with_all = [
-        "name", "when", "tz", "fold", "allow_past", "env", "cwd", "queue", "timeout", "kill_grace", "retry", "overlap", "catch_up",
+        "name", "when", "dtstart", "anchor", "start", "end", "max_runs", "jitter", "splay", "exclude", "only_on", "skip_if_late",
+        "tz", "fold", "allow_past", "env", "cwd", "queue", "timeout", "kill_grace", "retry", "overlap", "catch_up",
         "max_age", "spread", "delivery", "done_check",
     ])]
     pub(super) stdin: bool,

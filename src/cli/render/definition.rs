@@ -1,13 +1,17 @@
 //! A job's definition with every rule that holds for it, also those it does not name.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::config;
+use crate::domain::days::Days;
 use crate::domain::duration::format_duration;
 use crate::domain::job::{Action, AskedOn, Backoff, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
-use crate::domain::schedule::{CronExpr, Schedule};
+use crate::domain::schedule::{CalendarExpr, CronExpr, Recurrence, Schedule};
+use crate::domain::shape::Shape;
+use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
 use super::times::rfc3339;
@@ -20,6 +24,17 @@ pub(in crate::cli) fn schedule_text(schedule: &Schedule, zone: &Zone) -> String 
         Schedule::Every(period) => format!("every {}", format_duration(*period)),
         Schedule::Delay(delay) => format!("{} after each run", format_duration(*delay)),
         Schedule::Cron(list) => list.iter().map(CronExpr::as_str).collect::<Vec<_>>().join("; "),
+        Schedule::Instants(list) => {
+            let shown: Vec<String> = list.iter().take(3).map(|at| rfc3339(*at, zone)).collect();
+            let rest = if list.len() > shown.len() { format!(" and {} more", list.len() - shown.len()) } else { String::new() };
+            format!("at {}{rest}", shown.join(", "))
+        }
+        Schedule::Calendar(list) => format!("calendar {}", list.iter().map(CalendarExpr::as_str).collect::<Vec<_>>().join("; ")),
+        Schedule::Rules(list) => {
+            let start = list.first().map(|rule| format!(" from {}", rule.start())).unwrap_or_default();
+            format!("rrule {}{start}", list.iter().map(Recurrence::as_str).collect::<Vec<_>>().join(" and "))
+        }
+        Schedule::Several(list) => list.iter().map(|one| schedule_text(one, zone)).collect::<Vec<_>>().join("; "),
     }
 }
 
@@ -37,6 +52,31 @@ pub(in crate::cli) fn day_rules(schedule: &Schedule) -> Vec<String> {
         })
     };
     expressions.iter().filter_map(rule).collect()
+}
+
+/// What shapes the schedule, as pairs of a word and what holds; nothing where nothing does.
+fn shape_lines(shape: &Shape) -> Vec<(&'static str, String)> {
+    const SHOWN: usize = 6;
+    let instant = |word, at: Option<UnixMillis>| at.map(|at| (word, at.to_string()));
+    let moved = |word, by: Duration, how: &str| (!by.is_zero()).then(|| (word, format!("up to {}, {how}", format_duration(by))));
+    let days = |word, days: &Days| {
+        let texts = days.texts();
+        let rest = if texts.len() > SHOWN { format!(" and {} more", texts.len() - SHOWN) } else { String::new() };
+        (!texts.is_empty())
+            .then(|| (word, format!("{}{rest}", texts.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(" "))))
+    };
+    let lines = [
+        instant("anchor", shape.anchor),
+        instant("start", shape.start),
+        instant("end", shape.end),
+        shape.max_runs.map(|most| ("max runs", most.to_string())),
+        moved("jitter", shape.jitter, "drawn for each run"),
+        moved("splay", shape.splay, "the same for each run"),
+        days("exclude", &shape.exclude),
+        shape.only_on.as_ref().and_then(|only_on| days("only on", only_on)),
+        shape.skip_if_late.map(|late| ("skip if late", format!("by more than {}", format_duration(late)))),
+    ];
+    lines.into_iter().flatten().collect()
 }
 
 /// The definition with the keys of `[jobs.X]`, those left out filled in with what holds.
@@ -127,6 +167,7 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
         ("late after", format_duration(spec.late_after)),
         ("delivery", delivery(spec.delivery).to_owned()),
     ];
+    lines.extend(shape_lines(&spec.shape));
     if let Some(check) = &spec.done_check {
         let timeout = format_duration(check.timeout);
         lines.push(("done check", format!("{}, {}, at most {timeout}", action_line(&check.question), asked_on(check.on).1)));

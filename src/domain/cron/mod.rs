@@ -18,6 +18,8 @@ use self::field::{Fault, Piece};
 use self::plan::Plan;
 use super::zone::Zone;
 
+pub(in crate::domain) use self::search::{Wall, first_from};
+
 /// The longest expression, in bytes.
 pub const LONGEST_EXPRESSION: usize = 1_000;
 
@@ -48,12 +50,7 @@ impl CronExpr {
 
     /// The first occurrence in `zone` at or after the second `from`.
     pub(in crate::domain) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
-        search::first_from(&self.plan, zone, from)
-    }
-
-    /// The newest occurrence in `zone` within `[floor, until]`, looked for `guess` seconds back first.
-    pub(in crate::domain) fn last_until(&self, zone: &Zone, floor: i64, until: i64, guess: i64) -> Option<i64> {
-        search::last_until(&self.plan, zone, floor, until, guess)
+        search::first_from(&*self.plan, zone, from)
     }
 }
 

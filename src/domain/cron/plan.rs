@@ -10,6 +10,7 @@ use std::str::FromStr as _;
 use chrono::DateTime;
 
 use super::field::{DAY, Fault, HOUR, MINUTE, MONTH, Piece, SECOND, Values, WEEKDAY, YEAR};
+use super::search::Wall;
 
 /// A read expression.
 #[derive(Debug)]
@@ -57,14 +58,15 @@ impl Plan {
         }
         Ok(plan)
     }
+}
 
-    /// Whether it follows real time through clock changes: its minute or hour field begins with `*` (cron(8) of Debian).
-    pub(super) fn is_wild(&self) -> bool {
+impl Wall for Plan {
+    /// Its minute or hour field begins with `*` (cron(8) of Debian).
+    fn is_wild(&self) -> bool {
         self.wild
     }
 
-    /// The first matching wall clock time at or after `local`, both in seconds since 1970 as the wall clock counts.
-    pub(super) fn first_local_from(&self, local: i64) -> Option<i64> {
+    fn first_local_from(&self, local: i64) -> Option<i64> {
         let before = DateTime::from_timestamp(local.checked_sub(1)?, 0)?;
         self.either.iter().filter_map(|schedule| schedule.after(&before).next()).map(|at| at.timestamp()).min()
     }

@@ -13,6 +13,7 @@ mod retrying;
 mod rolling;
 mod rotating;
 mod scene;
+mod shaping;
 mod sharing;
 mod spoilt;
 mod stopping;

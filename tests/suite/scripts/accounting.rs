@@ -239,6 +239,8 @@ impl Play {
             rev: record.rev.clone(),
             overlap: spec.overlap,
             max_age: spec.catch_up.max_age,
+            latest_start: None,
+            max_runs: None,
             successor: None,
             job_queue: record.queue.clone(),
         };
@@ -249,6 +251,7 @@ impl Play {
                 since: definition.since(),
                 taken: UnixMillis::EPOCH,
                 catch_up: &spec.catch_up,
+                skip_if_late: None,
                 late_after: spec.late_after,
                 due: run.due(),
                 now: self.instant(),
