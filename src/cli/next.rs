@@ -84,7 +84,11 @@ async fn of_job(global: &Global, name: &JobName, zone: Option<Zone>, console: &m
         return of_delay(&definition, delay, zone, now);
     }
     let rules = day_rules(&definition.spec.schedule);
-    Ok((definition.timetable, zone, now, rules))
+    let timetable = match definition.runs_left() {
+        Some(left) => definition.timetable.ending_after(now, left),
+        None => definition.timetable,
+    };
+    Ok((timetable, zone, now, rules))
 }
 
 /// Of a job with a delay only the planted run is known.

@@ -59,7 +59,8 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
 fn upcoming(job: &JobView, now: UnixMillis) -> Vec<UnixMillis> {
     let (Some(first), Ok(definition)) = (job.next_due(), &job.definition) else { return job.next_due().into_iter().collect() };
     let after = |at: &UnixMillis| definition.next_after((*at).max(now));
-    std::iter::successors(Some(first), after).take(UPCOMING).collect()
+    let left = definition.runs_left().and_then(|left| usize::try_from(left).ok()).unwrap_or(UPCOMING);
+    std::iter::successors(Some(first), after).take(UPCOMING.min(left)).collect()
 }
 
 fn job_json(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView]) -> Map<String, Value> {

@@ -61,8 +61,10 @@ pub(super) fn compile_schedule(table: &Table<'_>, clock: &Clock, problems: &mut 
         spot.fault(problems, "found dtstart without rrule, wanted both");
     }
     let mut schedule = Some(Schedule::Manual);
-    if let Some(form) = compile_form(table, clock, problems) {
-        schedule = form;
+    match compile_form(table, clock, problems) {
+        Form::Silent => {}
+        Form::Faulty => schedule = None,
+        Form::Read(form) => schedule = Some(form),
     }
     if let Some(spot) = table.get("delay") {
         schedule = spot.duration(&EVERY, problems).map(Schedule::Delay);
@@ -78,27 +80,34 @@ pub(super) fn compile_in(spot: &Spot<'_>, problems: &mut Problems) -> Option<Dur
     spot.duration(&DurationBounds::to_days(0, 3_650, "0s to 10 years", "10m"), problems)
 }
 
-/// The schedule a table names by `cron`, `every`, `at`, `calendar` or `rrule`; none if it names none of them.
-fn compile_form(table: &Table<'_>, clock: &Clock, problems: &mut Problems) -> Option<Option<Schedule>> {
-    let mut form = None;
+/// What a table says by `cron`, `every`, `at`, `calendar` or `rrule`.
+enum Form {
+    /// None of them is there.
+    Silent,
+    /// One is, with a fault that was noted.
+    Faulty,
+    Read(Schedule),
+}
+
+fn compile_form(table: &Table<'_>, clock: &Clock, problems: &mut Problems) -> Form {
+    const CRON: &str = "30 2 * * *";
+    const CALENDAR: &str = "Mon..Fri 09:00";
+    let mut form = Form::Silent;
+    let mut say = |read: Option<Schedule>| form = read.map_or(Form::Faulty, Form::Read);
     if let Some(spot) = table.get("cron") {
-        form = Some(
-            compile_list(&spot, problems, "30 2 * * *", |item, problems| item.parsed("30 2 * * *", problems)).map(Schedule::Cron),
-        );
+        say(compile_list(&spot, problems, CRON, |item, problems| item.parsed(CRON, problems)).map(Schedule::Cron));
     }
     if let Some(spot) = table.get("every") {
-        form = Some(spot.duration(&EVERY, problems).map(Schedule::Every));
+        say(spot.duration(&EVERY, problems).map(Schedule::Every));
     }
     if let Some(spot) = table.get("at") {
-        form = Some(compile_at(&spot, clock, problems));
+        say(compile_at(&spot, clock, problems));
     }
     if let Some(spot) = table.get("calendar") {
-        let example = "Mon..Fri 09:00";
-        form =
-            Some(compile_list(&spot, problems, example, |item, problems| item.parsed(example, problems)).map(Schedule::Calendar));
+        say(compile_list(&spot, problems, CALENDAR, |item, problems| item.parsed(CALENDAR, problems)).map(Schedule::Calendar));
     }
     if let Some(spot) = table.get("rrule") {
-        form = Some(compile_rules(&spot, table, problems).map(Schedule::Rules));
+        say(compile_rules(&spot, table, problems).map(Schedule::Rules));
     }
     form
 }
@@ -176,10 +185,11 @@ fn compile_several(spot: &Spot<'_>, clock: &Clock, problems: &mut Problems) -> O
         if given != 1 && problems.faults.len() == faults_before {
             item.fault(problems, format!("found {given} schedules in one table, wanted one: cron, every, at, calendar or rrule"));
         }
-        schedules.push(match compile_form(&table, clock, problems)?? {
-            Schedule::At(at) => Schedule::Instants(vec![at]),
-            other => other,
-        });
+        match compile_form(&table, clock, problems) {
+            Form::Read(Schedule::At(at)) => schedules.push(Schedule::Instants(vec![at])),
+            Form::Read(other) => schedules.push(other),
+            Form::Silent | Form::Faulty => {}
+        }
     }
-    Some(Schedule::Several(schedules))
+    (schedules.len() == items.len()).then_some(Schedule::Several(schedules))
 }

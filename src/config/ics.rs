@@ -226,7 +226,7 @@ impl Event {
         begins.sort_unstable();
         begins.dedup();
         for begin in begins.into_iter().filter(|begin| !left_out.contains(begin)) {
-            items.extend(if self.is_all_day() { days(begin, length) } else { span(begin, length, &zone) });
+            items.extend(if self.is_all_day() { Some(days(begin, length)) } else { span(begin, length, &zone) });
         }
         if items.len() > most {
             return Err(refuse(number, &format!("more than {most} days and spans up to here, wanted fewer")));
@@ -252,10 +252,10 @@ impl Event {
     }
 }
 
-fn days(begin: i64, length: i64) -> Option<DayItem> {
+fn days(begin: i64, length: i64) -> DayItem {
     let first = begin.div_euclid(DAY);
     let last = first + (length - 1).max(0).div_euclid(DAY);
-    Some(DayItem::Dates(first, last.min(UnixMillis::END / 1_000 / DAY - 1)))
+    DayItem::Dates(first, last.min(UnixMillis::END / 1_000 / DAY - 1))
 }
 
 fn span(begin: i64, length: i64, zone: &Zone) -> Option<DayItem> {

@@ -16,7 +16,7 @@ pub enum Schedule {
     Manual,
     /// Once.
     At(UnixMillis),
-    /// At each of these, 2 to 1,000, in order.
+    /// At each of these, in order: 2 to 1,000, or among several schedules one.
     Instants(Vec<UnixMillis>),
     /// At anchor + k * period. 1 s to 10 years, whole milliseconds.
     Every(Duration),

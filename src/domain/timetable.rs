@@ -54,6 +54,20 @@ impl Timetable {
         timetable
     }
 
+    /// The same without what comes behind the first `most` occurrences after `from`; of more than 10,000 nothing is cut.
+    #[must_use]
+    pub fn ending_after(mut self, from: UnixMillis, most: u32) -> Self {
+        const CUT: u32 = 10_000;
+        if most == 0 {
+            self.last = from.as_i64();
+        } else if most <= CUT
+            && let Some(last) = self.from(from.as_i64() + 1).nth(most as usize - 1)
+        {
+            self.last = last.as_i64();
+        }
+        self
+    }
+
     /// Whether it has one occurrence in all.
     pub fn is_one_shot(&self) -> bool {
         matches!(self.schedule, Schedule::At(_))
@@ -287,6 +301,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::domain::days::{DayItem, Days};
     use crate::domain::zone::ZoneName;
 
     fn at(text: &str) -> UnixMillis {
@@ -415,6 +430,56 @@ mod tests {
             prop_assert_eq!(table.latest_in(first, until), all.last().copied());
             let oldest = all.len().saturating_sub(at_most as usize);
             prop_assert_eq!(table.newest_in(first, until, at_most), all.get(oldest).copied());
+        }
+    }
+
+    #[test]
+    fn a_shaped_mixture_agrees_with_a_walk_over_every_second() {
+        let mut random = fastrand::Rng::with_seed(4);
+        let begin = 1_790_000_000;
+        let day = begin / 86_400;
+        for round in 0..120 {
+            let (step, part, period) = (random.i64(1..60), random.i64(1..30), random.i64(60..900));
+            let (anchor, instant) = (begin + random.i64(-5_000..5_000), begin + random.i64(0..100_000));
+            let (from, to) = (begin + random.i64(-1_000..40_000), begin + random.i64(40_000..200_000));
+            let (gone, span) = (random.i64(0..7), begin + random.i64(0..100_000));
+            let millis = |second: i64| ms(second * 1_000);
+            let schedule = Schedule::Several(vec![
+                Schedule::Cron(vec![format!("*/{step} * * * *").parse().unwrap()]),
+                Schedule::Calendar(vec![format!("*:0/{part}:30").parse().unwrap()]),
+                Schedule::Every(Duration::from_secs(period.unsigned_abs())),
+                Schedule::Instants(vec![millis(instant)]),
+            ]);
+            let out = DayItem::Span(millis(span), millis(span + 7_000));
+            let shape = Shape {
+                anchor: Some(millis(anchor)),
+                start: Some(millis(from)),
+                end: Some(millis(to)),
+                exclude: Days::of([DayItem::Weekdays(1 << gone), out, DayItem::Dates(day + 1, day + 1)]),
+                ..Shape::default()
+            };
+            let table = Timetable::shaped(schedule, &shape, Zone::utc(), ms(0));
+            let is_one = |at: i64| {
+                let (minute, second, number) = (at / 60 % 60, at % 60, at / 86_400);
+                let comes = second == 0 && minute % step == 0
+                    || second == 30 && minute % part == 0
+                    || at >= anchor && (at - anchor) % period == 0
+                    || at == instant;
+                let is_out = (number + 3) % 7 == gone || (span..span + 7_000).contains(&at) || number == day + 1;
+                comes && (from..=to).contains(&at) && !is_out
+            };
+            let walked: Vec<UnixMillis> = (begin..begin + 250_000).filter(|at| is_one(*at)).map(millis).collect();
+            let (first, until) = (millis(begin), millis(begin + 249_999));
+            let found: Vec<UnixMillis> =
+                std::iter::successors(table.next_after(ms(first.as_i64() - 1)), |at| table.next_after(*at)).collect();
+            assert_eq!(found, walked, "{round}");
+            assert_eq!(table.count_in(first, until), walked.len() as u64);
+            for most in [1, 3, 50, 100_000] {
+                let oldest = walked.len().saturating_sub(most as usize);
+                assert_eq!(table.newest_in(first, until, most), walked.get(oldest).copied(), "{round} {most}");
+            }
+            let cut = table.ending_after(ms(first.as_i64() - 1), 3);
+            assert_eq!(cut.count_in(first, until), 3.min(walked.len() as u64));
         }
     }
 }

@@ -49,9 +49,14 @@ impl Definition {
         self.timetable.next_after(due.max(self.since())).filter(|_| !self.is_used_up())
     }
 
+    /// How many regular runs may yet begin; none = any number.
+    pub fn runs_left(&self) -> Option<u32> {
+        self.spec.shape.max_runs.map(|most| most.saturating_sub(self.record.begun))
+    }
+
     /// Whether as many runs have begun as may.
     pub fn is_used_up(&self) -> bool {
-        self.spec.shape.max_runs.is_some_and(|most| self.record.begun >= most)
+        self.runs_left() == Some(0)
     }
 
     /// The run of an occurrence, to be planted: ready when jitter and splay say.

@@ -55,7 +55,7 @@ const SHORTHANDS: [(&str, &str); 13] = [
 struct Item {
     offset: usize,
     start: i64,
-    stop: Option<i64>,
+    until: Option<i64>,
     step: Option<i64>,
 }
 
@@ -69,12 +69,12 @@ struct Component {
 
 impl Component {
     fn only(value: i64, offset: usize) -> Self {
-        Self { offset, items: Some(vec![Item { offset, start: value, stop: None, step: None }]) }
+        Self { offset, items: Some(vec![Item { offset, start: value, until: None, step: None }]) }
     }
 
     /// Whether it stands for a steady beat: `*`, or a value that is stepped on from without an end.
     fn is_open(&self) -> bool {
-        self.items.as_ref().is_none_or(|items| items.iter().any(|item| item.stop.is_none() && item.step.is_some()))
+        self.items.as_ref().is_none_or(|items| items.iter().any(|item| item.until.is_none() && item.step.is_some()))
     }
 }
 
@@ -110,7 +110,7 @@ fn plan_of(cursor: &Cursor<'_>, weekdays: u8, date: &[Component; 3], clock: &[Co
     let mut year = year.clone();
     for item in year.items.iter_mut().flatten() {
         item.start = whole_year(item.start);
-        item.stop = item.stop.map(whole_year);
+        item.until = item.until.map(whole_year);
     }
     let is_from_end = day.offset > 0 && cursor.text.as_bytes().get(day.offset - 1) == Some(&b'~');
     let days = cursor.values(day, "day", 1, 31, if is_from_end { Counted::FromEnd } else { Counted::FromStart })?;
@@ -347,10 +347,10 @@ impl Cursor<'_> {
     fn item(&mut self) -> Result<Item, Fault> {
         let offset = self.at;
         let start = self.number()?;
-        let mut stop = None;
+        let mut until = None;
         if self.rest().starts_with("..") {
             self.at += 2;
-            stop = Some(self.number()?);
+            until = Some(self.number()?);
         }
         let mut step = None;
         if self.peek() == Some('/') {
@@ -362,7 +362,7 @@ impl Cursor<'_> {
             }
             step = Some(number);
         }
-        Ok(Item { offset, start, stop, step })
+        Ok(Item { offset, start, until, step })
     }
 
     fn number(&mut self) -> Result<i64, Fault> {
@@ -382,20 +382,19 @@ impl Cursor<'_> {
         let Some(items) = &component.items else { return Ok((least..=most).collect()) };
         let mut values = Vec::new();
         for item in items {
-            for number in [Some(item.start), item.stop].into_iter().flatten() {
+            for number in [Some(item.start), item.until].into_iter().flatten() {
                 if !(least..=most).contains(&number) {
                     return Err(self.fault_at(item.offset, &format!("{what} {number} is not within {least} to {most},")));
                 }
             }
             let step = item.step.unwrap_or(1);
-            match (item.stop, counted) {
+            match (item.until, counted) {
                 (None, _) if item.step.is_none() => values.push(item.start),
-                (Some(stop), _) if item.start + step > stop => {
-                    let found = format!("{what}s {} to {stop} in steps of {step} hold no second one, found", item.start);
-                    return Err(self.fault_at(item.offset, &found));
+                (Some(until), _) if item.start > until => {
+                    return Err(self.fault_at(item.offset, &format!("a range of {what}s that runs backwards")));
                 }
-                (Some(stop), Counted::FromStart) => values.extend(steps(item.start, stop, step)),
-                (Some(stop), Counted::FromEnd) => values.extend(steps(-stop, -item.start, step).map(|value| -value)),
+                (Some(until), Counted::FromStart) => values.extend(steps(item.start, until, step)),
+                (Some(until), Counted::FromEnd) => values.extend(steps(-until, -item.start, step).map(|value| -value)),
                 (None, Counted::FromStart) if item.start + step > most => {
                     return Err(
                         self.fault_at(item.offset, &format!("{what} {} with a step of {step} leads past {most},", item.start))

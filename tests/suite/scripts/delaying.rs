@@ -114,3 +114,28 @@ async fn a_schedule_that_becomes_a_delay_while_a_run_is_open_is_planted_at_its_e
     let early = world.claim(60, &world.order(&run_of("a", 50 + DELAY)).await).await;
     assert!(matches!(early, ClaimReply::Early), "{early:?}");
 }
+
+#[tokio::test]
+async fn of_the_runs_that_may_begin_no_more_begin_however_they_come() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    let order =
+        |order: schedd::store::ClaimOrder| schedd::store::ClaimOrder { max_runs: Some(1), overlap: Overlap::Allow, ..order };
+    let claim = World::won(world.claim(10, &order(world.order_with(&run, Overlap::Allow, 1_000).await)).await);
+    assert_eq!((world.job("a").await.begun, pending(&world).await), (1, None), "its successor is not planted");
+    world.succeed(20, &claim).await;
+    assert_eq!(world.indexed("a"), None);
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_first_attempt_past_its_latest_start_is_skipped_as_missed() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    let late = |order| schedd::store::ClaimOrder { latest_start: Some(t(500)), ..order };
+    let reply = world.claim(501, &late(world.order_with(&run, Overlap::Skip, 1_000).await)).await;
+    assert!(matches!(reply, ClaimReply::Blocked(_)), "{reply:?}");
+    let record = world.run(&run).await;
+    assert_eq!((record.state, record.reason.as_deref()), (RunState::Skipped, Some("missed")));
+    assert_eq!(pending(&world).await, Some(1_000));
+}
