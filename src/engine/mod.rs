@@ -2,7 +2,8 @@
 //!
 //! - [`ticker`] polls for ripe runs and sleeps until the next; [`claimer`] decides about each and claims; [`runner`] takes a
 //!   won claim through execution to its end
-//! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held
+//! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held, and
+//!   [`pulse`] tells it whether this node itself stood still
 //! - [`reconciler`] makes Redis say what `jobs.toml` says; [`janitor`] forgets what is past its time; [`presence`] says that
 //!   this node is there
 //! - [`planting`], [`person`] and [`retrying`] carry out what files and people ask, for the command line too
@@ -20,6 +21,7 @@ mod nudges;
 pub mod person;
 pub mod planting;
 mod presence;
+mod pulse;
 mod reaper;
 mod reconciler;
 pub mod retrying;

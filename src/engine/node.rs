@@ -19,7 +19,7 @@ use tracing::{error, info, warn};
 use super::presence::HostFacts;
 use super::reconciler::{Removal, Wanted, Wish};
 use super::shared::{Phase, Shared};
-use super::{janitor, lease_keeper, nudges, presence, reaper, reconciler, ticker};
+use super::{janitor, lease_keeper, nudges, presence, pulse, reaper, reconciler, ticker};
 use crate::config::Config;
 use crate::domain::ids::NodeName;
 use crate::domain::time::UnixMillis;
@@ -97,6 +97,8 @@ impl Engine {
         tasks.spawn(go_on("lease keeper", move || ended_by(until.clone(), lease_keeper::run(node.clone()))));
         let (node, until) = (shared.clone(), upkeep.clone());
         tasks.spawn(go_on("presence", move || ended_by(until.clone(), presence::run(node.clone()))));
+        let (node, until) = (shared.clone(), upkeep.clone());
+        tasks.spawn(go_on("pulse", move || ended_by(until.clone(), pulse::run(node.clone()))));
         tasks.close();
         Self { shared, wish, intake, upkeep, ticker, tasks }
     }

@@ -1,8 +1,9 @@
 //! Takes back runs whose node stopped renewing.
 //!
 //! Invariant: a lease is taken over only after this node has watched it unchanged for its whole length by its own clock, so
-//! a step of Redis' clock or of anybody's wall clock gives nothing away early; the script compares what was watched. A lease of
-//! its own that this node could not hold is not waited for once nothing of its run is alive.
+//! a step of Redis' clock or of anybody's wall clock gives nothing away early; the script compares what was watched. Time in
+//! which this node stood still does not count: with it Redis and the holder may have. A lease of its own that this node could
+//! not hold is not waited for once nothing of its run is alive.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -94,6 +95,7 @@ async fn pass(shared: &Shared, watched: &mut HashMap<(RunId, Fence), Watched>) -
     let leases = shared.store.list_leases(PAGE).await?;
     let now = shared.store.now().await?;
     let given_up = shared.holdings.all_given_up();
+    let awake_since = shared.pulse.awake_since();
     let mut still: HashMap<(RunId, Fence), Watched> = HashMap::new();
     for lease in leases {
         let lease = match lease {
@@ -117,7 +119,7 @@ async fn pass(shared: &Shared, watched: &mut HashMap<(RunId, Fence), Watched>) -
             Some(known) if known.end == lease.end => known.since,
             _ => seen_at,
         };
-        let unchanged = if given_up.contains(&key) { Duration::MAX } else { BootInstant::now().since(since) };
+        let unchanged = if given_up.contains(&key) { Duration::MAX } else { BootInstant::now().since(since.max(awake_since)) };
         #[cfg(feature = "mutants")]
         let unchanged = crate::store::mutants::watched(&lease, unchanged);
         let has_ended = lease.end.parse::<i64>().is_ok_and(|end| end < now.as_i64());

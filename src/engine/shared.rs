@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use super::abandoned::Abandoned;
 use super::holdings::Holdings;
 use super::node::EngineSettings;
+use super::pulse::Pulse;
 use super::slots::Slots;
 use super::weather::{Said, Weather};
 use crate::domain::ids::JobName;
@@ -38,6 +39,8 @@ pub(super) struct Shared {
     pub(super) long_histories: Mutex<BTreeSet<JobName>>,
     /// The runs this node executes or has to tell the end of.
     pub(super) holdings: Arc<Holdings>,
+    /// Whether this node itself stood still.
+    pub(super) pulse: Pulse,
     /// The claims it never got the answers to.
     pub(super) abandoned: Abandoned,
     /// Wakes presence: the phase or the configuration's state changed.
@@ -84,6 +87,7 @@ impl Shared {
         Self {
             store,
             executors,
+            pulse: Pulse::new(settings.lease),
             settings,
             slots: Slots::new(poll_now.clone()),
             weather: Weather::default(),
