@@ -5,7 +5,7 @@
 //!
 //! - `args` what may be written, and the texts of `--help`; `connect` which Redis is meant; `target` which job or run;
 //!   `ended` which of the runs that ended
-//! - one file a verb: `add` `list` `show` `history` `logs` `next` `run` `cancel` `dead` `switch` `check` `stats` `nodes`
+//! - one file a verb: `add` `list` `show` `history` `logs` `next` `describe` `run` `cancel` `dead` `switch` `check` `stats` `nodes`
 //! - `render` how things are shown; `failure` what can go wrong, and with which code
 
 mod add;
@@ -14,6 +14,7 @@ mod cancel;
 mod check;
 mod connect;
 mod dead;
+mod describe;
 mod ended;
 mod failure;
 mod history;
@@ -61,6 +62,7 @@ async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
         Verb::History(history) => history::history(global, &history, console).await,
         Verb::Logs(logs) => logs::logs(global, &logs, console).await,
         Verb::Next(next) => next::next(global, &next, console).await,
+        Verb::Describe(describe) => describe::describe(global, &describe, console).await,
         Verb::Run(run) => run::run(global, &run, console).await,
         Verb::Cancel(cancel) => cancel::cancel(global, &cancel, console).await,
         Verb::Retry(retry) => dead::retry(global, &retry, console).await,

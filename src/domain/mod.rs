@@ -9,6 +9,8 @@ pub mod human_time;
 pub mod ids;
 pub mod job;
 pub mod lateness;
+#[cfg(test)]
+pub(crate) mod mutation;
 pub mod retry;
 pub mod run;
 pub mod schedule;

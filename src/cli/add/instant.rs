@@ -14,7 +14,7 @@ use crate::domain::zone::Zone;
 /// What `--at` means at `now` in `zone`, if it is given.
 pub(super) fn instant_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<Option<Instant>, Failure> {
     let Some(text) = &args.at else { return Ok(None) };
-    let read = parse_instant(text, now, zone).map_err(|error| Failure::Invalid(format!("--at: {error}")))?;
+    let read = parse_instant(text, now, zone).map_err(|error| Failure::at_time("--at", text, &error))?;
     Ok(Some(folded(read, args.fold, zone)))
 }
 
