@@ -5,7 +5,7 @@ use serde_json::json;
 use super::args::{Describe, Global};
 use super::connect::connect;
 use super::failure::Failure;
-use super::next::{expression, zone_of};
+use super::next::{schedule_of, zone_of};
 use super::render::{Console, schedule_text};
 use super::target::find_job;
 use crate::domain::describe::in_words;
@@ -24,7 +24,7 @@ pub(super) async fn describe(global: &Global, args: &Describe, console: &mut Con
                 .map_err(|why| Failure::Failed(format!("job {name} cannot be worked with: {why}")))?;
             (Some(name), definition.spec.schedule, Some(definition.timetable.zone().clone()))
         }
-        Err(_) => (None, Schedule::Cron(vec![expression(&args.what)?]), asked.clone()),
+        Err(_) => (None, schedule_of(&args.what)?, asked.clone()),
     };
     // A moment is shown in the zone asked for; the zone an expression is read in is the job's own.
     let shown_in = asked.or_else(|| zone.clone()).unwrap_or_else(Zone::utc);

@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::render::{Console, day_rules, one_line, rfc3339, shown};
 use super::target::find_job;
 use crate::config::{self, Rendering};
-use crate::domain::human_time::parse_instant;
+use crate::domain::human_time::{Instant, parse_instant};
 use crate::domain::ids::JobName;
 use crate::domain::schedule::{CronExpr, Schedule, Timetable};
 use crate::domain::time::UnixMillis;
@@ -49,7 +49,7 @@ pub(super) async fn next(global: &Global, args: &Next, console: &mut Console) ->
         (Some(file), _) => (of_file(file)?, one_line(&file.display().to_string())),
         (None, Some(what)) => match what.parse::<JobName>() {
             Ok(name) => (of_job(global, &name, console).await?, format!("job {name}")),
-            Err(_) => (of_expression(expression(what)?, zone.clone())?, what.clone()),
+            Err(_) => (of_expression(what, zone.clone())?, what.clone()),
         },
         (None, None) => return Err(Failure::Invalid("nothing is asked about, wanted JOB, EXPR or --file FILE".to_owned())),
     };
@@ -57,7 +57,12 @@ pub(super) async fn next(global: &Global, args: &Next, console: &mut Console) ->
         [only] => only.timetable.zone().clone(),
         _ => Zone::of_host(),
     });
-    let from = from(args, found.now, &from_zone, console)?;
+    let said = args
+        .from
+        .as_deref()
+        .map(|text| parse_instant(text, found.now, &from_zone).map_err(|error| Failure::at_time("--from", text, &error)));
+    let said = said.transpose()?;
+    let from = said.as_ref().map_or(found.now, |said| said.at);
     let count = args.count.unwrap_or(if args.file.is_some() { COUNT_EACH } else { COUNT });
     let mut times: Vec<Coming<'_>> = Vec::new();
     let mut over: Vec<&str> = Vec::new();
@@ -71,6 +76,12 @@ pub(super) async fn next(global: &Global, args: &Next, console: &mut Console) ->
     if times.is_empty() {
         return Err(Failure::Invalid(format!("{what} has no time after {} and before 2100", shown(from, &from_zone))));
     }
+    if let Some(Instant { at, note }) = said.filter(|_| !console.is_json()) {
+        console.note(&format!("after {} ({})", rfc3339(at, &from_zone), from_zone.name()));
+        if let Some(note) = note {
+            console.note(&note);
+        }
+    }
     times.sort_by(|left, right| left.at.cmp(&right.at).then_with(|| left.job.cmp(&right.job)));
     tell(&times, found.now, if args.file.is_some() { Style::OfJobs } else { Style::OfOne }, args.long, console);
     if !console.is_json() {
@@ -82,30 +93,16 @@ pub(super) async fn next(global: &Global, args: &Next, console: &mut Console) ->
     Ok(0)
 }
 
-/// The instant after which times are wanted.
-fn from(args: &Next, now: UnixMillis, zone: &Zone, console: &mut Console) -> Result<UnixMillis, Failure> {
-    let Some(text) = &args.from else { return Ok(now) };
-    let read = parse_instant(text, now, zone).map_err(|error| Failure::at_time("--from", text, &error))?;
-    if !console.is_json() {
-        console.note(&format!("after {} ({})", rfc3339(read.at, zone), zone.name()));
-        read.note.iter().for_each(|note| console.note(note));
-    }
-    Ok(read.at)
-}
-
 /// The zone of that name.
 pub(super) fn zone_of(name: &str) -> Result<Zone, Failure> {
     let loaded = name.parse::<ZoneName>().and_then(|name| Zone::load(&name));
     loaded.map_err(|error| Failure::Invalid(format!("--tz: {error}")))
 }
 
-/// The expression of that text.
-pub(super) fn expression(text: &str) -> Result<CronExpr, Failure> {
-    text.parse().map_err(|error: crate::domain::schedule::CronError| Failure::Pointed {
-        line: error.to_string(),
-        text: text.to_owned(),
-        offset: error.offset,
-    })
+/// The schedule an expression says.
+pub(super) fn schedule_of(text: &str) -> Result<Schedule, Failure> {
+    let read = text.parse::<CronExpr>().map(|expression| Schedule::Cron(vec![expression]));
+    read.map_err(|error| Failure::Pointed { line: error.to_string(), text: text.to_owned(), offset: error.offset })
 }
 
 /// The time by this host's clock, where no Redis is asked.
@@ -114,9 +111,9 @@ fn own_now() -> Result<UnixMillis, Failure> {
         .ok_or_else(|| Failure::Failed("the clock of this host is before 1970 or after 2099".to_owned()))
 }
 
-fn of_expression(expression: CronExpr, zone: Option<Zone>) -> Result<Found, Failure> {
+fn of_expression(text: &str, zone: Option<Zone>) -> Result<Found, Failure> {
+    let schedule = schedule_of(text)?;
     let now = own_now()?;
-    let schedule = Schedule::Cron(vec![expression]);
     let rules = day_rules(&schedule);
     let timetable = Timetable::new(schedule, zone.unwrap_or_else(Zone::of_host), now);
     Ok(Found { planned: vec![Planned { job: None, timetable, remark: None }], now, rules })

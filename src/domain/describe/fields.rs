@@ -175,11 +175,16 @@ impl Kind {
     }
 }
 
-/// `L`, `LW`, `15W`
+/// `L`, `L-3`, `LW`, `15W`
 fn of_month(item: &str) -> Option<String> {
     match item {
         "L" => Some("the last day".to_owned()),
-        "LW" | "WL" => Some("the last working day (Monday to Friday)".to_owned()),
+        "LW" => Some("the last working day (Monday to Friday)".to_owned()),
+        _ if item.starts_with("L-") => {
+            let before: u16 = item.strip_prefix("L-")?.parse().ok()?;
+            let days = if before == 1 { String::new() } else { format!("{before} days ") };
+            Some(format!("the day {days}before the last day"))
+        }
         _ => {
             let day: u16 = item.strip_suffix('W')?.parse().ok().filter(|day| (1..=31).contains(day))?;
             let only = if day > 28 { ", only in months with such a day" } else { "" };

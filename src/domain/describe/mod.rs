@@ -36,16 +36,13 @@ pub fn expression_in_words(expression: &CronExpr) -> String {
 
 /// The words for the text of a checked expression.
 fn text_in_words(text: &str) -> String {
-    let mut words = text.split_ascii_whitespace();
-    let first = words.next().unwrap_or_default().to_ascii_lowercase();
-    let fields = match first.as_str() {
+    let first = text.split_ascii_whitespace().next().unwrap_or_default();
+    let fields = match first.to_ascii_lowercase().as_str() {
         "@hourly" => Fields::of("0 * * * *"),
         "@daily" | "@midnight" => Fields::of("0 0 * * *"),
         "@weekly" => Fields::of("0 0 * * 0"),
         "@monthly" => Fields::of("0 0 1 * *"),
         "@yearly" | "@annually" => Fields::of("0 0 1 1 *"),
-        "@reboot" => return "once after each start of the host".to_owned(),
-        "@every" => return format!("every {}, counted from the job's first apply", words.collect::<Vec<_>>().join(" ")),
         _ => Fields::of(text),
     };
     fields.map_or_else(|| format!("as {text:?} says"), |fields| fields_in_words(&fields))

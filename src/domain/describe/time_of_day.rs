@@ -13,7 +13,7 @@ pub(super) fn words(second: &Field, minute: &Field, hour: &Field) -> String {
     let fixed = second.fixed().zip(minute.fixed()).zip(hour.fixed());
     let short = fixed.and_then(|((seconds, minutes), hours)| {
         one_by_one(&seconds, &minutes, &hours)
-            .or_else(|| throughout(&beat(&seconds, &minutes)?, hour, &hours))
+            .or_else(|| beat(&seconds, &minutes).map(|beat| throughout(beat, hour, &hours)))
             .or_else(|| hourly(&seconds, &minutes, &hours))
     });
     short.unwrap_or_else(|| at_large(second, minute, hour))
@@ -47,16 +47,16 @@ fn beat(seconds: &[u16], minutes: &[u16]) -> Option<String> {
 }
 
 /// A beat, and within which hours.
-fn throughout(beat: &str, hour: &Field, hours: &[u16]) -> Option<String> {
+fn throughout(beat: String, hour: &Field, hours: &[u16]) -> String {
     if hour.is_whole() {
-        return Some(beat.to_owned());
+        return beat;
     }
     let windows = runs(hours);
     if windows.len() > WINDOWS {
-        return Some(format!("{beat} of {}", counted(hours, "hour")));
+        return format!("{beat} of {}", counted(hours, "hour"));
     }
     let told: Vec<String> = windows.iter().map(|(first, last)| format!("from {first:02}:00 to {last:02}:59")).collect();
-    Some(format!("{beat} {}", list(&told)))
+    format!("{beat} {}", list(&told))
 }
 
 /// Once an hour in many hours: `every 2 hours from 00:30 to 22:30`.

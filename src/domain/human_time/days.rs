@@ -76,7 +76,7 @@ fn take_date(words: &[Word<'_>], today: Date) -> Result<Option<(Day, usize)>, Fa
     };
     let year = words.get(2).map(|word| word.text.trim_end_matches(',')).filter(|text| text.len() == 4).and_then(decimal);
     let exists = |year: i16| Date::new(year, month, day).ok();
-    let refuse = |what: String| day_word.fault(format!("{} is not a date of 1970 to 2099", what));
+    let refuse = |what: String| day_word.fault(format!("{what} is not a date of 1970 to 2099"));
     match year {
         Some(year) => {
             let date = exists(year).filter(|_| (1970..=2099).contains(&year));
