@@ -6,6 +6,7 @@
 //! - `args` what may be written, and the texts of `--help`; `connect` which Redis is meant; `target` which job or run;
 //!   `ended` which of the runs that ended
 //! - one file a verb: `add` `list` `show` `history` `logs` `next` `describe` `run` `cancel` `dead` `switch` `check` `stats` `nodes`
+//!   `losses`
 //! - `render` how things are shown; `failure` what can go wrong, and with which code
 
 mod add;
@@ -20,6 +21,7 @@ mod failure;
 mod history;
 mod list;
 mod logs;
+mod losses;
 mod next;
 mod nodes;
 mod render;
@@ -72,5 +74,6 @@ async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
         Verb::Check(check) => check::check(global, &check, console),
         Verb::Stats => stats::stats(global, console).await,
         Verb::Nodes => nodes::nodes(global, console).await,
+        Verb::Losses => losses::losses(global, console).await,
     }
 }

@@ -6,6 +6,7 @@
 //!   [`pulse`] tells it whether this node itself stood still
 //! - [`reconciler`] makes Redis say what `jobs.toml` says; [`janitor`] forgets what is past its time; [`presence`] says that
 //!   this node is there
+//! - [`loss`] notices data that is not what it was, and gives back what the node's own [`journal`] knows
 //! - [`planting`], [`person`] and [`retrying`] carry out what files and people ask, for the command line too
 
 mod abandoned;
@@ -15,7 +16,9 @@ mod definitions;
 mod done_check;
 mod holdings;
 mod janitor;
+mod journal;
 mod lease_keeper;
+mod loss;
 mod node;
 mod nudges;
 pub mod person;
@@ -34,6 +37,7 @@ mod ticker;
 mod weather;
 
 pub use definition::{Definition, DefinitionError};
+pub use journal::Journal;
 pub use node::{Engine, EngineSettings};
 pub use presence::{GONE_AFTER, HostFacts, Naming, PresenceError, announce};
 pub use reconciler::Removal;

@@ -14,6 +14,7 @@ use serde_json::json;
 use tracing::{error, info, warn};
 
 use super::definition::Definition;
+use super::journal::{EndedRun, Line};
 use super::node::EngineSettings;
 use super::shared::Shared;
 use crate::domain::ids::{Fence, RunId};
@@ -224,11 +225,31 @@ async fn recover(shared: &Shared, lease: &ExpiredLease, unchanged: Duration) -> 
         RecoverReply::Recovered => {
             warn!(run = %lease.run, fence = %lease.fence, node, "Its node stopped renewing the lease; the run is due again.");
         }
-        RecoverReply::Ended => warn!(run = %lease.run, fence = %lease.fence, node, "Ended: {}.", recovery.reason),
+        RecoverReply::Ended => {
+            note_end(shared, lease, &record, &recovery);
+            warn!(run = %lease.run, fence = %lease.fence, node, "Ended: {}.", recovery.reason);
+        }
         RecoverReply::Alive => info!(run = %lease.run, "The lease was renewed after all."),
         RecoverReply::Gone => {}
     }
     Ok(true)
+}
+
+/// Has the journal know it. One that was to be tried again has ended all the same: a person had asked it to stop.
+fn note_end(shared: &Shared, lease: &ExpiredLease, record: &RunRecord, recovery: &Recovery) {
+    let (state, reason) = match recovery.verdict {
+        Some(state) => (state, recovery.reason.clone()),
+        None => (RunState::Cancelled, String::new()),
+    };
+    shared.watch.journal().note([Line::Ended(EndedRun {
+        run: lease.run.to_string(),
+        queue: record.queue.as_str().to_owned(),
+        state: state.as_str().to_owned(),
+        reason,
+        ended_at: shared.watch.journal().with(|memory| memory.whole_at),
+        fence: lease.fence.as_u64(),
+        facts: vec![("attempt".to_owned(), record.attempt.to_string())],
+    })]);
 }
 
 /// What becomes of a run whose node is gone: none = it is tried again.
