@@ -81,7 +81,8 @@ fn entry(job: &JobRecord) -> ApiJob {
     }
 }
 
-/// The jobs this node knew that Redis does not know any more. A one-shot whose run ended is not missed.
+/// The jobs this node knew that Redis does not know any more. A one-shot whose run ended, here or as another node's journal told,
+/// is not missed.
 pub(super) async fn missing(shared: &Shared) -> Result<Vec<ApiJob>, StoreError> {
     let journal = shared.watch.journal();
     let (known, done) = journal.with(|memory| {
@@ -93,11 +94,24 @@ pub(super) async fn missing(shared: &Shared) -> Result<Vec<ApiJob>, StoreError> 
         let names: Vec<JobName> = batch.iter().filter_map(|job| job.name.parse().ok()).collect();
         let records = shared.store.read_jobs(&names).await?;
         for (job, record) in batch.iter().zip(records) {
-            let is_done = job.is_once && done.contains(&job.name);
-            if matches!(record, Ok(None)) && !is_done {
+            if !matches!(record, Ok(None)) {
+                continue;
+            }
+            let is_done = job.is_once && (done.contains(&job.name) || has_history(shared, &job.name).await?);
+            if !is_done {
                 missing.push(job.clone());
             }
         }
     }
     Ok(missing)
+}
+
+async fn has_history(shared: &Shared, job: &str) -> Result<bool, StoreError> {
+    let Ok(job) = job.parse::<JobName>() else { return Ok(false) };
+    match shared.store.read_history(Some(&job), 0, 1).await {
+        Ok(page) => Ok(!page.runs.is_empty()),
+        Err(error) if error.is_passing() => Err(error),
+        // Something of it is there.
+        Err(_) => Ok(true),
+    }
 }

@@ -29,6 +29,9 @@ use crate::store::{EpochReply, JOBS_NAMED, Loss, LossKind, LossReport, Marks, Po
 const SETTLE: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(60)];
 /// How often the highest fence is written down, if it rose.
 const WRITE_SEEN: Duration = Duration::from_secs(5);
+/// How long other nodes are given to give back what they know, before this one says which jobs are gone: they notice a loss within
+/// a second of each other.
+const OTHERS_GIVE_BACK: Duration = Duration::from_millis(1500);
 /// Jobs named in one line of the log.
 const NAMED_IN_LOG: usize = 20;
 
@@ -200,6 +203,7 @@ async fn mend(shared: &Arc<Shared>, epoch: &str, kind: LossKind, known: &Remembe
     shared.renew_now.notify_one();
     shared.reconcile_now.notify_one();
     let given = upload::give_back(shared, epoch, now).await?;
+    tokio::time::sleep(OTHERS_GIVE_BACK).await;
     let gone = catalog::missing(shared).await?;
     tell(&given, &gone);
     let report = LossReport {
