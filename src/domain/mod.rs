@@ -3,13 +3,17 @@
 
 pub mod calendar;
 mod civil;
+pub mod clock_notes;
 pub mod cron;
 pub mod days;
+pub mod describe;
 pub mod duration;
 pub mod human_time;
 pub mod ids;
 pub mod job;
 pub mod lateness;
+#[cfg(test)]
+pub(crate) mod mutation;
 pub mod recurrence;
 pub mod retry;
 pub mod run;

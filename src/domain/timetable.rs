@@ -78,6 +78,17 @@ impl Timetable {
         &self.zone
     }
 
+    /// The same schedule read on a wall clock that is never changed, as if that were UTC; none for one that goes by real time.
+    pub(in crate::domain) fn on_the_wall(&self) -> Option<Self> {
+        match &self.schedule {
+            Schedule::Calendar(list) if list.iter().any(|expression| expression.zone().is_some()) => None,
+            Schedule::Cron(_) | Schedule::Calendar(_) | Schedule::Rules(_) => {
+                Some(Self { zone: Zone::utc(), first: 0, last: UnixMillis::END - 1, ..self.clone() })
+            }
+            _ => None,
+        }
+    }
+
     /// The first occurrence strictly after `from`; none if there is none before 2100.
     pub fn next_after(&self, from: UnixMillis) -> Option<UnixMillis> {
         self.from(from.as_i64() + 1).next()

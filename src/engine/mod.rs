@@ -2,9 +2,11 @@
 //!
 //! - [`ticker`] polls for ripe runs and sleeps until the next; [`claimer`] decides about each and claims; [`runner`] takes a
 //!   won claim through execution to its end
-//! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held
+//! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held, and
+//!   [`pulse`] tells it whether this node itself stood still
 //! - [`reconciler`] makes Redis say what `jobs.toml` says; [`janitor`] forgets what is past its time; [`presence`] says that
 //!   this node is there
+//! - [`loss`] notices data that is not what it was, and gives back what the node's own [`journal`] knows
 //! - [`planting`], [`person`] and [`retrying`] carry out what files and people ask, for the command line too
 
 mod abandoned;
@@ -14,12 +16,15 @@ mod definitions;
 mod done_check;
 mod holdings;
 mod janitor;
+mod journal;
 mod lease_keeper;
+mod loss;
 mod node;
 mod nudges;
 pub mod person;
 pub mod planting;
 mod presence;
+mod pulse;
 mod reaper;
 mod reconciler;
 pub mod retrying;
@@ -32,6 +37,7 @@ mod ticker;
 mod weather;
 
 pub use definition::{Definition, DefinitionError};
+pub use journal::Journal;
 pub use node::{Engine, EngineSettings};
 pub use presence::{GONE_AFTER, HostFacts, Naming, PresenceError, announce};
 pub use reconciler::Removal;

@@ -84,6 +84,7 @@ macro_rules! scripts {
 scripts! {
     APPLY_JOB "apply_job";
     BEAT_NODE "beat_node";
+    BEGIN_EPOCH "begin_epoch";
     CANCEL_RUN "cancel_run";
     CLAIM_RUNS "claim_runs";
     FINISH_RUN "finish_run";
@@ -98,8 +99,11 @@ scripts! {
     RECOVER_RUN "recover_run";
     REMOVE_JOB "remove_job";
     RENEW_LEASES "renew_leases";
+    REPORT_LOSS "report_loss";
+    RESTORE_RUN "restore_run";
     RESUME_JOB "resume_job";
     RETRY_RUN "retry_run";
+    RETURN_RUN "return_run";
     SKIP_RUN "skip_run";
     SPREAD_RUNS "spread_runs";
     WRITE_OUTPUT "write_output";
