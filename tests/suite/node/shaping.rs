@@ -33,7 +33,7 @@ fn a_job_with_a_delay_runs_again_so_long_after_each_end_and_never_beside_itself(
 fn jitter_and_splay_move_the_start_and_not_the_due_time() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
-    eye.add(&json!({"name": "moved", "every": "1s", "splay": "900ms", "jitter": "2s", "shell": effects.shell("true")}));
+    eye.add(&json!({"name": "moved", "every": "1s", "overlap": "allow", "splay": "900ms", "jitter": "2s", "shell": effects.shell("true")}));
     let job = eye.job("moved").unwrap();
     let first = job.pending.unwrap();
     let _node = Schedd::on(&redis).start();
