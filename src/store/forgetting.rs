@@ -1,7 +1,8 @@
 //! What is past its bounds is forgotten, in steps of at most 100: runs, dead letters, jobs that ended.
 //!
 //! Invariant: a dead letter is kept by bounds of its own, so no number of later successes pushes it out. It may leave history
-//! before, and then stands among the dead letters only.
+//! before, and then stands among the dead letters only. What a record told of a regular run goes into its job's ledger
+//! (`ledger`) in the step that deletes it.
 
 use redis::Value;
 
@@ -103,12 +104,18 @@ impl Store {
             return Ok(0);
         }
         let keys = &self.keys;
-        let mut call = Invocation::new(&scripts::FORGET_RUNS).key("history", keys.history()).key("dead", keys.dead());
+        let mut call = Invocation::new(&scripts::FORGET_RUNS)
+            .key("history", keys.history())
+            .key("dead", keys.dead())
+            .key("totals", keys.totals());
         for (run, reach) in items {
             call = call
                 .key("run", keys.run(run))
+                .key("job", keys.job(run.job()))
                 .key("job_history", keys.job_history(run.job()))
                 .key("job_dead", keys.job_dead(run.job()))
+                .key("ledger", keys.ledger(run.job()))
+                .key("ledger_before", keys.ledger_before(run.job()))
                 .arg("id", run.to_string())
                 .arg("reach", reach.as_str());
         }
@@ -122,7 +129,10 @@ impl Store {
     /// Forgets jobs that ended before `before`, and the first to end beyond `most`; at most 100. Gives how many were looked at.
     pub async fn forget_jobs(&self, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
         let (mut over, oldest) = self.oldest(&self.keys.finished(), most).await?;
-        let mut call = Invocation::new(&scripts::FORGET_JOBS).key("finished", self.keys.finished()).arg("now", self.now_arg());
+        let mut call = Invocation::new(&scripts::FORGET_JOBS)
+            .key("finished", self.keys.finished())
+            .key("totals", self.keys.totals())
+            .arg("now", self.now_arg());
         let mut looked_at = 0;
         for (member, ended) in oldest {
             if ended >= before.as_i64() && over == 0 {
@@ -135,6 +145,8 @@ impl Store {
                 .key("open", self.keys.open(&name))
                 .key("waiting", self.keys.waiting(&name))
                 .key("spread", self.keys.spread(&name))
+                .key("ledger", self.keys.ledger(&name))
+                .key("ledger_before", self.keys.ledger_before(&name))
                 .arg("job_name", member);
             looked_at += 1;
         }

@@ -109,6 +109,17 @@ impl Keys {
         self.named(&format!("dead:{job}"))
     }
 
+    /// zset `to_ms:count:state:reason` -> from, ms: what the records of runs told that were trimmed; one job.
+    pub(crate) fn ledger(&self, job: &JobName) -> String {
+        self.named(&format!("ledger:{job}"))
+    }
+
+    /// hash state -> how many occurrences older than the ledger ended so, `until` the last of them, ms; and `latest`, the last
+    /// that is in the ledger; one job.
+    pub(crate) fn ledger_before(&self, job: &JobName) -> String {
+        self.named(&format!("ledger_before:{job}"))
+    }
+
     /// hash: one run.
     pub(crate) fn run(&self, run: &RunId) -> String {
         self.named(&format!("run:{run}"))

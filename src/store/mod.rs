@@ -13,6 +13,7 @@ mod history;
 mod job_edits;
 mod jobs;
 mod keys;
+mod ledger;
 mod link;
 #[cfg(feature = "mutants")]
 pub mod mutants;
@@ -40,6 +41,7 @@ pub use job_edits::{
 };
 pub use jobs::{JobRecord, JobSummary, Rev, SourceKind};
 pub use keys::{DEFAULT_NAMESPACE, Keys};
+pub use ledger::{Ledger, LedgerRange};
 pub use nodes::{Beat, BeatReply, NameClaim, NodeFacts, NodeRecord};
 pub use outputs::{KeptOutput, OutputFrames, Stream};
 pub use polling::{Poll, QueuePoll, RipeEntry};

@@ -129,7 +129,8 @@ impl Store {
         let mut over = number_of(bytes).and_then(|n| u64::try_from(n).ok()).unwrap_or(0).saturating_sub(most_bytes);
         let mut call = Invocation::new(&scripts::FORGET_OUTPUTS)
             .key("outputs", self.keys.outputs())
-            .key("output_bytes", self.keys.output_bytes());
+            .key("output_bytes", self.keys.output_bytes())
+            .key("totals", self.keys.totals());
         let mut forgotten = 0;
         for pair in flat.chunks_exact(2) {
             let (Some(member), Some(written)) = (text_of(&pair[0]), number_of(&pair[1])) else { continue };

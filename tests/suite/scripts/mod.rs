@@ -12,6 +12,7 @@ mod fences;
 mod finishing;
 mod flushes;
 mod forgetting;
+mod ledger;
 mod link;
 mod memory;
 mod nodes;

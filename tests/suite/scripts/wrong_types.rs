@@ -97,7 +97,7 @@ async fn beat(world: &World) -> Result<(), StoreError> {
 fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
     Some(match name {
         "nudge" => return None,
-        "job" | "open" | "waiting" | "spread" => format!("{name}:a"),
+        "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before" => format!("{name}:a"),
         "job_dead" => "dead:a".to_owned(),
         "job_history" => "history:a".to_owned(),
         "due" | "job_due" | "old_due" | "set" => "due:default".to_owned(),
@@ -236,7 +236,8 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
     matches!(name, "successor_run" | "planted_run")
         || matches!(
             (script, name),
-            ("forget_jobs", "job" | "open" | "waiting" | "spread") | ("forget_runs", "run" | "job_history" | "job_dead")
+            ("forget_jobs", "totals" | "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before")
+                | ("forget_runs", "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before")
         )
         || matches!((script, name), ("forget_outputs", "output"))
 }
