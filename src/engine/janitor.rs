@@ -1,27 +1,32 @@
 //! Forgets what is past its time or its bound, in bounded steps: history, output, ended jobs.
+//!
+//! Invariant: a job is trimmed to its own bounds before anything goes by the bounds of all, so one that floods pushes out
+//! what is its own and nothing of others.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::debug;
 
-use super::runner::HISTORY_A_JOB;
-use super::shared::Shared;
+use super::shared::{Keeping, Shared};
+use crate::domain::ids::JobName;
+use crate::domain::time::UnixMillis;
 use crate::store::StoreError;
 
 const EVERY: Duration = Duration::from_secs(30);
-const HISTORY_IN_ALL: usize = 100_000;
 const DEAD_A_JOB: usize = 1_000;
 const DEAD_IN_ALL: usize = 10_000;
-const HISTORY_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
-const OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
-const OUTPUT_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 const ENDED_JOBS: usize = 10_000;
+const ENDED_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Steps of one kind in one round; what is left waits for the next.
 const STEPS: usize = 100;
+/// The same for one job: as many as the bound of all could hold of it, lest others' runs go for those.
+const STEPS_A_JOB: usize = 1_000;
 
 /// Tidies up, for ever.
 pub(super) async fn run(shared: Arc<Shared>) {
+    // Up to when the ends of runs have been looked at.
+    let mut seen = UnixMillis::EPOCH;
     loop {
         // Spread, so that many nodes do not tidy up the same things at the same moment.
         let pause = EVERY.mul_f64(0.75 + fastrand::f64() / 2.0);
@@ -29,7 +34,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
             () = tokio::time::sleep(pause) => {}
             () = shared.tidy_now.notified() => {}
         }
-        match round(&shared).await {
+        match round(&shared, &mut seen).await {
             Ok(0) => {}
             Ok(forgotten) => debug!(forgotten, "Tidied up."),
             Err(error) => shared.weather.failed(&error, "old records are not forgotten"),
@@ -37,38 +42,56 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
-async fn round(shared: &Shared) -> Result<usize, StoreError> {
+async fn round(shared: &Shared, seen: &mut UnixMillis) -> Result<usize, StoreError> {
     let store = &shared.store;
-    let now = store.now().await?;
+    let (now, keeping) = (store.now().await?, shared.keeping());
     let mut total = 0;
-    let long = std::mem::take(&mut *shared.long_histories.lock().unwrap_or_else(PoisonError::into_inner));
-    let before = now.saturating_sub(HISTORY_AGE);
-    for job in &long {
-        for _ in 0..STEPS {
-            let forgotten = match store.forget_runs(Some(job), before, HISTORY_A_JOB).await {
-                Ok(runs) => store.forget_dead(Some(job), before, DEAD_A_JOB).await.map(|dead| runs + dead),
-                Err(error) => Err(error),
-            };
-            match forgotten {
-                Ok(0) => break,
-                Ok(forgotten) => total += forgotten,
-                Err(error) if error.is_passing() => return Err(error),
-                // The others are not to grow for it.
-                Err(error) => {
-                    shared.weather.failed(&error, &format!("old runs of {job} are not forgotten"));
-                    break;
-                }
-            }
+    let mut overfull = shared.take_overfull();
+    for _ in 0..STEPS_A_JOB {
+        let (jobs, next) = store.list_overfull(*seen, keeping.history.keep_per_job, DEAD_A_JOB).await?;
+        overfull.extend(jobs);
+        match next {
+            Some(next) if next > *seen => *seen = next,
+            _ => break,
         }
     }
+    for job in &overfull {
+        total += trim_job(shared, job, now, &keeping).await?;
+    }
+    let before = now.saturating_sub(keeping.history.max_age);
     for _ in 0..STEPS {
-        let forgotten = store.forget_runs(None, before, HISTORY_IN_ALL).await?
+        let forgotten = store.forget_runs(None, before, keeping.history.keep).await?
             + store.forget_dead(None, before, DEAD_IN_ALL).await?
-            + store.forget_outputs(now.saturating_sub(OUTPUT_AGE), OUTPUT_BYTES).await?
-            + store.forget_jobs(before, ENDED_JOBS).await?;
+            + store.forget_outputs(None, now.saturating_sub(keeping.output.max_age), keeping.output.keep_bytes).await?
+            + store.forget_jobs(now.saturating_sub(ENDED_AGE), ENDED_JOBS).await?;
         total += forgotten;
         if forgotten == 0 {
             break;
+        }
+    }
+    Ok(total)
+}
+
+/// Trims one job to its own bounds. A spoilt key of it is told of, and the others are not to grow for it.
+async fn trim_job(shared: &Shared, job: &JobName, now: UnixMillis, keeping: &Keeping) -> Result<usize, StoreError> {
+    let store = &shared.store;
+    let (ended_before, written_before) =
+        (now.saturating_sub(keeping.history.max_age), now.saturating_sub(keeping.output.max_age));
+    let step = async || -> Result<usize, StoreError> {
+        Ok(store.forget_runs(Some(job), ended_before, keeping.history.keep_per_job).await?
+            + store.forget_dead(Some(job), ended_before, DEAD_A_JOB).await?
+            + store.forget_outputs(Some(job), written_before, keeping.output.keep_bytes_per_job).await?)
+    };
+    let mut total = 0;
+    for _ in 0..STEPS_A_JOB {
+        match step().await {
+            Ok(0) => break,
+            Ok(forgotten) => total += forgotten,
+            Err(error) if error.is_passing() => return Err(error),
+            Err(error) => {
+                shared.weather.failed(&error, &format!("old runs of {job} are not forgotten"));
+                break;
+            }
         }
     }
     Ok(total)

@@ -5,7 +5,7 @@
 //! holds up the attempt itself: renewals and stops reach it at once.
 
 use std::convert::Infallible;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::{Instrument, debug, info, warn};
@@ -28,9 +28,9 @@ const TELL_AGAIN: Duration = Duration::from_millis(200);
 const TELL_SPOILT_AGAIN: Duration = Duration::from_secs(2);
 /// A run this node could not even start is not handed back faster than this, lest it go round in circles.
 const NOT_STARTED_PAUSE: Duration = Duration::from_secs(1);
-/// Runs kept in a job's history, and how far past that it may grow before it is trimmed.
-pub(super) const HISTORY_A_JOB: usize = 1_000;
+/// How far past its bound a job's history may grow before it is trimmed at once, and its output: a part of the bound.
 const HISTORY_SLACK: usize = 50;
+const OUTPUT_SLACK: u64 = 8;
 
 /// Starts the run of `claim` as a task of its own.
 pub(super) fn start(shared: &Arc<Shared>, definition: Arc<Definition>, claim: Claim, deadline: BootInstant) {
@@ -86,7 +86,7 @@ impl Runner {
         let attempt = attempt_of(shared, definition, claim);
         shared.holdings.earlier_ended(lease).await;
         if let Some(check) = done_check::asked_before(&definition.spec, claim) {
-            let (question, printed) = (done_check::question(check, &attempt), OutputBuffer::new());
+            let (question, printed) = (done_check::question(check, &attempt), OutputBuffer::new(shared.settings.output));
             let answer = shared.executors.execute(&question, control.clone(), &printed).await;
             let stop = *control.stop.borrow();
             match (done_check::judge(check, answer), stop) {
@@ -98,7 +98,7 @@ impl Runner {
                 (None, None) => debug!("Its done_check says: not done yet."),
             }
         }
-        let output = OutputBuffer::new();
+        let output = OutputBuffer::new(shared.settings.output);
         let outcome = tokio::select! {
             outcome = shared.executors.execute(&attempt, control, &output) => outcome,
             never = keep_writing(shared, claim, &output) => match never {},
@@ -151,9 +151,8 @@ impl Runner {
 
 /// Has a job's history trimmed that has grown past its bound.
 fn note_history(shared: &Shared, claim: &Claim, kept: u32) {
-    if kept as usize > HISTORY_A_JOB + HISTORY_SLACK {
-        shared.long_histories.lock().unwrap_or_else(PoisonError::into_inner).insert(claim.run.job().clone());
-        shared.tidy_now.notify_one();
+    if kept as usize > shared.keeping().history.keep_per_job + HISTORY_SLACK {
+        shared.have_tidied(claim.run.job());
     }
 }
 
@@ -204,7 +203,13 @@ async fn write_output(shared: &Shared, claim: &Claim, output: &OutputBuffer, wri
     snapshot.tail.iter().for_each(|chunk| frames.push_tail(stream(chunk.stream), &chunk.bytes));
     let kept = shared.store.write_output(claim, &frames).await;
     match &kept {
-        Ok(_) => *written = revision,
+        Ok(bytes) => {
+            *written = revision;
+            let most = shared.keeping().output.keep_bytes_per_job;
+            if bytes.is_some_and(|bytes| bytes > most + most / OUTPUT_SLACK) {
+                shared.have_tidied(claim.run.job());
+            }
+        }
         Err(error) => debug!("Output not kept: {error}."),
     }
     kept.map(drop)

@@ -4,6 +4,9 @@
 //! before, and then stands among the dead letters only. What a record told of a regular run goes into its job's ledger
 //! (`ledger`) in the step that deletes it.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use redis::Value;
 
 use super::Store;
@@ -15,6 +18,8 @@ use crate::domain::time::UnixMillis;
 
 /// Items of one step.
 const STEP: usize = 100;
+/// Runs looked at in one go.
+const PAGE: usize = 1_000;
 
 /// How much of a run is forgotten, as `forget_runs.lua` has it.
 #[derive(Clone, Copy)]
@@ -97,6 +102,50 @@ impl Store {
         let [total, Value::Array(flat)] = answer.as_slice() else { return Ok((0, Vec::new())) };
         let over = number_of(total).and_then(|n| usize::try_from(n).ok()).unwrap_or(0).saturating_sub(most);
         Ok((over, flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, number_of(&pair[1])?))).collect()))
+    }
+
+    /// Jobs with more than `most` runs or `most_dead` dead letters kept, among those of which the thousand runs ended that came
+    /// first after `after`; and from when to go on, none if those were all. However a run ended, its job is met here.
+    pub async fn list_overfull(
+        &self,
+        after: UnixMillis,
+        most: usize,
+        most_dead: usize,
+    ) -> Result<(Vec<JobName>, Option<UnixMillis>), StoreError> {
+        let mut pipeline = redis::pipe();
+        let from = format!("({}", after.as_i64());
+        pipeline.cmd("ZRANGE").arg(self.keys.history()).arg(from).arg("+inf").arg("BYSCORE").arg("LIMIT").arg(0).arg(PAGE);
+        pipeline.arg("WITHSCORES");
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(flat)) = answer.first() else { return Ok((Vec::new(), None)) };
+        let ended = |pair: &[Value]| number_of(&pair[1]).and_then(UnixMillis::new);
+        let job_of = |pair: &[Value]| text_of(&pair[0])?.parse::<RunId>().ok().map(|run| run.job().clone());
+        let jobs: BTreeSet<JobName> = flat.chunks_exact(2).filter_map(job_of).collect();
+        let (first, last) = (flat.chunks_exact(2).next().and_then(ended), flat.chunks_exact(2).next_back().and_then(ended));
+        let next = match (first, last) {
+            // Others may have ended in the same millisecond as the last of a full page.
+            (Some(first), Some(last)) if flat.len() == PAGE * 2 && first < last => {
+                Some(last.saturating_sub(Duration::from_millis(1)))
+            }
+            (_, last) => last,
+        };
+        let mut counts = redis::pipe();
+        for job in &jobs {
+            counts.cmd("ZCARD").arg(self.keys.job_history(job));
+            counts.cmd("ZCARD").arg(self.keys.job_dead(job));
+        }
+        if jobs.is_empty() {
+            return Ok((Vec::new(), next));
+        }
+        // A spoilt key counts as empty: it is told of when its job is trimmed.
+        let counts = self.link.ask(&mut counts).await?;
+        let is_over = |count: &Result<Value, _>, most: usize| {
+            let count = count.as_ref().ok().and_then(number_of).and_then(|count| usize::try_from(count).ok());
+            count.is_some_and(|count| count > most)
+        };
+        let overfull = jobs.into_iter().zip(counts.chunks_exact(2));
+        let overfull = overfull.filter(|(_, pair)| is_over(&pair[0], most) || is_over(&pair[1], most_dead));
+        Ok((overfull.map(|(job, _)| job).collect(), next))
     }
 
     async fn forget(&self, items: &[(RunId, Reach)]) -> Result<u64, StoreError> {

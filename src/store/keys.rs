@@ -62,6 +62,8 @@ impl Keys {
         outputs;
         /// Bytes of output kept.
         output_bytes;
+        /// hash job name -> bytes of output kept of it.
+        output_sizes;
         /// hash queue -> its concurrency a node.
         queues;
         /// zset node -> last seen, ms.
@@ -128,6 +130,11 @@ impl Keys {
     /// hash: what one attempt printed.
     pub(crate) fn output(&self, run: &RunId, attempt: u32) -> String {
         self.named(&format!("output:{run}#{attempt}"))
+    }
+
+    /// zset `run#attempt` -> last written, ms; one job.
+    pub(crate) fn job_outputs(&self, job: &JobName) -> String {
+        self.named(&format!("outputs:{job}"))
     }
 
     /// hash: one node.

@@ -31,7 +31,7 @@ mod scripts;
 mod spreading;
 mod stats;
 
-pub use address::{Address, AddressError};
+pub use address::{Address, AddressError, Eviction};
 pub use cancelling::{CancelOrder, CancelReply};
 pub use claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant, LeaseWord};
 pub use error::StoreError;

@@ -100,6 +100,7 @@ fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
         "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before" => format!("{name}:a"),
         "job_dead" => "dead:a".to_owned(),
         "job_history" => "history:a".to_owned(),
+        "job_outputs" => "outputs:a".to_owned(),
         "due" | "job_due" | "old_due" | "set" => "due:default".to_owned(),
         "run" if script == "apply_job" => format!("run:{}", run_of("a", 2000)),
         "run" if script == "plant_manual" => format!("run:{}", by_hand()),
@@ -179,7 +180,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
             format!("{:?}", store.finish_run(&claim(), &verdict, "", &[], "").await?)
         }
         "forget_jobs" => format!("{:?}", store.forget_jobs(t(9000), 0).await?),
-        "forget_outputs" => format!("{:?}", store.forget_outputs(t(-1), u64::MAX).await?),
+        "forget_outputs" => format!("{:?}", store.forget_outputs(None, t(-1), u64::MAX).await?),
         "forget_runs" => format!("{:?}", store.forget_runs(Some(&job.name), t(9000), 0).await?),
         "leave_node" => format!("{:?}", store.leave_node(&"n1".parse().unwrap(), "i1").await?),
         "list_ripe" => {
@@ -239,7 +240,7 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
             ("forget_jobs", "totals" | "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before")
                 | ("forget_runs", "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before")
         )
-        || matches!((script, name), ("forget_outputs", "output"))
+        || matches!((script, name), ("forget_outputs", "output" | "job_outputs"))
 }
 
 #[tokio::test]
