@@ -1,4 +1,5 @@
-//! Forgets what is past its time or its bound, in bounded steps: history, output, ended jobs.
+//! Forgets what is past its time or its bound, in bounded steps: history, output, ended jobs; and has backfills go on whose last
+//! run nobody followed up.
 //!
 //! Invariant: a job is trimmed to its own bounds before anything goes by the bounds of all, so one that floods pushes out
 //! what is its own and nothing of others.
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use tracing::debug;
 
+use super::backfilling;
 use super::shared::{Keeping, Shared};
 use crate::domain::ids::JobName;
 use crate::domain::time::UnixMillis;
@@ -16,6 +18,8 @@ use crate::store::StoreError;
 const EVERY: Duration = Duration::from_secs(30);
 const DEAD_A_JOB: usize = 1_000;
 const DEAD_IN_ALL: usize = 10_000;
+/// Jobs with something to be made up for that are looked at in a round.
+const BACKFILLS: usize = 1_000;
 const ENDED_JOBS: usize = 10_000;
 const ENDED_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Steps of one kind in one round; what is left waits for the next.
@@ -57,6 +61,15 @@ async fn round(shared: &Shared, seen: &mut UnixMillis) -> Result<usize, StoreErr
     }
     for job in &overfull {
         total += trim_job(shared, job, now, &keeping).await?;
+    }
+    // Whose run ended without this node, or on one that died then.
+    for job in store.list_backfills(BACKFILLS).await? {
+        if let Err(error) = backfilling::advance(store, &job).await {
+            if error.is_passing() && !matches!(error, StoreError::OutOfMemory { .. }) {
+                return Err(error);
+            }
+            shared.weather.failed(&error, &format!("what is to be made up for of {job} waits"));
+        }
     }
     let before = now.saturating_sub(keeping.history.max_age);
     for _ in 0..STEPS {

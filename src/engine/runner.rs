@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use tracing::{Instrument, debug, info, warn};
 
+use super::backfilling;
 use super::definition::Definition;
 use super::done_check::{self, Course};
 use super::holdings::{Lease, Tenure};
 use super::settling::{self, Settled};
 use super::shared::Shared;
+use crate::domain::ids::RunKind;
 use crate::domain::run::{Ending, Outcome, RunState};
 use crate::executor::{self, Attempt, Control, OutputBuffer};
 use crate::keeper::BootInstant;
@@ -77,6 +79,11 @@ impl Runner {
         report(&outcome, &settled, &reply, took);
         if let FinishReply::Finished(kept) = reply {
             note_history(shared, claim, kept);
+            if claim.run.kind() == RunKind::Backfill
+                && let Err(error) = backfilling::advance(&shared.store, claim.run.job()).await
+            {
+                shared.weather.failed(&error, "what is to be made up for waits for the janitor");
+            }
         }
     }
 

@@ -66,6 +66,8 @@ impl Keys {
         output_sizes;
         /// hash queue -> its concurrency a node.
         queues;
+        /// zset job with past occurrences to be made up for -> since when, ms.
+        backfills;
         /// zset node -> last seen, ms.
         nodes;
         /// The mark of this data's first day: another one means that data was lost.
@@ -99,6 +101,11 @@ impl Keys {
     /// zset missed run that is to run at a time of its own -> ready, ms.
     pub(crate) fn spread(&self, job: &JobName) -> String {
         self.named(&format!("spread:{job}"))
+    }
+
+    /// zset backfill run that is out or still to come -> due, ms; one job.
+    pub(crate) fn backfill(&self, job: &JobName) -> String {
+        self.named(&format!("backfill:{job}"))
     }
 
     /// zset run id -> when it ended, ms; one job.

@@ -5,6 +5,7 @@
 //! after an error: scripts know a call they have done by its token or by the state they find.
 
 mod address;
+mod backfilling;
 mod cancelling;
 mod claims;
 mod error;
@@ -32,6 +33,7 @@ mod spreading;
 mod stats;
 
 pub use address::{Address, AddressError, Eviction};
+pub use backfilling::{BackfillReply, PlantReply};
 pub use cancelling::{CancelOrder, CancelReply};
 pub use claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant, LeaseWord};
 pub use error::StoreError;

@@ -86,6 +86,7 @@ scripts! {
     BEAT_NODE "beat_node";
     CANCEL_RUN "cancel_run";
     CLAIM_RUNS "claim_runs";
+    DROP_BACKFILL "drop_backfill";
     FINISH_RUN "finish_run";
     FORGET_JOBS "forget_jobs";
     FORGET_OUTPUTS "forget_outputs";
@@ -93,8 +94,10 @@ scripts! {
     LEAVE_NODE "leave_node";
     LIST_RIPE "list_ripe";
     PAUSE_JOB "pause_job";
+    PLANT_BACKFILL "plant_backfill";
     PLANT_MANUAL "plant_manual";
     QUARANTINE_RUN "quarantine_run";
+    QUEUE_BACKFILL "queue_backfill";
     RECOVER_RUN "recover_run";
     REMOVE_JOB "remove_job";
     RENEW_LEASES "renew_leases";

@@ -4,6 +4,7 @@
 
 mod accounting;
 mod applying;
+mod backfilling;
 mod cancelling;
 mod claiming;
 mod concurrency;

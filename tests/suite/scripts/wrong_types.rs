@@ -13,7 +13,7 @@ use super::coverage::headers;
 use super::recovering::{expired, recovery};
 use super::removing::removal;
 use super::retrying::retrial;
-use super::world::{LEASE, World, claimant, definition, queue, run_of, successor, t, token};
+use super::world::{LEASE, World, claimant, definition, name, queue, run_of, successor, t, token};
 use crate::support::redis::TestRedis;
 
 /// Everything the calls below name: job `a` of node n1's file, due at 0, next at 1000; it has run once, at -500.
@@ -32,6 +32,7 @@ enum Stage {
     Claimed,
     Paused,
     Dead,
+    Backfilled,
 }
 
 fn stage_of(script: &str) -> Stage {
@@ -39,6 +40,7 @@ fn stage_of(script: &str) -> Stage {
         "finish_run" | "recover_run" | "renew_leases" | "write_output" | "forget_outputs" => Stage::Claimed,
         "resume_job" => Stage::Paused,
         "retry_run" => Stage::Dead,
+        "plant_backfill" | "drop_backfill" => Stage::Backfilled,
         _ => Stage::Planted,
     }
 }
@@ -62,6 +64,9 @@ async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Scene {
         let won = world.win_with(0, &run, Overlap::Skip, 1000).await;
         world.finish(0, &won, Verdict::Final(RunState::Failed)).await;
         claim = Some(won);
+    }
+    if stage == Stage::Backfilled {
+        world.at(0).queue_backfill(&name("a"), &[backfilled()]).await.unwrap();
     }
     if stage == Stage::Paused {
         world.at(0).pause_job(&world.job("a").await).await.unwrap();
@@ -97,6 +102,8 @@ async fn beat(world: &World) -> Result<(), StoreError> {
 fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
     Some(match name {
         "nudge" => return None,
+        "backfill" => "backfill:a".to_owned(),
+        "run" if script.ends_with("_backfill") => format!("run:{}", backfilled()),
         "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before" => format!("{name}:a"),
         "job_dead" => "dead:a".to_owned(),
         "job_history" => "history:a".to_owned(),
@@ -114,6 +121,10 @@ fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
         "source" => "source:n1".to_owned(),
         shared => shared.to_owned(),
     })
+}
+
+fn backfilled() -> RunId {
+    RunId::backfill(name("a"), t(-500))
 }
 
 fn by_hand() -> RunId {
@@ -194,6 +205,9 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
             }
         }
         "pause_job" => format!("{:?}", store.pause_job(job).await?),
+        "drop_backfill" => format!("{:?}", store.drop_backfill(&job.name).await?),
+        "plant_backfill" => format!("{:?}", store.plant_backfill(&backfilled(), &queue("default")).await?),
+        "queue_backfill" => format!("{:?}", store.queue_backfill(&job.name, &[backfilled()]).await?),
         "plant_manual" => format!("{:?}", store.plant_manual(&by_hand(), &queue("default")).await?),
         "quarantine_run" => format!("{:?}", store.quarantine_run(&queue("default"), entry, "x").await?),
         "recover_run" => format!("{:?}", store.recover_run(&expired(&claim(), 10_000), &recovery(None)).await?),
@@ -240,6 +254,7 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
             ("forget_jobs", "totals" | "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before")
                 | ("forget_runs", "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before")
         )
+        || matches!((script, name), ("queue_backfill", "run"))
         || matches!((script, name), ("forget_outputs", "output" | "job_outputs"))
 }
 
