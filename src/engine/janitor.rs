@@ -1,4 +1,4 @@
-//! Forgets what is past its time or its bound, in bounded steps: history, output, ended jobs; and has backfills go on whose last
+//! Forgets what is past its time or its bound, in bounded steps: history, output, ended jobs, gone nodes; and has backfills go on whose last
 //! run nobody followed up.
 //!
 //! Invariant: a job is trimmed to its own bounds before anything goes by the bounds of all, so one that floods pushes out
@@ -10,16 +10,20 @@ use std::time::Duration;
 use tracing::debug;
 
 use super::backfilling;
+use super::person;
 use super::shared::{Keeping, Shared};
 use crate::domain::ids::JobName;
 use crate::domain::time::UnixMillis;
-use crate::store::StoreError;
+use crate::store::{SourceKind, Store, StoreError};
 
 const EVERY: Duration = Duration::from_secs(30);
 const DEAD_A_JOB: usize = 1_000;
 const DEAD_IN_ALL: usize = 10_000;
 /// Jobs with something to be made up for that are looked at in a round.
 const BACKFILLS: usize = 1_000;
+const NODE_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Jobs of one gone node's file that are looked at in a round.
+const LISTED: usize = 1_000;
 const ENDED_JOBS: usize = 10_000;
 const ENDED_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Steps of one kind in one round; what is left waits for the next.
@@ -71,6 +75,7 @@ async fn round(shared: &Shared, seen: &mut UnixMillis) -> Result<usize, StoreErr
             shared.weather.failed(&error, &format!("what is to be made up for of {job} waits"));
         }
     }
+    total += forget_gone_nodes(store, now).await?;
     let before = now.saturating_sub(keeping.history.max_age);
     for _ in 0..STEPS {
         let forgotten = store.forget_runs(None, before, keeping.history.keep).await?
@@ -83,6 +88,26 @@ async fn round(shared: &Shared, seen: &mut UnixMillis) -> Result<usize, StoreErr
         }
     }
     Ok(total)
+}
+
+/// Forgets nodes that are gone for long. What only the file of such a node lists stays, and so does the node: nobody has said
+/// that these jobs are to go. What others list too, or has ended, it lists no more.
+async fn forget_gone_nodes(store: &Store, now: UnixMillis) -> Result<usize, StoreError> {
+    let before = now.saturating_sub(NODE_AGE);
+    let gone = store.list_gone_nodes(before).await?;
+    for node in &gone {
+        let listed: Vec<JobName> = store.read_source(node).await?.into_keys().take(LISTED).collect();
+        for (name, record) in listed.iter().zip(store.read_jobs(&listed).await?) {
+            let Ok(record) = record else { continue };
+            let is_needless = record.is_none_or(|job| {
+                !job.is_live() || job.kind != SourceKind::File || job.listed_by.keys().any(|other| other != node.as_str())
+            });
+            if is_needless && let Err(error) = person::unlist_job(store, name, node.as_str()).await {
+                debug!(node = %node, job = %name, "A node that is gone still lists a job: {error}.");
+            }
+        }
+    }
+    store.forget_nodes(&gone, before).await
 }
 
 /// Trims one job to its own bounds. A spoilt key of it is told of, and the others are not to grow for it.

@@ -1,4 +1,4 @@
-//! What is past its bounds is forgotten, in steps of at most 100: runs, dead letters, jobs that ended.
+//! What is past its bounds is forgotten, in steps of at most 100: runs, dead letters, jobs that ended, nodes that are gone.
 //!
 //! Invariant: a dead letter is kept by bounds of its own, so no number of later successes pushes it out. It may leave history
 //! before, and then stands among the dead letters only. What a record told of a regular run goes into its job's ledger
@@ -13,7 +13,7 @@ use super::Store;
 use super::error::StoreError;
 use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{JobName, RunId};
+use crate::domain::ids::{JobName, NodeName, RunId};
 use crate::domain::time::UnixMillis;
 
 /// Items of one step.
@@ -203,5 +203,31 @@ impl Store {
             self.link.invoke(&call).await?;
         }
         Ok(looked_at)
+    }
+
+    /// Nodes that were seen last before `before`, at most 100, the longest unseen first.
+    pub async fn list_gone_nodes(&self, before: UnixMillis) -> Result<Vec<NodeName>, StoreError> {
+        let mut pipeline = redis::pipe();
+        let until = format!("({}", before.as_i64());
+        pipeline.cmd("ZRANGE").arg(self.keys.nodes()).arg("-inf").arg(until).arg("BYSCORE").arg("LIMIT").arg(0).arg(STEP);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(names)) = answer.first() else { return Ok(Vec::new()) };
+        Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
+    }
+
+    /// Forgets those of `nodes`, at most 100, that were seen last before `before` and whose file lists no job. Gives how many.
+    pub async fn forget_nodes(&self, nodes: &[NodeName], before: UnixMillis) -> Result<usize, StoreError> {
+        if nodes.is_empty() {
+            return Ok(0);
+        }
+        let mut call = Invocation::new(&scripts::FORGET_NODES).key("nodes", self.keys.nodes()).arg("before", before.as_i64());
+        for node in nodes.iter().take(STEP) {
+            call = call.key("node", self.keys.node(node)).key("source", self.keys.source(node)).arg("node_name", node.as_str());
+        }
+        let mut reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "forgotten" => Ok(usize::try_from(reply.number()?).unwrap_or(0)),
+            _ => Err(reply.unknown()),
+        }
     }
 }

@@ -89,6 +89,7 @@ scripts! {
     DROP_BACKFILL "drop_backfill";
     FINISH_RUN "finish_run";
     FORGET_JOBS "forget_jobs";
+    FORGET_NODES "forget_nodes";
     FORGET_OUTPUTS "forget_outputs";
     FORGET_RUNS "forget_runs";
     LEAVE_NODE "leave_node";

@@ -68,6 +68,7 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("finish_run", "asking_later", "a_run_to_be_asked_about_again_takes_its_attempt_back_and_waits"),
     ("finish_run", "lost", "a_stale_holder_is_answered_lost_and_changes_nothing"),
     ("forget_jobs", "forgotten", "a_job_that_ended_is_forgotten_when_nothing_of_it_is_open"),
+    ("forget_nodes", "forgotten", "nodes_long_gone_are_forgotten_unless_their_file_still_lists_a_job"),
     ("forget_outputs", "forgotten", "the_oldest_outputs_go_first_by_age_and_by_size_and_the_account_ends_at_nothing"),
     ("forget_runs", "forgotten", "runs_past_their_age_go_and_younger_ones_stay"),
     ("leave_node", "left", "a_node_leaves_under_its_own_incarnation_only"),

@@ -231,3 +231,20 @@ async fn a_look_for_full_jobs_goes_on_where_a_page_ended_and_passes_a_millisecon
     assert_eq!(found, ["a", "b", "b"].map(name));
     assert_eq!(seen, t(1_499));
 }
+
+#[tokio::test]
+async fn nodes_long_gone_are_forgotten_unless_their_file_still_lists_a_job() {
+    let world = World::new();
+    for (node, seen) in [("gone", 1), ("lists", 2), ("there", 900)] {
+        let _: i64 = world.raw("ZADD", "nodes", &[&t(seen).as_i64().to_string(), node]);
+        let _: i64 = world.raw("HSET", &format!("node:{node}"), &["state", "running"]);
+    }
+    let _: i64 = world.raw("HSET", "source:lists", &["a", "hash"]);
+    let gone = world.store.list_gone_nodes(t(500)).await.unwrap();
+    assert_eq!(gone.iter().map(schedd::domain::ids::NodeName::as_str).collect::<Vec<_>>(), ["gone", "lists"]);
+    let all = ["gone", "lists", "there"].map(|node| node.parse().unwrap());
+    assert_eq!(world.store.forget_nodes(&all, t(500)).await.unwrap(), 1);
+    let keys: Vec<String> = world.snapshot().into_keys().filter(|key| key.contains("node:")).collect();
+    assert_eq!(keys, ["lists", "there"].map(|node| world.key(&format!("node:{node}"))));
+    assert_eq!(world.store.forget_nodes(&all, t(500)).await.unwrap(), 0);
+}
