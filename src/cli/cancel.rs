@@ -101,9 +101,8 @@ async fn cancel_backfill(store: &Store, name: &JobName) -> Result<Done, Failure>
     let mut given_up = store.drop_backfill(name).await?;
     for run in first {
         // Its own end has its place in history; one that was only queued has none.
-        match person::cancel_run(store, &run, REASON).await? {
-            CancelReply::Over { .. } => given_up = given_up.saturating_sub(1),
-            _ => {}
+        if let CancelReply::Over { .. } = person::cancel_run(store, &run, REASON).await? {
+            given_up = given_up.saturating_sub(1);
         }
     }
     Ok(match given_up {

@@ -3,18 +3,24 @@
 //! Invariant: what is made up for never moves the schedule, and two backfill runs of a job are never out at once. The id of a
 //! backfill run is that of its occurrence, so asking twice makes up for each once.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use super::definition::Definition;
 use super::person::WishError;
-use crate::domain::ids::{JobName, RunId};
+use crate::domain::ids::{JobName, QueueName, RunId};
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 use crate::store::{PlantReply, Store, StoreError};
 
-const ROUNDS: usize = 8;
+/// Backfill runs passed over in one go because they are over.
+const ROUNDS: usize = 1_000;
 /// Occurrences looked up in one go.
 const PAGE: usize = 200;
 /// Occurrences looked at for one wish.
 const LOOKED_AT: usize = 100_000;
+/// Backfill runs a job may have waiting.
+const WAITING: usize = 10_000;
 
 /// A window of time that is past.
 #[derive(Debug, Clone, Copy)]
@@ -45,10 +51,10 @@ pub async fn plan(store: &Store, definition: &Definition, window: Window, most: 
     let job = &definition.record.name;
     let ledger = store.read_ledger(job).await?;
     let timetable = &definition.timetable;
-    let first = timetable.next_after(window.from.saturating_sub(std::time::Duration::from_millis(1)));
+    let first = timetable.next_after(window.from.saturating_sub(Duration::from_millis(1)));
     let all = std::iter::successors(first, |at| timetable.next_after(*at)).take_while(|at| *at < window.to);
     let mut all = all.peekable();
-    let waiting: std::collections::BTreeSet<RunId> = store.list_backfill(job, LOOKED_AT).await?.into_iter().collect();
+    let waiting: BTreeSet<RunId> = store.list_backfill(job, WAITING).await?.into_iter().collect();
     let (mut plan, mut looked_at) = (BackfillPlan::default(), 0);
     while plan.runs.len() < most && looked_at < LOOKED_AT {
         let dues: Vec<UnixMillis> = all.by_ref().take(PAGE.min(most - plan.runs.len())).collect();
@@ -85,9 +91,9 @@ pub async fn plan(store: &Store, definition: &Definition, window: Window, most: 
 
 /// Plants the next backfill run of a job, if none of it is out.
 pub async fn advance(store: &Store, job: &JobName) -> Result<(), StoreError> {
-    for _ in 0..ROUNDS * PAGE {
+    for _ in 0..ROUNDS {
         let Some(first) = store.list_backfill(job, 1).await?.into_iter().next() else { return Ok(()) };
-        let queue = store.read_job(job).await?.map(|job| job.queue).unwrap_or_else(crate::domain::ids::QueueName::default_queue);
+        let queue = store.read_job(job).await?.map_or_else(QueueName::default_queue, |job| job.queue);
         match store.plant_backfill(&first, &queue).await? {
             PlantReply::Over | PlantReply::Stale => {}
             PlantReply::Planted | PlantReply::Busy | PlantReply::Empty => return Ok(()),

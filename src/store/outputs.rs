@@ -126,15 +126,12 @@ impl Store {
     /// them are kept, the oldest. Gives how many were forgotten.
     pub async fn forget_outputs(&self, job: Option<&JobName>, before: UnixMillis, most_bytes: u64) -> Result<usize, StoreError> {
         let mut pipeline = redis::pipe();
-        let index = match job {
-            Some(job) => {
-                pipeline.cmd("HGET").arg(self.keys.output_sizes()).arg(job.as_str());
-                self.keys.job_outputs(job)
-            }
-            None => {
-                pipeline.cmd("GET").arg(self.keys.output_bytes());
-                self.keys.outputs()
-            }
+        let index = if let Some(job) = job {
+            pipeline.cmd("HGET").arg(self.keys.output_sizes()).arg(job.as_str());
+            self.keys.job_outputs(job)
+        } else {
+            pipeline.cmd("GET").arg(self.keys.output_bytes());
+            self.keys.outputs()
         };
         pipeline.cmd("ZRANGE").arg(index).arg(0).arg(99).arg("WITHSCORES");
         let answer = self.link.query(&mut pipeline).await?;
