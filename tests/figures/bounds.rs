@@ -122,7 +122,8 @@ pub(super) fn bounds() {
         let job = "nightly-report".parse().unwrap();
         let started = Instant::now();
         let zero = schedd::domain::time::UnixMillis::EPOCH;
-        while eye.ask(eye.store().forget_runs(Some(&job), zero, 1_000)).unwrap() > 0 {}
+        // On a busy machine an answer may come late; a step repeated does what is left.
+        while eye.ask(eye.store().forget_runs(Some(&job), zero, 1_000)).map_or_else(|error| error.is_passing(), |left| left > 0) {}
         let took = started.elapsed();
         let (calls, micros, longest) = script_cost(&mut connection);
         let ledger: u64 = redis::cmd("MEMORY")
