@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::render::Console;
 use crate::config::{self, RedisConfig, Rendering};
 use crate::domain::zone::Zone;
-use crate::store::{Address, DEFAULT_NAMESPACE, Keys, Store, StoreError, private_server};
+use crate::store::{Address, DEFAULT_NAMESPACE, Eviction, Keys, Store, StoreError, private_server};
 
 /// The files looked for when none is named.
 const DEFAULT_FILES: [&str; 2] = ["jobs.toml", "/etc/schedd/jobs.toml"];
@@ -33,9 +33,27 @@ pub(super) async fn connect(global: &Global, console: &mut Console) -> Result<St
         Some(address) => (address, false),
         None => (Address::parse(&private_server::find_socket().ok_or_else(nothing_found)?)?, true),
     };
-    let store = Store::new(&address, keys)?;
-    match store.findings().await {
-        Ok(_) => Ok(store),
+    let store = Store::new(&address, keys.clone())?;
+    let found = store.findings().await;
+    let (store, found) = match found {
+        Err(StoreError::Unfit { .. }) if allows_eviction(global) => {
+            let store = Store::new(&address.with_eviction(Eviction::Allowed), keys)?;
+            let found = store.findings().await;
+            (store, found)
+        }
+        found => (store, found),
+    };
+    match found {
+        Ok(findings) => {
+            if let Some(policy) = findings.evicts_by {
+                console.warn(&format!(
+                    "Redis at {} drops keys when its memory is short (maxmemory-policy {policy}, allow_eviction): jobs and runs \
+                     may vanish",
+                    store.address()
+                ));
+            }
+            Ok(store)
+        }
         Err(StoreError::Unavailable { address, why }) if is_private => Err(Failure::Unreachable(private_hint(&address, &why))),
         Err(error) => Err(error.into()),
     }
@@ -71,8 +89,15 @@ fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, Fail
     match redis {
         RedisConfig { url: Some(url), .. } => Ok(Some(Address::parse(&url)?)),
         RedisConfig { url_file: Some(file), .. } => Ok(Some(Address::parse(&read_url_file(&path, &file)?)?.kept_in(&file))),
-        RedisConfig { url: None, url_file: None } => Ok(None),
+        RedisConfig { url: None, url_file: None, .. } => Ok(None),
     }
+}
+
+/// Whether the jobs file lets a server be used that evicts keys. Asked only when one was refused: whoever names a Redis
+/// otherwise need not have a file.
+fn allows_eviction(global: &Global) -> bool {
+    let read = jobs_file(global).and_then(|path| config::read_redis(&path, &Zone::of_host()).ok());
+    read.is_some_and(|(redis, _)| redis.allow_eviction)
 }
 
 fn read_url_file(jobs: &Path, file: &Path) -> Result<String, Failure> {

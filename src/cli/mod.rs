@@ -5,12 +5,13 @@
 //!
 //! - `args` what may be written, and the texts of `--help`; `connect` which Redis is meant; `target` which job or run;
 //!   `ended` which of the runs that ended
-//! - one file a verb: `add` `list` `show` `history` `logs` `next` `describe` `run` `cancel` `dead` `switch` `check` `stats` `nodes`
-//!   `losses`
+//! - one file a verb: `add` `list` `show` `history` `logs` `next` `describe` `run` `rerun` `backfill` `cancel` `dead` `switch` `check`
+//!   `stats` `nodes` `losses`
 //! - `render` how things are shown; `failure` what can go wrong, and with which code
 
 mod add;
 mod args;
+mod backfill;
 mod cancel;
 mod check;
 mod connect;
@@ -25,6 +26,7 @@ mod losses;
 mod next;
 mod nodes;
 mod render;
+mod rerun;
 mod run;
 mod show;
 mod stats;
@@ -66,6 +68,8 @@ async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
         Verb::Next(next) => next::next(global, &next, console).await,
         Verb::Describe(describe) => describe::describe(global, &describe, console).await,
         Verb::Run(run) => run::run(global, &run, console).await,
+        Verb::Rerun(args) => rerun::rerun(global, &args, console).await,
+        Verb::Backfill(args) => backfill::backfill(global, &args, console).await,
         Verb::Cancel(cancel) => cancel::cancel(global, &cancel, console).await,
         Verb::Retry(retry) => dead::retry(global, &retry, console).await,
         Verb::Purge(purge) => dead::purge(global, &purge, console).await,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::compile_job::{JobContext, compile_job};
 use super::config_error::ConfigError;
+use super::keeping::{HistoryConfig, OutputConfig, compile_history, compile_output};
 use super::keys;
 use super::node;
 use super::policies::{Origin, Policies, compile_policies, refuse_contradictions};
@@ -87,6 +88,8 @@ fn compile_root(root: &Table<'_>, host_zone: &Zone, exposure: Exposure, problems
         redis
     });
     let daemon = section("daemon", problems).map(|table| compile_daemon(&table, problems));
+    let history = section("history", problems).map(|table| compile_history(&table, problems));
+    let output = section("output", problems).map(|table| compile_output(&table, problems));
     let queues = compile_queues(root, problems);
     // Those with a fault inside are declared all the same.
     let declared: BTreeSet<QueueName> = queues.keys().cloned().collect();
@@ -97,6 +100,8 @@ fn compile_root(root: &Table<'_>, host_zone: &Zone, exposure: Exposure, problems
     Config {
         redis: redis.unwrap_or_else(RedisConfig::default),
         daemon: daemon.unwrap_or_else(DaemonConfig::default),
+        history: history.unwrap_or_else(HistoryConfig::default),
+        output: output.unwrap_or_else(OutputConfig::default),
         queues,
         jobs,
         warnings: Vec::new(),

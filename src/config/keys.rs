@@ -3,13 +3,17 @@
 //! A key the design names but this version cannot do is refused as such: "unknown" would send people looking for a typo.
 
 /// The sections of a file.
-pub(super) const SECTIONS: &[&str] = &["redis", "daemon", "defaults", "queues", "jobs"];
+pub(super) const SECTIONS: &[&str] = &["redis", "daemon", "history", "output", "defaults", "queues", "jobs"];
 /// Sections of later versions.
 pub(super) const LATER_SECTIONS: &[&str] = &["groups", "calendars", "limits"];
 /// `[redis]`
-pub(super) const REDIS: &[&str] = &["url", "url_file"];
+pub(super) const REDIS: &[&str] = &["url", "url_file", "allow_eviction"];
 /// `[daemon]`
 pub(super) const DAEMON: &[&str] = &["tick", "lease", "shutdown_grace"];
+/// `[history]`
+pub(super) const HISTORY: &[&str] = &["keep_per_job", "keep", "max_age"];
+/// `[output]`
+pub(super) const OUTPUT: &[&str] = &["head", "tail", "keep_bytes_per_job", "keep_bytes", "max_age"];
 /// `[queues.X]`
 pub(super) const QUEUE: &[&str] = &["concurrency"];
 /// Keys of queues of later versions.

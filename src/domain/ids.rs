@@ -117,6 +117,36 @@ impl NodeName {
     }
 }
 
+/// How a run came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunKind {
+    /// By its job's schedule.
+    Regular,
+    /// By `schedctl run`.
+    Manual,
+    /// By `schedctl backfill`, for an occurrence of the past.
+    Backfill,
+    /// By `schedctl rerun`, to do the work of a run anew.
+    Rerun,
+}
+
+impl RunKind {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Regular => "regular",
+            Self::Manual => "manual",
+            Self::Backfill => "backfill",
+            Self::Rerun => "rerun",
+        }
+    }
+}
+
+/// The word behind a backfill run's id, and what that of a rerun begins with, before so many letters and digits.
+const BACKFILL: &str = "backfill";
+const RERUN: &str = "rerun";
+const RERUN_WORD_LEN: usize = 6;
+
 /// The id of a run: `job@due_ms`, and `~word` behind it for a manual run. The due time in it never moves, so planting the
 /// same occurrence twice names the same run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -141,6 +171,30 @@ impl RunId {
         }
     }
 
+    /// The id of the run that makes up for the occurrence of `job` at `due`: there is one.
+    pub fn backfill(job: JobName, due: UnixMillis) -> Self {
+        Self { job, due, manual: Some(BACKFILL.to_owned()) }
+    }
+
+    /// The id of a run that does the work due at `due` anew; `word` keeps several apart. Fails unless `word` is 6 of a-z 0-9.
+    pub fn rerun(job: JobName, due: UnixMillis, word: &str) -> Result<Self, IdError> {
+        if word.len() == RERUN_WORD_LEN {
+            Self::manual(job, due, &format!("{RERUN}{word}"))
+        } else {
+            Err(IdError::Run { found: shortened(word) })
+        }
+    }
+
+    /// How it came about.
+    pub fn kind(&self) -> RunKind {
+        match self.manual.as_deref() {
+            None => RunKind::Regular,
+            Some(BACKFILL) => RunKind::Backfill,
+            Some(word) if word.len() == RERUN.len() + RERUN_WORD_LEN && word.starts_with(RERUN) => RunKind::Rerun,
+            Some(_) => RunKind::Manual,
+        }
+    }
+
     /// The job this is a run of.
     pub fn job(&self) -> &JobName {
         &self.job
@@ -151,7 +205,7 @@ impl RunId {
         self.due
     }
 
-    /// Whether a person asked for this run by hand.
+    /// Whether a person asked for this run, of whatever kind: it is none of the schedule's.
     pub fn is_manual(&self) -> bool {
         self.manual.is_some()
     }
@@ -240,6 +294,21 @@ mod tests {
         for id in ["backup@1790000000000", "a.b@0", "backup@1790000000000~k3x9"] {
             assert_eq!(id.parse::<RunId>().unwrap().to_string(), id);
         }
+    }
+
+    #[test]
+    fn an_id_tells_how_its_run_came_about() {
+        let (job, due): (JobName, _) = ("a".parse().unwrap(), UnixMillis::new(5).unwrap());
+        let rerun = RunId::rerun(job.clone(), due, "x1y2z3").unwrap();
+        for (run, id, kind) in [
+            (RunId::regular(job.clone(), due), "a@5", RunKind::Regular),
+            (RunId::manual(job.clone(), due, "k3x9ab").unwrap(), "a@5~k3x9ab", RunKind::Manual),
+            (RunId::backfill(job.clone(), due), "a@5~backfill", RunKind::Backfill),
+            (rerun, "a@5~rerunx1y2z3", RunKind::Rerun),
+        ] {
+            assert_eq!((run.to_string().as_str(), run.kind(), id.parse::<RunId>().unwrap()), (id, kind, run));
+        }
+        assert!(RunId::rerun(job.clone(), due, "x").is_err() && RunId::rerun(job, due, "A1B2C3").is_err());
     }
 
     #[test]

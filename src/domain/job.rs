@@ -224,6 +224,11 @@ impl JobSpec {
         }
     }
 
+    /// The overlap rule of a backfill run: it waits for what is open, and is neither dropped for that nor stops it.
+    pub fn overlap_when_backfilled(&self) -> Overlap {
+        if self.overlap == Overlap::Allow { Overlap::Allow } else { Overlap::Queue { max: u32::MAX } }
+    }
+
     /// The overlap rule of a missed run. Of those that are each to run none is dropped because they come all at once.
     pub fn overlap_when_missed(&self) -> Overlap {
         match (self.overlap, self.catch_up.mode) {

@@ -14,6 +14,7 @@ pub(crate) mod mutation;
 pub mod retry;
 pub mod run;
 pub mod schedule;
+pub mod size;
 pub mod time;
 pub mod timetable;
 pub mod zone;

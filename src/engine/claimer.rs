@@ -17,7 +17,7 @@ use super::definitions::{Definitions, KEPT};
 use super::ripe::{Ripe, well_formed};
 use super::runner;
 use super::shared::{Phase, Shared};
-use crate::domain::ids::{QueueName, RunId};
+use crate::domain::ids::{QueueName, RunId, RunKind};
 use crate::domain::lateness::Decision;
 use crate::domain::time::UnixMillis;
 use crate::keeper::BootInstant;
@@ -191,6 +191,8 @@ impl Claimer {
                     Dealt::Owed => (ripe.is_owed, overlap, successor) = (true, definition.spec.overlap_when_missed(), None),
                     Dealt::ToClaim => {}
                 }
+            } else if ripe.run.kind() == RunKind::Backfill {
+                overlap = definition.spec.overlap_when_backfilled();
             } else if ripe.is_owed {
                 overlap = definition.spec.overlap_when_missed();
             }

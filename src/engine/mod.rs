@@ -10,6 +10,7 @@
 //! - [`planting`], [`person`] and [`retrying`] carry out what files and people ask, for the command line too
 
 mod abandoned;
+pub mod backfilling;
 mod claimer;
 mod definition;
 mod definitions;

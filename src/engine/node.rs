@@ -18,13 +18,14 @@ use tracing::{error, info, warn};
 
 use super::presence::HostFacts;
 use super::reconciler::{Removal, Wanted, Wish};
-use super::shared::{Phase, Shared};
+use super::shared::{Keeping, Phase, Shared};
 use super::{Journal, janitor, lease_keeper, loss, nudges, presence, pulse, reaper, reconciler, ticker};
 use crate::config::Config;
 use crate::domain::ids::NodeName;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::executor::{Executors, StopReason};
+use crate::keeper::OutputBounds;
 use crate::store::Store;
 
 /// How long the ticker may take to bring a claim under way to its end.
@@ -56,6 +57,8 @@ pub struct EngineSettings {
     pub lease: Duration,
     /// How long runs may go on once a stop was asked for.
     pub shutdown_grace: Duration,
+    /// How much of what an attempt prints is kept.
+    pub output: OutputBounds,
 }
 
 /// A running node.
@@ -203,6 +206,7 @@ impl Engine {
 fn take_config(shared: &Shared, wish: &Wish, config: &Config, removal: Removal) {
     let queues: BTreeMap<_, _> = config.queues.iter().map(|(name, queue)| (name.clone(), queue.concurrency)).collect();
     shared.note_file(String::new());
+    shared.keep(Keeping { history: config.history.clone(), output: config.output.clone() });
     shared.slots.set_own(queues.clone());
     wish.set(Wanted { jobs: Arc::new(config.jobs.clone()), queues, removal });
     shared.reconcile_now.notify_one();

@@ -14,6 +14,7 @@ use super::node::EngineSettings;
 use super::pulse::Pulse;
 use super::slots::Slots;
 use super::weather::{Said, Weather};
+use crate::config::{HistoryConfig, OutputConfig};
 use crate::domain::ids::JobName;
 use crate::executor::Executors;
 use crate::keeper::BootInstant;
@@ -33,14 +34,14 @@ pub(super) struct Shared {
     pub(super) poll_now: Arc<Notify>,
     /// Wakes the lease keeper: a run was asked to stop.
     pub(super) renew_now: Notify,
-    /// Wakes the janitor: a job's history is past its bound.
+    /// Wakes the janitor: more is kept of a job than its bounds say.
     pub(super) tidy_now: Notify,
     /// Wakes the reconciler: the data is other than it was.
     pub(super) reconcile_now: Notify,
     /// Leases in the namespace at the last poll.
     pub(super) leases_seen: AtomicU64,
-    /// Jobs whose history is past its bound.
-    pub(super) long_histories: Mutex<BTreeSet<JobName>>,
+    overfull: Mutex<BTreeSet<JobName>>,
+    keeping: Mutex<Keeping>,
     /// The runs this node executes or has to tell the end of.
     pub(super) holdings: Arc<Holdings>,
     /// Whether this node itself stood still.
@@ -51,6 +52,13 @@ pub(super) struct Shared {
     pub(super) beat_now: Notify,
     phase: Mutex<Phase>,
     troubles: Mutex<Troubles>,
+}
+
+/// How much is kept of what was.
+#[derive(Clone, Default)]
+pub(super) struct Keeping {
+    pub(super) history: HistoryConfig,
+    pub(super) output: OutputConfig,
 }
 
 /// What is wrong with the configuration.
@@ -103,13 +111,34 @@ impl Shared {
             tidy_now: Notify::new(),
             reconcile_now: Notify::new(),
             leases_seen: AtomicU64::new(0),
-            long_histories: Mutex::default(),
+            overfull: Mutex::default(),
+            keeping: Mutex::default(),
             holdings: Arc::default(),
             abandoned: Abandoned::default(),
             beat_now: Notify::new(),
             phase: Mutex::default(),
             troubles: Mutex::default(),
         }
+    }
+
+    /// How much is kept, as the file last said it.
+    pub(super) fn keeping(&self) -> Keeping {
+        self.keeping.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn keep(&self, keeping: Keeping) {
+        *self.keeping.lock().unwrap_or_else(PoisonError::into_inner) = keeping;
+    }
+
+    /// Has the janitor trim a job at once.
+    pub(super) fn have_tidied(&self, job: &JobName) {
+        self.overfull.lock().unwrap_or_else(PoisonError::into_inner).insert(job.clone());
+        self.tidy_now.notify_one();
+    }
+
+    /// The jobs the janitor is to trim at once; they are taken.
+    pub(super) fn take_overfull(&self) -> BTreeSet<JobName> {
+        std::mem::take(&mut *self.overfull.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn phase(&self) -> Phase {

@@ -223,6 +223,14 @@ impl Store {
         self.run_ids(&self.keys.open(job), 1_000).await
     }
 
+    /// The open regular runs of a job due after `after`, oldest due first, at most 1,000.
+    pub async fn list_open_after(&self, job: &JobName, after: UnixMillis) -> Result<Vec<RunId>, StoreError> {
+        let mut pipeline = redis::pipe();
+        let from = format!("({}", after.as_i64());
+        pipeline.cmd("ZRANGE").arg(self.keys.open(job)).arg(from).arg("+inf").arg("BYSCORE").arg("LIMIT").arg(0).arg(1_000);
+        Ok(ids_of(&self.link.query(&mut pipeline).await?))
+    }
+
     /// The runs of a job waiting for an open one to end, oldest due first, at most 1,000.
     pub async fn list_waiting(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
         self.run_ids(&self.keys.waiting(job), 1_000).await
@@ -233,7 +241,7 @@ impl Store {
         self.run_ids(&self.keys.spread(job), 1_000).await
     }
 
-    async fn run_ids(&self, index: &str, limit: usize) -> Result<Vec<RunId>, StoreError> {
+    pub(super) async fn run_ids(&self, index: &str, limit: usize) -> Result<Vec<RunId>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(index).arg(0).arg(limit.saturating_sub(1));
         Ok(ids_of(&self.link.query(&mut pipeline).await?))

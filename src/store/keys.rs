@@ -62,8 +62,12 @@ impl Keys {
         outputs;
         /// Bytes of output kept.
         output_bytes;
+        /// hash job name -> bytes of output kept of it.
+        output_sizes;
         /// hash queue -> its concurrency a node.
         queues;
+        /// zset job with past occurrences to be made up for -> since when, ms.
+        backfills;
         /// zset node -> last seen, ms.
         nodes;
         /// The mark of this data: `MS-WORD`, written on its first day and anew after each loss that was noticed.
@@ -103,6 +107,11 @@ impl Keys {
         self.named(&format!("spread:{job}"))
     }
 
+    /// zset backfill run that is out or still to come -> due, ms; one job.
+    pub(crate) fn backfill(&self, job: &JobName) -> String {
+        self.named(&format!("backfill:{job}"))
+    }
+
     /// zset run id -> when it ended, ms; one job.
     pub(crate) fn job_history(&self, job: &JobName) -> String {
         self.named(&format!("history:{job}"))
@@ -113,6 +122,17 @@ impl Keys {
         self.named(&format!("dead:{job}"))
     }
 
+    /// zset `to_ms:count:state:reason` -> from, ms: what the records of runs told that were trimmed; one job.
+    pub(crate) fn ledger(&self, job: &JobName) -> String {
+        self.named(&format!("ledger:{job}"))
+    }
+
+    /// hash state -> how many occurrences older than the ledger ended so, `until` the last of them, ms; and `latest`, the last
+    /// that is in the ledger; one job.
+    pub(crate) fn ledger_before(&self, job: &JobName) -> String {
+        self.named(&format!("ledger_before:{job}"))
+    }
+
     /// hash: one run.
     pub(crate) fn run(&self, run: &RunId) -> String {
         self.named(&format!("run:{run}"))
@@ -121,6 +141,11 @@ impl Keys {
     /// hash: what one attempt printed.
     pub(crate) fn output(&self, run: &RunId, attempt: u32) -> String {
         self.named(&format!("output:{run}#{attempt}"))
+    }
+
+    /// zset `run#attempt` -> last written, ms; one job.
+    pub(crate) fn job_outputs(&self, job: &JobName) -> String {
+        self.named(&format!("outputs:{job}"))
     }
 
     /// hash: one node.

@@ -142,8 +142,15 @@ impl Link {
         let fsync: Result<Vec<String>, _> =
             self.limited(ANSWER_LIMIT, redis::cmd("CONFIG").arg("GET").arg("appendfsync").query_async(&mut connection)).await;
         let fsync = fsync.ok().and_then(|pair| pair.into_iter().nth(1));
-        let judged = preflight::judge(&info, fsync.as_deref());
+        let judged = preflight::judge(&info, fsync.as_deref(), self.shared.address.eviction());
         let findings = judged.map_err(|why| StoreError::Unfit { address: self.address().to_owned(), why })?;
+        if let Some(policy) = &findings.evicts_by {
+            tracing::warn!(
+                policy,
+                "Redis at {} drops keys when its memory is short (allow_eviction): jobs and runs may vanish.",
+                self.address()
+            );
+        }
         self.shared.silent_calls.store(0, Ordering::Relaxed);
         self.shared.connections_made.fetch_add(1, Ordering::Relaxed);
         let made = Open { connection, findings, number: fastrand::u64(..) };

@@ -5,6 +5,7 @@
 //! after an error: scripts know a call they have done by its token or by the state they find.
 
 mod address;
+mod backfilling;
 mod cancelling;
 mod claims;
 mod error;
@@ -13,6 +14,7 @@ mod history;
 mod job_edits;
 mod jobs;
 mod keys;
+mod ledger;
 mod link;
 mod losses;
 #[cfg(feature = "mutants")]
@@ -32,7 +34,8 @@ mod scripts;
 mod spreading;
 mod stats;
 
-pub use address::{Address, AddressError};
+pub use address::{Address, AddressError, Eviction};
+pub use backfilling::{BackfillReply, PlantReply};
 pub use cancelling::{CancelOrder, CancelReply};
 pub use claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant, LeaseWord};
 pub use error::StoreError;
@@ -42,6 +45,7 @@ pub use job_edits::{
 };
 pub use jobs::{JobRecord, JobSummary, Rev, SourceKind};
 pub use keys::{DEFAULT_NAMESPACE, Keys};
+pub use ledger::{Ledger, LedgerRange};
 pub use losses::{EpochReply, JOBS_NAMED, Loss, LossKind, LossRecord, LossReport, ReportReply, begun_at, new_epoch};
 pub use nodes::{Beat, BeatReply, NameClaim, NodeFacts, NodeRecord};
 pub use outputs::{KeptOutput, OutputFrames, Stream};

@@ -28,6 +28,14 @@ pub struct Stats {
     pub dead: u64,
     /// Bytes of output kept.
     pub output_bytes: u64,
+    /// Ranges in the ledgers of all jobs.
+    pub ledger_ranges: u64,
+    /// Jobs that ended and whose definition is still kept.
+    pub finished: u64,
+    /// Bytes of memory the whole Redis uses, whoever else uses it.
+    pub redis_memory: Option<u64>,
+    /// Bytes it may use; none = no bound is set, or it is not told.
+    pub redis_maxmemory: Option<u64>,
     /// Entries that could not be understood.
     pub quarantined: u64,
     /// Nodes seen.
@@ -47,6 +55,7 @@ impl Store {
         pipeline.cmd("HLEN").arg(keys.quarantine());
         pipeline.cmd("ZCARD").arg(keys.nodes());
         pipeline.cmd("ZCARD").arg(keys.dead());
+        pipeline.cmd("ZCARD").arg(keys.finished());
         pipeline.cmd("HGETALL").arg(keys.totals());
         let default = crate::domain::ids::QueueName::default_queue();
         for queue in queues.keys().chain((!queues.contains_key(&default)).then_some(&default)) {
@@ -54,7 +63,8 @@ impl Store {
         }
         let answers = self.link.query(&mut pipeline).await?;
         let number = |value: &Value| number_of(value).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-        let [jobs, leases, history, output_bytes, quarantined, nodes, dead, totals, due @ ..] = answers.as_slice() else {
+        let [jobs, leases, history, output_bytes, quarantined, nodes, dead, finished, totals, due @ ..] = answers.as_slice()
+        else {
             return Err(StoreError::corrupt("stats", "too few answers"));
         };
         let mut totals: BTreeMap<String, u64> = match totals {
@@ -62,6 +72,8 @@ impl Store {
             _ => BTreeMap::new(),
         };
         let waiting = totals.remove("waiting").unwrap_or(0);
+        let ledger_ranges = totals.remove("ledger_ranges").unwrap_or(0);
+        let (redis_memory, redis_maxmemory) = self.read_memory().await?;
         Ok(Stats {
             jobs: number(jobs),
             scheduled: due.iter().map(number).sum::<u64>() + waiting,
@@ -71,8 +83,22 @@ impl Store {
             history: number(history),
             dead: number(dead),
             output_bytes: number(output_bytes),
+            ledger_ranges,
+            finished: number(finished),
+            redis_memory,
+            redis_maxmemory,
             quarantined: number(quarantined),
             nodes: number(nodes),
         })
+    }
+
+    /// The memory Redis uses and may use, in bytes; none where this user may not ask.
+    async fn read_memory(&self) -> Result<(Option<u64>, Option<u64>), StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("INFO").arg("memory");
+        let answers = self.link.ask(&mut pipeline).await?;
+        let info = answers.first().and_then(|answer| answer.as_ref().ok()).and_then(text_of).unwrap_or_default();
+        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok());
+        Ok((field("used_memory"), field("maxmemory").filter(|bytes| *bytes > 0)))
     }
 }

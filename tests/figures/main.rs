@@ -1,8 +1,10 @@
-//! The figures of this machine, printed: lateness, adding, an idle node, a burst, and how long a killed node's run waits.
+//! The figures of this machine, printed: lateness, adding, an idle node, a burst, how long a killed node's run waits, and what
+//! history and its trimming cost.
 //! Run by `script/bench` in the release profile. Nothing here is asserted but that the work was done.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
 
+mod bounds;
 #[allow(dead_code, reason = "the tests' support, of which figures need a part")]
 #[path = "../suite/support/mod.rs"]
 mod support;
@@ -25,8 +27,14 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 fn main() {
     let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    let figures: [(&str, fn()); 5] =
-        [("lateness", lateness), ("add", add), ("idle", idle), ("burst", burst), ("recovery", recovery)];
+    let figures: [(&str, fn()); 6] = [
+        ("lateness", lateness),
+        ("add", add),
+        ("idle", idle),
+        ("burst", burst),
+        ("recovery", recovery),
+        ("bounds", bounds::bounds),
+    ];
     for (name, figure) in figures {
         if asked.is_empty() || asked.iter().any(|wanted| wanted == name) {
             println!("== {name}");

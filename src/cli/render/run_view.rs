@@ -10,7 +10,7 @@ use super::console::{Colour, Console};
 use super::table::{Cell, Table};
 use super::times::{Detail, rfc3339, shown_in, span};
 use crate::cli::failure::Failure;
-use crate::domain::ids::{Fence, JobName};
+use crate::domain::ids::{Fence, JobName, RunKind};
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
@@ -68,7 +68,10 @@ impl RunView {
 
     /// How long after its due time its first attempt started.
     fn late(&self) -> Option<Duration> {
-        Some(first_start(&self.record)?.since(self.record.run.due()))
+        let kind = self.record.run.kind();
+        // What is done anew, or made up for, is not late: it is of another day.
+        let is_of_now = matches!(kind, RunKind::Regular | RunKind::Manual);
+        first_start(&self.record).filter(|_| is_of_now).map(|at| at.since(self.record.run.due()))
     }
 
     /// Why it is in its state, in words.
@@ -92,6 +95,7 @@ impl RunView {
         let fields = [
             ("run_id", json!(record.run.to_string())),
             ("job", json!(record.run.job().as_str())),
+            ("kind", json!(record.run.kind().as_str())),
             ("due", json!(rfc3339(record.run.due(), &self.zone))),
             ("state", json!(record.state.as_str())),
             ("attempt", json!(record.attempt)),

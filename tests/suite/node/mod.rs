@@ -2,6 +2,7 @@
 
 mod after_crashes;
 mod answers;
+mod bounds;
 mod catching_up;
 mod done_check;
 mod editing;

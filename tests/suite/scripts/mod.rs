@@ -4,6 +4,7 @@
 
 mod accounting;
 mod applying;
+mod backfilling;
 mod cancelling;
 mod claiming;
 mod concurrency;
@@ -12,6 +13,7 @@ mod fences;
 mod finishing;
 mod flushes;
 mod forgetting;
+mod ledger;
 mod link;
 mod losing;
 mod memory;

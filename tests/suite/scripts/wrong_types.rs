@@ -14,7 +14,7 @@ use super::losing::{loss, report, restoring};
 use super::recovering::{expired, recovery};
 use super::removing::removal;
 use super::retrying::retrial;
-use super::world::{LEASE, World, claimant, definition, queue, run_of, successor, t, token};
+use super::world::{LEASE, World, claimant, definition, name, queue, run_of, successor, t, token};
 use crate::support::redis::TestRedis;
 
 /// Everything the calls below name: job `a` of node n1's file, due at 0, next at 1000; it has run once, at -500.
@@ -34,6 +34,7 @@ enum Stage {
     Paused,
     Dead,
     Lost,
+    Backfilled,
 }
 
 fn stage_of(script: &str) -> Stage {
@@ -42,6 +43,7 @@ fn stage_of(script: &str) -> Stage {
         "resume_job" => Stage::Paused,
         "retry_run" => Stage::Dead,
         "return_run" => Stage::Lost,
+        "plant_backfill" | "drop_backfill" => Stage::Backfilled,
         _ => Stage::Planted,
     }
 }
@@ -73,6 +75,11 @@ async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Scene {
         let _: i64 = world.raw("DEL", "open:a", &[]);
         let _: () = world.raw("SET", "epoch", &["20-n1-b"]);
         claim = Some(won);
+    }
+    // A node nobody has seen for long.
+    let _: i64 = world.raw("ZADD", "nodes", &["1", "n2"]);
+    if stage == Stage::Backfilled {
+        world.at(0).queue_backfill(&name("a"), &[backfilled()]).await.unwrap();
     }
     if stage == Stage::Paused {
         world.at(0).pause_job(&world.job("a").await).await.unwrap();
@@ -108,9 +115,12 @@ async fn beat(world: &World) -> Result<(), StoreError> {
 fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
     Some(match name {
         "nudge" => return None,
-        "job" | "open" | "waiting" | "spread" => format!("{name}:a"),
+        "backfill" => "backfill:a".to_owned(),
+        "run" if script.ends_with("_backfill") => format!("run:{}", backfilled()),
+        "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before" => format!("{name}:a"),
         "job_dead" => "dead:a".to_owned(),
         "job_history" => "history:a".to_owned(),
+        "job_outputs" => "outputs:a".to_owned(),
         "due" | "job_due" | "old_due" | "set" => "due:default".to_owned(),
         "run" if script == "apply_job" => format!("run:{}", run_of("a", 2000)),
         "run" if script == "plant_manual" => format!("run:{}", by_hand()),
@@ -120,10 +130,16 @@ fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
         "successor_run" | "planted_run" => format!("run:{}", run_of("a", 1000)),
         "output" if script == "forget_outputs" => format!("output:{}#1", run_of("a", -500)),
         "output" => format!("output:{run}#1"),
+        "node" if script == "forget_nodes" => "node:n2".to_owned(),
+        "source" if script == "forget_nodes" => "source:n2".to_owned(),
         "node" => "node:n1".to_owned(),
         "source" => "source:n1".to_owned(),
         shared => shared.to_owned(),
     })
+}
+
+fn backfilled() -> RunId {
+    RunId::backfill(name("a"), t(-500))
 }
 
 fn by_hand() -> RunId {
@@ -143,6 +159,7 @@ fn spreading(job: &JobRecord, run: &RunId) -> SpreadOrder {
 }
 
 /// Calls `script` as the engine would; what it answered, in words.
+#[allow(clippy::too_many_lines, reason = "an arm a script")]
 async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
     let Scene { world, job, run, claim, entry } = scene;
     let store = world.at(20_000);
@@ -191,7 +208,8 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
             format!("{:?}", store.finish_run(&claim(), &verdict, "", &[], "").await?)
         }
         "forget_jobs" => format!("{:?}", store.forget_jobs(t(9000), 0).await?),
-        "forget_outputs" => format!("{:?}", store.forget_outputs(t(-1), u64::MAX).await?),
+        "forget_nodes" => format!("{:?}", store.forget_nodes(&["n2".parse().unwrap()], t(9000)).await?),
+        "forget_outputs" => format!("{:?}", store.forget_outputs(None, t(-1), u64::MAX).await?),
         "forget_runs" => format!("{:?}", store.forget_runs(Some(&job.name), t(9000), 0).await?),
         "leave_node" => format!("{:?}", store.leave_node(&"n1".parse().unwrap(), "i1").await?),
         "list_ripe" => {
@@ -205,6 +223,9 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
             }
         }
         "pause_job" => format!("{:?}", store.pause_job(job).await?),
+        "drop_backfill" => format!("{:?}", store.drop_backfill(&job.name).await?),
+        "plant_backfill" => format!("{:?}", store.plant_backfill(&backfilled(), &queue("default")).await?),
+        "queue_backfill" => format!("{:?}", store.queue_backfill(&job.name, &[backfilled()]).await?),
         "plant_manual" => format!("{:?}", store.plant_manual(&by_hand(), &queue("default")).await?),
         "quarantine_run" => format!("{:?}", store.quarantine_run(&queue("default"), entry, "x").await?),
         "recover_run" => format!("{:?}", store.recover_run(&expired(&claim(), 10_000), &recovery(None)).await?),
@@ -267,9 +288,11 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
         || matches!(name, "successor_run" | "planted_run")
         || matches!(
             (script, name),
-            ("forget_jobs", "job" | "open" | "waiting" | "spread") | ("forget_runs", "run" | "job_history" | "job_dead")
+            ("forget_jobs", "totals" | "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before")
+                | ("forget_runs", "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before")
         )
-        || matches!((script, name), ("forget_outputs", "output"))
+        || matches!((script, name), ("queue_backfill", "run") | ("forget_nodes", "node" | "source"))
+        || matches!((script, name), ("forget_outputs", "output" | "job_outputs"))
 }
 
 #[tokio::test]
