@@ -6,6 +6,7 @@
 -- KEYS* open
 -- KEYS* waiting
 -- KEYS* spread
+-- KEYS* deeds
 -- ARGV 1 now
 -- ARGV* job_name
 -- Reply forgotten: how many
@@ -15,11 +16,12 @@ if bad then return bad end
 local forgotten = 0
 local now = clock(ARGV[1])
 for at = 1, #ARGV - 1 do
-  local name, job = ARGV[at + 1], KEYS[at * 4 - 2]
-  local is_idle = redis.call('EXISTS', KEYS[at * 4 - 1], KEYS[at * 4], KEYS[at * 4 + 1]) == 0
+  local name, job = ARGV[at + 1], KEYS[at * 5 - 3]
+  local is_idle = redis.call('EXISTS', KEYS[at * 5 - 2], KEYS[at * 5 - 1], KEYS[at * 5]) == 0
   local ended = redis.call('TYPE', job).ok == 'hash' and redis.call('HGET', job, 'ended')
   if ended and is_idle then
     redis.call('DEL', job)
+    if redis.call('TYPE', KEYS[at * 5 + 1]).ok == 'zset' then redis.call('DEL', KEYS[at * 5 + 1]) end
     forgotten = forgotten + 1
   end
   if not ended or is_idle then

@@ -7,6 +7,7 @@
 //! - [`reconciler`] makes Redis say what `jobs.toml` says; [`janitor`] forgets what is past its time; [`presence`] says that
 //!   this node is there
 //! - [`loss`] notices data that is not what it was, and gives back what the node's own [`journal`] knows
+//! - [`notes`] keeps what befalls this node, for `explain`
 //! - [`planting`], [`person`] and [`retrying`] carry out what files and people ask, for the command line too
 
 mod abandoned;
@@ -20,6 +21,7 @@ mod journal;
 mod lease_keeper;
 mod loss;
 mod node;
+mod notes;
 mod nudges;
 pub mod person;
 pub mod planting;

@@ -135,6 +135,7 @@ impl Store {
                 .key("open", self.keys.open(&name))
                 .key("waiting", self.keys.waiting(&name))
                 .key("spread", self.keys.spread(&name))
+                .key("deeds", self.keys.deeds(&name))
                 .arg("job_name", member);
             looked_at += 1;
         }

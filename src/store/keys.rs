@@ -66,6 +66,8 @@ impl Keys {
         queues;
         /// zset node -> last seen, ms.
         nodes;
+        /// zset node -> when its events were last written, ms; also of nodes that have left.
+        noted_nodes;
         /// The mark of this data: `MS-WORD`, written on its first day and anew after each loss that was noticed.
         epoch;
         /// zset record of a loss, or of what a node gave back, as JSON -> when it was written, ms.
@@ -111,6 +113,16 @@ impl Keys {
     /// zset dead letter -> when it ended, ms; one job.
     pub(crate) fn job_dead(&self, job: &JobName) -> String {
         self.named(&format!("dead:{job}"))
+    }
+
+    /// zset deed, JSON -> when it was done, ms; the newest 100 of what was done to a job.
+    pub(crate) fn deeds(&self, job: &JobName) -> String {
+        self.named(&format!("deeds:{job}"))
+    }
+
+    /// zset event, JSON -> when it began, ms; the newest 1,000 of what befell a node.
+    pub(crate) fn events(&self, node: &NodeName) -> String {
+        self.named(&format!("events:{node}"))
     }
 
     /// hash: one run.

@@ -93,6 +93,7 @@ scripts! {
     FORGET_RUNS "forget_runs";
     LEAVE_NODE "leave_node";
     LIST_RIPE "list_ripe";
+    NOTE_EVENTS "note_events";
     PAUSE_JOB "pause_job";
     PLANT_MANUAL "plant_manual";
     QUARANTINE_RUN "quarantine_run";

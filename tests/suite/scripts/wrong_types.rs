@@ -3,9 +3,10 @@
 use schedd::domain::ids::{NodeName, RunId};
 use schedd::domain::job::Overlap;
 use schedd::domain::lateness::Stretch;
+use schedd::domain::node_event::{Befell, NodeEvent};
 use schedd::domain::run::RunState;
 use schedd::store::{
-    ApplyOrder, Beat, ClaimReply, JobRecord, NameClaim, NodeFacts, OutputFrames, QueuePoll, RemoveOrder, RestoreOrder,
+    ApplyOrder, Beat, ClaimReply, EventNote, JobRecord, NameClaim, NodeFacts, OutputFrames, QueuePoll, RemoveOrder, RestoreOrder,
     ResumeOrder, RipeEntry, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError, Stream, Successor, Verdict,
 };
 
@@ -108,7 +109,7 @@ async fn beat(world: &World) -> Result<(), StoreError> {
 fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
     Some(match name {
         "nudge" => return None,
-        "job" | "open" | "waiting" | "spread" => format!("{name}:a"),
+        "job" | "open" | "waiting" | "spread" | "deeds" => format!("{name}:a"),
         "job_dead" => "dead:a".to_owned(),
         "job_history" => "history:a".to_owned(),
         "due" | "job_due" | "old_due" | "set" => "due:default".to_owned(),
@@ -121,9 +122,14 @@ fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
         "output" if script == "forget_outputs" => format!("output:{}#1", run_of("a", -500)),
         "output" => format!("output:{run}#1"),
         "node" => "node:n1".to_owned(),
+        "events" => "events:n1".to_owned(),
         "source" => "source:n1".to_owned(),
         shared => shared.to_owned(),
     })
+}
+
+fn stopping() -> EventNote {
+    EventNote { event: NodeEvent { what: Befell::Stopped, from: t(5), to: None }, replaces: None }
 }
 
 fn by_hand() -> RunId {
@@ -204,6 +210,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
                 other => format!("{other:?}"),
             }
         }
+        "note_events" => format!("{:?}", store.note_events(&"n1".parse().unwrap(), &[stopping()]).await?),
         "pause_job" => format!("{:?}", store.pause_job(job).await?),
         "plant_manual" => format!("{:?}", store.plant_manual(&by_hand(), &queue("default")).await?),
         "quarantine_run" => format!("{:?}", store.quarantine_run(&queue("default"), entry, "x").await?),
@@ -267,7 +274,8 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
         || matches!(name, "successor_run" | "planted_run")
         || matches!(
             (script, name),
-            ("forget_jobs", "job" | "open" | "waiting" | "spread") | ("forget_runs", "run" | "job_history" | "job_dead")
+            ("forget_jobs", "job" | "open" | "waiting" | "spread" | "deeds")
+                | ("forget_runs", "run" | "job_history" | "job_dead")
         )
         || matches!((script, name), ("forget_outputs", "output"))
 }
