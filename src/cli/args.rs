@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 pub(super) use super::add::AddArgs;
 pub(super) use super::dead::{PurgeArgs, RetryArgs};
 pub(super) use super::ended::Which;
+pub(super) use super::explain::ExplainArgs;
 
 const TOP_EXAMPLES: &str = "\
 Examples:
@@ -72,6 +73,8 @@ pub(super) enum Verb {
     Show(Show),
     /// List runs, the newest first
     History(History),
+    /// Tell why a run did or did not start
+    Explain(ExplainArgs),
     /// Print what a run wrote
     Logs(Logs),
     /// Print the next times of a job, of a file's jobs or of a cron expression

@@ -6,6 +6,7 @@ pub mod cron;
 pub mod deed;
 pub mod describe;
 pub mod duration;
+pub mod explain;
 pub mod human_time;
 pub mod ids;
 pub mod job;

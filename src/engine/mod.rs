@@ -8,13 +8,15 @@
 //!   this node is there
 //! - [`loss`] notices data that is not what it was, and gives back what the node's own [`journal`] knows
 //! - [`notes`] keeps what befalls this node, for `explain`
-//! - [`planting`], [`person`] and [`retrying`] carry out what files and people ask, for the command line too
+//! - [`planting`], [`person`] and [`retrying`] carry out what files and people ask, for the command line too; [`explaining`]
+//!   gathers what `explain` judges
 
 mod abandoned;
 mod claimer;
 mod definition;
 mod definitions;
 mod done_check;
+pub mod explaining;
 mod holdings;
 mod janitor;
 mod journal;

@@ -120,6 +120,16 @@ impl Keys {
         self.named(&format!("deeds:{job}"))
     }
 
+    /// zset first due of a range, ms; member `TO_MS:COUNT:STATE:REASON`: runs of a job whose records are no longer kept.
+    pub(crate) fn ledger(&self, job: &JobName) -> String {
+        self.named(&format!("ledger:{job}"))
+    }
+
+    /// hash state -> how many runs of a job were before its ledger; `until`: the last due among them, ms.
+    pub(crate) fn ledger_before(&self, job: &JobName) -> String {
+        self.named(&format!("ledger_before:{job}"))
+    }
+
     /// zset event, JSON -> when it began, ms; the newest 1,000 of what befell a node.
     pub(crate) fn events(&self, node: &NodeName) -> String {
         self.named(&format!("events:{node}"))

@@ -4,6 +4,7 @@
 //! refusal is a value of the method's own enum; [`StoreError`] is for what should not happen. Every method may be repeated
 //! after an error: scripts know a call they have done by its token or by the state they find.
 
+mod accounts;
 mod address;
 mod cancelling;
 mod claims;
@@ -34,6 +35,7 @@ mod scripts;
 mod spreading;
 mod stats;
 
+pub use accounts::{LedgerRange, Standing, Trimmed};
 pub use address::{Address, AddressError};
 pub use cancelling::{CancelOrder, CancelReply};
 pub use claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant, LeaseWord};

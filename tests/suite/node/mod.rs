@@ -5,6 +5,8 @@ mod answers;
 mod catching_up;
 mod done_check;
 mod editing;
+mod explaining;
+mod explaining_late;
 mod flushed;
 mod living;
 mod losing;
