@@ -14,6 +14,7 @@
 -- KEYS 10 nudge
 -- KEYS 11 passed_run: of the first of the stretch that passed
 -- KEYS 12 totals
+-- KEYS 13 deeds
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 definition
@@ -35,6 +36,9 @@
 -- ARGV 19 passed: first of the stretch that passed under the old schedule and is told now, or ''
 -- ARGV 20 passed_last
 -- ARGV 21 passed_count
+-- ARGV 22 by: whose wish it is, or ''
+-- ARGV 23 old_schedule: in words, of a change of it
+-- ARGV 24 new_schedule
 -- Reply created
 -- Reply updated
 -- Reply unchanged
@@ -46,7 +50,7 @@
 local now, micros = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], history = KEYS[7], nudge = KEYS[10]}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', KEYS[4], 'zset', k.run, 'hash', KEYS[6], 'zset',
-  k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash'})
+  k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[13], 'zset'})
 if bad then return bad end
 local name, planted, kind = ARGV[2], ARGV[13], ARGV[6]
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'hash', 'token', 'pending', 'held', 'paused', 'applied')
@@ -87,7 +91,9 @@ local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
 if not is_live then
   redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'kind', kind, 'token', ARGV[8], 'queue', ARGV[10],
     'once', ARGV[11], 'applied', 'created', 'tz', ARGV[9], 'anchor', ARGV[16], 'since', int(now), 'created_at', int(now),
-    'source', ARGV[7])
+    'source', ARGV[7], 'created_by', ARGV[22])
+  -- Of a one-shot, of which there are the most, its record alone says who added it.
+  if ARGV[11] ~= '1' then note_deed(KEYS[13], now, 'added', ARGV[22], {}) end
   list_in_source()
   plant_pending(k, name, planted, ARGV[14], ARGV[15])
   if job[1] then
@@ -106,6 +112,7 @@ redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'token', 
 redis.call('HSETNX', k.job, 'tz', ARGV[9])
 list_in_source()
 redis.call('HSET', k.job, 'source', ARGV[7])
+note_deed(KEYS[13], now, 'edited', ARGV[22], ARGV[12] == 'schedule' and {old = ARGV[23], new = ARGV[24]} or {})
 local old = job[6]
 local old_ready = old and old ~= '' and redis.call('ZSCORE', KEYS[4], old)
 if ARGV[12] == 'schedule' then

@@ -9,6 +9,7 @@
 -- KEYS* spread
 -- KEYS* ledger
 -- KEYS* ledger_before
+-- KEYS* deeds
 -- ARGV 1 now
 -- ARGV* job_name
 -- Reply forgotten: how many
@@ -18,12 +19,13 @@ if bad then return bad end
 local forgotten = 0
 local now = clock(ARGV[1])
 for at = 1, #ARGV - 1 do
-  local name, first = ARGV[at + 1], at * 6 - 3
-  local job, ledger, before = KEYS[first], KEYS[first + 4], KEYS[first + 5]
+  local name, first = ARGV[at + 1], at * 7 - 4
+  local job, ledger, before, deeds = KEYS[first], KEYS[first + 4], KEYS[first + 5], KEYS[first + 6]
   local is_idle = redis.call('EXISTS', KEYS[first + 1], KEYS[first + 2], KEYS[first + 3]) == 0
   local ended = redis.call('TYPE', job).ok == 'hash' and redis.call('HGET', job, 'ended')
   if ended and is_idle then
     redis.call('DEL', job)
+    if not wrong_type({deeds, 'zset'}) then redis.call('UNLINK', deeds) end
     forgotten = forgotten + 1
     if not wrong_type({ledger, 'zset', before, 'hash'}) then
       tally(KEYS[2], 'ledger_ranges', -redis.call('ZCARD', ledger))

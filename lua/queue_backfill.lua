@@ -6,9 +6,11 @@
 -- KEYS 1 job
 -- KEYS 2 backfill
 -- KEYS 3 backfills
+-- KEYS 4 deeds
 -- KEYS* run
 -- ARGV 1 now
 -- ARGV 2 job_name
+-- ARGV 3 by: who asks; '' in the later calls of one wish, which is one deed
 -- ARGV* id
 -- ARGV* due_ms
 -- Reply queued: how many
@@ -17,13 +19,14 @@
 -- Reply wrong_type: key, found, wanted
 local WAITING = 10000
 local now = clock(ARGV[1])
-local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'zset', KEYS[3], 'zset'})
+local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'zset', KEYS[3], 'zset', KEYS[4], 'zset'})
 if bad then return bad end
 local job = redis.call('HMGET', KEYS[1], 'rev', 'ended')
 if not job[1] or job[2] then return {'unknown'} end
 local queued, left = 0, WAITING - redis.call('ZCARD', KEYS[2])
-for at = 4, #KEYS do
-  local id, due_ms = ARGV[at * 2 - 5], ARGV[at * 2 - 4]
+if ARGV[3] ~= '' then note_deed(KEYS[4], now, 'backfill asked for', ARGV[3], {}) end
+for at = 5, #KEYS do
+  local id, due_ms = ARGV[at * 2 - 6], ARGV[at * 2 - 5]
   if redis.call('EXISTS', KEYS[at]) == 0 and not redis.call('ZSCORE', KEYS[2], id) then
     if queued >= left then return {'full', queued} end
     redis.call('ZADD', KEYS[3], 'NX', now, ARGV[2])

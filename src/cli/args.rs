@@ -13,6 +13,7 @@ pub(super) use super::add::AddArgs;
 pub(super) use super::backfill::BackfillArgs;
 pub(super) use super::dead::{PurgeArgs, RetryArgs};
 pub(super) use super::ended::Which;
+pub(super) use super::explain::ExplainArgs;
 pub(super) use super::rerun::RerunArgs;
 pub(super) use super::run::RunArgs;
 
@@ -75,6 +76,8 @@ pub(super) enum Verb {
     Show(Show),
     /// List runs, the newest first
     History(History),
+    /// Tell why a run did or did not start
+    Explain(ExplainArgs),
     /// Print what a run wrote
     Logs(Logs),
     /// Print the next times of a job, of a file's jobs or of a cron expression

@@ -17,6 +17,8 @@ use crate::store::{Address, DEFAULT_NAMESPACE, Eviction, Keys, Store, StoreError
 
 /// The files looked for when none is named.
 const DEFAULT_FILES: [&str; 2] = ["jobs.toml", "/etc/schedd/jobs.toml"];
+/// Characters kept of who does something.
+const MOST_OF_WHO: usize = 128;
 
 /// Connects to the Redis that is meant and looks whether it can be worked with.
 pub(super) async fn connect(global: &Global, console: &mut Console) -> Result<Store, Failure> {
@@ -52,11 +54,19 @@ pub(super) async fn connect(global: &Global, console: &mut Console) -> Result<St
                     store.address()
                 ));
             }
-            Ok(store)
+            Ok(store.signed(&who()))
         }
         Err(StoreError::Unavailable { address, why }) if is_private => Err(Failure::Unreachable(private_hint(&address, &why))),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Who runs this, as it stands beside what is done: the user's name and the host's.
+fn who() -> String {
+    let uid = rustix::process::getuid().as_raw();
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let text = format!("{}@{host}", name_of(uid, "/etc/passwd"));
+    text.chars().filter(|c| !c.is_control() && !c.is_whitespace()).take(MOST_OF_WHO).collect()
 }
 
 /// The jobs file that would be used: the one named, else the first of the usual ones that is there.
@@ -134,7 +144,7 @@ fn forbidden(socket: &Path) -> Option<String> {
     let is_hidden = socket.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
     let directory = socket.parent().filter(|_| is_hidden)?;
     let members = match std::fs::metadata(directory) {
-        Ok(about) if about.mode() & 0o010 != 0 => format!(" or as a member of the group {}", group_name(about.gid())),
+        Ok(about) if about.mode() & 0o010 != 0 => format!(" or as a member of the group {}", name_of(about.gid(), "/etc/group")),
         _ => String::new(),
     };
     Some(format!(
@@ -144,15 +154,15 @@ fn forbidden(socket: &Path) -> Option<String> {
     ))
 }
 
-/// The name of a group of this host, else its number.
-fn group_name(gid: u32) -> String {
-    let text = std::fs::read_to_string("/etc/group").unwrap_or_default();
+/// The name of a user or a group of this host by the lines of that file, else its number.
+fn name_of(id: u32, file: &str) -> String {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
     let named = text.lines().find_map(|line| {
         let mut fields = line.split(':');
         let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(gid)).then(|| name.to_owned())
+        (fields.nth(1)?.parse() == Ok(id)).then(|| name.to_owned())
     });
-    named.unwrap_or_else(|| gid.to_string())
+    named.unwrap_or_else(|| id.to_string())
 }
 
 fn private_hint(address: &str, why: &str) -> String {
@@ -169,9 +179,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_is_named_and_one_without_a_name_is_numbered() {
-        assert_eq!(group_name(0), "root");
-        assert_eq!(group_name(4_123_456_789), "4123456789");
+    fn a_user_and_a_group_are_named_and_one_without_a_name_is_numbered() {
+        for file in ["/etc/group", "/etc/passwd"] {
+            assert_eq!(name_of(0, file), "root");
+            assert_eq!(name_of(4_123_456_789, file), "4123456789");
+        }
     }
 
     #[test]

@@ -5,8 +5,8 @@
 //!
 //! - `args` what may be written, and the texts of `--help`; `connect` which Redis is meant; `target` which job or run;
 //!   `ended` which of the runs that ended
-//! - one file a verb: `add` `list` `show` `history` `logs` `next` `describe` `run` `rerun` `backfill` `cancel` `dead` `switch` `check`
-//!   `stats` `nodes` `losses`
+//! - one file a verb: `add` `list` `show` `history` `explain` `logs` `next` `describe` `run` `rerun` `backfill` `cancel` `dead`
+//!   `switch` `check` `stats` `nodes` `losses`
 //! - `render` how things are shown; `failure` what can go wrong, and with which code
 
 mod add;
@@ -18,6 +18,7 @@ mod connect;
 mod dead;
 mod describe;
 mod ended;
+mod explain;
 mod failure;
 mod history;
 mod list;
@@ -64,6 +65,7 @@ async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
         Verb::List(list) => list::list(global, &list, console).await,
         Verb::Show(show) => show::show(global, &show, console).await,
         Verb::History(history) => history::history(global, &history, console).await,
+        Verb::Explain(explain) => explain::explain(global, &explain, console).await,
         Verb::Logs(logs) => logs::logs(global, &logs, console).await,
         Verb::Next(next) => next::next(global, &next, console).await,
         Verb::Describe(describe) => describe::describe(global, &describe, console).await,

@@ -190,6 +190,9 @@ fn run_text(view: &RunView, when: Relative, console: &mut Console) {
     if let Some(reason) = view.reason() {
         field("reason", &reason, console);
     }
+    if let Some(by) = &record.by {
+        field("by", by, console);
+    }
     field("queue", record.queue.as_str(), console);
     let mut instant = |word: &str, at: Option<UnixMillis>| {
         if let Some(at) = at {

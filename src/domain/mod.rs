@@ -3,18 +3,22 @@
 
 pub mod clock_notes;
 pub mod cron;
+pub mod deed;
 pub mod describe;
 pub mod duration;
+pub mod explain;
 pub mod human_time;
 pub mod ids;
 pub mod job;
 pub mod lateness;
 #[cfg(test)]
 pub(crate) mod mutation;
+pub mod node_event;
 pub mod retry;
 pub mod run;
 pub mod schedule;
 pub mod size;
 pub mod time;
 pub mod timetable;
+pub mod wording;
 pub mod zone;

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use super::duration::format_duration;
 use super::time::UnixMillis;
+use super::wording::rfc3339;
+use super::zone::Zone;
 
 pub use super::cron::{CronError, CronExpr};
 pub use super::timetable::Timetable;
@@ -18,4 +21,24 @@ pub enum Schedule {
     Every(Duration),
     /// When one of these matches the wall clock of the job's zone. 1 to 32 of them.
     Cron(Vec<CronExpr>),
+}
+
+impl Schedule {
+    /// In words: the cron expressions, `every 30s`, `at 2026-12-24T09:00:00.000+01:00`, `manual`.
+    pub fn text(&self, zone: &Zone) -> String {
+        match self {
+            Self::Manual => "manual".to_owned(),
+            Self::At(at) => format!("at {}", rfc3339(*at, zone)),
+            Self::Every(period) => format!("every {}", format_duration(*period)),
+            Self::Cron(list) => list.iter().map(CronExpr::as_str).collect::<Vec<_>>().join("; "),
+        }
+    }
+
+    /// The same with the zone it is read in, where that matters.
+    pub fn text_with_zone(&self, zone: &Zone) -> String {
+        match self {
+            Self::Cron(_) => format!("{} in {}", self.text(zone), zone.name()),
+            Self::Manual | Self::At(_) | Self::Every(_) => self.text(zone),
+        }
+    }
 }

@@ -42,6 +42,11 @@ impl Definition {
         Ok(Self { record, spec, timetable })
     }
 
+    /// Its schedule in words, with the zone it is read in.
+    pub fn schedule_text(&self) -> String {
+        self.spec.schedule.text_with_zone(self.timetable.zone())
+    }
+
     /// The first occurrence of the schedule as it holds now after `due`, which may be one of an older schedule.
     pub fn next_after(&self, due: UnixMillis) -> Option<UnixMillis> {
         self.timetable.next_after(due.max(self.since()))

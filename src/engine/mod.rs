@@ -7,7 +7,9 @@
 //! - [`reconciler`] makes Redis say what `jobs.toml` says; [`janitor`] forgets what is past its time; [`presence`] says that
 //!   this node is there
 //! - [`loss`] notices data that is not what it was, and gives back what the node's own [`journal`] knows
-//! - [`planting`], [`person`] and [`retrying`] carry out what files and people ask, for the command line too
+//! - [`notes`] keeps what befalls this node, for `explain`
+//! - [`planting`], [`person`] and [`retrying`] carry out what files and people ask, for the command line too; [`explaining`]
+//!   gathers what `explain` judges
 
 mod abandoned;
 pub mod backfilling;
@@ -15,12 +17,14 @@ mod claimer;
 mod definition;
 mod definitions;
 mod done_check;
+pub mod explaining;
 mod holdings;
 mod janitor;
 mod journal;
 mod lease_keeper;
 mod loss;
 mod node;
+mod notes;
 mod nudges;
 pub mod person;
 pub mod planting;

@@ -19,7 +19,7 @@ use tracing::{error, info, warn};
 use super::presence::HostFacts;
 use super::reconciler::{Removal, Wanted, Wish};
 use super::shared::{Keeping, Phase, Shared};
-use super::{Journal, janitor, lease_keeper, loss, nudges, presence, pulse, reaper, reconciler, ticker};
+use super::{Journal, janitor, lease_keeper, loss, notes, nudges, presence, pulse, reaper, reconciler, ticker};
 use crate::config::Config;
 use crate::domain::ids::NodeName;
 use crate::domain::time::UnixMillis;
@@ -34,6 +34,8 @@ const LAST_CLAIM: Duration = Duration::from_secs(15);
 const LAST_RELEASE: Duration = Duration::from_secs(5);
 /// How long an aborted run may take beyond its kill grace to be gone and told.
 const ABORT_SLACK: Duration = Duration::from_secs(10);
+/// How long writing down what befell it may take it.
+const LAST_NOTES: Duration = Duration::from_secs(1);
 const LOG_DRAIN_EVERY: Duration = Duration::from_secs(5);
 /// The wait before a loop that panicked is begun again.
 const BEGIN_AGAIN: Duration = Duration::from_secs(1);
@@ -111,6 +113,8 @@ impl Engine {
         tasks.spawn(go_on("presence", move || ended_by(until.clone(), presence::run(node.clone()))));
         let (node, until) = (shared.clone(), upkeep.clone());
         tasks.spawn(go_on("pulse", move || ended_by(until.clone(), pulse::run(node.clone()))));
+        let (node, until) = (shared.clone(), upkeep.clone());
+        tasks.spawn(go_on("notes", move || ended_by(until.clone(), notes::run(node.clone()))));
         tasks.close();
         Self { shared, wish, intake, upkeep, ticker, tasks }
     }
@@ -128,6 +132,7 @@ impl Engine {
     /// Stops in stages. `urgent` resolves when a second signal asks to stop at once.
     pub async fn stop(mut self, urgent: impl Future<Output = ()>) {
         self.shared.enter(Phase::Draining);
+        self.shared.notes.stopped();
         self.intake.cancel();
         // A claim under way may still be won: what runs here is known only when the ticker is done.
         if tokio::time::timeout(LAST_CLAIM, &mut self.ticker).await.is_err() {
@@ -141,6 +146,7 @@ impl Engine {
         let _ = tokio::time::timeout(LAST_RELEASE, reaper::release_all_abandoned(&self.shared)).await;
         self.upkeep.cancel();
         self.tasks.wait().await;
+        let _ = tokio::time::timeout(LAST_NOTES, notes::write(&self.shared, notes::Nothing::IsNot)).await;
         let settings = &self.shared.settings;
         if let Err(error) = self.shared.store.leave_node(&settings.node, &settings.incarnation).await {
             warn!("{error}; this node stays on the list until it is seen to be gone.");

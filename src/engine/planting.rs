@@ -181,6 +181,10 @@ impl<'a> Open<'a> {
             (Some(job), Change::Schedule) => Definition::of(job.clone()).ok().and_then(|old| old.passed(now)),
             _ => None,
         };
+        let schedules = live.as_ref().filter(|_| change == Change::Schedule).map(|job| {
+            let old = Definition::of(job.clone()).map_or_else(|_| "unreadable".to_owned(), |old| old.schedule_text());
+            (old, self.spec.schedule.text_with_zone(&zone))
+        });
         let definition = config::to_surface(&self.spec);
         Ok(Step::Ask(Box::new(ApplyOrder {
             name: self.request.name.clone(),
@@ -199,6 +203,7 @@ impl<'a> Open<'a> {
             existing: self.request.existing,
             planned,
             passed,
+            schedules,
         })))
     }
 }

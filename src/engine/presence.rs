@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::shared::Shared;
 use crate::domain::ids::NodeName;
+use crate::domain::node_event::{Befell, NodeEvent};
 use crate::domain::time::UnixMillis;
-use crate::store::{Beat, BeatReply, NameClaim, NodeFacts, Store, StoreError};
+use crate::store::{Beat, BeatReply, EventNote, NameClaim, NodeFacts, Store, StoreError};
 
 const EVERY: Duration = Duration::from_secs(5);
 /// A node unseen for so long has left.
@@ -68,8 +69,15 @@ pub async fn announce(
     let mut name = wanted.clone();
     let mut number = 1;
     loop {
+        let seen_before = store.last_seen(&name).await?;
         match try_name(store, &name, incarnation, &facts, host).await? {
-            Try::Ours => return Ok(name),
+            Try::Ours => {
+                let event = NodeEvent { what: Befell::Started { seen_before }, from: started_at, to: None };
+                if let Err(error) = store.note_events(&name, &[EventNote { event, replaces: None }]).await {
+                    debug!("That this node has started is not noted: {error}.");
+                }
+                return Ok(name);
+            }
             Try::Alive { pid, host } if naming == Naming::Asked || number > NAMES_TRIED => {
                 return Err(PresenceError::Taken { name, pid, host });
             }

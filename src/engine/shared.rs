@@ -11,6 +11,7 @@ use super::holdings::Holdings;
 use super::journal::Journal;
 use super::loss::Watch;
 use super::node::EngineSettings;
+use super::notes::Notes;
 use super::pulse::Pulse;
 use super::slots::Slots;
 use super::weather::{Said, Weather};
@@ -27,6 +28,7 @@ pub(super) struct Shared {
     pub(super) settings: EngineSettings,
     pub(super) slots: Slots,
     pub(super) weather: Weather,
+    pub(super) notes: Notes,
     pub(super) said: Said,
     /// By what this node knows its data again.
     pub(super) watch: Watch,
@@ -97,12 +99,14 @@ impl Shared {
     pub(super) fn new(store: Store, executors: Executors, journal: Journal, settings: EngineSettings) -> Self {
         let poll_now = Arc::new(Notify::new());
         let watch = Watch::new(journal, store.address());
+        let notes = Notes::new(settings.started_at);
         Self {
             store,
             watch,
             executors,
             pulse: Pulse::new(settings.lease),
             settings,
+            notes,
             slots: Slots::new(poll_now.clone()),
             weather: Weather::default(),
             said: Said::default(),
@@ -158,6 +162,9 @@ impl Shared {
 
     /// Notes why the file is not taken; empty = it is.
     pub(super) fn note_file(&self, error: String) {
+        if !error.is_empty() {
+            self.notes.file_refused(&error);
+        }
         self.troubles().file = error;
         self.beat_now.notify_one();
     }

@@ -40,14 +40,17 @@ pub enum PlantReply {
 impl Store {
     /// Queues occurrences by the ids of their backfill runs, in steps of 100.
     pub async fn queue_backfill(&self, job: &JobName, runs: &[RunId]) -> Result<BackfillReply, StoreError> {
-        let mut queued = 0;
+        let (mut queued, mut by) = (0, &*self.by);
         for step in runs.chunks(STEP) {
             let mut call = Invocation::new(&scripts::QUEUE_BACKFILL)
                 .key("job", self.keys.job(job))
                 .key("backfill", self.keys.backfill(job))
                 .key("backfills", self.keys.backfills())
+                .key("deeds", self.keys.deeds(job))
                 .arg("now", self.now_arg())
-                .arg("job_name", job.as_str());
+                .arg("job_name", job.as_str())
+                .arg("by", by);
+            by = "";
             for run in step {
                 call = call.key("run", self.keys.run(run)).arg("id", run.to_string()).arg("due_ms", run.due().as_i64());
             }
@@ -97,7 +100,10 @@ impl Store {
         let call = Invocation::new(&scripts::DROP_BACKFILL)
             .key("backfill", self.keys.backfill(job))
             .key("backfills", self.keys.backfills())
-            .arg("job_name", job.as_str());
+            .key("deeds", self.keys.deeds(job))
+            .arg("now", self.now_arg())
+            .arg("job_name", job.as_str())
+            .arg("by", &*self.by);
         let mut reply = self.link.invoke(&call).await?;
         match reply.word.as_str() {
             "dropped" => Ok(u64::try_from(reply.number()?).unwrap_or(0)),

@@ -196,6 +196,7 @@ impl Store {
                 .key("spread", self.keys.spread(&name))
                 .key("ledger", self.keys.ledger(&name))
                 .key("ledger_before", self.keys.ledger_before(&name))
+                .key("deeds", self.keys.deeds(&name))
                 .arg("job_name", member);
             looked_at += 1;
         }

@@ -74,6 +74,8 @@ pub struct JobRecord {
     pub pending: Option<RunId>,
     /// The regular run taken out by a pause.
     pub held: Option<RunId>,
+    /// When it was made, and by whom if that is known.
+    pub created: Option<(UnixMillis, Option<String>)>,
     /// Since when it is paused.
     pub paused_at: Option<UnixMillis>,
     /// How it ended, if it has: `finished`, or why it was removed.
@@ -120,6 +122,7 @@ impl JobRecord {
             since: instant("since").ok_or_else(|| missing("since"))?,
             pending: run("pending")?,
             held: run("held")?,
+            created: instant("created_at").map(|at| (at, map.get("created_by").filter(|by| !by.is_empty()).cloned())),
             paused_at: instant("paused"),
             ended: map.get("ended").cloned(),
             ended_at: instant("ended_at"),

@@ -70,6 +70,8 @@ impl Keys {
         backfills;
         /// zset node -> last seen, ms.
         nodes;
+        /// zset node -> when its events were last written, ms; also of nodes that have left.
+        noted_nodes;
         /// The mark of this data: `MS-WORD`, written on its first day and anew after each loss that was noticed.
         epoch;
         /// zset record of a loss, or of what a node gave back, as JSON -> when it was written, ms.
@@ -122,6 +124,11 @@ impl Keys {
         self.named(&format!("dead:{job}"))
     }
 
+    /// zset deed, JSON -> when it was done, ms; the newest 100 of what was done to a job.
+    pub(crate) fn deeds(&self, job: &JobName) -> String {
+        self.named(&format!("deeds:{job}"))
+    }
+
     /// zset `to_ms:count:state:reason` -> from, ms: what the records of runs told that were trimmed; one job.
     pub(crate) fn ledger(&self, job: &JobName) -> String {
         self.named(&format!("ledger:{job}"))
@@ -131,6 +138,11 @@ impl Keys {
     /// that is in the ledger; one job.
     pub(crate) fn ledger_before(&self, job: &JobName) -> String {
         self.named(&format!("ledger_before:{job}"))
+    }
+
+    /// zset event, JSON -> when it began, ms; the newest 1,000 of what befell a node.
+    pub(crate) fn events(&self, node: &NodeName) -> String {
+        self.named(&format!("events:{node}"))
     }
 
     /// hash: one run.

@@ -4,11 +4,14 @@
 //! refusal is a value of the method's own enum; [`StoreError`] is for what should not happen. Every method may be repeated
 //! after an error: scripts know a call they have done by its token or by the state they find.
 
+mod accounts;
 mod address;
 mod backfilling;
 mod cancelling;
 mod claims;
+mod deeds;
 mod error;
+mod events;
 mod forgetting;
 mod history;
 mod job_edits;
@@ -34,11 +37,14 @@ mod scripts;
 mod spreading;
 mod stats;
 
+pub use accounts::Standing;
 pub use address::{Address, AddressError, Eviction};
 pub use backfilling::{BackfillReply, PlantReply};
 pub use cancelling::{CancelOrder, CancelReply};
 pub use claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant, LeaseWord};
+pub use deeds::Deed;
 pub use error::StoreError;
+pub use events::{EventNote, NodeEvents};
 pub use history::{Ended, HistoryPage, Letters, PastAttempt, RunRecord};
 pub use job_edits::{
     ApplyOrder, ApplyReply, Change, Existing, PauseReply, RemoveOrder, RemoveReply, ResumeOrder, ResumeReply, StopRunning,
@@ -57,6 +63,8 @@ pub use runs::{ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, S
 pub use spreading::{SpreadOrder, SpreadReply, Window};
 pub use stats::Stats;
 
+use std::sync::Arc;
+
 use link::Link;
 
 use crate::domain::time::UnixMillis;
@@ -70,18 +78,27 @@ pub struct Store {
     renewals: Link,
     /// The time scripts go by; none = Redis' own.
     fixed_now: Option<UnixMillis>,
+    /// Whose wishes it carries out; empty if that is not known.
+    by: Arc<str>,
 }
 
 impl Store {
     /// The namespace of `keys` at `address`. Nothing is connected before the first call. Fails if the address cannot be used at all.
     pub fn new(address: &Address, keys: Keys) -> Result<Self, StoreError> {
-        Ok(Self { keys, link: Link::new(address)?, renewals: Link::for_one_call(address)?, fixed_now: None })
+        Ok(Self { keys, link: Link::new(address)?, renewals: Link::for_one_call(address)?, fixed_now: None, by: Arc::from("") })
     }
 
     /// The same store with the time standing at `now` for every script: tests control time by it.
     #[must_use]
     pub fn at(&self, now: UnixMillis) -> Self {
         Self { fixed_now: Some(now), ..self.clone() }
+    }
+
+    /// The same store carrying out the wishes of `by`, such as `user@host` or `file of NODE`: what is done to jobs is noted
+    /// with it.
+    #[must_use]
+    pub fn signed(&self, by: &str) -> Self {
+        Self { by: Arc::from(by), ..self.clone() }
     }
 
     /// Where it is, without password.

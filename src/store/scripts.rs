@@ -95,6 +95,7 @@ scripts! {
     FORGET_RUNS "forget_runs";
     LEAVE_NODE "leave_node";
     LIST_RIPE "list_ripe";
+    NOTE_EVENTS "note_events";
     PAUSE_JOB "pause_job";
     PLANT_BACKFILL "plant_backfill";
     PLANT_MANUAL "plant_manual";

@@ -78,6 +78,7 @@ async fn define(store: &Store) {
         existing: Existing::Edit,
         planned: None,
         passed: None,
+        schedules: None,
     };
     store.apply_job(&order).await.unwrap();
 }

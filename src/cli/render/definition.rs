@@ -10,18 +10,6 @@ use crate::domain::job::{Action, AskedOn, Backoff, CatchUpMode, Delivery, DoneCh
 use crate::domain::schedule::{CronExpr, Schedule};
 use crate::domain::zone::Zone;
 
-use super::times::rfc3339;
-
-/// When it runs, in words: the cron expressions, `every 30s`, `at 2026-12-24T09:00:00.000+01:00`, `manual`.
-pub(in crate::cli) fn schedule_text(schedule: &Schedule, zone: &Zone) -> String {
-    match schedule {
-        Schedule::Manual => "manual".to_owned(),
-        Schedule::At(at) => format!("at {}", rfc3339(*at, zone)),
-        Schedule::Every(period) => format!("every {}", format_duration(*period)),
-        Schedule::Cron(list) => list.iter().map(CronExpr::as_str).collect::<Vec<_>>().join("; "),
-    }
-}
-
 /// For each expression that restricts both day fields: that one of them is enough, which surprises many.
 pub(in crate::cli) fn day_rules(schedule: &Schedule) -> Vec<String> {
     let Schedule::Cron(expressions) = schedule else { return Vec::new() };

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::console::Colour;
-use super::definition::schedule_text;
 use super::times::rfc3339;
 use crate::cli::args::JobState;
 use crate::cli::failure::Failure;
@@ -98,7 +97,7 @@ impl JobView {
 
     /// Its schedule in words.
     pub(in crate::cli) fn schedule(&self) -> Option<String> {
-        self.definition.as_ref().ok().map(|it| schedule_text(&it.spec.schedule, it.timetable.zone()))
+        self.definition.as_ref().ok().map(|it| it.spec.schedule.text(it.timetable.zone()))
     }
 
     /// The file it comes from, by its node; none for a job of the command line.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::attempts::first_start;
 use super::console::{Colour, Console};
 use super::table::{Cell, Table};
-use super::times::{Detail, rfc3339, shown_in, span};
+use super::times::{Detail, in_words, rfc3339, shown_in, span};
 use crate::cli::failure::Failure;
 use crate::domain::ids::{Fence, JobName, RunKind};
 use crate::domain::run::RunState;
@@ -109,6 +109,7 @@ impl RunView {
             ("signal", json!(record.signal.filter(|_| ended))),
             ("http_status", json!(record.http_status.filter(|_| ended))),
             ("reason", json!(self.reason())),
+            ("by", json!(record.by)),
             ("error", json!(record.error.clone().filter(|_| ended))),
             ("left_processes", json!(record.left_processes)),
             ("skipped_to", json!(record.skipped.map(|(to, _)| rfc3339(to, &self.zone)))),
@@ -136,6 +137,9 @@ impl RunView {
     fn reason_with_count(&self) -> Option<String> {
         match (self.reason(), self.record.skipped) {
             (Some(reason), Some((_, count))) if count > 1 => Some(format!("{reason}, {count} occurrences")),
+            (Some(reason), None) if self.record.by.is_some() => {
+                Some(format!("{reason} by {}", self.record.by.as_deref().unwrap_or_default()))
+            }
             (reason, _) => reason,
         }
     }
@@ -144,23 +148,6 @@ impl RunView {
 /// What the facts of a failed attempt say.
 pub(in crate::cli) fn facts_in_words(record: &RunRecord) -> Option<String> {
     in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status)
-}
-
-/// What an attempt's facts say; none if they say nothing.
-pub(super) fn in_words(
-    error: Option<&str>,
-    signal: Option<i32>,
-    exit_code: Option<i32>,
-    http_status: Option<u16>,
-) -> Option<String> {
-    if let Some(error) = error {
-        return Some(error.to_owned());
-    }
-    if let Some(signal) = signal {
-        let name = signal_hook::low_level::signal_name(signal).and_then(|name| name.strip_prefix("SIG"));
-        return Some(name.map_or_else(|| format!("signal {signal}"), |name| format!("signal {signal} ({name})")));
-    }
-    exit_code.map(|code| format!("exit code {code}")).or_else(|| http_status.map(|status| format!("status {status}")))
 }
 
 /// A table of runs, written page by page.
@@ -193,20 +180,5 @@ impl From<RunState> for Colour {
             RunState::Cancelled | RunState::Skipped => Self::Yellow,
             RunState::Scheduled => Self::Plain,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failure_is_told_in_words() {
-        assert_eq!(in_words(Some("cannot start"), Some(9), None, None).as_deref(), Some("cannot start"));
-        assert_eq!(in_words(None, Some(9), None, None).as_deref(), Some("signal 9 (KILL)"));
-        assert_eq!(in_words(None, None, Some(3), None).as_deref(), Some("exit code 3"));
-        assert_eq!(in_words(None, None, None, Some(500)).as_deref(), Some("status 500"));
-        assert_eq!(in_words(None, Some(63), None, None).as_deref(), Some("signal 63"));
-        assert_eq!(in_words(None, None, None, None), None);
     }
 }

@@ -6,6 +6,8 @@ mod bounds;
 mod catching_up;
 mod done_check;
 mod editing;
+mod explaining;
+mod explaining_late;
 mod flushed;
 mod living;
 mod losing;

@@ -76,6 +76,7 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("leave_node", "left", "a_node_leaves_under_its_own_incarnation_only"),
     ("leave_node", "another", "a_node_leaves_under_its_own_incarnation_only"),
     ("list_ripe", "ripe", "a_poll_tells_the_ripe_runs_in_order_the_next_one_and_the_leases"),
+    ("note_events", "noted", "what_befell_a_node_reads_back_and_its_end_takes_the_place_of_its_beginning"),
     ("pause_job", "paused", "a_paused_job_keeps_its_planned_run_out_of_the_due_set"),
     ("pause_job", "already", "a_paused_job_keeps_its_planned_run_out_of_the_due_set"),
     ("pause_job", "unknown", "pausing_what_is_not_there_or_has_moved_on_changes_nothing"),

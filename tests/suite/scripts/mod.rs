@@ -9,6 +9,8 @@ mod cancelling;
 mod claiming;
 mod concurrency;
 mod coverage;
+mod deeds;
+mod events;
 mod fences;
 mod finishing;
 mod flushes;

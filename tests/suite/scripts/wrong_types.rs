@@ -3,9 +3,10 @@
 use schedd::domain::ids::{NodeName, RunId};
 use schedd::domain::job::Overlap;
 use schedd::domain::lateness::Stretch;
+use schedd::domain::node_event::{Befell, NodeEvent};
 use schedd::domain::run::RunState;
 use schedd::store::{
-    ApplyOrder, Beat, ClaimReply, JobRecord, NameClaim, NodeFacts, OutputFrames, QueuePoll, RemoveOrder, RestoreOrder,
+    ApplyOrder, Beat, ClaimReply, EventNote, JobRecord, NameClaim, NodeFacts, OutputFrames, QueuePoll, RemoveOrder, RestoreOrder,
     ResumeOrder, RipeEntry, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError, Stream, Successor, Verdict,
 };
 
@@ -117,7 +118,7 @@ fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
         "nudge" => return None,
         "backfill" => "backfill:a".to_owned(),
         "run" if script.ends_with("_backfill") => format!("run:{}", backfilled()),
-        "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before" => format!("{name}:a"),
+        "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before" | "deeds" => format!("{name}:a"),
         "job_dead" => "dead:a".to_owned(),
         "job_history" => "history:a".to_owned(),
         "job_outputs" => "outputs:a".to_owned(),
@@ -133,9 +134,14 @@ fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
         "node" if script == "forget_nodes" => "node:n2".to_owned(),
         "source" if script == "forget_nodes" => "source:n2".to_owned(),
         "node" => "node:n1".to_owned(),
+        "events" => "events:n1".to_owned(),
         "source" => "source:n1".to_owned(),
         shared => shared.to_owned(),
     })
+}
+
+fn stopping() -> EventNote {
+    EventNote { event: NodeEvent { what: Befell::Stopped, from: t(5), to: None }, replaces: None }
 }
 
 fn backfilled() -> RunId {
@@ -222,6 +228,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
                 other => format!("{other:?}"),
             }
         }
+        "note_events" => format!("{:?}", store.note_events(&"n1".parse().unwrap(), &[stopping()]).await?),
         "pause_job" => format!("{:?}", store.pause_job(job).await?),
         "drop_backfill" => format!("{:?}", store.drop_backfill(&job.name).await?),
         "plant_backfill" => format!("{:?}", store.plant_backfill(&backfilled(), &queue("default")).await?),
@@ -288,7 +295,7 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
         || matches!(name, "successor_run" | "planted_run")
         || matches!(
             (script, name),
-            ("forget_jobs", "totals" | "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before")
+            ("forget_jobs", "totals" | "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before" | "deeds")
                 | ("forget_runs", "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before")
         )
         || matches!((script, name), ("queue_backfill", "run") | ("forget_nodes", "node" | "source"))
