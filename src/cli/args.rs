@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 pub(super) use super::add::AddArgs;
 pub(super) use super::dead::{PurgeArgs, RetryArgs};
+pub(super) use super::doctor::DoctorArgs;
 pub(super) use super::ended::Which;
 
 const TOP_EXAMPLES: &str = "\
@@ -96,6 +97,8 @@ pub(super) enum Verb {
         after_help = "Example:\n  schedctl nodes\n\nA node that was not seen for 15 seconds is shown as gone. Where the files of nodes have one job\notherwise, the last change holds, and both nodes say so."
     )]
     Nodes,
+    /// Check Redis, the nodes, their files and all that is kept, and mend what is safe
+    Doctor(DoctorArgs),
 }
 
 /// The state of a job.

@@ -20,6 +20,30 @@ const DEFAULT_FILES: [&str; 2] = ["jobs.toml", "/etc/schedd/jobs.toml"];
 
 /// Connects to the Redis that is meant and looks whether it can be worked with.
 pub(super) async fn connect(global: &Global, console: &mut Console) -> Result<Store, Failure> {
+    let Meant { store, is_private } = meant(global, console)?;
+    match store.findings().await {
+        Ok(_) => Ok(store),
+        Err(error) => Err(unusable(error, is_private)),
+    }
+}
+
+/// The Redis that is meant.
+pub(super) struct Meant {
+    pub(super) store: Store,
+    /// Whether it is the one a schedd keeps for itself.
+    pub(super) is_private: bool,
+}
+
+/// What there is to say of a Redis that cannot be worked with.
+pub(super) fn unusable(error: StoreError, is_private: bool) -> Failure {
+    match error {
+        StoreError::Unavailable { address, why } if is_private => Failure::Unreachable(private_hint(&address, &why)),
+        error => error.into(),
+    }
+}
+
+/// Finds out which Redis is meant; nothing is connected yet.
+pub(super) fn meant(global: &Global, console: &mut Console) -> Result<Meant, Failure> {
     let namespace = global.namespace.clone().or_else(|| variable("SCHEDD_NAMESPACE"));
     let keys =
         Keys::new(namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)).map_err(|error| Failure::Invalid(error.to_string()))?;
@@ -33,12 +57,7 @@ pub(super) async fn connect(global: &Global, console: &mut Console) -> Result<St
         Some(address) => (address, false),
         None => (Address::parse(&private_server::find_socket().ok_or_else(nothing_found)?)?, true),
     };
-    let store = Store::new(&address, keys)?;
-    match store.findings().await {
-        Ok(_) => Ok(store),
-        Err(StoreError::Unavailable { address, why }) if is_private => Err(Failure::Unreachable(private_hint(&address, &why))),
-        Err(error) => Err(error.into()),
-    }
+    Ok(Meant { store: Store::new(&address, keys)?, is_private })
 }
 
 /// The jobs file that would be used: the one named, else the first of the usual ones that is there.

@@ -6,6 +6,7 @@
 //! - `args` what may be written, and the texts of `--help`; `connect` which Redis is meant; `target` which job or run;
 //!   `ended` which of the runs that ended
 //! - one file a verb: `add` `list` `show` `history` `logs` `next` `run` `cancel` `dead` `switch` `check` `stats` `nodes`
+//!   `doctor`
 //! - `render` how things are shown; `failure` what can go wrong, and with which code
 
 mod add;
@@ -14,6 +15,7 @@ mod cancel;
 mod check;
 mod connect;
 mod dead;
+mod doctor;
 mod ended;
 mod failure;
 mod history;
@@ -70,5 +72,6 @@ async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
         Verb::Check(check) => check::check(global, &check, console),
         Verb::Stats => stats::stats(global, console).await,
         Verb::Nodes => nodes::nodes(global, console).await,
+        Verb::Doctor(args) => doctor::doctor(global, &args, console).await,
     }
 }

@@ -5,16 +5,21 @@
 //! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held
 //! - [`reconciler`] makes Redis say what `jobs.toml` says; [`janitor`] forgets what is past its time; [`presence`] says that
 //!   this node is there
+//! - [`auditor`] checks the books slowly; [`books`] is one look at them, [`mending`] what makes them agree
 //! - [`planting`], [`person`] and [`retrying`] carry out what files and people ask, for the command line too
 
 mod abandoned;
+mod auditor;
+pub mod books;
 mod claimer;
 mod definition;
 mod definitions;
 mod done_check;
+pub mod examination;
 mod holdings;
 mod janitor;
 mod lease_keeper;
+pub mod mending;
 mod node;
 mod nudges;
 pub mod person;

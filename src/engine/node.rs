@@ -19,7 +19,7 @@ use tracing::{error, info, warn};
 use super::presence::HostFacts;
 use super::reconciler::{Removal, Wanted, Wish};
 use super::shared::{Phase, Shared};
-use super::{janitor, lease_keeper, nudges, presence, reaper, reconciler, ticker};
+use super::{auditor, janitor, lease_keeper, nudges, presence, reaper, reconciler, ticker};
 use crate::config::Config;
 use crate::domain::ids::NodeName;
 use crate::domain::time::UnixMillis;
@@ -88,6 +88,8 @@ impl Engine {
         tasks.spawn(go_on("reaper", move || ended_by(until.clone(), reaper::run(node.clone()))));
         let (node, until) = (shared.clone(), intake.clone());
         tasks.spawn(go_on("janitor", move || ended_by(until.clone(), janitor::run(node.clone()))));
+        let (node, until) = (shared.clone(), intake.clone());
+        tasks.spawn(go_on("auditor", move || ended_by(until.clone(), auditor::run(node.clone()))));
         let (node, until, wishes) = (shared.clone(), intake.clone(), wish.clone());
         let reconciling = move || reconciler::run(node.clone(), wishes.clone(), host_zone.clone());
         tasks.spawn(go_on("reconciler", move || ended_by(until.clone(), reconciling())));

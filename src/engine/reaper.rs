@@ -19,7 +19,7 @@ use crate::domain::ids::{Fence, RunId};
 use crate::domain::job::Delivery;
 use crate::domain::run::RunState;
 use crate::keeper::{BootInstant, EndedMark};
-use crate::store::{Claim, ExpiredLease, FinishReply, RecoverReply, Recovery, RipeEntry, RunRecord, StoreError, Verdict};
+use crate::store::{Claim, ExpiredLease, FinishReply, Quarantined, RecoverReply, Recovery, RipeEntry, RunRecord, StoreError, Verdict};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Leases looked at in one pass: those that end first.
@@ -101,8 +101,12 @@ async fn pass(shared: &Shared, watched: &mut HashMap<(RunId, Fence), Watched>) -
             Err((member, score)) => {
                 let entry = RipeEntry { member, score };
                 match shared.store.quarantine_lease(&entry, "it is no lease").await {
-                    Ok(false) => {}
-                    Ok(true) => error!(entry = ?entry.member, "An entry that is no lease was moved to quarantine."),
+                    Ok(Quarantined::Gone) => {}
+                    Ok(Quarantined::Kept) => error!(entry = ?entry.member, "An entry that is no lease was moved to quarantine."),
+                    Ok(Quarantined::Dropped) => {
+                        let (entry, score) = (&entry.member, &entry.score);
+                        error!(entry = ?entry, score, "Quarantine is full; an entry that is no lease was taken out and is told here only.");
+                    }
                     Err(error) if error.is_passing() => return Err(error),
                     Err(error) => shared.weather.failed(&error, "entries that are no leases stay where they are"),
                 }
@@ -198,7 +202,7 @@ async fn recover(shared: &Shared, lease: &ExpiredLease, unchanged: Duration) -> 
     };
     let Some(record) = record else {
         let entry = RipeEntry { member: format!("{}#{}", lease.run, lease.fence), score: lease.end.clone() };
-        if shared.store.quarantine_lease(&entry, "its run has no record").await? {
+        if shared.store.quarantine_lease(&entry, "its run has no record").await? != Quarantined::Gone {
             error!(run = %lease.run, "A lease without a run was moved to quarantine.");
         }
         return Ok(true);

@@ -5,15 +5,20 @@
 //! after an error: scripts know a call they have done by its token or by the state they find.
 
 mod address;
+mod audit;
 mod cancelling;
+mod checkup;
 mod claims;
 mod error;
 mod forgetting;
 mod history;
+mod inspecting;
 mod job_edits;
 mod jobs;
+mod key_scan;
 mod keys;
 mod link;
+mod mending;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 mod nodes;
@@ -24,26 +29,33 @@ pub mod private_server;
 mod quarantine;
 mod refusals;
 mod reply;
+mod restoring;
 mod retrying;
 mod runs;
 mod scripts;
 mod spreading;
 mod stats;
 
+pub use audit::{AuditNote, AuditTurn};
 pub use address::{Address, AddressError};
 pub use cancelling::{CancelOrder, CancelReply};
+pub use checkup::{Check, Level};
 pub use claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant, LeaseWord};
 pub use error::StoreError;
 pub use history::{Ended, HistoryPage, Letters, PastAttempt, RunRecord};
+pub use inspecting::{Index, IndexPage};
 pub use job_edits::{
     ApplyOrder, ApplyReply, Change, Existing, PauseReply, RemoveOrder, RemoveReply, ResumeOrder, ResumeReply, StopRunning,
 };
 pub use jobs::{JobRecord, JobSummary, Rev, SourceKind};
 pub use keys::{DEFAULT_NAMESPACE, Keys};
+pub use mending::{JobMending, MendReply};
 pub use nodes::{Beat, BeatReply, NameClaim, NodeFacts, NodeRecord};
 pub use outputs::{KeptOutput, OutputFrames, Stream};
 pub use polling::{Poll, QueuePoll, RipeEntry};
 pub use preflight::Findings;
+pub use quarantine::{EntryKind, QuarantineEntry, Quarantined, SetAside};
+pub use restoring::RestoreReply;
 pub use retrying::{Beside, RetryOrder, RetryReply};
 pub use runs::{ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Successor, Verdict};
 pub use spreading::{SpreadOrder, SpreadReply, Window};

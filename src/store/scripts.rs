@@ -90,18 +90,27 @@ scripts! {
     FORGET_JOBS "forget_jobs";
     FORGET_OUTPUTS "forget_outputs";
     FORGET_RUNS "forget_runs";
+    INSPECT_JOB "inspect_job";
+    INSPECT_RUNS "inspect_runs";
     LEAVE_NODE "leave_node";
     LIST_RIPE "list_ripe";
+    MEND_COUNTS "mend_counts";
+    MEND_JOB "mend_job";
+    MEND_RUN "mend_run";
     PAUSE_JOB "pause_job";
     PLANT_MANUAL "plant_manual";
+    QUARANTINE_KEY "quarantine_key";
     QUARANTINE_RUN "quarantine_run";
     RECOVER_RUN "recover_run";
     REMOVE_JOB "remove_job";
     RENEW_LEASES "renew_leases";
+    RESTORE_ENTRY "restore_entry";
+    RESTORE_KEY "restore_key";
     RESUME_JOB "resume_job";
     RETRY_RUN "retry_run";
     SKIP_RUN "skip_run";
     SPREAD_RUNS "spread_runs";
+    TAKE_AUDIT "take_audit";
     WRITE_OUTPUT "write_output";
 }
 

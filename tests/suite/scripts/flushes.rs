@@ -117,6 +117,7 @@ async fn a_beat_after_all_was_deleted_is_given_another_epoch() {
         boot_id: String::new(),
         version: "0",
         running: 0,
+        clock_offset_ms: None,
     };
     let node = "n1".parse().unwrap();
     let mut epochs = Vec::new();
