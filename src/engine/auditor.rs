@@ -42,8 +42,8 @@ async fn turn(shared: &Shared) -> Result<(), StoreError> {
     let store = &shared.store;
     let Some(turn) = store.take_audit(&shared.settings.node, EVERY).await? else { return Ok(()) };
     let known = Known::read(&turn.list);
-    let none = BTreeSet::new();
-    let mut books = Books::open(store, &none).await?;
+    let no_more = BTreeSet::new();
+    let mut books = Books::open(store, &no_more).await?;
     let mut found = books.look_at(&known.subjects).await?;
     let queues = books.queues();
     let mut place = Place::parse(&turn.place, &queues);
@@ -59,21 +59,18 @@ async fn turn(shared: &Shared) -> Result<(), StoreError> {
             }
         }
     }
-    let mut found = books::confirm(store, &none, found).await?;
-    found.sort_by(|a, b| (a.rule, &a.subject).cmp(&(b.rule, &b.subject)));
-    for finding in found.iter().filter(|finding| !known.has(finding)) {
+    let mut found = books::confirm(store, &no_more, found).await?;
+    // Those told before keep their place, so that none is told again for want of room.
+    found.sort_by(|a, b| (!known.has(a), a.rule, &a.subject).cmp(&(!known.has(b), b.rule, &b.subject)));
+    for finding in found.iter().take(KEPT).filter(|finding| !known.has(finding)) {
         warn!(rule = finding.rule.as_str(), "The books do not agree: {finding}.");
     }
     if found.is_empty() && !known.subjects.is_empty() {
         info!("The books agree again.");
     }
     let list: Vec<Value> = found.iter().take(KEPT).map(finding_json).collect();
-    let note = AuditNote {
-        at: turn.now,
-        place: place.text(),
-        list: Value::Array(list).to_string(),
-        findings: found.len() as u64,
-    };
+    let note =
+        AuditNote { at: turn.now, place: place.text(), list: Value::Array(list).to_string(), findings: found.len() as u64 };
     store.note_audit(&note).await
 }
 

@@ -12,16 +12,14 @@ use crate::domain::books::{self, Finding, Plan, Subject};
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
-use crate::store::{JobRecord, Store, StoreError};
+use crate::store::{JobRecord, JobToInspect, Store, StoreError};
 
 /// How long after the first look the second is.
 const MOMENT: Duration = Duration::from_millis(300);
 /// Leases read to know which runs are held.
-const LEASES: usize = 20_000;
+pub(super) const LEASES: usize = 20_000;
 /// Pages of a due set read to find a run asked for by hand.
 const STEPS: usize = 100;
-/// Runs of one job looked at in each of its places.
-pub const PLACES: usize = 200;
 
 /// One look at the books.
 pub struct Books<'a> {
@@ -48,29 +46,32 @@ impl<'a> Books<'a> {
     /// What does not agree in these jobs. A queue of theirs that nobody declared is looked into from now on.
     pub async fn look_at_jobs(&mut self, names: &[JobName]) -> Result<Vec<Finding>, StoreError> {
         let mut findings = Vec::new();
+        let mut records = Vec::with_capacity(names.len());
         for (name, record) in names.iter().zip(self.store.read_jobs(names).await?) {
-            let looked = match record {
-                Ok(record) => self.look_at_job(name, record.as_ref()).await,
-                Err(error) => Err(error),
-            };
-            match looked {
-                Ok(found) => findings.extend(found),
+            match record {
+                Ok(record) => records.push((name, record)),
                 Err(StoreError::Corrupt { found, .. }) => findings.push(books::unreadable_job(name, &found, None)),
                 Err(error) => findings.extend(self.of_key(error).await?),
             }
         }
-        Ok(findings)
-    }
-
-    async fn look_at_job(&mut self, name: &JobName, record: Option<&JobRecord>) -> Result<Vec<Finding>, StoreError> {
-        self.queues.extend(record.map(|record| record.queue.clone()));
-        let queues = self.queues();
-        let plan = record.map_or(Plan::Nothing, |record| plan_of(record, self.now));
-        let Some(mut facts) = self.store.inspect_job(name, record, &queues, plan, false).await? else { return Ok(Vec::new()) };
-        if facts.open == 0 && (facts.waiting > 0 || facts.plan == Plan::Once && facts.pending.is_none()) {
-            facts.has_manual_out = self.has_manual_out(name).await?;
+        self.queues.extend(records.iter().filter_map(|(_, record)| Some(record.as_ref()?.queue.clone())));
+        let plan = |record: &Option<JobRecord>| record.as_ref().map_or(Plan::Nothing, |record| plan_of(record, self.now));
+        let to_inspect = records.iter().map(|(name, record)| JobToInspect { name, record: record.as_ref(), plan: plan(record) });
+        let to_inspect: Vec<JobToInspect<'_>> = to_inspect.collect();
+        for facts in self.store.inspect_jobs(&to_inspect, &self.queues()).await? {
+            match facts {
+                Ok(Some(mut facts)) => {
+                    if facts.open == 0 && (facts.waiting > 0 || facts.plan == Plan::Once && facts.pending.is_none()) {
+                        facts.has_manual_out = self.has_manual_out(&facts.name).await?;
+                    }
+                    findings.extend(books::judge_job(&facts));
+                }
+                // It changed meanwhile: there is nothing to say of how it was.
+                Ok(None) => {}
+                Err(error) => findings.extend(self.of_key(error).await?),
+            }
         }
-        Ok(books::judge_job(&facts))
+        Ok(findings)
     }
 
     /// Whether a run of `job` asked for by hand is due or executes.
@@ -128,11 +129,7 @@ impl<'a> Books<'a> {
 }
 
 /// Those of `findings` that are found again a moment later.
-pub async fn confirm(
-    store: &Store,
-    more: &BTreeSet<QueueName>,
-    findings: Vec<Finding>,
-) -> Result<Vec<Finding>, StoreError> {
+pub async fn confirm(store: &Store, more: &BTreeSet<QueueName>, findings: Vec<Finding>) -> Result<Vec<Finding>, StoreError> {
     if findings.is_empty() {
         return Ok(findings);
     }

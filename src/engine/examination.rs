@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::books::{self, Books};
 use super::mending;
 use crate::domain::books::{
-    CountFacts, Finding, KeyFacts, Known, Mend, Member, Rule, Subject, bad_entries, judge_counts, judge_key, judge_member,
+    CountFacts, Finding, KeyFacts, Known, Member, Mend, Rule, Subject, bad_entries, judge_counts, judge_key, judge_member,
     judge_outputs, known_key,
 };
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
@@ -127,7 +127,8 @@ impl Examination {
 
     /// What only all keys together tell: counters, and the index of outputs. Looked at twice.
     async fn judge_whole(&mut self, store: &Store, keys: &[&KeyFacts], found: &mut Vec<Finding>) -> Result<(), StoreError> {
-        let of = |prefix: &str| keys.iter().map(|key| key.rest.clone()).filter(|rest| rest.starts_with(prefix)).collect::<Vec<_>>();
+        let of =
+            |prefix: &str| keys.iter().map(|key| key.rest.clone()).filter(|rest| rest.starts_with(prefix)).collect::<Vec<_>>();
         let (mut waiting, mut outputs) = (of("waiting:"), of("output:"));
         let mut first: Option<Vec<Finding>> = None;
         loop {
@@ -197,7 +198,9 @@ impl Examination {
         for entry in self.entries.get(rest).into_iter().flatten() {
             match store.quarantine_entry(rest, entry, "it cannot stand there").await? {
                 Quarantined::Kept => kept += 1,
-                Quarantined::Dropped => dropped.push(format!("taken out, for quarantine is full: {:?} at {}", entry.member, entry.score)),
+                Quarantined::Dropped => {
+                    dropped.push(format!("taken out, for quarantine is full: {:?} at {}", entry.member, entry.score));
+                }
                 Quarantined::Gone => {}
             }
         }
@@ -213,9 +216,8 @@ async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreE
     for key in keys {
         let (family, name) = key.rest.split_once(':').unwrap_or((&key.rest, ""));
         match family {
-            "job" => census.jobs.extend(name.parse().ok()),
+            "job" | "open" | "waiting" | "spread" => census.jobs.extend(name.parse().ok()),
             "run" => census.runs.extend(name.parse().ok().map(|run| (run, None))),
-            "open" | "waiting" | "spread" => census.jobs.extend(name.parse().ok()),
             _ => {}
         }
         if key.kind == "zset" {
@@ -248,11 +250,7 @@ async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreE
 }
 
 /// Those of some entries that are still in their set.
-async fn still_there(
-    store: &Store,
-    rest: &str,
-    bad: &[(RipeEntry, String)],
-) -> Result<Vec<(RipeEntry, String)>, StoreError> {
+async fn still_there(store: &Store, rest: &str, bad: &[(RipeEntry, String)]) -> Result<Vec<(RipeEntry, String)>, StoreError> {
     let (mut there, mut cursor) = (BTreeSet::new(), 0);
     loop {
         let pages = store.scan_sets(&[(rest.to_owned(), cursor)]).await?;
@@ -263,11 +261,8 @@ async fn still_there(
             break;
         }
     }
-    let mut still: Vec<(RipeEntry, String)> = bad
-        .iter()
-        .filter(|(entry, _)| there.contains(&(entry.member.clone(), entry.score.clone())))
-        .cloned()
-        .collect();
+    let mut still: Vec<(RipeEntry, String)> =
+        bad.iter().filter(|(entry, _)| there.contains(&(entry.member.clone(), entry.score.clone()))).cloned().collect();
     still.dedup_by(|(a, _), (b, _)| a == b);
     Ok(still)
 }

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::books::Books;
+use super::books::{Books, LEASES};
 use super::definition::Definition;
 use crate::domain::books::{CountFacts, Finding, Mend, Rule, Subject};
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
-use crate::store::{
-    JobMending, MendReply, Quarantined, RipeEntry, SetAside, Store, StoreError, Successor,
-};
+use crate::store::{JobMending, MendReply, Quarantined, RipeEntry, SetAside, Store, StoreError, Successor};
 
 /// Rounds before a job is left for changing faster than it can be read.
 const ROUNDS: usize = 8;
@@ -96,8 +94,8 @@ async fn mend_run(
     let mut done = Vec::new();
     if rule == Rule::DueUnknown {
         for queue in &queues {
-            let Some(score) = store.due_score(queue, run).await? else { continue };
-            let entry = RipeEntry { member: run.to_string(), score };
+            let Some(ready) = store.due_score(queue, run).await? else { continue };
+            let entry = RipeEntry { member: run.to_string(), score: ready };
             if store.quarantine_run(queue, &entry, "its job is not known").await? == Quarantined::Kept {
                 done.push(format!("moved from queue {queue} to quarantine"));
             }
@@ -108,7 +106,7 @@ async fn mend_run(
         && store.read_run(run).await.is_ok_and(|record| record.is_none())
     {
         let now = store.now().await?;
-        for lease in store.list_leases(20_000).await?.into_iter().flatten() {
+        for lease in store.list_leases(LEASES).await?.into_iter().flatten() {
             let is_over = lease.end.parse::<f64>().is_ok_and(|end| end < as_score(now));
             if lease.run == *run && lease.fence == fence && is_over {
                 let entry = RipeEntry { member: format!("{run}#{fence}"), score: lease.end };

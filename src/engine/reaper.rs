@@ -19,7 +19,9 @@ use crate::domain::ids::{Fence, RunId};
 use crate::domain::job::Delivery;
 use crate::domain::run::RunState;
 use crate::keeper::{BootInstant, EndedMark};
-use crate::store::{Claim, ExpiredLease, FinishReply, Quarantined, RecoverReply, Recovery, RipeEntry, RunRecord, StoreError, Verdict};
+use crate::store::{
+    Claim, ExpiredLease, FinishReply, Quarantined, RecoverReply, Recovery, RipeEntry, RunRecord, StoreError, Verdict,
+};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Leases looked at in one pass: those that end first.
@@ -202,8 +204,12 @@ async fn recover(shared: &Shared, lease: &ExpiredLease, unchanged: Duration) -> 
     };
     let Some(record) = record else {
         let entry = RipeEntry { member: format!("{}#{}", lease.run, lease.fence), score: lease.end.clone() };
-        if shared.store.quarantine_lease(&entry, "its run has no record").await? != Quarantined::Gone {
-            error!(run = %lease.run, "A lease without a run was moved to quarantine.");
+        match shared.store.quarantine_lease(&entry, "its run has no record").await? {
+            Quarantined::Gone => {}
+            Quarantined::Kept => error!(run = %lease.run, "A lease without a run was moved to quarantine."),
+            Quarantined::Dropped => {
+                error!(run = %lease.run, fence = %lease.fence, "Quarantine is full; a lease without a run was taken out.");
+            }
         }
         return Ok(true);
     };

@@ -88,7 +88,9 @@ impl Store {
         }
         let millis = best.as_secs_f64() * 1_000.0;
         Ok(if best > SLOW_SCRIPT {
-            let text = format!("a script that does nothing takes {millis:.1} ms to be answered; each start waits so long: look at the network and at what else this Redis does");
+            let text = format!(
+                "a script that does nothing takes {millis:.1} ms to be answered; each start waits so long: look at the network and at what else this Redis does"
+            );
             Check::new("script time", Level::Warn, text)
         } else {
             Check::new("script time", Level::Ok, format!("{millis:.1} ms for a script that does nothing"))
@@ -118,7 +120,11 @@ fn slow_log(answer: Option<&Value>) -> Check {
         let text = format!("a command took {} ms, in which nothing else was answered: see SLOWLOG GET", slowest / 1_000);
         return Check::new("slow log", Level::Warn, text);
     }
-    let text = if entries.is_empty() { "empty".to_owned() } else { format!("slowest of the last {}: {} ms", entries.len(), slowest / 1_000) };
+    let text = if entries.is_empty() {
+        "empty".to_owned()
+    } else {
+        format!("slowest of the last {}: {} ms", entries.len(), slowest / 1_000)
+    };
     Check::new("slow log", Level::Ok, text)
 }
 
@@ -173,7 +179,11 @@ fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>)
     if failed.is_empty() {
         say("last write", Level::Ok, "ok".to_owned());
     } else {
-        say("last write", Level::Fail, format!("failed: {}; see the log of Redis, and whether its disk is full", failed.join(", ")));
+        say(
+            "last write",
+            Level::Fail,
+            format!("failed: {}; see the log of Redis, and whether its disk is full", failed.join(", ")),
+        );
     }
     if field("loading") == Some("1") {
         say("loading", Level::Warn, "it still loads its data".to_owned());
@@ -199,7 +209,9 @@ fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>)
     let meaning = "what was not yet copied is lost by a failover, and may be done again";
     match (replicas, wanted) {
         (0, _) => say("replicas", Level::Ok, "none: when this server is lost for good, so is the data".to_owned()),
-        (count, 0) => say("replicas", Level::Warn, format!("{count}, and none has to follow (min-replicas-to-write 0): {meaning}")),
+        (count, 0) => {
+            say("replicas", Level::Warn, format!("{count}, and none has to follow (min-replicas-to-write 0): {meaning}"));
+        }
         (count, wanted) => say("replicas", Level::Ok, format!("{count}, {wanted} have to follow; {meaning}")),
     }
     checks

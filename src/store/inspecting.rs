@@ -21,6 +21,26 @@ use crate::domain::run::RunState;
 /// Items of one call of `inspect_runs.lua` at most.
 const ITEMS: usize = 200;
 
+/// Jobs asked about in one go.
+const CALLS: usize = 100;
+
+/// A job to be inspected, as it was read.
+#[derive(Debug, Clone)]
+pub struct JobToInspect<'a> {
+    /// Its name.
+    pub name: &'a JobName,
+    /// Its record, if it has one.
+    pub record: Option<&'a JobRecord>,
+    /// What its definition says.
+    pub plan: Plan,
+}
+
+impl JobToInspect<'_> {
+    fn pending(&self) -> Option<&RunId> {
+        self.record.and_then(|record| record.pending.as_ref())
+    }
+}
+
 /// A set of the namespace whose members are jobs or runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Index {
@@ -71,24 +91,31 @@ impl Store {
         Ok(IndexPage { members: flat.chunks_exact(2).filter_map(|pair| shown_member(&pair[0])).collect(), cursor })
     }
 
-    /// How one job's keys stand to each other; `plan` is what its definition says. None if it changed meanwhile.
-    pub async fn inspect_job(
+    /// How the keys of each of these jobs stand to each other, all of one job at one moment; none for one that changed since it
+    /// was read. Whether a run asked for by hand is out is not looked at.
+    pub async fn inspect_jobs(
         &self,
-        name: &JobName,
-        record: Option<&JobRecord>,
+        jobs: &[JobToInspect<'_>],
         queues: &[QueueName],
-        plan: Plan,
-        has_manual_out: bool,
-    ) -> Result<Option<JobFacts>, StoreError> {
-        let keys = &self.keys;
-        let default = QueueName::default_queue();
-        let queue = record.map_or(&default, |record| &record.queue);
-        let pending = record.and_then(|record| record.pending.as_ref());
+    ) -> Result<Vec<Result<Option<JobFacts>, StoreError>>, StoreError> {
+        let mut all = Vec::with_capacity(jobs.len());
+        for some in jobs.chunks(CALLS) {
+            let calls: Vec<Invocation> = some.iter().map(|job| self.inspection(job, queues)).collect();
+            let replies = self.link.invoke_all(&calls).await?;
+            all.extend(some.iter().zip(replies).map(|(job, reply)| job_facts(reply?, job)));
+        }
+        Ok(all)
+    }
+
+    fn inspection(&self, job: &JobToInspect<'_>, queues: &[QueueName]) -> Invocation {
+        let (keys, name) = (&self.keys, job.name);
+        let pending = job.pending();
+        let queue = job.record.map_or_else(QueueName::default_queue, |record| record.queue.clone());
         let mut call = Invocation::new(&scripts::INSPECT_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
             .key("finished", keys.finished())
-            .key("job_due", keys.due(queue))
+            .key("job_due", keys.due(&queue))
             .key("open", keys.open(name))
             .key("waiting", keys.waiting(name))
             .key("spread", keys.spread(name))
@@ -98,39 +125,7 @@ impl Store {
         for queue in queues {
             call = call.key("due", keys.due(queue));
         }
-        let mut reply = self.link.invoke(&call).await?;
-        match reply.word.as_str() {
-            "job" => {}
-            "stale" => return Ok(None),
-            _ => return Err(reply.unknown()),
-        }
-        let mut there = || reply.text().map(|text| Some(text).filter(|text| !text.is_empty()));
-        let (rev, ended, paused, held, indexed, among_ended, state) =
-            (there()?, there()?, there()?, there()?, there()?, there()?, there()?);
-        let is_in_own = there()?.is_some();
-        let mut number = || reply.number().map(|number| u64::try_from(number).unwrap_or(0));
-        let due_sets = usize::try_from(number()?).unwrap_or(usize::MAX);
-        let pending = pending.cloned().map(|run| PendingFacts {
-            run,
-            state: state.map(|word| word.parse::<RunState>().map_err(|error| error.0)),
-            due_sets,
-            is_in_own,
-        });
-        Ok(Some(JobFacts {
-            name: name.clone(),
-            is_known: rev.is_some(),
-            indexed,
-            is_among_ended: among_ended.is_some(),
-            has_ended: ended.is_some(),
-            is_paused: paused.is_some(),
-            pending,
-            has_held: held.is_some(),
-            open: number()?,
-            waiting: number()?,
-            has_manual_out,
-            spread: number()?,
-            plan,
-        }))
+        call
     }
 
     /// Where each of these runs stands, each with the fence of a lease it was found under; or why that cannot be told.
@@ -245,19 +240,48 @@ impl Store {
     }
 }
 
-/// The run and the fence a member of an index names.
-pub(super) fn run_of_member(index: &Index, member: &str) -> Option<(RunId, Option<Fence>)> {
-    match index {
-        Index::Leases => parse_lease_member(member).map(|(run, fence)| (run, Some(fence))),
-        _ => Some((member.parse().ok()?, None)),
-    }
-}
-
 impl Index {
     /// The run, and the fence of a lease, that a member of this index names; none if it names none.
     pub fn run_of(&self, member: &str) -> Option<(RunId, Option<Fence>)> {
-        run_of_member(self, member)
+        match self {
+            Self::Leases => parse_lease_member(member).map(|(run, fence)| (run, Some(fence))),
+            _ => Some((member.parse().ok()?, None)),
+        }
     }
+}
+
+fn job_facts(mut reply: Reply, job: &JobToInspect<'_>) -> Result<Option<JobFacts>, StoreError> {
+    match reply.word.as_str() {
+        "job" => {}
+        "stale" => return Ok(None),
+        _ => return Err(reply.unknown()),
+    }
+    let mut there = || reply.text().map(|text| Some(text).filter(|text| !text.is_empty()));
+    let (rev, ended, paused, held) = (there()?, there()?, there()?, there()?);
+    let (indexed, among_ended, state, in_own) = (there()?, there()?, there()?, there()?);
+    let mut number = || reply.number().map(|number| u64::try_from(number).unwrap_or(0));
+    let due_sets = usize::try_from(number()?).unwrap_or(usize::MAX);
+    let pending = job.pending().cloned().map(|run| PendingFacts {
+        run,
+        state: state.map(|word| word.parse::<RunState>().map_err(|error| error.0)),
+        due_sets,
+        is_in_own: in_own.is_some(),
+    });
+    Ok(Some(JobFacts {
+        name: job.name.clone(),
+        is_known: rev.is_some(),
+        indexed,
+        is_among_ended: among_ended.is_some(),
+        has_ended: ended.is_some(),
+        is_paused: paused.is_some(),
+        pending,
+        has_held: held.is_some(),
+        open: number()?,
+        waiting: number()?,
+        has_manual_out: false,
+        spread: number()?,
+        plan: job.plan.clone(),
+    }))
 }
 
 fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>) -> Result<RunFacts, StoreError> {

@@ -10,8 +10,8 @@ use super::error::StoreError;
 use super::polling::RipeEntry;
 use super::quarantine::{Quarantined, member_bytes, shown_member};
 use super::reply::{number_of, text_of};
-use crate::domain::books::{CountFacts, KeyFacts};
 use super::scripts::{self, Invocation};
+use crate::domain::books::{CountFacts, KeyFacts};
 use crate::domain::ids::{Fence, QueueName, RunId};
 
 /// Keys looked at in one call.
@@ -149,7 +149,7 @@ impl Store {
         pipeline.cmd("GET").arg(self.keys.output_bytes());
         pipeline.cmd("GET").arg(self.keys.fence());
         let answers = self.link.query(&mut pipeline).await?;
-        let text = |at: usize| answers.get(at).and_then(text_of);
+        let text = |at: usize| answers.get(at).and_then(shown_member);
         Ok((text(0), text(1), text(2)))
     }
 

@@ -3,6 +3,7 @@
 use super::Store;
 use super::error::StoreError;
 use super::jobs::JobRecord;
+use super::quarantine::member_bytes;
 use super::reply::Reply;
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
@@ -110,7 +111,8 @@ impl Store {
     /// Sets the counters to what they count, if they still say what they said then.
     pub async fn mend_counts(&self, facts: &CountFacts) -> Result<MendReply, StoreError> {
         let text = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
-        let seen = |text: &Option<String>| text.clone().unwrap_or_default();
+        // As it stands there, which may be no text.
+        let seen = |text: &Option<String>| text.as_deref().map_or_else(Vec::new, member_bytes);
         let highest = facts.highest.map_or(0, Fence::as_u64);
         let call = Invocation::new(&scripts::MEND_COUNTS)
             .key("totals", self.keys.totals())

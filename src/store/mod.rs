@@ -36,14 +36,14 @@ mod scripts;
 mod spreading;
 mod stats;
 
-pub use audit::{AuditNote, AuditTurn};
 pub use address::{Address, AddressError};
+pub use audit::{AuditNote, AuditTurn};
 pub use cancelling::{CancelOrder, CancelReply};
 pub use checkup::{Check, Level};
 pub use claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant, LeaseWord};
 pub use error::StoreError;
 pub use history::{Ended, HistoryPage, Letters, PastAttempt, RunRecord};
-pub use inspecting::{Index, IndexPage};
+pub use inspecting::{Index, IndexPage, JobToInspect};
 pub use job_edits::{
     ApplyOrder, ApplyReply, Change, Existing, PauseReply, RemoveOrder, RemoveReply, ResumeOrder, ResumeReply, StopRunning,
 };

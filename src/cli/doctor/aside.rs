@@ -17,7 +17,8 @@ pub(super) fn summary(count: u64, dropped: u64) -> Vec<Check> {
     let mut checks = vec![match count {
         0 => Check::new("entries", Level::Ok, "none"),
         count => {
-            let text = format!("{count} of at most 10,000; put one back with schedctl doctor --restore ENTRY when it can be used");
+            let text =
+                format!("{count} of at most 10,000; put one back with schedctl doctor --restore ENTRY when it can be used");
             Check::new("entries", Level::Warn, text)
         }
     }];
@@ -70,10 +71,10 @@ pub(super) async fn restore(store: &Store, name: &str, console: &mut Console) ->
         Ok(Some(record)) => {
             Definition::of(record).map_err(|error| refused(error.to_string()))?;
         }
-        Ok(None) => {}
         Err(error) if error.is_passing() => return Err(error.into()),
         Err(StoreError::Corrupt { found, .. }) => return Err(refused(found)),
-        Err(_) => {}
+        // What is no definition is judged by the store.
+        Ok(None) | Err(_) => {}
     }
     let at = match store.restore(&entry).await? {
         RestoreReply::Restored(at) => at,

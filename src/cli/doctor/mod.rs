@@ -68,7 +68,8 @@ pub(in crate::cli) async fn doctor(global: &Global, args: &DoctorArgs, console: 
     }
     let mut report = Report::default();
     let place = if is_private { "private to a schedd of this host" } else { "shared" };
-    let mut redis = vec![Check::new("address", Level::Ok, format!("{}, namespace {}, {place}", store.address(), store.namespace()))];
+    let mut redis =
+        vec![Check::new("address", Level::Ok, format!("{}, namespace {}, {place}", store.address(), store.namespace()))];
     redis.extend(store.check_server().await?);
     redis.extend(surroundings::spellings(&store).await?);
     report.add("redis", redis);

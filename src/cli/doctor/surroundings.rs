@@ -92,7 +92,10 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<Check> {
     match undeclared(store).await {
         Ok(queues) => checks.extend(queues.into_iter().map(|(queue, jobs)| {
             let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
-            let text = format!("no file declares this queue, which {} jobs have ({shown}): they never run; declare it as [queues.{queue}]", jobs.len());
+            let text = format!(
+                "no file declares this queue, which {} jobs have ({shown}): they never run; declare it as [queues.{queue}]",
+                jobs.len()
+            );
             Check::new(format!("queue {queue}"), Level::Warn, text)
         })),
         Err(error) => checks.push(not_read(&error.into())),

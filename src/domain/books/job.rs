@@ -38,6 +38,7 @@ pub struct PendingFacts {
 
 /// How one job's keys stand to each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "independent places, each by its own name")]
 pub struct JobFacts {
     /// The job.
     pub name: JobName,

@@ -32,12 +32,17 @@ pub struct KeyFacts {
 pub fn known_key(rest: &str) -> Known {
     let (family, is_of_one) = rest.split_once(':').map_or((rest, false), |(family, _)| (family, true));
     match (family, is_of_one) {
-        ("leases" | "jobs" | "finished" | "history" | "dead" | "outputs" | "nodes", false)
-        | ("due" | "open" | "waiting" | "spread" | "history" | "dead" | "deeds" | "ledger", true) => Known::Type("zset"),
-        ("stops" | "totals" | "queues" | "quarantine" | "audit", false)
+        (
+            "leases" | "jobs" | "finished" | "history" | "dead" | "outputs" | "nodes" | "noted_nodes" | "losses" | "backfills",
+            false,
+        )
+        | (
+            "due" | "open" | "waiting" | "spread" | "history" | "dead" | "outputs" | "deeds" | "events" | "ledger" | "backfill",
+            true,
+        ) => Known::Type("zset"),
+        ("stops" | "totals" | "queues" | "quarantine" | "audit" | "output_sizes", false)
         | ("job" | "run" | "output" | "node" | "source" | "ledger_before", true) => Known::Type("hash"),
-        ("fence" | "output_bytes" | "epoch", false) => Known::Type("string"),
-        ("events", true) => Known::Type("zset"),
+        ("fence" | "output_bytes" | "epoch" | "settling", false) => Known::Type("string"),
         ("quarantined", true) => Known::SetAside,
         _ => Known::No,
     }
@@ -86,7 +91,8 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
     let is_run = matches!(family, "due" | "open" | "waiting" | "spread" | "history" | "dead");
     let read = match family {
         "leases" => {
-            let parts = member.split_once('#').and_then(|(run, fence)| Some((run.parse().ok()?, Fence::new(fence.parse().ok()?)?)));
+            let parts =
+                member.split_once('#').and_then(|(run, fence)| Some((run.parse().ok()?, Fence::new(fence.parse().ok()?)?)));
             parts.map(|(run, fence)| Member::Run(run, Some(fence))).ok_or_else(|| "it is no lease (RUN#FENCE)".to_owned())
         }
         "jobs" | "finished" => member.parse().map(Member::Job).map_err(|error: IdError| error.to_string()),
@@ -111,7 +117,11 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
 
 /// What there is to say of a sorted set that holds what it should not; `first` says which and why.
 pub fn bad_entries(key: String, count: usize, first: &str) -> Finding {
-    let found = if count == 1 { format!("it holds {first}") } else { format!("it holds {count} entries that cannot be there, as {first}") };
+    let found = if count == 1 {
+        format!("it holds {first}")
+    } else {
+        format!("it holds {count} entries that cannot be there, as {first}")
+    };
     Finding::fixed(Rule::Entry, Subject::Key(key), found, "runs or jobs at instants there are", "moves them to quarantine")
 }
 

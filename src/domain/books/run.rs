@@ -68,7 +68,8 @@ pub fn judge_run(facts: &RunFacts) -> Vec<Finding> {
     let mut book = Book { facts, findings: Vec::new() };
     match &facts.record {
         RecordFacts::Unreadable(why) => {
-            let advice = format!("move it aside with schedctl doctor --set-aside {}; what else names the run is mended then", facts.run);
+            let advice =
+                format!("move it aside with schedctl doctor --set-aside {}; what else names the run is mended then", facts.run);
             let subject = book.subject();
             book.findings.push(Finding::by_hand(Rule::Record, subject, why, "a record that can be read", advice));
         }
@@ -97,10 +98,20 @@ impl Book<'_> {
     fn without_record(&mut self) {
         let facts = self.facts;
         if facts.stray.is_some() {
-            self.fixed(Rule::StrayLease, "it has a lease and no record", "a record with each lease", "quarantines the lease once it has ended");
+            self.fixed(
+                Rule::StrayLease,
+                "it has a lease and no record",
+                "a record with each lease",
+                "quarantines the lease once it has ended",
+            );
         }
         if facts.due_sets > 0 && facts.job == Standing::Unknown {
-            self.fixed(Rule::DueUnknown, "it is due, and its job is not known", "due runs of known jobs", "moves it to quarantine");
+            self.fixed(
+                Rule::DueUnknown,
+                "it is due, and its job is not known",
+                "due runs of known jobs",
+                "moves it to quarantine",
+            );
         } else if facts.due_sets > 0 && !facts.is_pending {
             let advice = format!("it will run when its time comes; schedctl cancel {} takes it out", facts.run);
             let found = "it is due without a record, and its job does not plan it";
@@ -110,37 +121,66 @@ impl Book<'_> {
             self.due_twice();
         }
         if facts.is_open && facts.stray.is_none() {
-            self.fixed(Rule::OpenWrong, "it is open and has no record", "open runs that execute or are tried again", "closes it and lets the next that waits run");
+            self.fixed(
+                Rule::OpenWrong,
+                "it is open and has no record",
+                "open runs that execute or are tried again",
+                "closes it and lets the next that waits run",
+            );
         }
         if facts.is_waiting {
             self.fixed(Rule::WaitingWrong, "it waits and has no record", "waiting runs that are to run", "takes it out");
         }
         if facts.is_spread {
-            self.fixed(Rule::SpreadWrong, "it was given a time of its own and has no record", "spread runs that are due", "takes it off that list");
+            self.fixed(
+                Rule::SpreadWrong,
+                "it was given a time of its own and has no record",
+                "spread runs that are due",
+                "takes it off that list",
+            );
         }
         if facts.is_stopped && facts.due_sets == 0 && facts.stray.is_none() {
-            self.fixed(Rule::StopWrong, "it is asked to stop, and is not there", "wishes for runs that are not over", "takes the wish out");
+            self.fixed(
+                Rule::StopWrong,
+                "it is asked to stop, and is not there",
+                "wishes for runs that are not over",
+                "takes the wish out",
+            );
         }
         if facts.history.contains(&true) {
-            self.fixed(Rule::HistoryWrong, "history names it, and it has no record", "history of runs that are kept", "takes it out of history");
+            self.fixed(
+                Rule::HistoryWrong,
+                "history names it, and it has no record",
+                "history of runs that are kept",
+                "takes it out of history",
+            );
         }
         if facts.dead.contains(&true) {
-            self.fixed(Rule::DeadWrong, "it stands among the dead letters and has no record", "dead letters that are kept", "takes it out of that list");
+            self.fixed(
+                Rule::DeadWrong,
+                "it stands among the dead letters and has no record",
+                "dead letters that are kept",
+                "takes it out of that list",
+            );
         }
     }
 
     fn running(&mut self, fence: Option<Fence>) {
         let facts = self.facts;
         match (facts.is_leased, facts.stray, fence) {
-            (true, None, _) => {}
             (_, Some(stray), Some(fence)) if stray < fence => {
-                self.fixed(Rule::StrayLease, "it has a lease of an earlier claim", "one lease, under its last fence", "takes that lease out");
+                self.fixed(
+                    Rule::StrayLease,
+                    "it has a lease of an earlier claim",
+                    "one lease, under its last fence",
+                    "takes that lease out",
+                );
                 if !facts.is_leased {
                     self.no_lease();
                 }
             }
-            // The holder of the later one ends it, or it is taken back when that lease has ended.
-            (_, Some(_), _) => {}
+            // The holder of a later one ends it, or it is taken back when that lease has ended.
+            (true, None, _) | (_, Some(_), _) => {}
             (false, None, Some(_)) => self.no_lease(),
             (false, None, None) => {
                 let found = "it executes by its record, which has neither a fence nor a lease";
@@ -158,7 +198,12 @@ impl Book<'_> {
     }
 
     fn no_lease(&mut self) {
-        self.fixed(Rule::NoLease, "it executes by its record and has no lease", "a lease of each run that executes", "puts back an ended lease, so that it is taken back by its delivery rules");
+        self.fixed(
+            Rule::NoLease,
+            "it executes by its record and has no lease",
+            "a lease of each run that executes",
+            "puts back an ended lease, so that it is taken back by its delivery rules",
+        );
     }
 
     fn scheduled(&mut self) {
@@ -166,11 +211,17 @@ impl Book<'_> {
         if facts.due_sets == 0 && !facts.is_waiting {
             if facts.job == Standing::Unknown {
                 let found = "it is to run, stands nowhere, and its job is not known";
-                let advice = format!("define the job again, or move the record aside with schedctl doctor --set-aside {}", facts.run);
+                let advice =
+                    format!("define the job again, or move the record aside with schedctl doctor --set-aside {}", facts.run);
                 let subject = self.subject();
                 self.findings.push(Finding::by_hand(Rule::Nowhere, subject, found, "planned runs that are due or wait", advice));
             } else {
-                self.fixed(Rule::Nowhere, "it is to run, and is neither due nor waits", "planned runs that are due or wait", "makes it due now");
+                self.fixed(
+                    Rule::Nowhere,
+                    "it is to run, and is neither due nor waits",
+                    "planned runs that are due or wait",
+                    "makes it due now",
+                );
             }
         } else if facts.due_sets > 0 && facts.is_waiting {
             self.fixed(Rule::WaitingWrong, "it waits and is due", "one of both", "lets it run");
@@ -178,10 +229,20 @@ impl Book<'_> {
             self.due_twice();
         }
         if facts.is_leased || facts.stray.is_some() {
-            self.fixed(Rule::StrayLease, "it has a lease and does not execute", "leases of runs that execute", "takes the lease out");
+            self.fixed(
+                Rule::StrayLease,
+                "it has a lease and does not execute",
+                "leases of runs that execute",
+                "takes the lease out",
+            );
         }
         if facts.is_spread && facts.due_sets == 0 {
-            self.fixed(Rule::SpreadWrong, "it was given a time of its own and is not due", "spread runs that are due", "takes it off that list");
+            self.fixed(
+                Rule::SpreadWrong,
+                "it was given a time of its own and is not due",
+                "spread runs that are due",
+                "takes it off that list",
+            );
         }
         self.not_over();
     }
@@ -189,29 +250,64 @@ impl Book<'_> {
     fn over(&mut self, state: RunState) {
         let facts = self.facts;
         if facts.is_leased || facts.stray.is_some() {
-            self.fixed(Rule::StrayLease, format!("it is {state} and has a lease"), "leases of runs that execute", "takes the lease out");
+            self.fixed(
+                Rule::StrayLease,
+                format!("it is {state} and has a lease"),
+                "leases of runs that execute",
+                "takes the lease out",
+            );
         }
         if facts.is_open {
-            self.fixed(Rule::OpenWrong, format!("it is {state} and open"), "open runs that execute or are tried again", "closes it and lets the next that waits run");
+            self.fixed(
+                Rule::OpenWrong,
+                format!("it is {state} and open"),
+                "open runs that execute or are tried again",
+                "closes it and lets the next that waits run",
+            );
         }
         self.not_due(&format!("it is {state} and due"));
         self.not_waiting(&format!("it is {state} and waits"));
         if facts.is_spread {
-            self.fixed(Rule::SpreadWrong, format!("it is {state}, and still on the list of spread runs"), "spread runs that are due", "takes it off that list");
+            self.fixed(
+                Rule::SpreadWrong,
+                format!("it is {state}, and still on the list of spread runs"),
+                "spread runs that are due",
+                "takes it off that list",
+            );
         }
         if facts.is_stopped {
-            self.fixed(Rule::StopWrong, format!("it is {state} and asked to stop"), "wishes for runs that are not over", "takes the wish out");
+            self.fixed(
+                Rule::StopWrong,
+                format!("it is {state} and asked to stop"),
+                "wishes for runs that are not over",
+                "takes the wish out",
+            );
         }
         if state.is_dead() {
             if facts.dead.contains(&false) {
-                self.fixed(Rule::DeadWrong, format!("it is {state} and not among the dead letters"), "all dead letters in their lists", "puts it there");
+                self.fixed(
+                    Rule::DeadWrong,
+                    format!("it is {state} and not among the dead letters"),
+                    "all dead letters in their lists",
+                    "puts it there",
+                );
             }
         } else {
             if facts.dead.contains(&true) {
-                self.fixed(Rule::DeadWrong, format!("it is {state} and among the dead letters"), "dead letters only in their lists", "takes it out");
+                self.fixed(
+                    Rule::DeadWrong,
+                    format!("it is {state} and among the dead letters"),
+                    "dead letters only in their lists",
+                    "takes it out",
+                );
             }
             if facts.history.contains(&false) {
-                self.fixed(Rule::HistoryWrong, format!("it is {state} and history does not name it"), "each run that is over in history", "puts it there");
+                self.fixed(
+                    Rule::HistoryWrong,
+                    format!("it is {state} and history does not name it"),
+                    "each run that is over in history",
+                    "puts it there",
+                );
             }
         }
     }
@@ -234,10 +330,20 @@ impl Book<'_> {
 
     fn not_over(&mut self) {
         if self.facts.history.contains(&true) {
-            self.fixed(Rule::HistoryWrong, "it is not over and stands in history", "history of runs that are over", "takes it out of history");
+            self.fixed(
+                Rule::HistoryWrong,
+                "it is not over and stands in history",
+                "history of runs that are over",
+                "takes it out of history",
+            );
         }
         if self.facts.dead.contains(&true) {
-            self.fixed(Rule::DeadWrong, "it is not over and stands among the dead letters", "dead letters only in their lists", "takes it out");
+            self.fixed(
+                Rule::DeadWrong,
+                "it is not over and stands among the dead letters",
+                "dead letters only in their lists",
+                "takes it out",
+            );
         }
     }
 }

@@ -104,13 +104,20 @@ fn spoilt_fields_and_members_of_every_key_stop_nothing_and_are_mended_or_told_wi
         }
         assert_alive(&redis, &node, number, &key);
     }
-    let told = ctl.run(&["doctor", "--fix", "--json"]).json();
-    // What no rule mends says what a person can do, and does it.
-    for finding in told["findings"].as_array().unwrap() {
-        assert_eq!(finding["fixable"], false, "{finding:#}");
-        let advice = finding["mend"].as_str().unwrap();
-        let Some((_, target)) = advice.split_once("--set-aside ") else { panic!("{finding:#}") };
-        ctl.run(&["doctor", "--set-aside", target.split(';').next().unwrap()]).good();
+    // What no rule mends says what a person can do, who does it; what that uncovers is mended or told again.
+    for _ in 0..3 {
+        for finding in ctl.run(&["doctor", "--fix", "--json"]).json()["findings"].as_array().unwrap() {
+            assert_eq!(finding["fixable"], false, "{finding:#}");
+            let advice = finding["mend"].as_str().unwrap();
+            let words = advice.split_once("schedctl ").unwrap_or_else(|| panic!("{finding:#}")).1;
+            let words: Vec<&str> = match words.split_once("--set-aside ") {
+                Some((_, target)) => vec!["doctor", "--set-aside", target],
+                None => words.split(' ').take(2).collect(),
+            };
+            // One may be gone with what was done about another.
+            let done = ctl.run(&words.iter().map(|word| word.split(';').next().unwrap()).collect::<Vec<_>>());
+            assert!(matches!(done.code, 0 | 1 | 3 | 4), "{words:?}: {done:?}");
+        }
     }
     let left = ctl.run(&["doctor", "--fix", "--json"]);
     assert_eq!(left.code, 0, "{:#}", left.json());

@@ -59,19 +59,15 @@ impl Desk {
     /// Lets the time go on to when `run` is due, and claims it with its successor.
     pub(super) async fn win_due(&mut self, run: &RunId) -> Claim {
         self.now = self.now.max(run.due().as_i64() - crate::scripts::world::t(0).as_i64());
-        let next = self.successor_of(run);
+        let next = successor_of(run);
         self.world.win_with(self.now, run, Overlap::Queue { max: 3 }, next).await
     }
 
     /// The same of one that is to wait.
     pub(super) async fn wait_due(&mut self, run: &RunId) {
         self.now = self.now.max(run.due().as_i64() - crate::scripts::world::t(0).as_i64());
-        let order = self.world.order_with(run, Overlap::Queue { max: 3 }, self.successor_of(run)).await;
+        let order = self.world.order_with(run, Overlap::Queue { max: 3 }, successor_of(run)).await;
         self.world.claim(self.now, &order).await;
-    }
-
-    fn successor_of(&self, run: &RunId) -> i64 {
-        run.due().as_i64() - crate::scripts::world::t(0).as_i64() + 60_000
     }
 
     pub(super) fn now(&self) -> i64 {
@@ -96,17 +92,11 @@ impl Desk {
         examine(&self.world.at(self.now)).await.unwrap().findings
     }
 
-    #[track_caller]
-    pub(super) fn demand(&self, findings: &[Finding], rule: Rule, subject: &str) {
-        let is_there = findings.iter().any(|finding| finding.rule == rule && finding.subject.to_string().contains(subject));
-        assert!(is_there, "no {rule:?} of {subject}: {findings:#?}");
-    }
-
     /// Demands that the rule is told of the subject, mends, and demands that the books then agree. What was done.
     pub(super) async fn mend(&self, rule: Rule, subject: &str) -> Vec<Mended> {
         let store = self.world.at(self.now);
         let exam = examine(&store).await.unwrap();
-        self.demand(&exam.findings, rule, subject);
+        demand(&exam.findings, rule, subject);
         let (mended, left) = exam.mend(&store).await.unwrap();
         assert!(left.findings.is_empty(), "left after {mended:#?}: {:#?}", left.findings);
         assert!(!mended.is_empty());
@@ -119,11 +109,22 @@ impl Desk {
         let store = self.world.at(self.now);
         let before = self.world.snapshot();
         let exam = examine(&store).await.unwrap();
-        self.demand(&exam.findings, rule, subject);
+        demand(&exam.findings, rule, subject);
         let told = exam.findings.iter().find(|finding| finding.rule == rule).unwrap().to_string();
         assert!(told.contains(word), "{told}");
         let (_, left) = exam.mend(&store).await.unwrap();
-        self.demand(&left.findings, rule, subject);
+        demand(&left.findings, rule, subject);
         assert_eq!(self.world.snapshot(), before, "something was changed");
     }
+}
+
+/// When the next occurrence of a job of every minute is due, as ms from the tests' zero.
+fn successor_of(run: &RunId) -> i64 {
+    run.due().as_i64() - crate::scripts::world::t(0).as_i64() + 60_000
+}
+
+#[track_caller]
+pub(super) fn demand(findings: &[Finding], rule: Rule, subject: &str) {
+    let is_there = findings.iter().any(|finding| finding.rule == rule && finding.subject.to_string().contains(subject));
+    assert!(is_there, "no {rule:?} of {subject}: {findings:#?}");
 }

@@ -5,7 +5,7 @@ use schedd::domain::run::RunState;
 use schedd::store::{OutputFrames, Stream, Verdict};
 use serde_json::json;
 
-use super::desk::Desk;
+use super::desk::{Desk, demand};
 use crate::scripts::world::t;
 
 #[tokio::test]
@@ -71,10 +71,10 @@ async fn a_one_shot_without_its_run_gets_it_and_one_that_has_run_is_ended() {
     desk.mend(Rule::Unplanned, "job once").await;
     assert_eq!(desk.pending("once").await, run);
 
-    let mut desk = Desk::new();
+    let desk = Desk::new();
     let run = desk.add("once", json!({"at": t(60_000).to_string()})).await;
-    let claim = desk.win_due(&run).await;
-    desk.succeed(desk.now(), &claim).await;
+    let claim = desk.win(60_000, &run).await;
+    desk.succeed(60_000, &claim).await;
     desk.break_by("HDEL", "job:once", &["ended", "ended_at"]);
     desk.break_by("HSET", "job:once", &["pending", ""]);
     desk.break_by("ZREM", "finished", &["once"]);
@@ -152,7 +152,9 @@ async fn what_waits_behind_a_run_asked_for_by_hand_is_not_blocked() {
 
 #[tokio::test]
 async fn a_definition_that_cannot_be_read_is_told_with_what_to_do_and_left() {
-    for (definition, word) in [("{\"every\":", "--set-aside a"), (r#"{"every":"1m","shell":"true","of_tomorrow":1}"#, "update schedd")] {
+    for (definition, word) in
+        [("{\"every\":", "--set-aside a"), (r#"{"every":"1m","shell":"true","of_tomorrow":1}"#, "update schedd")]
+    {
         let desk = Desk::new();
         desk.minutely("a").await;
         desk.break_by("HSET", "job:a", &["def", definition]);
@@ -282,7 +284,7 @@ async fn what_waits_and_is_over_or_due_waits_no_more() {
     desk.break_by("ZADD", "waiting:a", &["5", "a@5"]);
     desk.break_by("ZADD", "due:default", &["5", &next.to_string()]);
     let findings = desk.findings().await;
-    desk.demand(&findings, Rule::WaitingWrong, "a@5");
+    demand(&findings, Rule::WaitingWrong, "a@5");
     desk.mend(Rule::WaitingWrong, &next.to_string()).await;
     desk.succeed(desk.now(), &claim).await;
 }
@@ -369,6 +371,10 @@ async fn counters_are_set_to_what_they_count() {
         assert_eq!(desk.get::<String>("GET", "output_bytes", &[]), "10");
         assert_eq!(desk.total("waiting"), 0);
     }
+    // A counter may hold what is no text at all.
+    let spoilt = redis::cmd("SET").arg(desk.key("output_bytes")).arg(b"\xff\xfe\x00").exec(&mut desk.redis.connection());
+    spoilt.unwrap();
+    desk.mend(Rule::Count, "output_bytes").await;
 }
 
 #[tokio::test]
@@ -409,7 +415,9 @@ async fn a_key_nobody_knows_is_told_and_left_and_one_that_expires_stays() {
 
 #[tokio::test]
 async fn a_key_that_holds_something_else_goes_to_quarantine_and_is_made_anew() {
-    for key in ["jobs", "leases", "due:default", "history", "dead", "stops", "totals", "quarantine", "open:a", "output_bytes", "audit"] {
+    for key in
+        ["jobs", "leases", "due:default", "history", "dead", "stops", "totals", "quarantine", "open:a", "output_bytes", "audit"]
+    {
         let mut desk = Desk::new();
         let run = desk.minutely("a").await;
         desk.break_by("DEL", key, &[]);

@@ -80,7 +80,7 @@ async fn walk(rules: Value, deeds: &[Deed]) {
 #[test]
 fn whatever_is_done_to_a_job_and_whoever_dies_on_the_way_the_books_agree() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config = ProptestConfig { cases: 200, failure_persistence: None, max_shrink_iters: 100, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: 120, failure_persistence: None, max_shrink_iters: 100, ..ProptestConfig::default() };
     proptest!(config, |(rules in rules(), deeds in deeds())| {
         runtime.block_on(walk(rules, &deeds));
     });

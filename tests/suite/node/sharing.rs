@@ -10,8 +10,8 @@ use crate::support::effects::Effects;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
-use schedd::domain::time::UnixMillis;
 use schedd::domain::run::RunState;
+use schedd::domain::time::UnixMillis;
 use schedd::engine::{self, HostFacts, Naming};
 
 #[test]

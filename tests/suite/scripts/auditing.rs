@@ -3,14 +3,20 @@
 
 use std::time::Duration;
 
-use schedd::domain::books::{CountFacts, Plan, judge_job, judge_run};
+use schedd::domain::books::{CountFacts, JobFacts, Plan, judge_job, judge_run};
+use schedd::domain::ids::QueueName;
 use schedd::domain::job::Overlap;
-use schedd::store::{AuditNote, JobMending, MendReply};
+use schedd::store::{AuditNote, JobMending, JobRecord, JobToInspect, MendReply, Store};
 
 use super::world::{World, name, queue, run_of, successor, t};
 
 fn nothing_planted() -> JobMending {
     JobMending { planted: None, has_manual_out: false }
+}
+
+async fn inspect(store: &Store, job: &JobRecord, queues: &[QueueName]) -> Option<JobFacts> {
+    let to_inspect = JobToInspect { name: &job.name, record: Some(job), plan: Plan::Recurring };
+    store.inspect_jobs(&[to_inspect], queues).await.unwrap().remove(0).unwrap()
 }
 
 #[tokio::test]
@@ -21,8 +27,7 @@ async fn the_facts_of_a_sound_job_and_of_its_runs_are_no_findings_and_nothing_is
     let queues = [queue("default"), queue("other")];
     let (store, job) = (world.at(1), world.job("a").await);
     let before = world.snapshot();
-    let facts = store.inspect_job(&name("a"), Some(&job), &queues, Plan::Recurring, false).await.unwrap().unwrap();
-    assert_eq!(judge_job(&facts), []);
+    assert_eq!(judge_job(&inspect(&store, &job, &queues).await.unwrap()), []);
     for facts in store.inspect_runs(&[(run.clone(), Some(claim.fence)), (run_of("a", 1000), None)], &queues).await.unwrap() {
         assert_eq!(judge_run(&facts.unwrap()), []);
     }
@@ -40,7 +45,7 @@ async fn a_job_that_changed_since_it_was_read_is_neither_judged_nor_mended() {
     world.win_with(0, &run, Overlap::Skip, 1000).await;
     let before = world.snapshot();
     let queues = [queue("default")];
-    assert!(world.at(1).inspect_job(&name("a"), Some(&job), &queues, Plan::Recurring, false).await.unwrap().is_none());
+    assert!(inspect(&world.at(1), &job, &queues).await.is_none());
     assert_eq!(world.at(1).mend_job(&name("a"), Some(&job), &queues, &nothing_planted()).await.unwrap(), MendReply::Stale);
     assert_eq!(world.snapshot(), before);
 }

@@ -101,7 +101,9 @@ async fn a_key_is_moved_aside_whole_to_a_place_that_is_free_and_noted() {
     let world = World::new();
     for times in 1..=2 {
         let _: i64 = world.raw("RPUSH", "leases", &["not ours"]);
-        let SetAside::Kept(aside) = world.at(0).quarantine_key("leases", "a test", None).await.unwrap() else { panic!("{times}") };
+        let SetAside::Kept(aside) = world.at(0).quarantine_key("leases", "a test", None).await.unwrap() else {
+            panic!("{times}")
+        };
         assert!(world.snapshot().contains_key(&aside));
         assert_eq!(world.store.list_quarantine(10).await.unwrap().0, times);
     }

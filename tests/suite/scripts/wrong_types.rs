@@ -1,13 +1,13 @@
 //! Each script with each of its keys holding something else: it is told by name, and nothing has been changed.
 
+use schedd::domain::books::{CountFacts, Plan};
 use schedd::domain::ids::{NodeName, RunId};
 use schedd::domain::job::Overlap;
 use schedd::domain::lateness::Stretch;
 use schedd::domain::run::RunState;
-use schedd::domain::books::{CountFacts, Plan};
 use schedd::store::{
-    ApplyOrder, Beat, ClaimReply, JobMending, JobRecord, NameClaim, NodeFacts, OutputFrames, QueuePoll, RemoveOrder, ResumeOrder, RipeEntry,
-    SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError, Stream, Successor, Verdict,
+    ApplyOrder, Beat, ClaimReply, JobMending, JobRecord, JobToInspect, NameClaim, NodeFacts, OutputFrames, QueuePoll,
+    RemoveOrder, ResumeOrder, RipeEntry, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError, Stream, Successor, Verdict,
 };
 
 use super::coverage::headers;
@@ -114,7 +114,6 @@ fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
         "key" if script == "quarantine_key" => return None,
         "key" => "stops".to_owned(),
         "aside" => format!("quarantined:stops:{}", t(0).as_i64()),
-        "pending_run" => format!("run:{run}"),
         "job" | "open" | "waiting" | "spread" => format!("{name}:a"),
         "job_dead" => "dead:a".to_owned(),
         "job_history" => "history:a".to_owned(),
@@ -122,7 +121,7 @@ fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
         "run" if script == "apply_job" => format!("run:{}", run_of("a", 2000)),
         "run" if script == "plant_manual" => format!("run:{}", by_hand()),
         "run" if script == "forget_runs" => format!("run:{}", run_of("a", -500)),
-        "run" => format!("run:{run}"),
+        "run" | "pending_run" => format!("run:{run}"),
         "passed_run" => format!("run:{}", run_of("a", 7)),
         "successor_run" | "planted_run" => format!("run:{}", run_of("a", 1000)),
         "output" if script == "forget_outputs" => format!("output:{}#1", run_of("a", -500)),
@@ -219,27 +218,6 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
             format!("{:?}", store.remove_job(&order).await?)
         }
         "renew_leases" => format!("{:?}", store.renew_leases(LEASE, &[(run.clone(), claim().fence)]).await?),
-        "inspect_job" => {
-            let facts = store.inspect_job(&job.name, Some(job), &[queue("default")], Plan::Nothing, false).await?;
-            format!("{facts:?}")
-        }
-        "inspect_runs" => format!("{:?}", store.inspect_runs(&[(run.clone(), None)], &[queue("default")]).await?.remove(0)?),
-        "mend_counts" => format!("{:?}", store.mend_counts(&CountFacts::default()).await?),
-        "mend_job" => {
-            let mending = JobMending { planted: Some(successor("a", 1000)), has_manual_out: false };
-            format!("{:?}", store.mend_job(&job.name, Some(job), &[queue("default")], &mending).await?)
-        }
-        "mend_run" => format!("{:?}", store.mend_run(run, &queue("default"), &[queue("default")], None).await?),
-        "quarantine_key" => format!("{:?}", world.at(0).quarantine_key("output_bytes", "a test", Some("a")).await?),
-        "restore_entry" => {
-            let entry = store.read_quarantined(&run.to_string()).await?.unwrap();
-            format!("{:?}", store.restore(&entry).await?)
-        }
-        "restore_key" => {
-            let entry = store.read_quarantined(&format!("quarantined:stops:{}", t(0).as_i64())).await?.unwrap();
-            format!("{:?}", store.restore(&entry).await?)
-        }
-        "take_audit" => format!("{:?}", store.take_audit(&"n1".parse().unwrap(), LEASE).await?),
         "resume_job" => {
             let order = ResumeOrder {
                 name: job.name.clone(),
@@ -266,6 +244,36 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
         }
         "spread_runs" => format!("{:?}", store.spread_runs(&spreading(job, run)).await?),
         "write_output" => format!("{:?}", store.write_output(&claim(), &printed()).await?),
+        books => call_on_the_books(books, scene).await?,
+    })
+}
+
+/// The same of the scripts that check, mend and put aside.
+async fn call_on_the_books(script: &str, scene: &Scene) -> Result<String, StoreError> {
+    let Scene { world, job, run, .. } = scene;
+    let store = world.at(20_000);
+    Ok(match script {
+        "inspect_job" => {
+            let to_inspect = JobToInspect { name: &job.name, record: Some(job), plan: Plan::Nothing };
+            format!("{:?}", store.inspect_jobs(&[to_inspect], &[queue("default")]).await?.remove(0)?)
+        }
+        "inspect_runs" => format!("{:?}", store.inspect_runs(&[(run.clone(), None)], &[queue("default")]).await?.remove(0)?),
+        "mend_counts" => format!("{:?}", store.mend_counts(&CountFacts::default()).await?),
+        "mend_job" => {
+            let mending = JobMending { planted: Some(successor("a", 1000)), has_manual_out: false };
+            format!("{:?}", store.mend_job(&job.name, Some(job), &[queue("default")], &mending).await?)
+        }
+        "mend_run" => format!("{:?}", store.mend_run(run, &queue("default"), &[queue("default")], None).await?),
+        "quarantine_key" => format!("{:?}", world.at(0).quarantine_key("output_bytes", "a test", Some("a")).await?),
+        "restore_entry" => {
+            let entry = store.read_quarantined(&run.to_string()).await?.unwrap();
+            format!("{:?}", store.restore(&entry).await?)
+        }
+        "restore_key" => {
+            let entry = store.read_quarantined(&format!("quarantined:stops:{}", t(0).as_i64())).await?.unwrap();
+            format!("{:?}", store.restore(&entry).await?)
+        }
+        "take_audit" => format!("{:?}", store.take_audit(&"n1".parse().unwrap(), LEASE).await?),
         other => panic!("no call of {other}"),
     })
 }
@@ -277,7 +285,10 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
             (script, name),
             ("forget_jobs", "job" | "open" | "waiting" | "spread") | ("forget_runs", "run" | "job_history" | "job_dead")
         )
-        || matches!((script, name), ("forget_outputs", "output") | ("quarantine_key", "aside" | "source") | ("restore_key", "aside" | "key"))
+        || matches!(
+            (script, name),
+            ("forget_outputs", "output") | ("quarantine_key", "aside" | "source") | ("restore_key", "aside" | "key")
+        )
 }
 
 #[tokio::test]
