@@ -18,6 +18,8 @@ use crate::store::{JobRecord, JobToInspect, Store, StoreError};
 const MOMENT: Duration = Duration::from_millis(300);
 /// Leases read to know which runs are held.
 pub(super) const LEASES: usize = 20_000;
+/// Jobs or runs looked at in one step.
+pub(super) const STEP: usize = 500;
 /// Pages of a due set read to find a run asked for by hand.
 const STEPS: usize = 100;
 
@@ -122,8 +124,13 @@ impl<'a> Books<'a> {
                 }
             }
         }
-        findings.extend(self.look_at_jobs(&jobs).await?);
-        findings.extend(self.look_at_runs(&runs).await?);
+        // In steps, so that no answer takes long.
+        for some in jobs.chunks(STEP) {
+            findings.extend(self.look_at_jobs(some).await?);
+        }
+        for some in runs.chunks(STEP) {
+            findings.extend(self.look_at_runs(some).await?);
+        }
         Ok(findings)
     }
 }

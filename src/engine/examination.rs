@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::books::{self, Books};
+use super::books::{self, Books, STEP};
 use super::mending;
 use crate::domain::books::{
     CountFacts, Finding, KeyFacts, Known, Member, Mend, Rule, Subject, bad_entries, judge_counts, judge_key, judge_member,
@@ -16,8 +16,6 @@ use crate::store::{Quarantined, RipeEntry, Store, StoreError};
 
 /// Sets read in one call.
 const SETS: usize = 100;
-/// Jobs or runs looked at in one step.
-const STEP: usize = 500;
 /// Rounds of mending: what one thing hides comes out when it is mended.
 const ROUNDS: usize = 4;
 
