@@ -32,6 +32,12 @@
 //! 8. Retried: a dead letter (`failed`, `timed_out`, `lost`) that a person asks for again goes back to 2 as the same run, by
 //!    `retry_run.lua`.
 //!
+//! # When data is lost
+//!
+//! Each poll brings the epoch and the fence counter. If they are not what this node knows, [`engine`]'s `loss` judges what the data
+//! is, marks it anew (`begin_epoch.lua`), and gives back from the node's own journal how runs ended (`restore_run.lua`). A run
+//! cut short is put back by its holder (`return_run.lua`). Nothing is ripe meanwhile.
+//!
 //! # Where the design page left the choice
 //!
 //! - A claim is the start mark of an at-most-once run: it is acknowledged before the spawn, and a run whose claim is found
@@ -42,6 +48,7 @@
 //! - A row of unclear answers of a `done_check` ends with any clear one, and with a lost node.
 //! - A job's `rev` is `max(rev + 1, TIME in microseconds)`, so that a name used again never meets an old definition kept
 //!   somewhere under the same number.
+//! - After a loss nothing is claimed for a lease, not for a moment: a node that is cut off may hold what it ran so long.
 //! - Removed and finished jobs keep their record for a while, so that what is still open of them ends by its own rules.
 
 pub mod cli;

@@ -75,8 +75,10 @@ pub(super) enum Verb {
     History(History),
     /// Print what a run wrote
     Logs(Logs),
-    /// Print the next times of a job or a cron expression
+    /// Print the next times of a job, of a file's jobs or of a cron expression
     Next(Next),
+    /// Tell in words when a job runs or what a cron expression means
+    Describe(Describe),
     /// Run a job now, beside its schedule
     Run(Run),
     /// Try runs again that failed, timed out or were lost
@@ -99,6 +101,11 @@ pub(super) enum Verb {
     Nodes,
     /// Check Redis, the nodes, their files and all that is kept, and mend what is safe
     Doctor(DoctorArgs),
+    /// List the times Redis lost data, and what became of it
+    #[command(
+        after_help = "Example:\n  schedctl losses\n\nRESTORED: ended runs that the journals of nodes gave back. LOST: at-most-once runs whose end nobody\nknows. JOBS GONE: jobs added by schedctl, which no file brings back."
+    )]
+    Losses,
 }
 
 /// The state of a job.
@@ -253,26 +260,57 @@ const NEXT_EXAMPLES: &str = "\
 Examples:
   schedctl next backup
   schedctl next '30 2 * * mon-fri' --tz Europe/Berlin -n 10
-  schedctl next @daily --from 2027-01-01
+  schedctl next @daily --from 'next fri 17:00'
+  schedctl next --file jobs.toml
 
-What is no valid name of a job is taken as a cron expression and needs no Redis.";
+What is no valid name of a job is taken as a cron expression, which needs no Redis; neither does
+--file, whose jobs come sorted by time. NOTES tells what the zone's clock changes do to a time: it
+does not exist, or comes twice. --json prints an array of times, of --file one of objects with job
+and due; with --long each has also local, utc, relative_s, zone and notes.";
 
-/// Prints the times at which a job or a cron expression comes next.
+/// Prints the times at which a job, the jobs of a file or a cron expression come next.
 #[derive(Debug, clap::Args)]
 #[command(after_help = NEXT_EXAMPLES)]
 pub(super) struct Next {
     /// Name of a job, or a cron expression in quotes
-    #[arg(value_name = "JOB|EXPR")]
-    pub(super) what: String,
+    #[arg(value_name = "JOB|EXPR", required_unless_present = "file", conflicts_with = "file")]
+    pub(super) what: Option<String>,
+    /// Every job of this file instead, without asking Redis
+    #[arg(long, value_name = "FILE")]
+    pub(super) file: Option<PathBuf>,
     /// Zone of an expression; of a job, which has its own, only the zone times are shown in
     #[arg(long, value_name = "ZONE")]
     pub(super) tz: Option<String>,
     /// Only times strictly after this one [default: now]
     #[arg(long, value_name = "TIME")]
     pub(super) from: Option<String>,
-    /// How many
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(super) count: u32,
+    /// How many [default: 5; with --file 1 of each job]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) count: Option<u32>,
+    /// With --json: all that is known of each time
+    #[arg(long)]
+    pub(super) long: bool,
+}
+
+const DESCRIBE_EXAMPLES: &str = "\
+Examples:
+  schedctl describe '*/15 9-17 * * mon-fri'
+  schedctl describe '0 0 1 * 1' --tz Europe/Berlin
+  schedctl describe backup
+
+What is no valid name of a job is taken as a cron expression and needs no Redis. A job with several
+schedules has a line for each.";
+
+/// Tells in words when a job runs or what a cron expression means.
+#[derive(Debug, clap::Args)]
+#[command(after_help = DESCRIBE_EXAMPLES)]
+pub(super) struct Describe {
+    /// Name of a job, or a cron expression in quotes
+    #[arg(value_name = "JOB|EXPR")]
+    pub(super) what: String,
+    /// Zone of an expression; of a job, which has its own, only the zone a single time is shown in
+    #[arg(long, value_name = "ZONE")]
+    pub(super) tz: Option<String>,
 }
 
 const RUN_EXAMPLES: &str = "\

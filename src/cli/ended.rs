@@ -64,8 +64,13 @@ impl Which {
 
 /// An instant as `--at` has it in this host's zone, or a duration: so long ago.
 fn instant(flag: &str, text: &str, now: UnixMillis) -> Result<UnixMillis, Failure> {
-    if let Ok(ago) = parse_duration(text) {
-        return Ok(now.saturating_sub(ago));
+    match parse_duration(text) {
+        Ok(ago) => return Ok(now.saturating_sub(ago)),
+        // Digits alone are a length without its unit, unless there are enough of them for seconds since 1970.
+        Err(error) if text.len() < 10 && text.bytes().all(|b| b.is_ascii_digit()) => {
+            return Err(Failure::Invalid(format!("{flag}: {error}")));
+        }
+        Err(_) => {}
     }
     let read = parse_instant(text, now, &Zone::of_host());
     read.map(|read| read.at).map_err(|error| Failure::Invalid(format!("{flag}: {error}; or how long ago, as in 24h")))

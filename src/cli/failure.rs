@@ -11,6 +11,7 @@ use clap::error::ErrorKind;
 
 use super::args::Args;
 use super::render::one_line;
+use crate::domain::human_time::InstantError;
 use crate::engine::person::WishError;
 use crate::engine::planting::PlantingError;
 use crate::store::{AddressError, StoreError};
@@ -22,6 +23,8 @@ pub(super) enum Failure {
     Failed(String),
     /// The input cannot be used; nothing was changed.
     Invalid(String),
+    /// As `Invalid`, of a text that cannot be read from the byte `offset` on.
+    Pointed { line: String, text: String, offset: usize },
     /// There is no such job or run.
     NotFound(String),
     /// It contradicts what is there.
@@ -37,7 +40,7 @@ impl Failure {
     pub(super) fn code(&self) -> u8 {
         match self {
             Self::Failed(_) => 1,
-            Self::Invalid(_) => 2,
+            Self::Invalid(_) | Self::Pointed { .. } => 2,
             Self::NotFound(_) => 3,
             Self::Conflict(_) => 4,
             Self::Unreachable(_) => 69,
@@ -51,8 +54,24 @@ impl Failure {
             Self::Failed(line) | Self::Invalid(line) | Self::NotFound(line) | Self::Conflict(line) | Self::Unreachable(line) => {
                 vec![one_line(line)]
             }
+            Self::Pointed { line, .. } => vec![one_line(line)],
             Self::Config(lines) => lines.iter().map(|line| one_line(line)).collect(),
         }
+    }
+
+    /// A time given by `flag` that cannot be read.
+    pub(super) fn at_time(flag: &str, text: &str, error: &InstantError) -> Self {
+        Self::Pointed { line: format!("{flag}: {error}"), text: text.to_owned(), offset: error.offset }
+    }
+
+    /// For a terminal: the text that cannot be read, and a caret under the place.
+    pub(super) fn pointer(&self) -> Option<[String; 2]> {
+        const SHOWN: usize = 100;
+        let Self::Pointed { text, offset, .. } = self else { return None };
+        let before = one_line(text.get(..*offset)?).chars().count();
+        let shown = one_line(text);
+        (before <= SHOWN)
+            .then(|| [format!("  {}", shown.chars().take(SHOWN).collect::<String>()), format!("  {}^", " ".repeat(before))])
     }
 }
 
@@ -165,6 +184,15 @@ mod tests {
         assert_eq!(condensed(text, Some("add")), line);
         let text = "error: unexpected argument '--fo' found\n\n  tip: to pass '--fo' as a value, use '-- --fo'\n\nUsage: schedctl add [OPTIONS] -- COMMAND...\n       schedctl add --stdin\n";
         assert_eq!(condensed(text, None), "unexpected argument '--fo' found; see schedctl add --help");
+    }
+
+    #[test]
+    fn a_text_is_pointed_at_where_it_cannot_be_read() {
+        let pointed = |text: &str, offset| Failure::Pointed { line: String::new(), text: text.to_owned(), offset }.pointer();
+        assert_eq!(pointed("0 0 * * *1", 8), Some(["  0 0 * * *1".to_owned(), "          ^".to_owned()]));
+        assert_eq!(pointed("\té x", 4), Some(["  \\té x".to_owned(), "      ^".to_owned()]));
+        assert_eq!(pointed("é", 1), None);
+        assert_eq!(pointed(&"x".repeat(300), 200), None);
     }
 
     #[test]

@@ -5,8 +5,8 @@
 //!
 //! - `args` what may be written, and the texts of `--help`; `connect` which Redis is meant; `target` which job or run;
 //!   `ended` which of the runs that ended
-//! - one file a verb: `add` `list` `show` `history` `logs` `next` `run` `cancel` `dead` `switch` `check` `stats` `nodes`
-//!   `doctor`
+//! - one file a verb: `add` `list` `show` `history` `logs` `next` `describe` `run` `cancel` `dead` `switch` `check` `stats` `nodes`
+//!   `losses` `doctor`
 //! - `render` how things are shown; `failure` what can go wrong, and with which code
 
 mod add;
@@ -15,12 +15,14 @@ mod cancel;
 mod check;
 mod connect;
 mod dead;
+mod describe;
 mod doctor;
 mod ended;
 mod failure;
 mod history;
 mod list;
 mod logs;
+mod losses;
 mod next;
 mod nodes;
 mod render;
@@ -63,6 +65,7 @@ async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
         Verb::History(history) => history::history(global, &history, console).await,
         Verb::Logs(logs) => logs::logs(global, &logs, console).await,
         Verb::Next(next) => next::next(global, &next, console).await,
+        Verb::Describe(describe) => describe::describe(global, &describe, console).await,
         Verb::Run(run) => run::run(global, &run, console).await,
         Verb::Cancel(cancel) => cancel::cancel(global, &cancel, console).await,
         Verb::Retry(retry) => dead::retry(global, &retry, console).await,
@@ -73,5 +76,6 @@ async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
         Verb::Stats => stats::stats(global, console).await,
         Verb::Nodes => nodes::nodes(global, console).await,
         Verb::Doctor(args) => doctor::doctor(global, &args, console).await,
+        Verb::Losses => losses::losses(global, console).await,
     }
 }

@@ -35,6 +35,10 @@ pub(super) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, 
     if rows.is_empty() && console.is_terminal() {
         console.note("no nodes: schedd is not running on this Redis and namespace");
     }
+    let losses = store.read_losses().await?;
+    if let Some(at) = losses.first().and_then(|last| last.at) {
+        console.note(&format!("Redis has lost data {} times, the last {}; see schedctl losses", losses.len(), shown(at, &local)));
+    }
     Ok(0)
 }
 

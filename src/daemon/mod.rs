@@ -100,7 +100,7 @@ async fn serve(
         announced = setup::announce(store, &wanted, naming, &incarnation, &host) => announced?,
         () = signals.stop() => return Ok(()),
     };
-    let (node, epoch, started_at) = (announced.node, announced.epoch, announced.now);
+    let (node, started_at) = (announced.node, announced.now);
     let ended_mark = setup::ended_mark(&node);
     let keeper = Keeper::start(KeeperSettings {
         program: host::this_program()
@@ -121,10 +121,10 @@ async fn serve(
         version = env!("CARGO_PKG_VERSION"),
         "Started."
     );
+    let journal = setup::journal(store, &node);
     let settings = EngineSettings {
         node,
         incarnation,
-        epoch,
         started_at,
         host,
         ended_mark,
@@ -132,7 +132,7 @@ async fn serve(
         lease: config.daemon.lease,
         shutdown_grace: config.daemon.shutdown_grace,
     };
-    let engine = Engine::start(store.clone(), executors, settings, host_zone.clone(), file.read.as_ref());
+    let engine = Engine::start(store.clone(), executors, journal, settings, host_zone.clone(), file.read.as_ref());
     attend(file, config, &engine, Arc::new(host_zone), signals).await;
     engine.stop(signals.stop()).await;
     keeper.stop().await;

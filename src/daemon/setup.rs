@@ -10,7 +10,7 @@ use super::args::Args;
 use crate::config::Config;
 use crate::domain::ids::NodeName;
 use crate::domain::time::UnixMillis;
-use crate::engine::{self, HostFacts, Naming, PresenceError};
+use crate::engine::{self, HostFacts, Journal, Naming, PresenceError};
 use crate::keeper::EndedMark;
 use crate::store::private_server::{Access, PrivateServer, PrivateServerError, state_dir};
 use crate::store::{Address, Store, StoreError};
@@ -113,10 +113,14 @@ pub(super) fn ended_mark(node: &NodeName) -> Option<PathBuf> {
     Some(EndedMark::file(&dir, node))
 }
 
+/// This node's journal, read. Its directory was made with that of the mark, if it can be made.
+pub(super) fn journal(store: &Store, node: &NodeName) -> Journal {
+    Journal::open(state_dir().ok().as_deref(), store.namespace(), node)
+}
+
 /// A node's place in Redis.
 pub(super) struct Announced {
     pub(super) node: NodeName,
-    pub(super) epoch: String,
     pub(super) now: UnixMillis,
     pub(super) server: String,
 }
@@ -134,8 +138,8 @@ pub(super) async fn announce(
         let attempt = async {
             let findings = store.findings().await?;
             let now = store.now().await?;
-            let (node, epoch) = engine::announce(store, wanted, naming, incarnation, host).await?;
-            Ok::<_, PresenceError>((findings, Announced { node, epoch, now, server: String::new() }))
+            let node = engine::announce(store, wanted, naming, incarnation, host).await?;
+            Ok::<_, PresenceError>((findings, Announced { node, now, server: String::new() }))
         };
         match attempt.await {
             Ok((findings, announced)) => {

@@ -8,6 +8,8 @@ use std::time::Duration;
 /// The longest duration a text may name: 100 years of 365.25 days.
 pub const LONGEST: Duration = Duration::from_secs(36_525 * 86_400);
 
+/// The longest text, in bytes.
+const LONGEST_TEXT: usize = 100;
 const FORMS: &str = "wanted numbers with units w d h m s ms, as in \"90s\" or \"2h30m\"";
 const ISO_FORMS: &str = "wanted an ISO 8601 duration of weeks, days, hours, minutes and seconds, as in \"PT1H30M\" or \"P1D\"";
 const NANOS_PER_MILLI: u128 = 1_000_000;
@@ -66,6 +68,9 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     let body = text.trim();
     if body.is_empty() {
         return Err(refuse(format!("is empty, {FORMS}")));
+    }
+    if body.len() > LONGEST_TEXT {
+        return Err(refuse(format!("is {} bytes long, wanted at most {LONGEST_TEXT}", body.len())));
     }
     if body.starts_with(['-', '\u{2212}']) {
         return Err(refuse("is negative, wanted 0s or more".to_owned()));
@@ -264,6 +269,18 @@ mod tests {
         }
         assert_eq!(format_duration(Duration::from_secs(7200)), "2h");
         assert_eq!(format_duration(Duration::from_micros(1_999)), "1ms");
+    }
+
+    #[test]
+    fn no_text_panics_however_a_good_one_is_spoilt() {
+        const GOOD: [&str; 8] = ["90s", "2h30m", "1w2d3h4m5s6ms", "1.5h", "10 minutes", "PT2H30M", "P1DT12H", "P1W"];
+        crate::domain::mutation::mutants_of(&GOOD, 40_000, |text, _| match parse_duration(text) {
+            Ok(duration) => {
+                assert!(duration <= LONGEST, "{text:?}");
+                assert_eq!(parse_duration(&format_duration(duration)), Ok(duration), "{text:?}");
+            }
+            Err(error) => assert!(!error.to_string().contains('\n'), "{text:?}"),
+        });
     }
 
     proptest! {

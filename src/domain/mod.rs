@@ -2,12 +2,16 @@
 //! arguments. (The one thing read from outside is the system's zone data, as a table.)
 
 pub mod books;
+pub mod clock_notes;
 pub mod cron;
+pub mod describe;
 pub mod duration;
 pub mod human_time;
 pub mod ids;
 pub mod job;
 pub mod lateness;
+#[cfg(test)]
+pub(crate) mod mutation;
 pub mod retry;
 pub mod run;
 pub mod schedule;

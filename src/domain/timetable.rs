@@ -39,6 +39,14 @@ impl Timetable {
         &self.zone
     }
 
+    /// The same schedule read on a wall clock that is never changed, as if that were UTC; none for one that goes by real time.
+    pub(in crate::domain) fn on_the_wall(&self) -> Option<Self> {
+        match &self.schedule {
+            Schedule::Cron(_) => Some(Self { zone: Zone::utc(), ..self.clone() }),
+            Schedule::Manual | Schedule::At(_) | Schedule::Every(_) => None,
+        }
+    }
+
     /// The first occurrence strictly after `from`; none if there is none before 2100.
     pub fn next_after(&self, from: UnixMillis) -> Option<UnixMillis> {
         match &self.schedule {

@@ -2,10 +2,12 @@
 //!
 //! - [`ticker`] polls for ripe runs and sleeps until the next; [`claimer`] decides about each and claims; [`runner`] takes a
 //!   won claim through execution to its end
-//! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held
+//! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held, and
+//!   [`pulse`] tells it whether this node itself stood still
 //! - [`reconciler`] makes Redis say what `jobs.toml` says; [`janitor`] forgets what is past its time; [`presence`] says that
 //!   this node is there
 //! - [`auditor`] checks the books slowly; [`books`] is one look at them, [`mending`] what makes them agree
+//! - [`loss`] notices data that is not what it was, and gives back what the node's own [`journal`] knows
 //! - [`planting`], [`person`] and [`retrying`] carry out what files and people ask, for the command line too
 
 mod abandoned;
@@ -18,13 +20,16 @@ mod done_check;
 pub mod examination;
 mod holdings;
 mod janitor;
+mod journal;
 mod lease_keeper;
+mod loss;
 pub mod mending;
 mod node;
 mod nudges;
 pub mod person;
 pub mod planting;
 mod presence;
+mod pulse;
 mod reaper;
 mod reconciler;
 pub mod retrying;
@@ -37,6 +42,7 @@ mod ticker;
 mod weather;
 
 pub use definition::{Definition, DefinitionError};
+pub use journal::Journal;
 pub use node::{Engine, EngineSettings};
 pub use presence::{GONE_AFTER, HostFacts, Naming, PresenceError, announce};
 pub use reconciler::Removal;

@@ -19,7 +19,7 @@ use tracing::{error, info, warn};
 use super::presence::HostFacts;
 use super::reconciler::{Removal, Wanted, Wish};
 use super::shared::{Phase, Shared};
-use super::{auditor, janitor, lease_keeper, nudges, presence, reaper, reconciler, ticker};
+use super::{Journal, auditor, janitor, lease_keeper, loss, nudges, presence, pulse, reaper, reconciler, ticker};
 use crate::config::Config;
 use crate::domain::ids::NodeName;
 use crate::domain::time::UnixMillis;
@@ -44,8 +44,6 @@ pub struct EngineSettings {
     pub node: NodeName,
     /// Fresh at each start.
     pub incarnation: String,
-    /// The mark of the data it found.
-    pub epoch: String,
     /// Redis' time when it started.
     pub started_at: UnixMillis,
     /// Its host.
@@ -74,8 +72,15 @@ pub struct Engine {
 
 impl Engine {
     /// Starts the loops, with what the file says if there is one: its queues' concurrency counts before anything is claimed.
-    pub fn start(store: Store, executors: Executors, settings: EngineSettings, host_zone: Zone, file: Option<&Config>) -> Self {
-        let shared = Arc::new(Shared::new(store, executors, settings));
+    pub fn start(
+        store: Store,
+        executors: Executors,
+        journal: Journal,
+        settings: EngineSettings,
+        host_zone: Zone,
+        file: Option<&Config>,
+    ) -> Self {
+        let shared = Arc::new(Shared::new(store, executors, journal, settings));
         let wish = Arc::new(Wish::default());
         let (intake, upkeep, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         if let Some(config) = file {
@@ -93,12 +98,18 @@ impl Engine {
         let (node, until, wishes) = (shared.clone(), intake.clone(), wish.clone());
         let reconciling = move || reconciler::run(node.clone(), wishes.clone(), host_zone.clone());
         tasks.spawn(go_on("reconciler", move || ended_by(until.clone(), reconciling())));
+        let (node, until) = (shared.clone(), intake.clone());
+        tasks.spawn(go_on("watch for losses", move || ended_by(until.clone(), loss::run(node.clone()))));
+        let (node, until) = (shared.clone(), intake.clone());
+        tasks.spawn(go_on("catalog", move || ended_by(until.clone(), loss::catalog::run(node.clone()))));
         let (node, until) = (shared.clone(), upkeep.clone());
         tasks.spawn(go_on("nudges", move || ended_by(until.clone(), nudges::run(node.clone()))));
         let (node, until) = (shared.clone(), upkeep.clone());
         tasks.spawn(go_on("lease keeper", move || ended_by(until.clone(), lease_keeper::run(node.clone()))));
         let (node, until) = (shared.clone(), upkeep.clone());
         tasks.spawn(go_on("presence", move || ended_by(until.clone(), presence::run(node.clone()))));
+        let (node, until) = (shared.clone(), upkeep.clone());
+        tasks.spawn(go_on("pulse", move || ended_by(until.clone(), pulse::run(node.clone()))));
         tasks.close();
         Self { shared, wish, intake, upkeep, ticker, tasks }
     }
@@ -133,6 +144,7 @@ impl Engine {
         if let Err(error) = self.shared.store.leave_node(&settings.node, &settings.incarnation).await {
             warn!("{error}; this node stays on the list until it is seen to be gone.");
         }
+        self.shared.watch.journal().close().await;
     }
 
     async fn drain(&self, urgent: impl Future<Output = ()>) {

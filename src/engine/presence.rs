@@ -1,9 +1,9 @@
-//! Says that this node is there, under a name no other live node has, and notices when the data is other than it was.
+//! Says that this node is there, under a name no other live node has.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use super::shared::Shared;
 use crate::domain::ids::NodeName;
@@ -64,14 +64,14 @@ pub async fn announce(
     naming: Naming,
     incarnation: &str,
     host: &HostFacts,
-) -> Result<(NodeName, String), PresenceError> {
+) -> Result<NodeName, PresenceError> {
     let started_at = store.now().await?;
     let facts = facts(host, "running", started_at, String::new(), 0, None);
     let mut name = wanted.clone();
     let mut number = 1;
     loop {
         match try_name(store, &name, incarnation, &facts, host).await? {
-            Try::Ours(epoch) => return Ok((name, epoch)),
+            Try::Ours => return Ok(name),
             Try::Alive { pid, host } if naming == Naming::Asked || number > NAMES_TRIED => {
                 return Err(PresenceError::Taken { name, pid, host });
             }
@@ -84,7 +84,7 @@ pub async fn announce(
 }
 
 enum Try {
-    Ours(String),
+    Ours,
     Alive { pid: u32, host: String },
 }
 
@@ -98,10 +98,9 @@ async fn try_name(
     let mut claim = NameClaim::Ask;
     let mut first_seen_ago = None;
     loop {
-        let new_epoch = super::planting::token();
-        let beat = Beat { node: name, incarnation, new_epoch: &new_epoch, gone_after: GONE_AFTER, claim, facts };
+        let beat = Beat { node: name, incarnation, gone_after: GONE_AFTER, claim, facts };
         match store.beat_node(&beat).await? {
-            BeatReply::Present { epoch, .. } => return Ok(Try::Ours(epoch)),
+            BeatReply::Present { .. } => return Ok(Try::Ours),
             BeatReply::Taken { pid, boot_id, host: holder, seen_ago, .. } => {
                 if boot_id == host.boot_id {
                     // The first process of a container has the same number at each start.
@@ -168,25 +167,21 @@ fn ahead_of(before: UnixMillis, now: UnixMillis, after: UnixMillis) -> i64 {
 /// Beats for ever, and at once when there is something new to tell.
 pub(super) async fn run(shared: Arc<Shared>) {
     let settings = &shared.settings;
-    let mut epoch = settings.epoch.clone();
     let mut clock_offset_ms = None;
     loop {
         let running = shared.holdings.all().len();
         let beat_facts =
             facts(&settings.host, shared.phase().word(), settings.started_at, shared.config_error(), running, clock_offset_ms);
-        // A new mark each time: if it is taken, the old one was gone.
-        let fresh_epoch = super::planting::token();
         let beat = Beat {
             node: &settings.node,
             incarnation: &settings.incarnation,
-            new_epoch: &fresh_epoch,
             gone_after: GONE_AFTER,
             claim: NameClaim::Ask,
             facts: &beat_facts,
         };
         let before = (settings.host.clock)();
         match shared.store.beat_node(&beat).await {
-            Ok(BeatReply::Present { epoch: found, now }) => {
+            Ok(BeatReply::Present { now }) => {
                 let is_first = clock_offset_ms.is_none();
                 clock_offset_ms = Some(ahead_of(before, now, (settings.host.clock)()));
                 if is_first {
@@ -194,14 +189,6 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 }
                 if let Ok(queues) = shared.store.read_queues().await {
                     shared.slots.set_known(queues);
-                }
-                if found != epoch {
-                    error!(
-                        namespace = shared.store.namespace(),
-                        "The data in Redis is not what it was: it was flushed, restored or replaced. Jobs of jobs.toml are planted again; jobs added by schedctl that are missing are lost."
-                    );
-                    epoch = found;
-                    shared.reconcile_now.notify_one();
                 }
             }
             Ok(BeatReply::Taken { host, pid, .. }) if shared.said.is_news("node name") => {

@@ -1,8 +1,9 @@
 //! Takes back runs whose node stopped renewing.
 //!
 //! Invariant: a lease is taken over only after this node has watched it unchanged for its whole length by its own clock, so
-//! a step of Redis' clock or of anybody's wall clock gives nothing away early; the script compares what was watched. A lease of
-//! its own that this node could not hold is not waited for once nothing of its run is alive.
+//! a step of Redis' clock or of anybody's wall clock gives nothing away early; the script compares what was watched. Time in
+//! which this node stood still does not count: with it Redis and the holder may have. A lease of its own that this node could
+//! not hold is not waited for once nothing of its run is alive.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use serde_json::json;
 use tracing::{error, info, warn};
 
 use super::definition::Definition;
+use super::journal::{EndedRun, Line};
 use super::node::EngineSettings;
 use super::shared::Shared;
 use crate::domain::ids::{Fence, RunId};
@@ -96,6 +98,7 @@ async fn pass(shared: &Shared, watched: &mut HashMap<(RunId, Fence), Watched>) -
     let leases = shared.store.list_leases(PAGE).await?;
     let now = shared.store.now().await?;
     let given_up = shared.holdings.all_given_up();
+    let awake_since = shared.pulse.awake_since();
     let mut still: HashMap<(RunId, Fence), Watched> = HashMap::new();
     for lease in leases {
         let lease = match lease {
@@ -123,7 +126,7 @@ async fn pass(shared: &Shared, watched: &mut HashMap<(RunId, Fence), Watched>) -
             Some(known) if known.end == lease.end => known.since,
             _ => seen_at,
         };
-        let unchanged = if given_up.contains(&key) { Duration::MAX } else { BootInstant::now().since(since) };
+        let unchanged = if given_up.contains(&key) { Duration::MAX } else { BootInstant::now().since(since.max(awake_since)) };
         #[cfg(feature = "mutants")]
         let unchanged = crate::store::mutants::watched(&lease, unchanged);
         let has_ended = lease.end.parse::<i64>().is_ok_and(|end| end < now.as_i64());
@@ -232,11 +235,31 @@ async fn recover(shared: &Shared, lease: &ExpiredLease, unchanged: Duration) -> 
         RecoverReply::Recovered => {
             warn!(run = %lease.run, fence = %lease.fence, node, "Its node stopped renewing the lease; the run is due again.");
         }
-        RecoverReply::Ended => warn!(run = %lease.run, fence = %lease.fence, node, "Ended: {}.", recovery.reason),
+        RecoverReply::Ended => {
+            note_end(shared, lease, &record, &recovery);
+            warn!(run = %lease.run, fence = %lease.fence, node, "Ended: {}.", recovery.reason);
+        }
         RecoverReply::Alive => info!(run = %lease.run, "The lease was renewed after all."),
         RecoverReply::Gone => {}
     }
     Ok(true)
+}
+
+/// Has the journal know it. One that was to be tried again has ended all the same: a person had asked it to stop.
+fn note_end(shared: &Shared, lease: &ExpiredLease, record: &RunRecord, recovery: &Recovery) {
+    let (state, reason) = match recovery.verdict {
+        Some(state) => (state, recovery.reason.clone()),
+        None => (RunState::Cancelled, String::new()),
+    };
+    shared.watch.journal().note([Line::Ended(EndedRun {
+        run: lease.run.to_string(),
+        queue: record.queue.as_str().to_owned(),
+        state: state.as_str().to_owned(),
+        reason,
+        ended_at: shared.watch.journal().with(|memory| memory.whole_at),
+        fence: lease.fence.as_u64(),
+        facts: vec![("attempt".to_owned(), record.attempt.to_string())],
+    })]);
 }
 
 /// What becomes of a run whose node is gone: none = it is tried again.

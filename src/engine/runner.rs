@@ -13,12 +13,14 @@ use tracing::{Instrument, debug, info, warn};
 use super::definition::Definition;
 use super::done_check::{self, Course};
 use super::holdings::{Lease, Tenure};
+use super::journal::{ClaimedRun, EndedRun, Line};
 use super::settling::{self, Settled};
-use super::shared::Shared;
+use super::shared::{Phase, Shared};
+use crate::domain::job::Delivery;
 use crate::domain::run::{Ending, Outcome, RunState};
 use crate::executor::{self, Attempt, Control, OutputBuffer};
 use crate::keeper::BootInstant;
-use crate::store::{Claim, FinishReply, OutputFrames, StoreError, Stream, Verdict};
+use crate::store::{Claim, FinishReply, OutputFrames, ReturnReply, StoreError, Stream, Verdict};
 
 /// How often what a running attempt prints is written down.
 const OUTPUT_EVERY: Duration = Duration::from_secs(1);
@@ -28,6 +30,9 @@ const TELL_AGAIN: Duration = Duration::from_millis(200);
 const TELL_SPOILT_AGAIN: Duration = Duration::from_secs(2);
 /// A run this node could not even start is not handed back faster than this, lest it go round in circles.
 const NOT_STARTED_PAUSE: Duration = Duration::from_secs(1);
+/// How often, and how far apart, a run whose lease Redis lost is offered back: its job may first have to be planted again.
+const OFFERS: u32 = 20;
+const OFFER_AGAIN: Duration = Duration::from_millis(500);
 /// Runs kept in a job's history, and how far past that it may grow before it is trimmed.
 pub(super) const HISTORY_A_JOB: usize = 1_000;
 const HISTORY_SLACK: usize = 50;
@@ -56,16 +61,24 @@ impl Runner {
         let late = claim.claimed_at.since(claim.run.due());
         info!(late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX), "Run started.");
         let started = std::time::Instant::now();
+        let claimed_in = shared.watch.epoch();
+        if definition.spec.delivery == Delivery::AtMostOnce {
+            shared.watch.journal().mark_start(start_mark(claim)).await;
+        }
         let (course, output) = self.follow(control).await;
         let stop_cause = tenure.stop_cause();
         let Some(settled) = settling::settle(&definition.spec, claim, &course, stop_cause.as_deref(), fastrand::f64()) else {
             if let Some(output) = &output {
                 let _ = write_output(shared, claim, output, &mut none_written(claim)).await;
             }
+            warn!("The lease could not be held; the job was stopped and the run is left to recovery.");
             if course.into_outcome().ending == Ending::LeaseLost {
                 shared.holdings.give_up(self.lease.clone());
+                drop(tenure);
+                if definition.spec.delivery != Delivery::AtMostOnce {
+                    offer_back(shared, claim, &claimed_in).await;
+                }
             }
-            warn!("The lease could not be held; the job was stopped and the run is left to recovery.");
             return;
         };
         let outcome = course.into_outcome();
@@ -74,6 +87,7 @@ impl Runner {
         }
         let took = started.elapsed();
         let reply = self.tell(&settled, &outcome, took, output.as_ref(), &mut tenure).await;
+        note_end(shared, claim, &settled, &outcome, took, &reply);
         report(&outcome, &settled, &reply, took);
         if let FinishReply::Finished(kept) = reply {
             note_history(shared, claim, kept);
@@ -146,6 +160,69 @@ impl Runner {
                 tokio::time::sleep(TELL_SPOILT_AGAIN).await;
             }
         }
+    }
+}
+
+fn start_mark(claim: &Claim) -> ClaimedRun {
+    ClaimedRun {
+        run: claim.run.to_string(),
+        queue: claim.queue.as_str().to_owned(),
+        attempt: claim.attempt,
+        fence: claim.fence.as_u64(),
+        at: claim.claimed_at.as_i64(),
+    }
+}
+
+/// Has the journal know what Redis has taken.
+fn note_end(shared: &Shared, claim: &Claim, settled: &Settled, outcome: &Outcome, took: Duration, reply: &FinishReply) {
+    let run = claim.run.to_string();
+    let line = match reply {
+        // Left as it is: whoever has it tells how it ends.
+        FinishReply::Lost => return,
+        FinishReply::Retrying(_) | FinishReply::Released | FinishReply::AskingLater(_) => Line::Unclaimed(run),
+        FinishReply::Finished(_) => {
+            // One that was to go back has ended all the same: a person had asked it to stop.
+            let (state, reason) = match settled.verdict {
+                Verdict::Final(state) => (state, settled.reason.clone()),
+                _ => (RunState::Cancelled, String::new()),
+            };
+            let mut facts = vec![("attempt", claim.attempt.to_string()), ("started_at", claim.claimed_at.as_i64().to_string())];
+            facts.extend(settling::facts(outcome, settled).into_iter().filter(|(_, value)| !value.is_empty()));
+            Line::Ended(EndedRun {
+                run,
+                queue: claim.queue.as_str().to_owned(),
+                state: state.as_str().to_owned(),
+                reason,
+                ended_at: claim.claimed_at.saturating_add(took).as_i64(),
+                fence: claim.fence.as_u64(),
+                facts: facts.into_iter().map(|(field, value)| (field.to_owned(), value)).collect(),
+            })
+        }
+    };
+    shared.watch.journal().note([line]);
+}
+
+/// Offers a run back that was stopped because its lease was gone: if Redis lost all it knew of the run it is tried again.
+async fn offer_back(shared: &Shared, claim: &Claim, claimed_in: &str) {
+    for _ in 0..OFFERS {
+        match shared.store.return_run(claim, claimed_in, "Redis lost it while it ran").await {
+            Ok(ReturnReply::Returned) => {
+                warn!("Redis had lost the run; it is due again.");
+                return;
+            }
+            // In another's hands, as ever when a lease is lost.
+            Ok(ReturnReply::Known) => return,
+            Ok(ReturnReply::Same | ReturnReply::Unknown) => {}
+            Err(error) if error.is_passing() => {}
+            Err(error) => {
+                shared.weather.failed(&error, &format!("a run of {} is not put back", claim.run.job()));
+                return;
+            }
+        }
+        if shared.phase() == Phase::Aborting {
+            return;
+        }
+        tokio::time::sleep(OFFER_AGAIN).await;
     }
 }
 

@@ -8,7 +8,10 @@ use tokio::sync::Notify;
 
 use super::abandoned::Abandoned;
 use super::holdings::Holdings;
+use super::journal::Journal;
+use super::loss::Watch;
 use super::node::EngineSettings;
+use super::pulse::Pulse;
 use super::slots::Slots;
 use super::weather::{Said, Weather};
 use crate::domain::ids::JobName;
@@ -24,6 +27,8 @@ pub(super) struct Shared {
     pub(super) slots: Slots,
     pub(super) weather: Weather,
     pub(super) said: Said,
+    /// By what this node knows its data again.
+    pub(super) watch: Watch,
     /// Wakes the ticker: something earlier was planted, or a slot was given back.
     pub(super) poll_now: Arc<Notify>,
     /// Wakes the lease keeper: a run was asked to stop.
@@ -38,6 +43,8 @@ pub(super) struct Shared {
     pub(super) long_histories: Mutex<BTreeSet<JobName>>,
     /// The runs this node executes or has to tell the end of.
     pub(super) holdings: Arc<Holdings>,
+    /// Whether this node itself stood still.
+    pub(super) pulse: Pulse,
     /// The claims it never got the answers to.
     pub(super) abandoned: Abandoned,
     /// Wakes presence: the phase or the configuration's state changed.
@@ -79,11 +86,14 @@ impl Phase {
 }
 
 impl Shared {
-    pub(super) fn new(store: Store, executors: Executors, settings: EngineSettings) -> Self {
+    pub(super) fn new(store: Store, executors: Executors, journal: Journal, settings: EngineSettings) -> Self {
         let poll_now = Arc::new(Notify::new());
+        let watch = Watch::new(journal, store.address());
         Self {
             store,
+            watch,
             executors,
+            pulse: Pulse::new(settings.lease),
             settings,
             slots: Slots::new(poll_now.clone()),
             weather: Weather::default(),

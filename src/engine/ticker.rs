@@ -68,6 +68,7 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
         (queue.clone(), limit)
     };
     let queues: Vec<(QueueName, usize)> = free.iter().map(with_left).collect();
+    let highest = shared.watch.highest();
     let poll = match shared.store.list_ripe(&queues).await {
         Ok(poll) => poll,
         Err(error) => {
@@ -77,6 +78,10 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
     };
     shared.weather.answered();
     shared.leases_seen.store(poll.leases, Ordering::Relaxed);
+    if !shared.watch.knows(&poll, highest) {
+        // Data that is not what it was: nothing of it is started before that is dealt with.
+        return tick;
+    }
     let mut next = LONGEST_SLEEP;
     for ((queue, slots), found) in free.iter().zip(poll.queues) {
         if shared.phase() != Phase::Running {

@@ -30,6 +30,8 @@ const SETTLE: Duration = Duration::from_millis(50);
 /// How often KILL is sent to what will not die, another user's or stuck in the kernel, before it is given up: ten seconds of
 /// them. Counted, not timed: a keeper that was itself stopped has not waited meanwhile.
 const MOST_KILLS: u32 = 100;
+/// How long a killed leader may take to be gone before all of its run is searched and killed again.
+const KILL_AGAIN: Duration = Duration::from_millis(50);
 
 /// Runs `launch` from start to end and tells the daemon.
 pub(super) async fn attend(house: Rc<House>, key: Key, mut launch: Launch, mut words: mpsc::UnboundedReceiver<Word>) {
@@ -107,7 +109,7 @@ async fn start(
     };
     watched().map_err(|error| {
         // Descriptors ran short after the start: what cannot be watched must not run.
-        house.signal(key, Signal::KILL);
+        house.kill(key);
         let _ = child.wait();
         not_executed(error)
     })
@@ -221,27 +223,31 @@ impl Started {
     }
 
     async fn until_exit(&self, house: &House, key: Key, bounds: &mut Bounds, words: &mut mpsc::UnboundedReceiver<Word>) {
-        let mut wake = BootInstant::now();
+        let mut wake = None;
         loop {
             let now = BootInstant::now();
-            if bounds.judge(now) {
-                house.signal(key, Signal::TERM);
+            if bounds.judge(now) && now < bounds.kill_at() {
+                house.terminate(key);
             }
             let mut next = bounds.next_event();
             if bounds.end.is_some() && now >= bounds.kill_at() {
+                let wake = wake.get_or_insert_with(|| {
+                    house.kill_group(key);
+                    now.saturating_add(KILL_AGAIN)
+                });
                 // Again and again, for it may fork faster than we look.
-                if now >= wake {
-                    house.signal(key, Signal::KILL);
-                    wake = now.saturating_add(Duration::from_millis(50));
+                if now >= *wake {
+                    house.kill(key);
+                    *wake = now.saturating_add(KILL_AGAIN);
                 }
-                next = wake;
+                next = *wake;
             }
             tokio::select! {
                 biased;
                 _ = self.exit.readable() => return,
                 Some(word) = words.recv() => {
                     if bounds.hear(word) {
-                        house.signal(key, Signal::TERM);
+                        house.terminate(key);
                     }
                 }
                 _ = self.timer.until(next) => {}

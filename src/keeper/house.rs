@@ -8,10 +8,11 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{Notify, mpsc};
 
+use super::clock::BootInstant;
 use super::excerpt::{Excerpt, Stream};
 use super::tree::{self, Claim, Identity, Process, Snapshot};
 use super::wire::{self, Key, News};
@@ -20,7 +21,7 @@ use super::wire::{self, Key, News};
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Word {
     /// A new lease deadline.
-    Extend(super::clock::BootInstant),
+    Extend(BootInstant),
     /// Stop with grace.
     Stop,
     /// Stop without.
@@ -40,6 +41,8 @@ pub(super) struct House {
     changed: Notify,
     outbox: mpsc::UnboundedSender<Item>,
     buffer: RefCell<Vec<u8>>,
+    /// The last reading of all processes, and when it began.
+    read: RefCell<Option<(BootInstant, Rc<Snapshot>)>>,
 }
 
 /// What waits for the daemon.
@@ -56,12 +59,20 @@ pub(super) struct Pending {
 }
 
 const BUFFER: usize = 64 * 1024;
+/// How old a reading of all processes may be to tell who is sent TERM: runs that are to stop at once share it.
+const FRESH: Duration = Duration::from_millis(20);
 
 impl House {
     /// An empty house and what it will have to say.
     pub(super) fn new() -> (Rc<Self>, mpsc::UnboundedReceiver<Item>) {
         let (outbox, items) = mpsc::unbounded_channel();
-        let house = Self { residents: RefCell::default(), changed: Notify::new(), outbox, buffer: RefCell::new(vec![0; BUFFER]) };
+        let house = Self {
+            residents: RefCell::default(),
+            changed: Notify::new(),
+            outbox,
+            buffer: RefCell::new(vec![0; BUFFER]),
+            read: RefCell::default(),
+        };
         (Rc::new(house), items)
     }
 
@@ -144,7 +155,7 @@ impl House {
             return Vec::new();
         }
         let remaining = || {
-            let (leader, mut members) = self.members(key);
+            let (leader, mut members) = self.members(key, &Snapshot::take());
             members.retain(|process| Some(process.pid) != leader && !process.is_zombie);
             members
         };
@@ -153,18 +164,48 @@ impl House {
         if found.is_empty() { remaining() } else { found }
     }
 
-    /// Sends a signal to all of a run.
-    pub(super) fn signal(&self, key: Key, signal: Signal) {
-        tree::signal_all(&self.members(key).1, signal);
+    /// Asks all of a run to end.
+    pub(super) fn terminate(&self, key: Key) {
+        let snapshot = self.recent_snapshot(self.leader(key));
+        tree::signal_all(&self.members(key, &snapshot).1, Signal::TERM);
+    }
+
+    /// Kills the leader of a run with its process group, in no time: however many runs are out of time at once, none waits for
+    /// the others to be searched. To be called before the leader is reaped.
+    pub(super) fn kill_group(&self, key: Key) {
+        if let Some(leader) = self.leader(key).and_then(Pid::from_raw) {
+            let _ = rustix::process::kill_process_group(leader, Signal::KILL);
+        }
+    }
+
+    /// Kills all of a run.
+    pub(super) fn kill(&self, key: Key) {
+        tree::signal_all(&self.members(key, &Snapshot::take()).1, Signal::KILL);
+    }
+
+    fn leader(&self, key: Key) -> Option<i32> {
+        self.residents.borrow().get(&key)?.identity.leader
+    }
+
+    /// A reading of all processes that is fresh and shows `leader`.
+    fn recent_snapshot(&self, leader: Option<i32>) -> Rc<Snapshot> {
+        let now = BootInstant::now();
+        let mut read = self.read.borrow_mut();
+        match &*read {
+            Some((at, snapshot)) if now.since(*at) < FRESH && leader.is_none_or(|leader| snapshot.shows(leader)) => {
+                Rc::clone(snapshot)
+            }
+            _ => Rc::clone(&read.insert((now, Rc::new(Snapshot::take()))).1),
+        }
     }
 
     /// The leader of a run and all its processes, the dead among them.
-    fn members(&self, key: Key) -> (Option<i32>, Vec<Process>) {
+    fn members(&self, key: Key, snapshot: &Snapshot) -> (Option<i32>, Vec<Process>) {
         let mut residents = self.residents.borrow_mut();
         let leaders: HashSet<i32> = residents.values().filter_map(|resident| resident.identity.leader).collect();
         let is_alone = residents.len() == 1;
         let Some(Resident { identity, known, .. }) = residents.get_mut(&key) else { return (None, Vec::new()) };
-        let members = Snapshot::take().members(identity, |orphan| {
+        let members = snapshot.members(identity, &leaders, |orphan| {
             let may_be_taken = is_alone && !leaders.contains(&orphan.pid);
             may_be_taken || known.contains(&(orphan.pid, orphan.started))
         });

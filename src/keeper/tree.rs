@@ -132,19 +132,26 @@ impl Snapshot {
         self.children.get(&pid).into_iter().flatten().filter_map(|child| self.processes.get(child)).copied()
     }
 
-    /// The children of the calling process that belong to `run`, and all below them; the leader is among them. An orphan that
-    /// says nothing belongs to the run if `takes` says so.
-    pub(super) fn members(&self, run: &Identity, takes: impl Fn(&Process) -> bool) -> Vec<Process> {
+    /// The children of the calling process that belong to `run`, and all below them; the leader is among them. Those in the
+    /// session of one of `leaders` are asked nothing. An orphan that says nothing belongs to the run if `takes` says so.
+    pub(super) fn members(&self, run: &Identity, leaders: &HashSet<i32>, takes: impl Fn(&Process) -> bool) -> Vec<Process> {
         let roots = self.children(own_pid()).filter(|child| {
             let by_session = run.leader.is_some_and(|leader| child.pid == leader || child.session == leader);
+            let is_known = leaders.contains(&child.pid) || leaders.contains(&child.session);
             by_session
-                || match run.claim(child.pid) {
-                    Claim::This => true,
-                    Claim::Other => false,
-                    Claim::Nothing => takes(child),
-                }
+                || !is_known
+                    && match run.claim(child.pid) {
+                        Claim::This => true,
+                        Claim::Other => false,
+                        Claim::Nothing => takes(child),
+                    }
         });
         self.below(roots.collect())
+    }
+
+    /// Whether it shows this process.
+    pub(super) fn shows(&self, pid: i32) -> bool {
+        self.processes.contains_key(&pid)
     }
 
     /// All below the calling process.
@@ -175,7 +182,7 @@ pub(super) fn kill_runs(runs: &[Identity], patience: Duration) -> bool {
     let mut empty_scans = 0;
     while Instant::now() < end {
         let snapshot = Snapshot::take();
-        let of_run = |run| snapshot.members(run, |orphan| known.contains(&(orphan.pid, orphan.started)));
+        let of_run = |run| snapshot.members(run, &HashSet::new(), |orphan| known.contains(&(orphan.pid, orphan.started)));
         let members: Vec<Process> = runs.iter().flat_map(of_run).collect();
         known.extend(members.iter().map(|member| (member.pid, member.started)));
         // One that changed its parent while we read may have been missed; twice it will not be.
@@ -208,7 +215,7 @@ mod tests {
         assert!(!me.is_zombie && me.started > 0);
         let nobody = Identity { run: "no@0".to_owned(), fence: 1, leader: None };
         assert_ne!(nobody.claim(me.pid), Claim::This);
-        assert!(Snapshot::take().members(&nobody, |_| false).is_empty());
+        assert!(Snapshot::take().members(&nobody, &HashSet::new(), |_| false).is_empty());
         assert!(Process::read(0).is_none());
     }
 }

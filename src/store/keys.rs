@@ -67,8 +67,12 @@ impl Keys {
         queues;
         /// zset node -> last seen, ms.
         nodes;
-        /// The mark of this data's first day: another one means that data was lost.
+        /// The mark of this data: `MS-WORD`, written on its first day and anew after each loss that was noticed.
         epoch;
+        /// zset record of a loss, or of what a node gave back, as JSON -> when it was written, ms.
+        losses;
+        /// Until when nothing is ripe, ms: what nodes know is being written back after a loss.
+        settling;
         /// hash entry -> what was wrong with it.
         quarantine;
         /// hash: the slow check of the books, whose turn it was, where it is, what it found.

@@ -52,8 +52,6 @@ pub struct Beat<'a> {
     pub node: &'a NodeName,
     /// Its incarnation.
     pub incarnation: &'a str,
-    /// The epoch to write if there is none.
-    pub new_epoch: &'a str,
     /// Another incarnation unseen for so long has left.
     pub gone_after: Duration,
     /// How sure the node is of its name.
@@ -69,8 +67,6 @@ pub enum BeatReply {
     Present {
         /// Redis' time.
         now: UnixMillis,
-        /// The mark of this data: another one than before means that data was lost.
-        epoch: String,
     },
     /// The name is another live node's.
     Taken {
@@ -119,11 +115,9 @@ impl Store {
         let mut call = Invocation::new(&scripts::BEAT_NODE)
             .key("nodes", self.keys.nodes())
             .key("node", self.keys.node(beat.node))
-            .key("epoch", self.keys.epoch())
             .arg("now", self.now_arg())
             .arg("node_name", beat.node.as_str())
             .arg("incarnation", beat.incarnation)
-            .arg("new_epoch", beat.new_epoch)
             .arg("gone_after_ms", millis(beat.gone_after))
             .arg("claim_name", if beat.claim == NameClaim::Take { "take" } else { "ask" });
         let fields = [
@@ -142,7 +136,7 @@ impl Store {
         }
         let mut reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
-            "present" => BeatReply::Present { now: instant(&mut reply)?, epoch: reply.text()? },
+            "present" => BeatReply::Present { now: instant(&mut reply)? },
             "taken" => BeatReply::Taken {
                 incarnation: reply.text()?,
                 host: reply.text()?,

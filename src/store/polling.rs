@@ -11,7 +11,7 @@ use super::error::StoreError;
 use super::quarantine::shown_member;
 use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
-use crate::domain::ids::QueueName;
+use crate::domain::ids::{Fence, QueueName};
 use crate::domain::time::UnixMillis;
 
 /// What a poll found.
@@ -23,8 +23,21 @@ pub struct Poll {
     pub past_now: Duration,
     /// How many leases there are in the namespace.
     pub leases: u64,
+    /// By what the data is known again.
+    pub marks: Marks,
     /// One for each queue asked for, in that order.
     pub queues: Vec<QueuePoll>,
+}
+
+/// By what data is known again: an epoch that is gone or another, or a fence below one seen, means that some of it is lost.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// The epoch; empty if there is none.
+    pub epoch: String,
+    /// The last fence issued; 0 if there is none.
+    pub fence: u64,
+    /// Whether a mark holds something no mark is: it tells nothing then.
+    pub is_spoilt: bool,
 }
 
 /// What a poll found in one queue.
@@ -53,7 +66,12 @@ pub struct RipeEntry {
 impl Store {
     /// What is ripe in each queue, at most as many as its limit; a limit of 0 leaves the queue out.
     pub async fn list_ripe(&self, queues: &[(QueueName, usize)]) -> Result<Poll, StoreError> {
-        let mut call = Invocation::new(&scripts::LIST_RIPE).key("leases", self.keys.leases()).arg("now", self.now_arg());
+        let mut call = Invocation::new(&scripts::LIST_RIPE)
+            .key("leases", self.keys.leases())
+            .key("epoch", self.keys.epoch())
+            .key("fence", self.keys.fence())
+            .key("settling", self.keys.settling())
+            .arg("now", self.now_arg());
         for (queue, limit) in queues {
             call = call.key("due", self.keys.due(queue)).arg("limit", *limit);
         }
@@ -65,9 +83,18 @@ impl Store {
         let now = UnixMillis::new(micros.div_euclid(1000)).ok_or_else(|| StoreError::corrupt("TIME", micros.to_string()))?;
         let past_now = Duration::from_micros(micros.rem_euclid(1000).unsigned_abs());
         let leases = u64::try_from(reply.number()?).unwrap_or(0);
+        let marks = marks(reply.text()?, &reply.text()?);
+        reply.number()?;
         let queues = (0..queues.len()).map(|_| queue_poll(&reply.value()?)).collect::<Result<_, _>>()?;
-        Ok(Poll { now, past_now, leases, queues })
+        Ok(Poll { now, past_now, leases, marks, queues })
     }
+}
+
+fn marks(epoch: String, fence: &str) -> Marks {
+    // One that is no number is rebuilt by the next claim.
+    let number = fence.parse().ok().filter(|fence| *fence <= Fence::MAX);
+    let is_spoilt = epoch == "?" || (!fence.is_empty() && number.is_none());
+    Marks { epoch, fence: number.unwrap_or(0), is_spoilt }
 }
 
 fn queue_poll(value: &Value) -> Result<QueuePoll, StoreError> {

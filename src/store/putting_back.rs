@@ -11,7 +11,7 @@ use crate::domain::time::UnixMillis;
 
 /// What became of an entry that was to be put back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RestoreReply {
+pub enum PutBackReply {
     /// It is where it was; with the score it was given, if it has one.
     Restored(Option<UnixMillis>),
     /// It is no longer in quarantine.
@@ -24,7 +24,7 @@ pub enum RestoreReply {
 
 impl Store {
     /// Puts a member of a set, or a whole key, back.
-    pub async fn restore(&self, entry: &QuarantineEntry) -> Result<RestoreReply, StoreError> {
+    pub async fn restore(&self, entry: &QuarantineEntry) -> Result<PutBackReply, StoreError> {
         match &entry.kind {
             EntryKind::Member { score } => self.restore_entry(entry, score).await,
             EntryKind::Key { aside } => self.restore_key(entry, aside).await,
@@ -32,16 +32,16 @@ impl Store {
     }
 
     /// A due run comes back at its ready time if that is one, else when it is due; a lease comes back ended.
-    async fn restore_entry(&self, entry: &QuarantineEntry, score: &str) -> Result<RestoreReply, StoreError> {
+    async fn restore_entry(&self, entry: &QuarantineEntry, score: &str) -> Result<PutBackReply, StoreError> {
         // One that met its like in quarantine has a moment and a number behind its name.
         let member = entry.name.split(' ').next().unwrap_or_default();
         let set = self.keys.rest(&entry.key).unwrap_or_default();
         let (run, fence): (RunId, _) = match (set, parse_lease_member(member), member.parse()) {
             ("leases", Some((run, fence)), _) => (run, Some(fence)),
-            ("leases", None, _) => return Ok(RestoreReply::Refused("it is no lease (RUN#FENCE)".to_owned())),
+            ("leases", None, _) => return Ok(PutBackReply::Refused("it is no lease (RUN#FENCE)".to_owned())),
             (set, _, Ok(run)) if set.starts_with("due:") => (run, None),
-            (set, _, Err(error)) if set.starts_with("due:") => return Ok(RestoreReply::Refused(format!("{error}"))),
-            _ => return Ok(RestoreReply::Refused(format!("it stood in {:?}, which is no set of runs", entry.key))),
+            (set, _, Err(error)) if set.starts_with("due:") => return Ok(PutBackReply::Refused(format!("{error}"))),
+            _ => return Ok(PutBackReply::Refused(format!("it stood in {:?}, which is no set of runs", entry.key))),
         };
         let ready = match fence {
             Some(_) => self.now().await?,
@@ -60,18 +60,18 @@ impl Store {
             .arg("fence", fence.map_or_else(String::new, |fence| fence.to_string()));
         let mut reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
-            "restored" => RestoreReply::Restored(Some(ready)),
-            "gone" => RestoreReply::Gone,
-            "taken" => RestoreReply::Taken,
-            "refused" => RestoreReply::Refused(reply.text()?),
+            "restored" => PutBackReply::Restored(Some(ready)),
+            "gone" => PutBackReply::Gone,
+            "taken" => PutBackReply::Taken,
+            "refused" => PutBackReply::Refused(reply.text()?),
             _ => return Err(reply.unknown()),
         })
     }
 
-    async fn restore_key(&self, entry: &QuarantineEntry, aside: &str) -> Result<RestoreReply, StoreError> {
+    async fn restore_key(&self, entry: &QuarantineEntry, aside: &str) -> Result<PutBackReply, StoreError> {
         let rest = self.keys.rest(&entry.key).unwrap_or_default();
         let Known::Type(kind) = known_key(rest) else {
-            return Ok(RestoreReply::Refused(format!("{:?} is no key of this schedd", entry.key)));
+            return Ok(PutBackReply::Refused(format!("{:?} is no key of this schedd", entry.key)));
         };
         let call = Invocation::new(&scripts::RESTORE_KEY)
             .key("quarantine", self.keys.quarantine())
@@ -82,10 +82,10 @@ impl Store {
             .arg("kind", kind);
         let mut reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
-            "restored" => RestoreReply::Restored(None),
-            "gone" => RestoreReply::Gone,
-            "taken" => RestoreReply::Taken,
-            "refused" => RestoreReply::Refused(reply.text()?),
+            "restored" => PutBackReply::Restored(None),
+            "gone" => PutBackReply::Gone,
+            "taken" => PutBackReply::Taken,
+            "refused" => PutBackReply::Refused(reply.text()?),
             _ => return Err(reply.unknown()),
         })
     }

@@ -255,7 +255,7 @@ impl Store {
     }
 
     /// The keys of the two scripts that settle an attempt.
-    fn settling_keys(&self, call: Invocation, run: &RunId, queue: &QueueName, job_queue: &QueueName) -> Invocation {
+    pub(super) fn settling_keys(&self, call: Invocation, run: &RunId, queue: &QueueName, job_queue: &QueueName) -> Invocation {
         let (keys, job) = (&self.keys, run.job());
         call.key("run", keys.run(run))
             .key("job", keys.job(job))

@@ -85,6 +85,7 @@ macro_rules! scripts {
 scripts! {
     APPLY_JOB "apply_job";
     BEAT_NODE "beat_node";
+    BEGIN_EPOCH "begin_epoch";
     CANCEL_RUN "cancel_run";
     CLAIM_RUNS "claim_runs";
     FINISH_RUN "finish_run";
@@ -107,8 +108,11 @@ scripts! {
     RENEW_LEASES "renew_leases";
     RESTORE_ENTRY "restore_entry";
     RESTORE_KEY "restore_key";
+    REPORT_LOSS "report_loss";
+    RESTORE_RUN "restore_run";
     RESUME_JOB "resume_job";
     RETRY_RUN "retry_run";
+    RETURN_RUN "return_run";
     SKIP_RUN "skip_run";
     SPREAD_RUNS "spread_runs";
     TAKE_AUDIT "take_audit";

@@ -1,6 +1,6 @@
 //! The flags of `add`.
 
-use clap::ArgGroup;
+use clap::{ArgGroup, ValueEnum};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -12,8 +12,10 @@ Examples:
 
 Without --in, --at, --cron or --every the job runs only when asked, by schedctl run.
 
-Times for --at: 2026-12-24T09:00:00+01:00, '2026-12-24 09:00', 09:00, 'tomorrow 9am', 'fri 17:00',
-'in 2h30m', @1790000000. Durations: 90s, 2h30m, 1d, 250ms.
+Times for --at: 2026-12-24T09:00:00+01:00, '2026-12-24 09:00', '24 dec 9am', 09:00, noon, 'tomorrow
+9am', 'fri 17:00', 'next fri', 'in 2h30m', @1790000000. A day alone is its midnight. The time that was
+understood is printed; one inside a gap of the zone's clock is refused with its neighbours.
+Durations, here and everywhere: 90s, 2h30m, 1.5h, 1d, 1w, 250ms, PT2H30M.
 
 A line for --stdin is an object with the keys of [jobs.X] in jobs.toml, plus name and in:
   {\"name\": \"report\", \"in\": \"10m\", \"command\": [\"/usr/local/bin/report\"], \"retry\": 3}
@@ -25,6 +27,15 @@ schedctl add [OPTIONS] -- COMMAND [ARG]...
        schedctl add [OPTIONS] --shell LINE
        schedctl add [OPTIONS] --http URL
        schedctl add --stdin [--replace | --if-absent]";
+
+/// One of the two comings of a local time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Fold {
+    #[value(alias = "0")]
+    First,
+    #[value(alias = "1")]
+    Second,
+}
 
 /// Adds a job and prints its name. Without --in, --at, --cron or --every it runs only when asked (schedctl run).
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line, and clap keeps them apart")]
@@ -57,9 +68,9 @@ pub(in crate::cli) struct AddArgs {
     /// Time zone of --cron and --at, such as Europe/Berlin [default: that of this host]
     #[arg(long, value_name = "ZONE", help_heading = "When")]
     pub(super) tz: Option<String>,
-    /// Of a local --at that comes twice, as the clock goes back, take the first (0) or the second (1) [default: 0]
-    #[arg(long, value_name = "0|1", requires = "at", value_parser = clap::value_parser!(u8).range(0..=1), help_heading = "When")]
-    pub(super) fold: Option<u8>,
+    /// Which one of a local --at that comes twice, as the clock goes back [default: first]
+    #[arg(long, value_name = "WHICH", requires = "at", value_enum, help_heading = "When")]
+    pub(super) fold: Option<Fold>,
     /// Take an --at that is past: it runs at once
     #[arg(long, requires = "at", help_heading = "When")]
     pub(super) allow_past: bool,

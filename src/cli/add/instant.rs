@@ -5,6 +5,7 @@
 use jiff::tz::AmbiguousOffset;
 
 use super::AddArgs;
+use super::flags::Fold;
 use crate::cli::failure::Failure;
 use crate::cli::render::{Console, Relative, rfc3339, shown, span};
 use crate::domain::human_time::{Instant, parse_instant};
@@ -14,25 +15,28 @@ use crate::domain::zone::Zone;
 /// What `--at` means at `now` in `zone`, if it is given.
 pub(super) fn instant_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<Option<Instant>, Failure> {
     let Some(text) = &args.at else { return Ok(None) };
-    let read = parse_instant(text, now, zone).map_err(|error| Failure::Invalid(format!("--at: {error}")))?;
+    let read = parse_instant(text, now, zone).map_err(|error| Failure::at_time("--at", text, &error))?;
     Ok(Some(folded(read, args.fold, zone)))
 }
 
 /// Whether what is asked for is counted from now or read on a local clock, so that a wrong clock matters to who asks.
 pub(super) fn depends_on_a_clock(args: &AddArgs) -> bool {
-    let is_local = |text: &String| !text.trim_start().starts_with('@') && text.parse::<jiff::Timestamp>().is_err();
+    let counts_from_1970 = |text: &str| text.trim_start_matches('@').bytes().all(|b| b.is_ascii_digit());
+    let is_local = |text: &String| !counts_from_1970(text.trim()) && text.parse::<jiff::Timestamp>().is_err();
     args.start_in.is_some() || args.at.as_ref().is_some_and(is_local)
 }
 
 /// The coming of a local time that `fold` asks for. An instant without a note comes once, or says its offset.
-fn folded(read: Instant, fold: Option<u8>, zone: &Zone) -> Instant {
+fn folded(read: Instant, fold: Option<Fold>, zone: &Zone) -> Instant {
     let Some((first, second)) = both_comings(read.at, zone).filter(|_| read.note.is_some()) else { return read };
     let tell = |at: UnixMillis| rfc3339(at, zone);
     let (at, said) = match fold {
         None if read.at == second => return read,
-        None => (first, format!("the first is taken, {}; the second is {}, which --fold 1 takes", tell(first), tell(second))),
-        Some(0) => (first, format!("the first is taken, {}", tell(first))),
-        Some(_) => (second, format!("the second is taken, {}", tell(second))),
+        None => {
+            (first, format!("the first is taken, {}; the second is {}, which --fold second takes", tell(first), tell(second)))
+        }
+        Some(Fold::First) => (first, format!("the first is taken, {}", tell(first))),
+        Some(Fold::Second) => (second, format!("the second is taken, {}", tell(second))),
     };
     let note = format!("it comes twice in {}: {said}", zone.name());
     Instant { at, note: Some(note) }
@@ -78,22 +82,22 @@ mod tests {
     #[test]
     fn of_a_time_that_comes_twice_the_one_asked_for_is_taken() {
         let berlin = Zone::load(&"Europe/Berlin".parse().unwrap()).unwrap();
-        let take = |text: &str, now: &str, fold: Option<u8>| {
+        let take = |text: &str, now: &str, fold: Option<Fold>| {
             let now = UnixMillis::from_timestamp(now.parse().unwrap()).unwrap();
             let taken = folded(parse_instant(text, now, &berlin).unwrap(), fold, &berlin);
             (taken.at.to_string(), taken.note)
         };
         let (first, second) = ("2027-10-31T00:30:00.000Z", "2027-10-31T01:30:00.000Z");
         let (before, between) = ("2027-10-01T00:00:00Z", "2027-10-31T01:00:00Z");
-        for (fold, wanted) in [(None, first), (Some(0), first), (Some(1), second)] {
+        for (fold, wanted) in [(None, first), (Some(Fold::First), first), (Some(Fold::Second), second)] {
             let (at, note) = take("2027-10-31T02:30", before, fold);
             assert_eq!(at, wanted, "{fold:?}");
-            assert_eq!(note.unwrap().contains("--fold 1"), fold.is_none());
+            assert_eq!(note.unwrap().contains("--fold second"), fold.is_none());
         }
         assert_eq!(take("02:30", between, None).0, second);
-        assert_eq!(take("02:30", between, Some(0)).0, first);
+        assert_eq!(take("02:30", between, Some(Fold::First)).0, first);
         for once in ["2027-10-31T02:30:00+02:00", "2027-10-31T04:30"] {
-            assert_eq!(take(once, before, Some(1)), take(once, before, None), "{once}");
+            assert_eq!(take(once, before, Some(Fold::Second)), take(once, before, None), "{once}");
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::cli::failure::Failure;
 use crate::cli::render::Console;
 use crate::cli::target::Target;
 use crate::engine::Definition;
-use crate::store::{Check, EntryKind, Level, QuarantineEntry, RestoreReply, SetAside, Store, StoreError};
+use crate::store::{Check, EntryKind, Level, PutBackReply, QuarantineEntry, SetAside, Store, StoreError};
 
 /// Entries shown.
 pub(super) const SHOWN: usize = 1_000;
@@ -77,10 +77,10 @@ pub(super) async fn restore(store: &Store, name: &str, console: &mut Console) ->
         Ok(None) | Err(_) => {}
     }
     let at = match store.restore(&entry).await? {
-        RestoreReply::Restored(at) => at,
-        RestoreReply::Gone => return Err(none()),
-        RestoreReply::Taken => return Err(refused(format!("its place in {} is taken", entry.key))),
-        RestoreReply::Refused(why) => return Err(refused(why)),
+        PutBackReply::Restored(at) => at,
+        PutBackReply::Gone => return Err(none()),
+        PutBackReply::Taken => return Err(refused(format!("its place in {} is taken", entry.key))),
+        PutBackReply::Refused(why) => return Err(refused(why)),
     };
     if console.is_json() {
         console.json(&json!({"restored": name, "key": entry.key, "at": at.map(|at| at.to_string())}));

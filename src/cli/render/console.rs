@@ -147,6 +147,9 @@ impl Console {
         for line in failure.lines() {
             self.aside(&format!("schedctl: {line}"));
         }
+        if io::stderr().is_terminal() {
+            failure.pointer().iter().flatten().for_each(|line| self.aside(line));
+        }
         failure.code()
     }
 

@@ -1,26 +1,9 @@
-//! The parts of a written time: a date, a time of day, a weekday, an offset from UTC.
+//! The time of day, and an offset from UTC behind it.
 
-use jiff::civil::{Date, Time, Weekday};
+use jiff::civil::Time;
 use jiff::tz::Offset;
 
 use super::words::{Fault, Word};
-
-/// Whether the word is meant as a date: digits, then a hyphen.
-pub(super) fn begins_with_a_date(text: &str) -> bool {
-    let after = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    after.len() < text.len() && after.starts_with('-')
-}
-
-/// `2026-12-24`
-pub(super) fn date(word: Word<'_>) -> Result<Date, Fault> {
-    let refuse = || word.fault(format!("{} is not a date of 1970 to 2099, wanted one as in \"2026-12-24\"", word.shown()));
-    let parts: Vec<&str> = word.text.split('-').collect();
-    let [year, month, day] = parts.as_slice() else { return Err(refuse()) };
-    let number = |text: &str, digits: usize| if text.len() == digits { decimal(text) } else { None };
-    let (Some(year), Some(month), Some(day)) = (number(year, 4), number(month, 2), number(day, 2)) else { return Err(refuse()) };
-    let (Ok(month), Ok(day)) = (i8::try_from(month), i8::try_from(day)) else { return Err(refuse()) };
-    Date::new(year, month, day).ok().filter(|_| (1970..=2099).contains(&year)).ok_or_else(refuse)
-}
 
 /// The time of day the word means, and how many of the words after it belong to it (`9 am`).
 pub(super) fn of_words(word: Word<'_>, after: &[Word<'_>]) -> Result<(Time, usize), Fault> {
@@ -37,10 +20,27 @@ pub(super) fn of_words(word: Word<'_>, after: &[Word<'_>]) -> Result<(Time, usiz
     {
         return half_day(word, word, half).map(|time| (time, 1));
     }
-    if decimal(word.text).is_some() {
-        return Err(word.fault(format!("{} is no time of day, write \"{1}:00\" or \"{1}am\"", word.shown(), word.text)));
+    if !word.text.is_empty() && word.text.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(word.fault(format!("{} is no time of day, {}", word.shown(), meant_by(word.text))));
     }
     digital(word).map(|time| (time, 0))
+}
+
+/// How to write what digits alone may mean.
+fn meant_by(digits: &str) -> String {
+    match (digits.len(), decimal(digits), digits.split_at_checked(2)) {
+        (1 | 2, Some(0..=12), _) => format!("write \"{digits}:00\" or \"{digits}am\""),
+        (1 | 2, Some(13..=23), _) => format!("write \"{digits}:00\""),
+        (4, Some(0..=2359), Some((hour, minute))) => format!("write \"{hour}:{minute}\""),
+        (8, ..) => format!(
+            "write \"{}-{}-{}\" for a date or \"@{digits}\" for seconds since 1970",
+            digits.get(..4).unwrap_or_default(),
+            digits.get(4..6).unwrap_or_default(),
+            digits.get(6..).unwrap_or_default(),
+        ),
+        (5.., ..) => format!("write \"@{digits}\" for seconds since 1970"),
+        _ => "wanted one as in \"09:00\" or \"9am\"".to_owned(),
+    }
 }
 
 /// `09:00`, `9:00:30`, `09:00:30.5`
@@ -141,26 +141,7 @@ pub(super) fn zone_offset(word: Word<'_>) -> Result<Offset, Fault> {
     Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).map_err(|_| refuse())
 }
 
-/// The weekday of a word of three letters or in full.
-pub(super) fn weekday(text: &str) -> Option<Weekday> {
-    const DAYS: [(&str, Weekday); 7] = [
-        ("monday", Weekday::Monday),
-        ("tuesday", Weekday::Tuesday),
-        ("wednesday", Weekday::Wednesday),
-        ("thursday", Weekday::Thursday),
-        ("friday", Weekday::Friday),
-        ("saturday", Weekday::Saturday),
-        ("sunday", Weekday::Sunday),
-    ];
-    DAYS.iter().find(|(name, _)| *name == text || name.get(..3) == Some(text)).map(|(_, day)| *day)
-}
-
-/// The first such weekday that is not before `date`.
-pub(super) fn first_on_or_after(date: Date, weekday: Weekday) -> Date {
-    if date.weekday() == weekday { date } else { date.nth_weekday(1, weekday).unwrap_or(date) }
-}
-
 /// A number of ASCII digits alone.
-fn decimal(text: &str) -> Option<i16> {
-    if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
+pub(super) fn decimal(text: &str) -> Option<i16> {
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }

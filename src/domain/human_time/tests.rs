@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::domain::mutation::mutants_of;
 use crate::domain::zone::ZoneName;
 
 const NOW: &str = "2026-11-21T09:00:00Z";
@@ -62,6 +63,34 @@ fn every_form_people_write_is_read() {
         ("in 2h30m", "2026-11-21T11:30:00.000Z"),
         ("in 1h 30m", "2026-11-21T10:30:00.000Z"),
         ("in 10 minutes", "2026-11-21T09:10:00.000Z"),
+        ("tomorrow", "2026-11-21T23:00:00.000Z"),
+        ("today", "2026-11-20T23:00:00.000Z"),
+        ("yesterday 9am", "2026-11-20T08:00:00.000Z"),
+        ("fri", "2026-11-26T23:00:00.000Z"),
+        ("sat", "2026-11-27T23:00:00.000Z"),
+        ("next fri", "2026-11-26T23:00:00.000Z"),
+        ("on friday at noon", "2026-11-27T11:00:00.000Z"),
+        ("9am tomorrow", "2026-11-22T08:00:00.000Z"),
+        ("noon on next fri", "2026-11-27T11:00:00.000Z"),
+        ("5 pm fri", "2026-11-27T16:00:00.000Z"),
+        ("dec 24 9am", "2026-12-24T08:00:00.000Z"),
+        ("24 dec 9am", "2026-12-24T08:00:00.000Z"),
+        ("24th december at 9:30 pm", "2026-12-24T20:30:00.000Z"),
+        ("24 dec 2026", "2026-12-23T23:00:00.000Z"),
+        ("Dec 24, 2026 9am", "2026-12-24T08:00:00.000Z"),
+        ("thu, 24 dec 2026 09:00:00", "2026-12-24T08:00:00.000Z"),
+        ("9am dec 24 2027", "2027-12-24T08:00:00.000Z"),
+        ("nov 21 9am", "2027-11-21T08:00:00.000Z"),
+        ("nov 21 11:00", "2026-11-21T10:00:00.000Z"),
+        ("1 jan", "2026-12-31T23:00:00.000Z"),
+        ("29 feb", "2028-02-28T23:00:00.000Z"),
+        ("9am 2026-12-24", "2026-12-24T08:00:00.000Z"),
+        ("now", "2026-11-21T09:00:00.000Z"),
+        ("2h30m ago", "2026-11-21T06:30:00.000Z"),
+        ("3 days ago", "2026-11-18T09:00:00.000Z"),
+        ("in PT2H30M", "2026-11-21T11:30:00.000Z"),
+        ("1790000000", "2026-09-21T14:13:20.000Z"),
+        ("1790000000123", "2026-09-21T14:13:20.123Z"),
         ("@1790000000", "2026-09-21T14:13:20.000Z"),
         ("@1790000000123", "2026-09-21T14:13:20.123Z"),
         ("@0", "1970-01-01T00:00:00.000Z"),
@@ -83,13 +112,49 @@ fn an_unknown_word_is_pointed_at_with_the_accepted_forms() {
     assert!(text.contains("\"in 2h30m\"") && text.contains("\"@1790000000\""));
     assert_eq!(parse_at("tomorrow 9am sharp", NOW).unwrap_err().offset, 13);
     assert!(refusal("tomorrow 9").contains("\"9\" at character 10 is no time of day, write \"9:00\" or \"9am\""));
-    assert!(refusal("tomorrow").contains("has no time of day after \"tomorrow\" at character 1"));
     assert!(refusal("next week").contains("\"week\" at character 6 follows next, wanted a weekday"));
     assert!(refusal("next").contains("\"next\" at character 1 has no weekday after it"));
-    assert!(refusal("tomorrow at").contains("has no time of day"));
+    assert!(refusal("tomorrow at").contains("has no time of day after \"tomorrow\" at character 1"));
+    assert!(refusal("dec").contains("\"dec\" at character 1 has no day after it"));
+    assert!(refusal("dec 32").contains("32 dec is not a date"));
+    assert!(refusal("30 feb 2027 9am").contains("30 feb 2027 is not a date"));
+    assert!(refusal("dec 9am").contains("\"9am\" at character 5 is no day of a month"));
+    assert!(refusal("fri 24 dec 2026").contains("\"fri\" at character 1 is not the weekday of 2026-12-24, which is a Thursday"));
+    assert!(refusal("fri 24 dec").contains("says no year"));
+    assert!(refusal("9am tomorrow sharp").contains("\"sharp\" at character 14 follows a whole time"));
+    assert!(refusal("decembr 24").contains("did you mean \"december\"?"));
+    assert!(refusal("2h30m").contains("is a length of time, write \"in 2h30m\""));
+    assert!(refusal("30").contains("\"30\" at character 1 is no time of day, wanted one as in"));
+    assert!(refusal("17").contains("write \"17:00\""));
+    assert!(refusal("1700").contains("write \"17:00\""));
+    assert!(refusal("20261224").contains("write \"2026-12-24\" for a date or \"@20261224\" for seconds since 1970"));
+    assert!(refusal("99999").contains("write \"@99999\" for seconds since 1970"));
+    assert!(refusal(&"9".repeat(300)).contains("300 bytes found, wanted at most 200"));
     assert!(refusal("in 30").contains("has no unit, write \"30s\""));
     assert!(refusal(" ").contains("is empty, wanted"));
     assert!(refusal("heute 9am").contains("\"heute\" at character 1 is not understood, wanted"));
+}
+
+#[test]
+fn a_date_whose_month_is_not_clear_is_refused_with_what_it_may_mean() {
+    for (text, wanted) in [
+        ("02/03/2026", "does not say which number is the month, write \"2026-03-02\" or \"2026-02-03\""),
+        ("02/03/2026 9am", "write \"2026-03-02\" or \"2026-02-03\""),
+        ("9am 02.03.2026", "write \"2026-03-02\" or \"2026-02-03\""),
+        ("02-03-2026", "write \"2026-03-02\" or \"2026-02-03\""),
+        ("24/12/2026", "write \"2026-12-24\""),
+        ("12/24/2026", "write \"2026-12-24\""),
+        ("24.12.2026", "write \"2026-12-24\""),
+        ("05/05/2026", "write \"2026-05-05\""),
+        ("2026/12/24", "write \"2026-12-24\""),
+        ("02/03", "write \"2 mar\" or \"3 feb\""),
+        ("24/12", "write \"24 dec\""),
+        ("02/03/26", "write a date as in \"2026-12-24\""),
+        ("99/99/2026", "write a date as in \"2026-12-24\""),
+    ] {
+        let found = refusal(text);
+        assert!(found.ends_with(wanted), "{found}");
+    }
 }
 
 #[test]
@@ -140,7 +205,7 @@ fn what_is_not_within_1970_to_2099_is_refused() {
 #[test]
 fn a_local_time_inside_a_gap_is_refused_with_the_first_instant_after() {
     let wanted = "2027-03-28 02:30:00 does not exist in Europe/Berlin, where the clock skips it; \
-                  the first instant after is 2027-03-28T03:00:00+02:00";
+                  the last second before is 2027-03-28T01:59:59+01:00, the first instant after is 2027-03-28T03:00:00+02:00";
     assert!(refusal("2027-03-28T02:30").contains(wanted), "{}", refusal("2027-03-28T02:30"));
     let eve = "2027-03-27T12:00:00Z";
     assert!(parse_at("02:30", eve).unwrap_err().problem.contains("does not exist"));
@@ -167,6 +232,36 @@ fn a_time_of_day_in_a_fold_is_the_next_that_is_still_to_come() {
     assert_eq!(found.at.to_string(), "2026-10-25T01:30:00.000Z");
     assert!(found.note.unwrap().contains("this is the second"));
     assert_eq!(shown("02:00", "2026-10-25T01:10:00Z"), "2026-10-26T01:00:00.000Z");
+}
+
+#[test]
+fn no_text_panics_however_a_good_one_is_spoilt() {
+    const GOOD: [&str; 16] = [
+        "2026-12-24T09:00:00.25+01:00",
+        "2026-12-24 at 9:30 pm",
+        "2026-12-24T09:00Z",
+        "tomorrow at 9am",
+        "next friday 17:00",
+        "thu, 24 dec 2026 09:00:00",
+        "Dec 24th, 2026 noon",
+        "9am on 29 feb",
+        "in 2h30m",
+        "3 days ago",
+        "@1790000000123",
+        "1790000000",
+        "midnight",
+        "02/03/2026",
+        "24.12.2026 17:00",
+        "2026-10-25 02:30",
+    ];
+    let zone = berlin();
+    mutants_of(&GOOD, 40_000, |text, random| {
+        let now = UnixMillis::new(random.i64(0..UnixMillis::END)).unwrap();
+        for refused in [parse_instant(text, now, &zone).err(), parse_fixed(text, Some(&zone)).err()].into_iter().flatten() {
+            assert!(refused.offset <= text.len() && text.is_char_boundary(refused.offset), "{text:?}: {refused:?}");
+            assert!(!refused.to_string().contains('\n'), "{text:?}");
+        }
+    });
 }
 
 proptest! {

@@ -38,10 +38,10 @@ pub(super) fn split(text: &str) -> Vec<Word<'_>> {
     words
 }
 
-/// `words` without a leading `at`.
+/// `words` without a leading `at` or `on`.
 pub(super) fn without_at<'a, 'b>(words: &'b [Word<'a>]) -> &'b [Word<'a>] {
     match words {
-        [at, rest @ ..] if at.text == "at" => rest,
+        [at, rest @ ..] if matches!(at.text, "at" | "on") => rest,
         _ => words,
     }
 }
@@ -66,25 +66,12 @@ impl<'a> Word<'a> {
 
     /// The fault of a word nobody knows, with the nearest known one.
     pub(super) fn unknown(self) -> Fault {
-        const KNOWN: [&str; 14] = [
-            "today",
-            "tomorrow",
-            "noon",
-            "midnight",
-            "next",
-            "at",
-            "in",
-            "monday",
-            "tuesday",
-            "wednesday",
-            "thursday",
-            "friday",
-            "saturday",
-            "sunday",
-        ];
+        const KNOWN: &str = "today tomorrow yesterday noon midnight now next at in ago monday tuesday wednesday thursday friday \
+                             saturday sunday january february march april june july august september october november december";
         let near = |known: &str| strsim::osa_distance(self.text, known);
-        let alike = |known: &&&str| (1..=2.min(known.len() / 4)).contains(&near(known));
-        let nearest = KNOWN.iter().filter(|_| self.text.len() < 20).filter(alike).min_by_key(|known| near(known));
+        let alike = |known: &&str| (1..=2.min(known.len() / 4)).contains(&near(known));
+        let nearest =
+            KNOWN.split_ascii_whitespace().filter(|_| self.text.len() < 20).filter(alike).min_by_key(|known| near(known));
         let hint = nearest.map_or_else(String::new, |known| format!(" (did you mean {known:?}?)"));
         self.fault(format!("{} is not understood{hint}, wanted {FORMS}", self.shown()))
     }

@@ -2,7 +2,7 @@
 
 use super::view::View;
 use super::{Finding, Verdict};
-use crate::evidence::{Attempt, Micros, SECOND, span};
+use crate::evidence::{Attempt, Delay, Inflicted, Micros, Recorded, SECOND, span};
 use crate::jobs::{Check, Overlap};
 
 /// EARLY: anything that began before its due time, and a retry before its delay.
@@ -63,8 +63,8 @@ pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
     let free = others.map(|other| other.last_sign.max(other.ended.map_or(0, |(at, _)| at))).max();
     let waits = job.is_some_and(|job| matches!(job.overlap, Overlap::Queue | Overlap::Replace) || job.catch_up == "all");
     // So does one behind an attempt that was lost: its run is open until its lease is given up.
-    let cut = of_job.iter().filter(|other| other.run.id != first.run.id && other.began < first.began && other.ended.is_none());
-    let given_up = cut.map(|lost| view.latest(lost.last_sign, timing.clean)).max().filter(|at| waits && *at > first.run.due);
+    let others = of_job.iter().filter(|other| other.run.id != first.run.id && other.began < first.began);
+    let given_up = others.filter_map(|other| given_up(view, other, first)).max().filter(|at| waits && *at > first.run.due);
     let behind = given_up.map_or(0, |at| view.put_off(first.run.due, at + timing.clean));
     let latest = behind.max(match free {
         Some(free) if waits && free > first.run.due => view.latest(free, timing.clean + timing.kill_grace + SECOND),
@@ -78,6 +78,23 @@ pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
     let spread = job.map_or(0, |job| job.spread);
     // Missed, it is spread from when nothing keeps it any more.
     if spread > 0 && latest > first.run.due + timing.clean { view.put_off(first.run.due, latest + spread) } else { latest }
+}
+
+/// Until when the run of `other` may be open although it does nothing any more: its node was lost, or could not tell its end.
+fn given_up(view: &View<'_>, other: &Attempt, next: &Attempt) -> Option<Micros> {
+    let Some((ended, _)) = other.ended else { return Some(view.latest(other.last_sign, view.timing.clean)) };
+    let is_told = |run: &&Recorded| run.fence == Some(other.fence) && run.finished.is_none_or(|at| at <= ended + SECOND);
+    if view.recorded.get(&*other.run.id).is_some_and(is_told) {
+        return None;
+    }
+    view.cause(other, next).map(|fault| recovered_by(view, fault, other, other.last_sign))
+}
+
+/// When a run that a fault took from this attempt, over at `ready`, is taken back at the latest. One that is cut off, not dead, is
+/// killed when its lease ends; another node sees it end.
+fn recovered_by(view: &View<'_>, fault: &Inflicted, attempt: &Attempt, ready: Micros) -> Micros {
+    let lost = if fault.harm.delay == Delay::Throughout { fault.to.max(ready) } else { fault.from.max(attempt.began) };
+    lost + view.timing.recovery()
 }
 
 /// When `before` failed and how long its job waits then, at least and at most; none if it did not fail by its own word. A failure
@@ -101,11 +118,7 @@ fn latest_next(view: &View<'_>, before: &Attempt, next: &Attempt) -> Micros {
     let cause = view.cause(before, next);
     let ready = retry_wait(view, before, next).map_or(before.last_sign, |(ended, _, wait)| ended + wait);
     let slack = timing.clean + timing.kill_grace + SECOND;
-    // One that is cut off, not dead, is killed when its lease ends; another node sees it end.
-    let lost = cause.map_or(ready, |fault| match fault.harm.delay {
-        crate::evidence::Delay::Throughout => fault.to.max(ready) + timing.recovery(),
-        _ => fault.from.max(before.began) + timing.recovery(),
-    });
+    let lost = cause.map_or(ready, |fault| recovered_by(view, fault, before, ready));
     let latest = view.put_off(ready, lost.max(ready + slack));
     latest + view.asked_again(&next.run, latest)
 }

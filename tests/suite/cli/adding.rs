@@ -117,7 +117,12 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
     let endless = format!("https://example.com/{}", "x".repeat(10_000));
     let cases: &[(&[&str], &[&str])] = &[
         (&["--at", "tomorow 9", "--", "x"], &["tomorow", "tomorrow", "2026-12-24"]),
-        (&["--at", "2027-03-28T02:30", "--tz", "Europe/Berlin", "--", "x"], &["does not exist", "03:00:00+02:00"]),
+        (
+            &["--at", "2027-03-28T02:30", "--tz", "Europe/Berlin", "--", "x"],
+            &["does not exist", "01:59:59+01:00", "03:00:00+02:00"],
+        ),
+        (&["--at", "02/03/2027", "--", "x"], &["\"2027-03-02\" or \"2027-02-03\""]),
+        (&["--at", "2h30m", "--", "x"], &["write \"in 2h30m\""]),
         (&["--at", "9999-01-01", "--", "x"], &["1970 to 2099"]),
         (&["--at", "@1000000000000000000", "--", "x"], &["1970 to 2099"]),
         (&["--tz", "Europe/Munich", "--", "x"], &["--tz", "Munich", "nearest"]),
@@ -193,11 +198,16 @@ fn an_instant_is_told_as_it_was_understood_and_a_past_one_refused() {
     assert!(added.stderr.contains("2099-10-25T02:30:00.000+02:00 (Europe/Berlin)"), "{added:?}");
     assert!(added.stderr.contains("comes twice") && added.stderr.contains("the first is taken"), "{added:?}");
     let twice = ["add", "--at", "2099-10-25 02:30", "--tz", "Europe/Berlin", "--json", "--fold"];
-    for (fold, due) in [("0", "2099-10-25T02:30:00.000+02:00"), ("1", "2099-10-25T02:30:00.000+01:00")] {
+    for (fold, due) in [
+        ("first", "2099-10-25T02:30:00.000+02:00"),
+        ("second", "2099-10-25T02:30:00.000+01:00"),
+        ("0", "2099-10-25T02:30:00.000+02:00"),
+        ("1", "2099-10-25T02:30:00.000+01:00"),
+    ] {
         assert_eq!(bench.ctl.run(&[&twice[..], &[fold, "--", "x"]].concat()).good().json()["next_due"], due);
     }
     bench.ctl.run(&[&twice[..], &["2", "--", "x"]].concat()).refused(2, &["--fold", "schedctl add --help"]);
-    bench.ctl.run(&["add", "--fold", "1", "--in", "1h", "--", "x"]).refused(2, &["--at"]);
+    bench.ctl.run(&["add", "--fold", "second", "--in", "1h", "--", "x"]).refused(2, &["--at"]);
     let quiet = bench.ctl.run(&["add", "--quiet", "--at", "2099-01-01", "--", "x"]).good();
     assert_eq!(quiet.stderr, "");
 

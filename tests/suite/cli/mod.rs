@@ -10,6 +10,7 @@ mod connecting;
 mod daemon;
 mod dead;
 mod dead_filters;
+mod durations;
 mod listing;
 mod next_times;
 mod played;
@@ -17,6 +18,7 @@ mod running;
 mod showing;
 mod switching;
 mod terminal;
+mod transcripts;
 
 use crate::support::ctl::Schedctl;
 use crate::support::redis::TestRedis;

@@ -29,7 +29,10 @@ fn day_of_month_and_weekday_together_are_either() {
 #[test]
 fn text_tells_local_time_utc_and_how_far_it_is() {
     let text = alone().run(&["next", "0 9 * * *", "--tz", "Europe/Berlin", "-n", "1"]).good().stdout;
-    assert!(text.contains("09:00:00 CE") && text.contains(":00:00.000Z") && text.contains("in "), "{text}");
+    assert!(
+        text.starts_with("LOCAL") && text.contains("09:00:00 CE") && text.contains(":00:00.000Z") && text.contains("in "),
+        "{text}"
+    );
 }
 
 #[test]
@@ -43,6 +46,55 @@ fn what_never_comes_or_cannot_be_read_is_refused() {
     alone.run(&["next", "0 0 0 1 1 * 2027", "--from", "2028-01-01"]).refused(2, &["no time after", "2100"]);
     alone.run(&["next", "@daily", "-n", "0"]).refused(2, &["--count", "1..=100000"]);
     alone.run(&["next", "backup"]).refused(69, &["schedd is not running"]);
+}
+
+#[test]
+fn the_jobs_of_a_file_come_sorted_without_any_redis() {
+    let alone = alone();
+    let file = alone.home().join("jobs.toml");
+    let text =
+        "[jobs.e]\nevery = \"1h\"\nshell = \"x\"\n[jobs.c]\ncron = \"* * * * *\"\nshell = \"x\"\n[jobs.m]\nshell = \"x\"\n";
+    std::fs::write(&file, text).unwrap();
+    let times = alone.run(&["next", "--file", "jobs.toml", "-n", "2", "--json", "--long"]).good().json();
+    let jobs: Vec<&str> = times.as_array().unwrap().iter().map(|time| time["job"].as_str().unwrap()).collect();
+    assert_eq!(jobs, ["c", "c", "e", "e"]);
+    assert!(times[2]["notes"][0].as_str().unwrap().contains("counted from now"), "{times}");
+    assert!((3_590..=3_600).contains(&times[2]["relative_s"].as_i64().unwrap()), "{times}");
+    let table = alone.run(&["next", "--file", "jobs.toml"]).good();
+    assert!(table.stdout.starts_with("LOCAL") && table.stdout.lines().count() == 3, "{table:?}");
+    assert_eq!(table.stderr, "without a time to come: m\n");
+
+    std::fs::write(&file, "[jobs.e]\nevery = \"1\"\nshell = \"x\"\n").unwrap();
+    alone.run(&["next", "--file", "jobs.toml"]).refused(78, &["jobs.toml:2:9: jobs.e.every", "\"1s\""]);
+    alone.run(&["next", "--file", "no.toml"]).refused(78, &["no.toml: no such file"]);
+    alone.run(&["next", "a", "--file", "jobs.toml"]).refused(2, &["cannot be used with"]);
+    alone.run(&["next"]).refused(2, &["required"]);
+}
+
+#[test]
+fn a_job_is_described_with_the_zone_it_is_read_in() {
+    let bench = Bench::start();
+    bench.add(&["--name", "c", "--cron", "0 9 * * 1-5", "--cron", "@hourly", "--tz", "Asia/Tokyo", "--", "x"]);
+    bench.add(&["--name", "a", "--at", "2099-12-24T09:00:00", "--tz", "Europe/Berlin", "--", "x"]);
+    bench.add(&["--name", "e", "--every", "90s", "--", "x"]);
+    bench.add(&["--name", "m", "--", "x"]);
+    for (job, wanted) in [
+        ("c", "at 09:00, Monday to Friday (Asia/Tokyo)\nat minute 0 of every hour (Asia/Tokyo)\n"),
+        ("a", "once, on Thursday 2099-12-24 at 09:00:00 CET\n"),
+        ("e", "every 1m30s, counted from the job's first apply\n"),
+        ("m", "only when asked for\n"),
+    ] {
+        assert_eq!(bench.ctl.run(&["describe", job]).good().stdout, wanted);
+    }
+    let told = bench.ctl.run(&["describe", "c", "--json"]).good().json();
+    assert_eq!(
+        (&told["job"], &told["zone"], &told["schedule"]),
+        (&"c".into(), &"Asia/Tokyo".into(), &"0 9 * * 1-5; @hourly".into())
+    );
+    assert_eq!(told["words"], serde_json::json!(["at 09:00, Monday to Friday", "at minute 0 of every hour"]));
+    let elsewhere = bench.ctl.run(&["describe", "a", "--tz", "UTC"]).good().stdout;
+    assert_eq!(elsewhere, "once, on Thursday 2099-12-24 at 08:00:00 UTC\n");
+    bench.ctl.run(&["describe", "nosuch"]).refused(3, &["nosuch"]);
 }
 
 #[test]

@@ -140,14 +140,8 @@ impl Played {
             clock_offset_ms: None,
         };
         let node = "web-1".parse().unwrap();
-        let beat = Beat {
-            node: &node,
-            incarnation: "i1",
-            new_epoch: "e",
-            gone_after: Duration::from_secs(15),
-            claim: NameClaim::Take,
-            facts: &facts,
-        };
+        let beat =
+            Beat { node: &node, incarnation: "i1", gone_after: Duration::from_secs(15), claim: NameClaim::Take, facts: &facts };
         self.runtime.block_on(self.store.beat_node(&beat)).unwrap();
     }
 

@@ -211,7 +211,7 @@ fn two_restricted_day_fields_are_explained_where_times_are_shown() {
         let said = bench.ctl.run(args).good();
         assert!(format!("{}{}", said.stdout, said.stderr).contains("either is enough"), "{said:?}");
     }
-    let json = bench.ctl.run(&["next", "a", "-n", "1", "--quiet"]).good();
+    let json = bench.ctl.run(&["next", "a", "-n", "1", "--quiet", "--no-headers"]).good();
     assert_eq!((json.stdout.lines().count(), json.stderr.as_str()), (1, ""));
 }
 

@@ -5,8 +5,8 @@ use schedd::domain::run::RunState;
 use super::Bench;
 use crate::support::ctl::Schedctl;
 
-const VERBS: [&str; 13] =
-    ["add", "list", "cancel", "show", "history", "logs", "next", "run", "pause", "resume", "check", "stats", "nodes"];
+const VERBS: [&str; 14] =
+    ["add", "list", "cancel", "show", "history", "logs", "next", "describe", "run", "pause", "resume", "check", "stats", "nodes"];
 
 #[test]
 fn no_words_give_the_help_and_wrong_ones_the_nearest_verb() {
@@ -114,6 +114,21 @@ fn what_a_job_wrote_cannot_steer_the_terminal_unless_it_may() {
     for args in [&["history", "a"][..], &["show", "a"], &["show", &claim.run.to_string()]] {
         let seen = bench.ctl.run(args).good().stdout;
         assert!(!seen.contains(['\u{1b}', '\u{202e}']) && seen.contains("no \\u{1b}[31mred\\n\\u{202e}line"), "{seen}");
+    }
+}
+
+#[test]
+fn a_text_that_cannot_be_read_is_pointed_at_on_a_terminal() {
+    let alone = Schedctl::alone();
+    for (args, shown) in [
+        (&["describe", "0 0 * * *1"][..], "  0 0 * * *1\r\n          ^\r\n"),
+        (&["next", "0 60 * * *"], "  0 60 * * *\r\n    ^\r\n"),
+        (&["add", "--at", "tomorow 9", "--", "x"], "  tomorow 9\r\n  ^\r\n"),
+        (&["next", "@daily", "--from", "tomorrow 9am sharp"], "  tomorrow 9am sharp\r\n               ^\r\n"),
+    ] {
+        let seen = alone.run_on_terminal(args);
+        assert_eq!(seen.code, 2);
+        assert!(seen.stdout.ends_with(shown), "{seen:?}");
     }
 }
 

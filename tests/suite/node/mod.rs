@@ -5,6 +5,7 @@ mod answers;
 mod catching_up;
 mod done_check;
 mod editing;
+mod flushed;
 mod living;
 mod losing;
 mod outputs;

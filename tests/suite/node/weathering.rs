@@ -48,7 +48,10 @@ fn scripts_forgotten_under_load_are_loaded_again_in_silence() {
         last(Duration::from_millis(50));
     }
     for node in &scene.nodes {
-        assert!(!node.log().contains("level=warn"), "{}", node.log());
+        let log = node.log();
+        // At the start they warn of the server as it is set up here.
+        let warned: Vec<&str> = log.lines().filter(|line| line.contains("level=warn") && !line.contains("appendfsync")).collect();
+        assert!(warned.is_empty(), "{log}");
     }
     scene.assert_all_done_once();
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use schedd::domain::run::RunState;
 use schedd::store::{
-    ApplyOrder, ApplyReply, Beat, BeatReply, CancelReply, ClaimReply, FinishReply, LeaseWord, ManualReply, NameClaim, NodeFacts,
-    OutputFrames, PauseReply, RecoverReply, RemoveReply, StopRunning, Verdict,
+    ApplyOrder, ApplyReply, CancelReply, ClaimReply, FinishReply, LeaseWord, ManualReply, OutputFrames, PauseReply, RecoverReply,
+    RemoveReply, StopRunning, Verdict,
 };
 
 use super::recovering::{expired, recovery};
@@ -103,34 +103,4 @@ async fn when_all_was_deleted_every_call_says_so_and_makes_nothing_up() {
     assert_eq!(store.apply_job(&definition("a", 1000)).await.unwrap(), ApplyReply::Created);
     assert_eq!(world.job("a").await.pending, Some(run_of("a", 1000)));
     world.assert_sound();
-}
-
-#[tokio::test]
-async fn a_beat_after_all_was_deleted_is_given_another_epoch() {
-    let world = World::new();
-    let facts = NodeFacts {
-        state: "running",
-        started_at: t(0),
-        config_error: String::new(),
-        host: String::new(),
-        pid: 1,
-        boot_id: String::new(),
-        version: "0",
-        running: 0,
-        clock_offset_ms: None,
-    };
-    let node = "n1".parse().unwrap();
-    let mut epochs = Vec::new();
-    for new_epoch in ["first", "second", "third"] {
-        let gone_after = Duration::from_secs(30);
-        let beat = Beat { node: &node, incarnation: "i1", new_epoch, gone_after, claim: NameClaim::Ask, facts: &facts };
-        match world.at(0).beat_node(&beat).await.unwrap() {
-            BeatReply::Present { epoch, .. } => epochs.push(epoch),
-            taken @ BeatReply::Taken { .. } => panic!("{taken:?}"),
-        }
-        if new_epoch == "second" {
-            let _: () = world.server(&["FLUSHALL"]);
-        }
-    }
-    assert_eq!(epochs, ["first", "first", "third"]);
 }

@@ -14,6 +14,7 @@ mod finishing;
 mod flushes;
 mod forgetting;
 mod link;
+mod losing;
 mod memory;
 mod nodes;
 mod outputs;

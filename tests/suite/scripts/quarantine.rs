@@ -1,6 +1,6 @@
 //! `quarantine_run`: what cannot be understood is put aside whole, and only as it was seen.
 
-use schedd::store::{QuarantineEntry, Quarantined, QueuePoll, RestoreReply, RipeEntry, SetAside};
+use schedd::store::{PutBackReply, QuarantineEntry, Quarantined, QueuePoll, RipeEntry, SetAside};
 
 use super::world::{World, queue};
 
@@ -126,9 +126,9 @@ async fn a_due_run_put_back_is_due_at_its_own_time_once() {
     let entry = first_ripe(&world).await.unwrap();
     world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap();
     let kept = only(&world).await;
-    assert!(matches!(world.at(0).restore(&kept).await.unwrap(), RestoreReply::Restored(Some(at)) if at == run.due()));
+    assert!(matches!(world.at(0).restore(&kept).await.unwrap(), PutBackReply::Restored(Some(at)) if at == run.due()));
     assert_eq!(world.snapshot(), before);
-    assert_eq!(world.at(0).restore(&kept).await.unwrap(), RestoreReply::Gone);
+    assert_eq!(world.at(0).restore(&kept).await.unwrap(), PutBackReply::Gone);
 }
 
 #[tokio::test]
@@ -161,14 +161,14 @@ async fn a_key_comes_back_only_if_it_holds_what_its_name_says_and_the_name_is_fr
     world.at(0).quarantine_key("job:a", "a test", Some("a")).await.unwrap();
     let kept = only(&world).await;
     let _: i64 = world.raw("HSET", "job:a", &["rev", "5"]);
-    assert_eq!(world.at(0).restore(&kept).await.unwrap(), RestoreReply::Taken);
+    assert_eq!(world.at(0).restore(&kept).await.unwrap(), PutBackReply::Taken);
     let _: i64 = world.raw("DEL", "job:a", &[]);
-    assert_eq!(world.at(0).restore(&kept).await.unwrap(), RestoreReply::Restored(None));
+    assert_eq!(world.at(0).restore(&kept).await.unwrap(), PutBackReply::Restored(None));
     assert_eq!(world.snapshot(), before);
-    assert_eq!(world.at(0).restore(&kept).await.unwrap(), RestoreReply::Gone);
+    assert_eq!(world.at(0).restore(&kept).await.unwrap(), PutBackReply::Gone);
     let _: i64 = world.raw("DEL", "fence", &[]);
     let _: i64 = world.raw("RPUSH", "fence", &["not ours"]);
     world.at(0).quarantine_key("fence", "a test", None).await.unwrap();
     let reply = world.at(0).restore(&only(&world).await).await.unwrap();
-    assert!(matches!(reply, RestoreReply::Refused(why) if why.contains("wants a string")));
+    assert!(matches!(reply, PutBackReply::Refused(why) if why.contains("wants a string")));
 }

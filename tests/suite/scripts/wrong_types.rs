@@ -7,10 +7,12 @@ use schedd::domain::lateness::Stretch;
 use schedd::domain::run::RunState;
 use schedd::store::{
     ApplyOrder, Beat, ClaimReply, JobMending, JobRecord, JobToInspect, NameClaim, NodeFacts, OutputFrames, QueuePoll,
-    RemoveOrder, ResumeOrder, RipeEntry, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError, Stream, Successor, Verdict,
+    RemoveOrder, RestoreOrder, ResumeOrder, RipeEntry, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError, Stream,
+    Successor, Verdict,
 };
 
 use super::coverage::headers;
+use super::losing::{loss, report, restoring};
 use super::recovering::{expired, recovery};
 use super::removing::removal;
 use super::retrying::retrial;
@@ -35,6 +37,7 @@ enum Stage {
     Dead,
     EntryAside,
     KeyAside,
+    Lost,
 }
 
 fn stage_of(script: &str) -> Stage {
@@ -44,6 +47,7 @@ fn stage_of(script: &str) -> Stage {
         "retry_run" => Stage::Dead,
         "restore_entry" => Stage::EntryAside,
         "restore_key" => Stage::KeyAside,
+        "return_run" => Stage::Lost,
         _ => Stage::Planted,
     }
 }
@@ -66,6 +70,14 @@ async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Scene {
     if stage == Stage::Dead {
         let won = world.win_with(0, &run, Overlap::Skip, 1000).await;
         world.finish(0, &won, Verdict::Final(RunState::Failed)).await;
+        claim = Some(won);
+    }
+    if stage == Stage::Lost {
+        let won = world.win_with(0, &run, Overlap::Skip, 1000).await;
+        let _: i64 = world.raw("DEL", &format!("run:{run}"), &[]);
+        let _: i64 = world.raw("DEL", "leases", &[]);
+        let _: i64 = world.raw("DEL", "open:a", &[]);
+        let _: () = world.raw("SET", "epoch", &["20-n1-b"]);
         claim = Some(won);
     }
     if stage == Stage::Paused {
@@ -102,7 +114,7 @@ async fn beat(world: &World) -> Result<(), StoreError> {
         clock_offset_ms: None,
     };
     let (node, gone_after): (NodeName, _) = ("n1".parse().unwrap(), std::time::Duration::from_secs(30));
-    let beat = Beat { node: &node, incarnation: "i1", new_epoch: "e", gone_after, claim: NameClaim::Ask, facts: &facts };
+    let beat = Beat { node: &node, incarnation: "i1", gone_after, claim: NameClaim::Ask, facts: &facts };
     world.at(0).beat_node(&beat).await.map(|_| ())
 }
 
@@ -191,6 +203,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
                 other => format!("{other:?}"),
             }
         }
+        "begin_epoch" | "report_loss" | "restore_run" | "return_run" => call_after_loss(script, scene).await?,
         "finish_run" => {
             let verdict = Verdict::Final(RunState::Succeeded);
             format!("{:?}", store.finish_run(&claim(), &verdict, "", &[], "").await?)
@@ -278,9 +291,28 @@ async fn call_on_the_books(script: &str, scene: &Scene) -> Result<String, StoreE
     })
 }
 
+/// The same for what gives back what was lost.
+async fn call_after_loss(script: &str, Scene { world, job, run, claim, .. }: &Scene) -> Result<String, StoreError> {
+    let store = world.at(20_000);
+    Ok(match script {
+        "begin_epoch" => {
+            format!("{:?}", store.begin_epoch("", "20-n1-b", Some(&loss("20-n1-b")), 9, LEASE).await?)
+        }
+        "report_loss" => format!("{:?}", store.report_loss(&report(""), 9).await?),
+        "restore_run" => {
+            let planned = Some((job.rev.clone(), Some(successor("a", 1000))));
+            let order = RestoreOrder { planned, ..restoring(run, "", 9_000_000_000_000_000) };
+            format!("{:?}", store.restore_runs(&[order]).await?.remove(0)?)
+        }
+        _ => format!("{:?}", store.return_run(claim.as_ref().unwrap(), "0-n1-a", "x").await?),
+    })
+}
+
 /// Keys of which a script only asks whether they are there, and those of many items at which a bad one is passed over.
 fn is_only_passed_over(script: &str, name: &str) -> bool {
-    matches!(name, "successor_run" | "planted_run")
+    // A mark that is spoilt must not stop what it only marks.
+    matches!((script, name), ("list_ripe", "epoch" | "fence" | "settling"))
+        || matches!(name, "successor_run" | "planted_run")
         || matches!(
             (script, name),
             ("forget_jobs", "job" | "open" | "waiting" | "spread") | ("forget_runs", "run" | "job_history" | "job_dead")

@@ -1,0 +1,31 @@
+#!lua flags=allow-oom
+-- Gives the data a new mark: on its first day, or because a node noticed that some of it is gone. Then the loss is recorded,
+-- fences go on above the highest ever seen, and nothing is ripe until the data has settled.
+-- Guard: the mark is still the one the caller read, so of several nodes that notice one loss one marks it.
+-- KEYS 1 epoch
+-- KEYS 2 losses
+-- KEYS 3 settling
+-- KEYS 4 fence
+-- ARGV 1 now
+-- ARGV 2 read: the epoch as read, or ''
+-- ARGV 3 new_epoch
+-- ARGV 4 loss: its record as JSON, or '' on the first day
+-- ARGV 5 highest: the highest fence seen
+-- ARGV 6 settle_ms
+-- Reply begun
+-- Reply another: epoch
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local bad = wrong_type({KEYS[1], 'string', KEYS[2], 'zset', KEYS[3], 'string', KEYS[4], 'string'})
+if bad then return bad end
+local found = redis.call('GET', KEYS[1]) or ''
+if found == ARGV[3] then return {'begun'} end
+if found ~= ARGV[2] then return {'another', found} end
+if ARGV[4] ~= '' then
+  redis.call('ZADD', KEYS[2], now, ARGV[4])
+  redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -201)
+  if whole(redis.call('GET', KEYS[4]), FENCE) < tonumber(ARGV[5]) then redis.call('SET', KEYS[4], ARGV[5]) end
+  redis.call('SET', KEYS[3], int(now + tonumber(ARGV[6])))
+end
+redis.call('SET', KEYS[1], ARGV[3])
+return {'begun'}

@@ -1,0 +1,26 @@
+#!lua flags=allow-oom
+-- Records what one node knew of a loss: what its journal gave back, and which jobs it misses. Fences go on above what it saw.
+-- Guard: the data still has the mark the loss gave it. Reporting the same twice reports it once.
+-- KEYS 1 epoch
+-- KEYS 2 losses
+-- KEYS 3 fence
+-- ARGV 1 now
+-- ARGV 2 read: the epoch the report is of
+-- ARGV 3 report: as JSON
+-- ARGV 4 highest: the highest fence this node has seen
+-- Reply reported: the last fence now
+-- Reply moved: epoch
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local bad = wrong_type({KEYS[1], 'string', KEYS[2], 'zset', KEYS[3], 'string'})
+if bad then return bad end
+local found = redis.call('GET', KEYS[1]) or ''
+if found ~= ARGV[2] then return {'moved', found} end
+redis.call('ZADD', KEYS[2], now, ARGV[3])
+redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -201)
+local last = whole(redis.call('GET', KEYS[3]), FENCE)
+if last < tonumber(ARGV[4]) then
+  last = tonumber(ARGV[4])
+  redis.call('SET', KEYS[3], ARGV[4])
+end
+return {'reported', int(last)}

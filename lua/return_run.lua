@@ -1,0 +1,38 @@
+#!lua flags=allow-oom
+-- Puts a run back that was going on when Redis lost all it knew of it; its holder has stopped it, and it is tried again.
+-- Guard: the data has another mark than at its claim, knows nothing of the run, and has its job.
+-- KEYS 1 run
+-- KEYS 2 job
+-- KEYS 3 due: of the run's queue
+-- KEYS 4 open
+-- KEYS 5 epoch
+-- KEYS 6 nudge
+-- ARGV 1 now
+-- ARGV 2 claimed_in: the epoch it was claimed in
+-- ARGV 3 id
+-- ARGV 4 job_name
+-- ARGV 5 due_ms
+-- ARGV 6 queue
+-- ARGV 7 attempt
+-- ARGV 8 fence
+-- ARGV 9 reason
+-- Reply returned
+-- Reply same: the data has the mark it had at the claim, or none yet
+-- Reply known: Redis has a record of the run, or it is planted
+-- Reply unknown: no such job
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'string'})
+if bad then return bad end
+local epoch, id = redis.call('GET', KEYS[5]), ARGV[3]
+if redis.call('EXISTS', KEYS[1]) == 1 or redis.call('ZSCORE', KEYS[3], id) then return {'known'} end
+if not epoch or epoch == ARGV[2] then return {'same'} end
+local job = redis.call('HMGET', KEYS[2], 'rev', 'ended')
+if not job[1] or job[2] then return {'unknown'} end
+local is_manual = string.find(id, '~', 1, true)
+redis.call('HSET', KEYS[1], 'job', ARGV[4], 'due', ARGV[5], 'queue', ARGV[6], 'kind', is_manual and 'manual' or 'regular', 'state',
+  'scheduled', 'ready', int(now), 'attempt', ARGV[7], 'fence', ARGV[8], 'reason', ARGV[9])
+redis.call('ZADD', KEYS[3], now, id)
+if not is_manual then redis.call('ZADD', KEYS[4], ARGV[5], id) end
+nudge_if_head(KEYS[6], KEYS[3], id)
+return {'returned'}

@@ -1,0 +1,79 @@
+//! `losses`: the times Redis lost data, as the nodes noticed them: what was given back, and which jobs are gone.
+
+use serde_json::{Value, json};
+
+use super::args::Global;
+use super::connect::connect;
+use super::failure::Failure;
+use super::render::{Cell, Colour, Console, Table, shown};
+use crate::domain::ids::JobName;
+use crate::domain::zone::Zone;
+use crate::store::{LossKind, LossRecord};
+
+/// Lists the losses, the newest first.
+pub(super) async fn losses(global: &Global, console: &mut Console) -> Result<u8, Failure> {
+    let store = connect(global, console).await?;
+    let losses = store.read_losses().await?;
+    if console.is_json() {
+        console.json(&Value::Array(losses.iter().map(loss_json).collect()));
+        return Ok(0);
+    }
+    let local = Zone::of_host();
+    let rows: Vec<[Cell; 6]> = losses.iter().map(|record| row(record, &local)).collect();
+    Table::new(["NOTICED", "BY", "WHAT", "RESTORED", "LOST", "JOBS GONE"]).page(&rows, console);
+    if rows.is_empty() && console.is_terminal() {
+        console.note("no losses: the data in Redis was always what the nodes knew");
+    }
+    // Those of the last loss are what somebody has to do something about.
+    for (job, schedule) in losses.first().map(LossRecord::jobs_gone).unwrap_or_default() {
+        console.note(&format!("gone at the last loss: job {job} ({schedule}); add it again if it is wanted"));
+    }
+    Ok(0)
+}
+
+fn word(kind: LossKind) -> &'static str {
+    match kind {
+        LossKind::Flushed => "flushed",
+        LossKind::Older => "older state",
+        LossKind::Unmarked => "mark gone",
+    }
+}
+
+fn sum(record: &LossRecord, count: impl Fn(&crate::store::LossReport) -> u64) -> u64 {
+    record.reports.iter().map(count).sum()
+}
+
+/// How many jobs are gone: the nodes know the same ones, and name no more than some.
+fn gone(record: &LossRecord) -> u64 {
+    let most = record.reports.iter().map(|report| report.jobs_gone).max().unwrap_or(0);
+    most.max(record.jobs_gone().len() as u64)
+}
+
+fn row(record: &LossRecord, local: &Zone) -> [Cell; 6] {
+    let gone = gone(record);
+    [
+        Cell::maybe(record.at.map(|at| shown(at, local))),
+        Cell::new(&record.loss.by),
+        Cell::new(word(record.loss.kind)),
+        Cell::new(sum(record, |report| report.restored).to_string()),
+        Cell::new(sum(record, |report| report.lost).to_string()),
+        Cell::new(gone.to_string()).coloured(if gone > 0 { Colour::Red } else { Colour::Plain }),
+    ]
+}
+
+fn loss_json(record: &LossRecord) -> Value {
+    let loss = &record.loss;
+    let whole_at = crate::domain::time::UnixMillis::new(loss.whole_at_ms);
+    let job = |(name, schedule): (JobName, String)| json!({"name": name.as_str(), "schedule": schedule});
+    json!({
+        "noticed_at": record.at.map(|at| at.to_string()),
+        "noticed_by": loss.by,
+        "what": word(loss.kind).replace(' ', "_"),
+        "last_whole_at": whole_at.map(|at| at.to_string()),
+        "restored": sum(record, |report| report.restored),
+        "lost": sum(record, |report| report.lost),
+        "jobs_gone": gone(record),
+        "gone": record.jobs_gone().into_iter().map(job).collect::<Vec<_>>(),
+        "reported_by": record.reports.iter().map(|report| report.node.as_str()).collect::<Vec<_>>(),
+    })
+}

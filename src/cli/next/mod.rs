@@ -1,0 +1,149 @@
+//! `next`: the times at which a job, the jobs of a file, or a cron expression nobody has added yet, come.
+
+mod rows;
+
+use std::path::Path;
+
+use super::args::{Global, Next};
+use super::connect::connect;
+use super::failure::Failure;
+use super::render::{Console, day_rules, one_line, rfc3339, shown};
+use super::target::find_job;
+use crate::config::{self, Rendering};
+use crate::domain::human_time::{Instant, parse_instant};
+use crate::domain::ids::JobName;
+use crate::domain::schedule::{CronExpr, Schedule, Timetable};
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::{Zone, ZoneName};
+use crate::engine::Definition;
+
+use rows::{Coming, Style, comings, tell};
+
+/// Times of one job or expression, and of each job of a file, unless `-n` says otherwise.
+const COUNT: u32 = 5;
+const COUNT_EACH: u32 = 1;
+
+/// A timetable and what it is of.
+struct Planned {
+    job: Option<JobName>,
+    timetable: Timetable,
+    /// Said of each of its times.
+    remark: Option<&'static str>,
+}
+
+/// What is asked about, and the time now.
+struct Found {
+    planned: Vec<Planned>,
+    now: UnixMillis,
+    /// Said below the times.
+    rules: Vec<String>,
+}
+
+/// Prints the next times.
+pub(super) async fn next(global: &Global, args: &Next, console: &mut Console) -> Result<u8, Failure> {
+    if args.long && !console.is_json() {
+        return Err(Failure::Invalid("--long is for --json, wanted both: the table tells all of it".to_owned()));
+    }
+    let zone = args.tz.as_deref().map(zone_of).transpose()?;
+    let (found, what) = match (&args.file, &args.what) {
+        (Some(file), _) => (of_file(file)?, one_line(&file.display().to_string())),
+        (None, Some(what)) => match what.parse::<JobName>() {
+            Ok(name) => (of_job(global, &name, console).await?, format!("job {name}")),
+            Err(_) => (of_expression(what, zone.clone())?, what.clone()),
+        },
+        (None, None) => return Err(Failure::Invalid("nothing is asked about, wanted JOB, EXPR or --file FILE".to_owned())),
+    };
+    let from_zone = zone.clone().unwrap_or_else(|| match found.planned.as_slice() {
+        [only] => only.timetable.zone().clone(),
+        _ => Zone::of_host(),
+    });
+    let said = args
+        .from
+        .as_deref()
+        .map(|text| parse_instant(text, found.now, &from_zone).map_err(|error| Failure::at_time("--from", text, &error)));
+    let said = said.transpose()?;
+    let from = said.as_ref().map_or(found.now, |said| said.at);
+    let count = args.count.unwrap_or(if args.file.is_some() { COUNT_EACH } else { COUNT });
+    let mut times: Vec<Coming<'_>> = Vec::new();
+    let mut over: Vec<&str> = Vec::new();
+    for planned in &found.planned {
+        let before = times.len();
+        times.extend(comings(planned, zone.as_ref(), from).take(count as usize));
+        if times.len() == before {
+            over.extend(planned.job.as_ref().map(JobName::as_str));
+        }
+    }
+    if times.is_empty() {
+        return Err(Failure::Invalid(format!("{what} has no time after {} and before 2100", shown(from, &from_zone))));
+    }
+    if let Some(Instant { at, note }) = said.filter(|_| !console.is_json()) {
+        console.note(&format!("after {} ({})", rfc3339(at, &from_zone), from_zone.name()));
+        if let Some(note) = note {
+            console.note(&note);
+        }
+    }
+    times.sort_by(|left, right| left.at.cmp(&right.at).then_with(|| left.job.cmp(&right.job)));
+    tell(&times, found.now, if args.file.is_some() { Style::OfJobs } else { Style::OfOne }, args.long, console);
+    if !console.is_json() {
+        found.rules.iter().for_each(|rule| console.note(rule));
+        if !over.is_empty() && args.file.is_some() {
+            console.note(&format!("without a time to come: {}", over.join(", ")));
+        }
+    }
+    Ok(0)
+}
+
+/// The zone of that name.
+pub(super) fn zone_of(name: &str) -> Result<Zone, Failure> {
+    let loaded = name.parse::<ZoneName>().and_then(|name| Zone::load(&name));
+    loaded.map_err(|error| Failure::Invalid(format!("--tz: {error}")))
+}
+
+/// The schedule an expression says.
+pub(super) fn schedule_of(text: &str) -> Result<Schedule, Failure> {
+    let read = text.parse::<CronExpr>().map(|expression| Schedule::Cron(vec![expression]));
+    read.map_err(|error| Failure::Pointed { line: error.to_string(), text: text.to_owned(), offset: error.offset })
+}
+
+/// The time by this host's clock, where no Redis is asked.
+fn own_now() -> Result<UnixMillis, Failure> {
+    UnixMillis::from_timestamp(jiff::Timestamp::now())
+        .ok_or_else(|| Failure::Failed("the clock of this host is before 1970 or after 2099".to_owned()))
+}
+
+fn of_expression(text: &str, zone: Option<Zone>) -> Result<Found, Failure> {
+    let schedule = schedule_of(text)?;
+    let now = own_now()?;
+    let rules = day_rules(&schedule);
+    let timetable = Timetable::new(schedule, zone.unwrap_or_else(Zone::of_host), now);
+    Ok(Found { planned: vec![Planned { job: None, timetable, remark: None }], now, rules })
+}
+
+async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Result<Found, Failure> {
+    let store = connect(global, console).await?;
+    let record = find_job(&store, name).await?;
+    let now = store.now().await?;
+    let definition = Definition::of(record).map_err(|why| Failure::Failed(format!("job {name} cannot be worked with: {why}")))?;
+    if definition.spec.schedule == Schedule::Manual {
+        return Err(Failure::Invalid(format!("job {name} has no schedule: it runs only when asked, by schedctl run {name}")));
+    }
+    let rules = day_rules(&definition.spec.schedule);
+    let planned = Planned { job: Some(name.clone()), timetable: definition.timetable, remark: None };
+    Ok(Found { planned: vec![planned], now, rules })
+}
+
+/// The jobs of a file, as they would be if it were applied now.
+fn of_file(file: &Path) -> Result<Found, Failure> {
+    let now = own_now()?;
+    let host_zone = Zone::of_host();
+    let config = config::read_file(file, &host_zone)
+        .map_err(|error| Failure::Config(error.rendered(Rendering::Lines).lines().map(str::to_owned).collect()))?;
+    let mut planned = Vec::new();
+    for (name, spec) in config.jobs {
+        let zone = spec.tz.as_ref().map(Zone::load).transpose().map_err(|error| Failure::Failed(error.to_string()))?;
+        let remark = matches!(spec.schedule, Schedule::Every(_)).then_some("counted from now: its first apply is not known here");
+        let timetable = Timetable::new(spec.schedule, zone.unwrap_or_else(|| host_zone.clone()), now);
+        planned.push(Planned { job: Some(name), timetable, remark });
+    }
+    Ok(Found { planned, now, rules: Vec::new() })
+}

@@ -1,0 +1,113 @@
+//! Times to come, as a table or as JSON.
+
+use serde_json::{Value, json};
+
+use super::Planned;
+use crate::cli::render::{Cell, Console, JsonArray, Relative, Table, rfc3339, shown};
+use crate::domain::clock_notes::clock_notes;
+use crate::domain::ids::JobName;
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+
+/// Rows written at a time.
+const PAGE: usize = 500;
+
+/// One time at which something comes.
+pub(super) struct Coming<'p> {
+    pub(super) at: UnixMillis,
+    pub(super) job: Option<&'p JobName>,
+    planned: &'p Planned,
+    /// The time before it, or from which on it is the first.
+    after: UnixMillis,
+    /// The zone it is shown in.
+    zone: &'p Zone,
+}
+
+/// Whether the rows say which job they are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    OfOne,
+    OfJobs,
+}
+
+/// The times of `planned` after `from`, in its own zone unless another is given.
+pub(super) fn comings<'p>(planned: &'p Planned, zone: Option<&'p Zone>, from: UnixMillis) -> impl Iterator<Item = Coming<'p>> {
+    let table = &planned.timetable;
+    let zone = zone.unwrap_or_else(|| table.zone());
+    let following = move |after: UnixMillis| table.next_after(after).map(|at| (after, at));
+    std::iter::successors(following(from), move |(_, at)| following(*at)).map(move |(after, at)| Coming {
+        at,
+        job: planned.job.as_ref(),
+        planned,
+        after,
+        zone,
+    })
+}
+
+impl Coming<'_> {
+    fn notes(&self) -> Vec<String> {
+        let own = self.planned.timetable.zone();
+        let clock = clock_notes(&self.planned.timetable, self.after, self.at).into_iter();
+        // A note tells what the job's own clock shows, which need not be the one in the table.
+        let told = clock.map(|note| if own.name() == self.zone.name() { note } else { format!("in {}: {note}", own.name()) });
+        told.chain(self.planned.remark.map(str::to_owned)).collect()
+    }
+
+    fn long(&self, now: UnixMillis) -> Value {
+        json!({
+            "job": self.job.map(JobName::as_str),
+            "due": rfc3339(self.at, self.zone),
+            "local": shown(self.at, self.zone),
+            "utc": self.at.to_string(),
+            "relative_s": (self.at.as_i64() - now.as_i64()).div_euclid(1000),
+            "zone": self.zone.name().as_str(),
+            "notes": self.notes(),
+        })
+    }
+
+    fn short(&self, style: Style) -> Value {
+        let due = rfc3339(self.at, self.zone);
+        match style {
+            Style::OfOne => due.into(),
+            Style::OfJobs => json!({"job": self.job.map(JobName::as_str), "due": due}),
+        }
+    }
+}
+
+/// Writes the times; `is_long` is about their JSON.
+pub(super) fn tell(times: &[Coming<'_>], now: UnixMillis, style: Style, is_long: bool, console: &mut Console) {
+    if console.is_json() {
+        let mut array = JsonArray::default();
+        for time in times {
+            array.push(console, &if is_long { time.long(now) } else { time.short(style) });
+        }
+        return array.end(console);
+    }
+    let when = Relative { now };
+    let common = |time: &Coming<'_>| {
+        let left = Cell::new(when.either(time.at));
+        (Cell::new(shown(time.at, time.zone)), Cell::new(time.at.to_string()), left, Cell::new(time.notes().join("; ")))
+    };
+    match style {
+        Style::OfOne => {
+            let mut table = Table::new(["LOCAL", "UTC", "WHEN", "NOTES"]);
+            for page in times.chunks(PAGE) {
+                let row = |time| {
+                    let (local, utc, left, notes) = common(time);
+                    [local, utc, left, notes]
+                };
+                table.page(&page.iter().map(row).collect::<Vec<_>>(), console);
+            }
+        }
+        Style::OfJobs => {
+            let mut table = Table::new(["LOCAL", "UTC", "WHEN", "JOB", "NOTES"]);
+            for page in times.chunks(PAGE) {
+                let row = |time: &Coming<'_>| {
+                    let (local, utc, left, notes) = common(time);
+                    [local, utc, left, Cell::maybe(time.job.map(JobName::as_str)), notes]
+                };
+                table.page(&page.iter().map(row).collect::<Vec<_>>(), console);
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What a change of the zone's clock does to an occurrence, for people who wonder at the time they see.
+//!
+//! Invariant: told from the wall clock and from what the timetable does, not from the rule it does it by: a note is right
+//! whatever rule the job chose.
+
+use jiff::civil::{Date, DateTime};
+use jiff::tz::AmbiguousOffset;
+
+use super::time::UnixMillis;
+use super::timetable::Timetable;
+use super::zone::Zone;
+
+/// Clock changes looked at between two occurrences; the rarest schedules have some decades between them.
+const CHANGES: usize = 400;
+
+/// What is to be said of the occurrence `at` of `table`, the first one after `after`: of times a clock change left out since
+/// then, and of one that comes twice.
+///
+/// `02:30 does not exist this day: runs at 03:00`; `02:30 comes twice this day: the first is taken`
+pub fn clock_notes(table: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String> {
+    let wall = table.on_the_wall();
+    if wall.is_none() && !table.is_one_shot() {
+        return Vec::new();
+    }
+    let mut notes = wall.map_or_else(Vec::new, |wall| left_out(table.zone(), &wall, after, at));
+    notes.extend(twice(table, at));
+    notes
+}
+
+/// Times within gaps of the clock in `(after, at]`. `wall` comes when the wall clock would show it if it never changed.
+fn left_out(zone: &Zone, wall: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String> {
+    let changes = zone.rules().following(after.to_timestamp()).take(CHANGES);
+    let gaps = changes.map(|change| change.timestamp()).take_while(|change| *change <= at.to_timestamp());
+    gaps.filter_map(|change| {
+        let change = UnixMillis::from_timestamp(change)?;
+        let start = on_wall(zone, UnixMillis::new(change.as_i64() - 1)?)?;
+        let start = UnixMillis::new(start.as_i64() + 1)?;
+        let end = on_wall(zone, change)?;
+        let last_within = UnixMillis::new(end.as_i64() - 1).filter(|last| *last > start)?;
+        let first = wall.next_after(UnixMillis::new(start.as_i64() - 1)?).filter(|first| *first <= last_within)?;
+        let last = wall.latest_in(first, last_within)?;
+        let (times, does, is) = if first == last {
+            (clock(local(first)), "does", "is")
+        } else {
+            (format!("{} to {}", clock(local(first)), clock(local(last))), "do", "are")
+        };
+        let then = match () {
+            () if at > change => format!(" and {is} left out"),
+            () if comes_at(wall, end) => String::new(),
+            () => format!(": runs at {}", clock(local(end))),
+        };
+        Some(format!("{times} {does} not exist {}{then}", day(local(first).date(), zone, at)))
+    })
+    .collect()
+}
+
+/// Of a time the wall clock shows twice: which of both it is, and what becomes of the other.
+fn twice(table: &Timetable, at: UnixMillis) -> Option<String> {
+    let zone = table.zone();
+    let shown = zone.rules().to_datetime(at.to_timestamp());
+    let ambiguous = zone.rules().to_ambiguous_timestamp(shown);
+    let AmbiguousOffset::Fold { .. } = ambiguous.offset() else { return None };
+    let first = UnixMillis::from_timestamp(ambiguous.earlier().ok()?)?;
+    let second = UnixMillis::from_timestamp(ambiguous.later().ok()?)?;
+    let (word, other) = if at == first { ("first", second) } else { ("second", first) };
+    let which = if comes_at(table, other) { format!("this is the {word}") } else { format!("the {word} is taken") };
+    Some(format!("{} comes twice {}: {which}", clock(shown), day(shown.date(), zone, at)))
+}
+
+fn comes_at(table: &Timetable, at: UnixMillis) -> bool {
+    UnixMillis::new(at.as_i64() - 1).and_then(|before| table.next_after(before)) == Some(at)
+}
+
+/// What the wall clock shows at `at`, as if it were UTC.
+fn on_wall(zone: &Zone, at: UnixMillis) -> Option<UnixMillis> {
+    let offset = i64::from(zone.rules().to_offset(at.to_timestamp()).seconds());
+    UnixMillis::new(at.as_i64() + offset * 1000)
+}
+
+fn local(wall: UnixMillis) -> DateTime {
+    jiff::tz::TimeZone::UTC.to_datetime(wall.to_timestamp())
+}
+
+/// `02:30`, with seconds if there are any.
+fn clock(shown: DateTime) -> String {
+    shown.strftime(if shown.second() == 0 { "%H:%M" } else { "%H:%M:%S" }).to_string()
+}
+
+/// `this day`, or the date if the occurrence is on another.
+fn day(date: Date, zone: &Zone, at: UnixMillis) -> String {
+    if zone.rules().to_datetime(at.to_timestamp()).date() == date { "this day".to_owned() } else { format!("on {date}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::schedule::Schedule;
+
+    /// The first `count` occurrences after `from` that have a note, as the wall clock shows them.
+    fn noted(expression: &str, zone: &str, from: &str, count: usize) -> Vec<String> {
+        let zone = Zone::load(&zone.parse().unwrap()).unwrap();
+        let schedule = Schedule::Cron(vec![expression.parse().unwrap()]);
+        let table = Timetable::new(schedule, zone.clone(), UnixMillis::EPOCH);
+        let mut after = UnixMillis::from_timestamp(from.parse().unwrap()).unwrap();
+        let mut found = Vec::new();
+        for _ in 0..count {
+            let at = table.next_after(after).unwrap();
+            for note in clock_notes(&table, after, at) {
+                found.push(format!("{}: {note}", zone.rules().to_datetime(at.to_timestamp()).strftime("%m-%d %H:%M")));
+            }
+            after = at;
+        }
+        found
+    }
+
+    #[test]
+    fn a_time_that_does_not_exist_is_told_where_it_runs_or_that_it_is_left_out() {
+        let eve = "2027-03-27T12:00:00Z";
+        let berlin = |text: &str, count: usize| noted(text, "Europe/Berlin", eve, count);
+        assert_eq!(berlin("30 2 * * *", 3), ["03-28 03:00: 02:30 does not exist this day: runs at 03:00"]);
+        assert_eq!(berlin("0,30 2 * * *", 3), ["03-28 03:00: 02:00 to 02:30 do not exist this day: runs at 03:00"]);
+        assert_eq!(berlin("30 2,3 * * *", 2), ["03-28 03:00: 02:30 does not exist this day: runs at 03:00"]);
+        assert_eq!(berlin("*/15 * * * *", 100), ["03-28 03:00: 02:00 to 02:45 do not exist this day"]);
+        assert_eq!(berlin("30 * * * *", 100), ["03-28 03:30: 02:30 does not exist this day and is left out"]);
+        assert_eq!(berlin("*/15 2 * * *", 1), ["03-29 02:00: 02:00 to 02:45 do not exist on 2027-03-28 and are left out"]);
+        assert_eq!(berlin("0 12 * * *", 10), [""; 0]);
+        assert_eq!(
+            noted("5 0 * * *", "America/Santiago", "2026-09-05T12:00:00Z", 2),
+            ["09-06 01:00: 00:05 does not exist this day: runs at 01:00"]
+        );
+        assert_eq!(
+            noted("0 12 * * *", "Pacific/Apia", "2011-12-29T23:00:00Z", 1),
+            ["12-31 12:00: 12:00 does not exist on 2011-12-30 and is left out"]
+        );
+    }
+
+    #[test]
+    fn a_time_that_comes_twice_is_told_which_one_it_is() {
+        let eve = "2027-10-30T12:00:00Z";
+        let berlin = |text: &str, count: usize| noted(text, "Europe/Berlin", eve, count);
+        assert_eq!(berlin("30 2 * * *", 3), ["10-31 02:30: 02:30 comes twice this day: the first is taken"]);
+        assert_eq!(
+            berlin("30 * * * *", 40),
+            [
+                "10-31 02:30: 02:30 comes twice this day: this is the first",
+                "10-31 02:30: 02:30 comes twice this day: this is the second"
+            ]
+        );
+        assert_eq!(berlin("0 3 * * *", 3), [""; 0]);
+    }
+
+    #[test]
+    fn what_goes_by_real_time_has_nothing_to_say_and_a_one_shot_only_that_it_comes_twice() {
+        let berlin = Zone::load(&"Europe/Berlin".parse().unwrap()).unwrap();
+        let at = |text: &str| UnixMillis::from_timestamp(text.parse().unwrap()).unwrap();
+        let first = at("2027-10-31T00:30:00Z");
+        let every = Timetable::new(Schedule::Every(std::time::Duration::from_secs(3600)), berlin.clone(), UnixMillis::EPOCH);
+        assert_eq!(clock_notes(&every, at("2027-10-30T23:30:00Z"), first), [""; 0]);
+        let once = Timetable::new(Schedule::At(first), berlin, UnixMillis::EPOCH);
+        assert_eq!(clock_notes(&once, UnixMillis::EPOCH, first), ["02:30 comes twice this day: the first is taken"]);
+    }
+}

@@ -1,0 +1,85 @@
+//! Numbers and lists in words.
+
+/// From Sunday, as cron counts.
+pub(super) const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+
+/// Fewer values than this are a list, though they are evenly spaced.
+const STEPS: usize = 4;
+/// Fewer neighbours than this are told one by one.
+const RUN: usize = 3;
+
+/// `1st`, `2nd`, `3rd`, `11th`
+pub(super) fn ordinal(number: u16) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
+/// `a, b and c`
+pub(super) fn list(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// What lies between each of the values and the next, if that is always the same.
+pub(super) fn step_of(values: &[u16]) -> Option<u16> {
+    let step = values.get(1)? - values.first()?;
+    values.windows(2).all(|pair| matches!(pair, [earlier, later] if later - earlier == step)).then_some(step)
+}
+
+/// The values as stretches of neighbours, first and last of each.
+pub(super) fn runs(values: &[u16]) -> Vec<(u16, u16)> {
+    let mut runs: Vec<(u16, u16)> = Vec::new();
+    for value in values {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == *value => *last = *value,
+            _ => runs.push((*value, *value)),
+        }
+    }
+    runs
+}
+
+/// `minute 5`, `minutes 1 to 5 and 10`, `every 7th minute from 0 to 56`.
+pub(super) fn counted(values: &[u16], unit: &str) -> String {
+    let (Some(first), Some(last)) = (values.first(), values.last()) else { return String::new() };
+    if values.len() >= STEPS
+        && let Some(step) = step_of(values).filter(|step| *step > 1)
+    {
+        return format!("every {} {unit} from {first} to {last}", ordinal(step));
+    }
+    if values.len() == 1 {
+        return format!("{unit} {first}");
+    }
+    format!("{unit}s {}", list(&stretches(values, u16::to_string)))
+}
+
+/// Stretches of neighbours as `1 to 5`, the rest one by one.
+pub(super) fn stretches(values: &[u16], name: impl Fn(&u16) -> String) -> Vec<String> {
+    let tell = |(first, last): (u16, u16)| {
+        if usize::from(last - first) + 1 >= RUN {
+            vec![format!("{} to {}", name(&first), name(&last))]
+        } else {
+            (first..=last).map(|value| name(&value)).collect()
+        }
+    };
+    runs(values).into_iter().flat_map(tell).collect()
+}
+
+/// The one stretch of neighbours that the values are, going on from the end at the start; none if they are several, too few, or all.
+pub(super) fn round_run(values: &[u16], min: u16, max: u16) -> Option<(u16, u16)> {
+    let count = usize::from(max - min) + 1;
+    match *runs(values).as_slice() {
+        _ if values.len() < RUN || values.len() >= count => None,
+        [run] => Some(run),
+        [(low, end), (start, high)] if low == min && high == max => Some((start, end)),
+        _ => None,
+    }
+}

@@ -1,0 +1,326 @@
+//! The journal's file: read once at the start, appended to by a thread of its own, written anew from memory when it has grown.
+//!
+//! Invariant: one process writes it (a lock says so), only its user reads it (0600), and whatever a crash leaves of it reads
+//! back as facts that were written and nothing else.
+
+use std::fs::{self, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use super::line::Line;
+use super::memory::Memory;
+use super::{AGE_MS, Desk, FileIs};
+use crate::domain::ids::NodeName;
+
+/// How long lines are gathered before they are written.
+const GATHER: Duration = Duration::from_millis(20);
+/// The wait before a disk that refused is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(10);
+/// A file that has grown to this, and to twice what it was when last written anew, is written anew.
+const GROWN: u64 = 4 << 20;
+/// One larger than this is not read: no journal grows so far.
+const READ_AT_MOST: u64 = 256 << 20;
+
+/// The file, open and locked.
+pub(super) struct File {
+    path: PathBuf,
+    open: fs::File,
+    /// Held as long as this lives.
+    _lock: fs::File,
+    size: u64,
+    size_when_new: u64,
+}
+
+impl File {
+    /// Opens the journal of `node` in `namespace` in `dir`, and reads what it holds. The error says in words why there is none.
+    pub(super) fn open(dir: &Path, namespace: &str, node: &NodeName) -> Result<(Self, Memory), String> {
+        let path = dir.join(format!("journal-{namespace}@{node}"));
+        let cannot = |verb: &str, path: &Path, error: &io::Error| format!("{} cannot be {verb} ({error})", path.display());
+        let lock_path = beside(&path, "lock");
+        let lock = opened(&lock_path).map_err(|error| cannot("opened", &lock_path, &error))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(format!("{} is another schedd's", path.display())),
+            Err(TryLockError::Error(error)) => return Err(cannot("locked", &lock_path, &error)),
+        }
+        let file = opened(&path).map_err(|error| cannot("opened", &path, &error))?;
+        let size = file.metadata().map_err(|error| cannot("read", &path, &error))?.len();
+        let text = if size > READ_AT_MOST { Ok(Vec::new()) } else { fs::read(&path) };
+        let text = text.map_err(|error| cannot("read", &path, &error))?;
+        let (memory, bad) = read(&text);
+        // A line torn by a crash is the last; more than that is damage.
+        if bad > 1 || size > READ_AT_MOST {
+            let aside = beside(&path, "spoilt");
+            let kept = fs::copy(&path, &aside)
+                .map_or_else(|error| format!("not kept: {error}"), |_| format!("kept as {}", aside.display()));
+            warn!(file = %path.display(), lines = bad, "Part of the journal cannot be read and is left out ({kept}).");
+        }
+        let mut file = Self { path, open: file, _lock: lock, size, size_when_new: 0 };
+        if bad > 0 || size > READ_AT_MOST {
+            file.write_anew(&memory).map_err(|error| cannot("written", &file.path, &error))?;
+        }
+        Ok((file, memory))
+    }
+
+    fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        self.open.write_all(lines)?;
+        self.size += lines.len() as u64;
+        Ok(())
+    }
+
+    /// Writes everything remembered under another name first, so that a crash leaves the old file or the new one.
+    fn write_anew(&mut self, memory: &Memory) -> io::Result<()> {
+        let mut text = Vec::new();
+        memory.lines().for_each(|line| line.encode(&mut text));
+        let new = beside(&self.path, "new");
+        // One left by a crash may be longer.
+        let _ = fs::remove_file(&new);
+        let mut file = opened(&new)?;
+        file.write_all(&text)?;
+        file.sync_data()?;
+        fs::rename(&new, &self.path)?;
+        self.open = file;
+        self.size = text.len() as u64;
+        self.size_when_new = self.size;
+        Ok(())
+    }
+
+    fn has_grown(&self) -> bool {
+        self.size > GROWN.max(self.size_when_new * 2)
+    }
+}
+
+/// The file of that name with another ending behind it.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    name.into()
+}
+
+fn opened(path: &Path) -> io::Result<fs::File> {
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
+
+/// What a file's text says, and how many of its lines say nothing.
+fn read(text: &[u8]) -> (Memory, usize) {
+    let mut memory = Memory::default();
+    let mut bad = 0;
+    for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        match Line::decode(line) {
+            Some(line) => memory.take(line),
+            None => bad += 1,
+        }
+    }
+    // A line without its end is whole by its checksum, and the next would be written behind it.
+    if bad == 0 && !text.is_empty() && !text.ends_with(b"\n") {
+        bad = 1;
+    }
+    (memory, bad)
+}
+
+/// Writes what is laid on the desk until it is closed.
+pub(super) fn write(desk: &Desk, mut file: File) {
+    let mut is_refused = false;
+    loop {
+        let mut state = desk.state();
+        while state.unwritten.is_empty() && state.file_is == FileIs::Current && !state.is_closing && state.waiting.is_empty() {
+            state = desk.wake.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+        if state.waiting.is_empty() && !state.is_closing {
+            drop(state);
+            std::thread::sleep(GATHER);
+            state = desk.state();
+        }
+        let lines = std::mem::take(&mut state.unwritten);
+        let waiting = std::mem::take(&mut state.waiting);
+        let is_closing = state.is_closing;
+        let file_was = std::mem::take(&mut state.file_is);
+        let anew = (file_was != FileIs::Current || file.has_grown()).then(|| {
+            let before = state.memory.whole_at - AGE_MS;
+            state.memory.forget_before(before);
+            state.memory.clone()
+        });
+        drop(state);
+        if file_was == FileIs::Another {
+            // Best effort: without it the old file is only overwritten.
+            let _ = fs::rename(&file.path, beside(&file.path, "aside"));
+        }
+        let written = match &anew {
+            Some(memory) => file.write_anew(memory),
+            None if waiting.is_empty() => file.append(&lines),
+            None => file.append(&lines).and_then(|()| file.open.sync_data()),
+        };
+        match written {
+            Ok(()) => {
+                if std::mem::take(&mut is_refused) {
+                    info!(file = %file.path.display(), "The journal is written again.");
+                }
+                for waiting in waiting {
+                    let _ = waiting.send(());
+                }
+                if is_closing {
+                    return;
+                }
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut is_refused, true) {
+                    warn!(file = %file.path.display(), "The journal cannot be written ({error}); this node goes on without, and tries again.");
+                }
+                // Those who wait are not to wait for that.
+                drop(waiting);
+                if is_closing {
+                    return;
+                }
+                let mut state = desk.state();
+                state.unwritten.clear();
+                if state.file_is == FileIs::Current {
+                    state.file_is = FileIs::Stale;
+                }
+                drop(state);
+                // A start mark asked for meanwhile is not waited for either.
+                rest(desk);
+            }
+        }
+    }
+}
+
+/// Waits until the disk is worth another try, or the journal is closed.
+fn rest(desk: &Desk) {
+    let end = std::time::Instant::now() + TRY_AGAIN;
+    let mut state = desk.state();
+    loop {
+        state.waiting.clear();
+        let left = end.saturating_duration_since(std::time::Instant::now());
+        if left.is_zero() || state.is_closing {
+            return;
+        }
+        state = desk.wake.wait_timeout(state, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::super::line::EndedRun;
+    use super::super::{Journal, Memory};
+    use super::*;
+
+    fn node() -> NodeName {
+        "n1".parse().unwrap()
+    }
+
+    fn ended(number: i64) -> Line {
+        Line::Ended(EndedRun {
+            run: format!("a{}@{number}", number % 50),
+            queue: "default".to_owned(),
+            state: "succeeded".to_owned(),
+            reason: String::new(),
+            ended_at: number,
+            fence: 1,
+            facts: Vec::new(),
+        })
+    }
+
+    async fn written(dir: &Path, lines: impl IntoIterator<Item = Line>) {
+        let journal = Journal::open(Some(dir), "ns", &node());
+        assert!(journal.desk.state().has_file);
+        journal.note(lines);
+        journal.close().await;
+    }
+
+    fn memory(dir: &Path) -> Memory {
+        File::open(dir, "ns", &node()).unwrap().1
+    }
+
+    #[tokio::test]
+    async fn what_was_noted_is_there_after_a_restart_and_nobody_else_may_read_it() {
+        let dir = tempfile::tempdir().unwrap();
+        written(dir.path(), [Line::Epoch("e".to_owned()), ended(1), ended(2)]).await;
+        let memory = memory(dir.path());
+        assert_eq!((memory.epoch.as_deref(), memory.ended().count()), (Some("e"), 2));
+        let mode = dir.path().join("journal-ns@n1").metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn a_torn_tail_costs_its_own_line_and_what_is_written_next_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal-ns@n1");
+        written(dir.path(), [ended(1), ended(2)]).await;
+        let text = fs::read(&path).unwrap();
+        for cut in 1..60 {
+            fs::write(&path, &text[..text.len() - cut]).unwrap();
+            written(dir.path(), [ended(3)]).await;
+            let ends: Vec<i64> = memory(dir.path()).ended().map(|run| run.ended_at).collect();
+            assert_eq!(ends, if cut == 1 { vec![1, 2, 3] } else { vec![1, 3] }, "cut {cut}");
+        }
+    }
+
+    #[test]
+    fn garbage_is_left_out_and_kept_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal-ns@n1");
+        let mut text = b"\xff\xfe\x00garbage\nmore\n".to_vec();
+        ended(1).encode(&mut text);
+        fs::write(&path, &text).unwrap();
+        assert_eq!(memory(dir.path()).ended().count(), 1);
+        assert_eq!(fs::read(dir.path().join("journal-ns@n1.spoilt")).unwrap(), text);
+        assert_eq!(read(&fs::read(&path).unwrap()).1, 0, "it was written anew");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_has_grown_is_written_anew_and_stays_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal-ns@n1");
+        let journal = Journal::open(Some(dir.path()), "ns", &node());
+        for batch in 0..60 {
+            journal.note((0..1_000).map(|number| ended(batch * 1_000 + number)));
+            let claim =
+                super::super::ClaimedRun { run: "once@1".to_owned(), queue: "default".to_owned(), attempt: 1, fence: 1, at: 1 };
+            journal.mark_start(claim).await;
+        }
+        journal.close().await;
+        assert!(path.metadata().unwrap().len() < GROWN * 2, "{}", path.metadata().unwrap().len());
+        drop(journal);
+        assert_eq!(memory(dir.path()).ended().count(), 10_000);
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_cannot_be_written_and_one_in_use_leave_a_journal_in_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let nowhere = Journal::open(Some(&dir.path().join("missing")), "ns", &node());
+        nowhere.note([ended(1)]);
+        assert_eq!(nowhere.with(|memory| memory.ended().count()), 1);
+        let first = Journal::open(Some(dir.path()), "ns", &node());
+        let second = Journal::open(Some(dir.path()), "ns", &node());
+        assert!(first.desk.state().has_file && !second.desk.state().has_file);
+        first.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_holds_nothing_up_and_loses_nothing_from_memory() {
+        let Ok(full) = OpenOptions::new().append(true).open("/dev/full") else { return };
+        let dir = tempfile::tempdir().unwrap();
+        let (file, memory) = File::open(dir.path(), "ns", &node()).unwrap();
+        let desk = std::sync::Arc::new(Desk::default());
+        (desk.state().memory, desk.state().has_file) = (memory, true);
+        let shared = desk.clone();
+        let writer = std::thread::spawn(move || write(&shared, File { open: full, ..file }));
+        let journal = Journal { desk, writer: std::sync::Mutex::new(Some(writer)) };
+        let began = std::time::Instant::now();
+        let claim =
+            || super::super::ClaimedRun { run: "once@1".to_owned(), queue: "default".to_owned(), attempt: 1, fence: 1, at: 1 };
+        for _ in 0..20 {
+            journal.mark_start(claim()).await;
+        }
+        assert!(began.elapsed() < TRY_AGAIN, "it was waited for");
+        assert_eq!(journal.with(|memory| memory.claimed().count()), 1);
+        journal.close().await;
+    }
+}

@@ -1,0 +1,117 @@
+//! Keeps the names of the jobs added by `schedctl`: no file brings them back, so whoever added them has to be told which are gone.
+//!
+//! Invariant: what is forgotten here because Redis has it no more was looked for in data this node knew to be whole.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::super::journal::{ApiJob, JOBS, Line};
+use super::super::shared::Shared;
+use crate::domain::ids::JobName;
+use crate::store::{JobRecord, SourceKind, StoreError};
+
+const EVERY: Duration = Duration::from_secs(30);
+/// Names read in one call, and definitions.
+const PAGE: usize = 1_000;
+const BATCH: usize = 200;
+/// The keys of a definition that say when its job runs.
+const SCHEDULES: [&str; 3] = ["cron", "every", "at"];
+
+/// Looks now and then, for ever.
+pub(in crate::engine) async fn run(shared: Arc<Shared>) {
+    let mut pause = Duration::from_secs(1);
+    loop {
+        tokio::time::sleep(pause).await;
+        pause = EVERY.mul_f64(0.75 + fastrand::f64() / 2.0);
+        if let Err(error) = look(&shared).await {
+            shared.weather.failed(&error, "jobs added by schedctl are not written into the journal");
+        }
+    }
+}
+
+async fn look(shared: &Shared) -> Result<(), StoreError> {
+    let (store, journal, highest) = (&shared.store, shared.watch.journal(), shared.watch.highest());
+    let mut names: BTreeSet<JobName> = BTreeSet::new();
+    while names.len() < JOBS {
+        let page = store.list_jobs(names.len(), PAGE).await?;
+        let before = names.len();
+        names.extend(page);
+        // Jobs that come and go meanwhile move the others: no more than a look missed.
+        if names.len() < before + PAGE {
+            break;
+        }
+    }
+    let known: BTreeSet<String> = journal.with(|memory| memory.jobs.keys().cloned().collect());
+    let new: Vec<JobName> = names.iter().filter(|name| !known.contains(name.as_str())).cloned().collect();
+    let mut lines = Vec::new();
+    for batch in new.chunks(BATCH) {
+        let records = store.read_jobs(batch).await?;
+        let jobs = records.into_iter().filter_map(|record| record.ok().flatten());
+        lines.extend(jobs.filter(|job| job.kind == SourceKind::Api).map(|job| Line::Job(entry(&job))));
+    }
+    let all_read = names.len() < JOBS;
+    let there: BTreeSet<&str> = names.iter().map(JobName::as_str).collect();
+    let over = known.into_iter().filter(|name| all_read && !there.contains(name.as_str()));
+    lines.extend(over.map(Line::JobOver));
+    // Asked last: data lost while it was read is not taken for jobs that are over.
+    let poll = store.list_ripe(&[]).await?;
+    if !lines.is_empty() && shared.watch.knows(&poll, highest) {
+        journal.note(lines);
+    }
+    Ok(())
+}
+
+fn entry(job: &JobRecord) -> ApiJob {
+    let definition: Value = serde_json::from_str(&job.definition).unwrap_or_default();
+    let schedule = SCHEDULES.iter().find_map(|key| {
+        let text = match definition.get(key)? {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        Some(format!("{key} {text}"))
+    });
+    ApiJob {
+        name: job.name.as_str().to_owned(),
+        hash: job.hash.clone(),
+        schedule: schedule.unwrap_or_else(|| "by hand".to_owned()),
+        is_once: job.is_once,
+    }
+}
+
+/// The jobs this node knew that Redis does not know any more. A one-shot whose run ended, here or as another node's journal told,
+/// is not missed.
+pub(super) async fn missing(shared: &Shared) -> Result<Vec<ApiJob>, StoreError> {
+    let journal = shared.watch.journal();
+    let (known, done) = journal.with(|memory| {
+        let done: BTreeSet<String> = memory.ended().filter_map(|run| Some(run.run.split_once('@')?.0.to_owned())).collect();
+        (memory.jobs.values().cloned().collect::<Vec<ApiJob>>(), done)
+    });
+    let mut missing = Vec::new();
+    for batch in known.chunks(BATCH) {
+        let names: Vec<JobName> = batch.iter().filter_map(|job| job.name.parse().ok()).collect();
+        let records = shared.store.read_jobs(&names).await?;
+        for (job, record) in batch.iter().zip(records) {
+            if !matches!(record, Ok(None)) {
+                continue;
+            }
+            let is_done = job.is_once && (done.contains(&job.name) || has_history(shared, &job.name).await?);
+            if !is_done {
+                missing.push(job.clone());
+            }
+        }
+    }
+    Ok(missing)
+}
+
+async fn has_history(shared: &Shared, job: &str) -> Result<bool, StoreError> {
+    let Ok(job) = job.parse::<JobName>() else { return Ok(false) };
+    match shared.store.read_history(Some(&job), 0, 1).await {
+        Ok(page) => Ok(!page.runs.is_empty()),
+        Err(error) if error.is_passing() => Err(error),
+        // Something of it is there.
+        Err(_) => Ok(true),
+    }
+}

@@ -1,0 +1,178 @@
+//! Whether the data in Redis is what this node knows, and if not, what it is. Pure.
+
+use crate::domain::time::UnixMillis;
+use crate::store::{LossKind, LossRecord, Marks, begun_at};
+
+/// What a node knows of its data.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Remembered {
+    /// The mark it had; none if this node never saw it.
+    pub(super) epoch: Option<String>,
+    /// The marks before that.
+    pub(super) past_epochs: Vec<String>,
+    /// The highest fence seen.
+    pub(super) highest: u64,
+    /// When it was last seen whole, by Redis' clock, ms.
+    pub(super) whole_at: i64,
+    /// Where it was then.
+    pub(super) address: String,
+}
+
+/// What the data is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// What it was.
+    Same,
+    /// Nothing yet, and nothing is missed.
+    FirstDay,
+    /// Some this node never saw.
+    New,
+    /// Part of it is gone, and nobody has said so yet.
+    Lost(LossKind),
+    /// Part of it is gone; another node has said so.
+    Joined(LossKind),
+    /// Another server's, or another's altogether.
+    Another,
+}
+
+/// Says what the data at `address` is. `losses` are those it knows of, needed if the marks differ.
+pub(super) fn judge(known: &Remembered, found: &Marks, address: &str, losses: &[LossRecord]) -> Finding {
+    if found.is_spoilt {
+        return Finding::Same;
+    }
+    let Some(epoch) = &known.epoch else {
+        return if found.epoch.is_empty() { Finding::FirstDay } else { Finding::New };
+    };
+    let is_same_place = known.address == address;
+    if found.epoch == *epoch {
+        return if found.fence < known.highest { Finding::Lost(LossKind::Older) } else { Finding::Same };
+    }
+    let gone = if found.fence == 0 {
+        LossKind::Flushed
+    } else if found.fence < known.highest {
+        LossKind::Older
+    } else {
+        LossKind::Unmarked
+    };
+    if found.epoch.is_empty() {
+        // Empty where it was is a loss; empty elsewhere is where somebody has sent this node.
+        return if is_same_place { Finding::Lost(gone) } else { Finding::Another };
+    }
+    if let Some(kind) = descent(epoch, &found.epoch, losses) {
+        return Finding::Joined(kind);
+    }
+    if known.past_epochs.contains(&found.epoch) {
+        return Finding::Lost(LossKind::Older);
+    }
+    // Begun in the same place after it was last seen whole: it was deleted, and a node that knew nothing came first.
+    let is_younger = begun_at(&found.epoch).zip(UnixMillis::new(known.whole_at)).is_some_and(|(begun, whole)| begun > whole);
+    if is_same_place && is_younger { Finding::Lost(gone) } else { Finding::Another }
+}
+
+/// The kind of the loss by which the mark `from` came to be `to`; none if no losses lead from one to the other.
+fn descent(from: &str, to: &str, losses: &[LossRecord]) -> Option<LossKind> {
+    let mut epoch = to;
+    // Each step goes to an earlier loss, so there are no more than there are losses.
+    for _ in 0..losses.len() {
+        let loss = &losses.iter().find(|record| record.loss.epoch == epoch)?.loss;
+        if loss.follows(from) {
+            return Some(loss.kind);
+        }
+        epoch = &loss.before;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Loss;
+
+    fn known(epoch: &str) -> Remembered {
+        Remembered {
+            epoch: Some(epoch.to_owned()),
+            past_epochs: vec!["0-zero".to_owned()],
+            highest: 50,
+            whole_at: 1_000,
+            address: "here".to_owned(),
+        }
+    }
+
+    fn found(epoch: &str, fence: u64) -> Marks {
+        Marks { epoch: epoch.to_owned(), fence, is_spoilt: false }
+    }
+
+    fn loss(before: &str, found: &str, epoch: &str) -> LossRecord {
+        let loss = Loss {
+            epoch: epoch.to_owned(),
+            before: before.to_owned(),
+            found: found.to_owned(),
+            kind: LossKind::Older,
+            by: "n2".to_owned(),
+            whole_at_ms: 0,
+        };
+        LossRecord { at: None, loss, reports: Vec::new() }
+    }
+
+    #[test]
+    fn the_same_mark_with_a_fence_no_lower_is_the_same_data() {
+        assert_eq!(judge(&known("1-a"), &found("1-a", 50), "here", &[]), Finding::Same);
+        assert_eq!(judge(&known("1-a"), &found("1-a", 51), "elsewhere", &[]), Finding::Same, "it may have moved");
+        assert_eq!(judge(&known("1-a"), &found("1-a", 49), "here", &[]), Finding::Lost(LossKind::Older));
+        assert_eq!(judge(&known("1-a"), &found("1-a", 0), "here", &[]), Finding::Lost(LossKind::Older));
+    }
+
+    #[test]
+    fn a_spoilt_mark_says_nothing() {
+        let spoilt = Marks { is_spoilt: true, ..found("?", 0) };
+        assert_eq!(judge(&known("1-a"), &spoilt, "here", &[]), Finding::Same);
+    }
+
+    #[test]
+    fn data_never_seen_is_no_loss() {
+        let nothing = Remembered::default();
+        assert_eq!(judge(&nothing, &found("", 0), "here", &[]), Finding::FirstDay);
+        assert_eq!(judge(&nothing, &found("5-x", 7), "here", &[]), Finding::New);
+    }
+
+    #[test]
+    fn an_empty_server_is_a_loss_where_the_data_was_and_another_server_elsewhere() {
+        assert_eq!(judge(&known("1-a"), &found("", 0), "here", &[]), Finding::Lost(LossKind::Flushed));
+        assert_eq!(judge(&known("1-a"), &found("", 50), "here", &[]), Finding::Lost(LossKind::Unmarked));
+        assert_eq!(judge(&known("1-a"), &found("", 9), "here", &[]), Finding::Lost(LossKind::Older));
+        assert_eq!(judge(&known("1-a"), &found("", 0), "there", &[]), Finding::Another);
+    }
+
+    #[test]
+    fn another_mark_is_a_loss_somebody_told_of_if_losses_lead_to_it() {
+        let losses = [loss("2-b", "2-b", "3-c"), loss("1-a", "", "2-b")];
+        assert_eq!(judge(&known("1-a"), &found("3-c", 60), "there", &losses), Finding::Joined(LossKind::Older));
+        assert_eq!(judge(&known("2-b"), &found("3-c", 60), "here", &losses), Finding::Joined(LossKind::Older));
+        assert_eq!(judge(&known("9-z"), &found("3-c", 60), "there", &losses), Finding::Another);
+        // The node that came first knew nothing; the one that marked it says what it found.
+        assert_eq!(
+            judge(&known("5-fresh"), &found("6-f", 60), "x", &[loss("1-a", "5-fresh", "6-f")]),
+            Finding::Joined(LossKind::Older)
+        );
+    }
+
+    #[test]
+    fn a_mark_of_its_own_past_is_an_older_state() {
+        assert_eq!(judge(&known("1-a"), &found("0-zero", 60), "there", &[]), Finding::Lost(LossKind::Older));
+    }
+
+    #[test]
+    fn a_mark_nobody_can_explain_is_another_s_unless_it_was_begun_here_since() {
+        assert_eq!(judge(&known("1-a"), &found("1001-n9-x", 0), "here", &[]), Finding::Lost(LossKind::Flushed));
+        assert_eq!(judge(&known("1-a"), &found("1001-n9-x", 60), "here", &[]), Finding::Lost(LossKind::Unmarked));
+        for (epoch, place) in [("1001-n9-x", "there"), ("999-n9-x", "here"), ("garbage", "here"), ("1001-n9-x", "")] {
+            assert_eq!(judge(&known("1-a"), &found(epoch, 60), place, &[]), Finding::Another, "{epoch} {place}");
+        }
+    }
+
+    #[test]
+    fn losses_that_lead_in_a_circle_lead_nowhere() {
+        let losses = [loss("2-b", "", "3-c"), loss("3-c", "", "2-b")];
+        assert_eq!(judge(&known("1-a"), &found("3-c", 60), "there", &losses), Finding::Another);
+    }
+}

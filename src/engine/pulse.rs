@@ -1,0 +1,70 @@
+//! Whether this node itself stood still: its host was suspended, or the process was stopped and let go on.
+//!
+//! Invariant: time in which this node stood still counts as no time in which it watched another's lease. Whoever holds that
+//! lease may have stood still as well, with Redis, and have had no chance to renew it or to stop its job.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::shared::Shared;
+use crate::keeper::BootInstant;
+
+/// The last sign of life, and since when there was no gap between two that is longer than `limit`.
+pub(super) struct Pulse {
+    limit: Duration,
+    beats: Mutex<Beats>,
+}
+
+#[derive(Clone, Copy)]
+struct Beats {
+    last: BootInstant,
+    awake_since: BootInstant,
+}
+
+impl Pulse {
+    /// A pulse that notices a stop of a quarter of a lease: together with the third after which a lease is renewed it leaves
+    /// time enough to stop a job.
+    pub(super) fn new(lease: Duration) -> Self {
+        let now = BootInstant::now();
+        Self { limit: lease / 4, beats: Mutex::new(Beats { last: now, awake_since: now }) }
+    }
+
+    /// Since when this node has not stood still.
+    pub(super) fn awake_since(&self) -> BootInstant {
+        self.beat(BootInstant::now())
+    }
+
+    fn beat(&self, now: BootInstant) -> BootInstant {
+        let mut beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.since(beats.last) > self.limit {
+            beats.awake_since = now;
+        }
+        beats.last = beats.last.max(now);
+        beats.awake_since
+    }
+}
+
+/// Beats, for ever.
+pub(super) async fn run(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(shared.pulse.limit / 2).await;
+        shared.pulse.awake_since();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_longer_than_the_limit_begins_the_watch_anew() {
+        let pulse = Pulse::new(Duration::from_secs(8));
+        let start = pulse.beats.lock().unwrap().last;
+        let after = |seconds| start.saturating_add(Duration::from_secs(seconds));
+        assert_eq!(pulse.beat(after(2)), start);
+        assert_eq!(pulse.beat(after(4)), start);
+        assert_eq!(pulse.beat(after(7)), after(7));
+        assert_eq!(pulse.beat(after(9)), after(7));
+        assert_eq!(pulse.beat(after(8)), after(7), "two that look at once may tell their times in either order");
+    }
+}

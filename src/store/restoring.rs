@@ -1,0 +1,162 @@
+//! Giving back to Redis what it lost: how runs ended, and runs that were going on.
+
+use super::Store;
+use super::claims::Claim;
+use super::error::StoreError;
+use super::jobs::Rev;
+use super::runs::Successor;
+use super::scripts::{self, Invocation};
+use crate::domain::ids::{Fence, QueueName, RunId};
+use crate::domain::run::RunState;
+use crate::domain::time::UnixMillis;
+
+/// How much is known of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// It ended.
+    Ended,
+    /// It may not start again, and how it ended is not known.
+    Claimed,
+}
+
+impl Known {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ended => "ended",
+            Self::Claimed => "claimed",
+        }
+    }
+}
+
+/// The end of a run to be written back.
+#[derive(Debug, Clone)]
+pub struct RestoreOrder {
+    /// The run.
+    pub run: RunId,
+    /// The epoch this is done under.
+    pub epoch: String,
+    /// The queue it was claimed from.
+    pub queue: QueueName,
+    /// The queue of its job, where the successor goes.
+    pub job_queue: QueueName,
+    /// How much is known.
+    pub known: Known,
+    /// How it ended.
+    pub state: RunState,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub finished_at: UnixMillis,
+    /// The fence it ended under.
+    pub fence: Fence,
+    /// The job's rev and next run, if this is its planned one.
+    pub planned: Option<(Rev, Option<Successor>)>,
+    /// Facts of the run, as fields of its record.
+    pub facts: Vec<(String, String)>,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestoreReply {
+    /// Written.
+    Restored,
+    /// Redis knows this end, or what came after it.
+    Known,
+    /// The job was read otherwise: read it again.
+    Stale,
+    /// The successor's occurrence has a record already: decide on the one after it.
+    Occupied,
+    /// The data has another mark by now.
+    Moved,
+}
+
+/// What became of a run that was going on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReturnReply {
+    /// It is due again.
+    Returned,
+    /// The data has the mark it had, or none yet.
+    Same,
+    /// Redis knows of it.
+    Known,
+    /// Its job is not there.
+    Unknown,
+}
+
+impl Store {
+    /// Writes back how runs ended. The order of the answers is that of the orders.
+    pub async fn restore_runs(&self, orders: &[RestoreOrder]) -> Result<Vec<Result<RestoreReply, StoreError>>, StoreError> {
+        if orders.is_empty() {
+            return Ok(Vec::new());
+        }
+        let calls: Vec<Invocation> = orders.iter().map(|order| self.restoring(order)).collect();
+        let replies = self.link.invoke_all(&calls).await?;
+        let read = |reply: Result<super::reply::Reply, StoreError>| {
+            let reply = reply?;
+            match reply.word.as_str() {
+                "restored" => Ok(RestoreReply::Restored),
+                "known" => Ok(RestoreReply::Known),
+                "stale" => Ok(RestoreReply::Stale),
+                "occupied" => Ok(RestoreReply::Occupied),
+                "moved" => Ok(RestoreReply::Moved),
+                _ => Err(reply.unknown()),
+            }
+        };
+        Ok(replies.into_iter().map(read).collect())
+    }
+
+    fn restoring(&self, order: &RestoreOrder) -> Invocation {
+        let (keys, job) = (&self.keys, order.run.job());
+        let next = order.planned.as_ref().and_then(|(_, next)| next.as_ref());
+        let call = self.settling_keys(Invocation::new(&scripts::RESTORE_RUN), &order.run, &order.queue, &order.job_queue);
+        let call = call
+            .key("successor_run", self.successor_key(next, job))
+            .key("spread", keys.spread(job))
+            .key("epoch", keys.epoch())
+            .arg("now", self.now_arg())
+            .arg("read", &order.epoch)
+            .arg("id", order.run.to_string())
+            .arg("job_name", job.as_str())
+            .arg("due_ms", order.run.due().as_i64())
+            .arg("queue", order.queue.as_str())
+            .arg("known", order.known.as_str())
+            .arg("state", order.state.as_str())
+            .arg("reason", &order.reason)
+            .arg("finished_at", order.finished_at.as_i64())
+            .arg("fence", order.fence.as_u64())
+            .arg("rev", order.planned.as_ref().map_or("", |(rev, _)| rev.as_str()))
+            .arg("successor", Successor::id(next))
+            .arg("successor_due", Successor::due(next))
+            .arg("successor_ready", Successor::ready(next));
+        order.facts.iter().fold(call, |call, (field, value)| call.arg("field", field).arg("value", value))
+    }
+
+    /// Puts a run back whose lease was lost with all that Redis knew of it. `claimed_in` is the epoch of its claim.
+    pub async fn return_run(&self, claim: &Claim, claimed_in: &str, reason: &str) -> Result<ReturnReply, StoreError> {
+        let (keys, job) = (&self.keys, claim.run.job());
+        let call = Invocation::new(&scripts::RETURN_RUN)
+            .key("run", keys.run(&claim.run))
+            .key("job", keys.job(job))
+            .key("due", keys.due(&claim.queue))
+            .key("open", keys.open(job))
+            .key("epoch", keys.epoch())
+            .key("nudge", keys.nudge())
+            .arg("now", self.now_arg())
+            .arg("claimed_in", claimed_in)
+            .arg("id", claim.run.to_string())
+            .arg("job_name", job.as_str())
+            .arg("due_ms", claim.run.due().as_i64())
+            .arg("queue", claim.queue.as_str())
+            .arg("attempt", claim.attempt)
+            .arg("fence", claim.fence.as_u64())
+            .arg("reason", reason);
+        let reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "returned" => ReturnReply::Returned,
+            "same" => ReturnReply::Same,
+            "known" => ReturnReply::Known,
+            "unknown" => ReturnReply::Unknown,
+            _ => return Err(reply.unknown()),
+        })
+    }
+}

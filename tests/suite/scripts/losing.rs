@@ -1,0 +1,302 @@
+//! `begin_epoch`, `report_loss`, `restore_run` and `return_run`: data that was lost is marked, and what nodes know of it goes back.
+
+use schedd::domain::ids::{Fence, RunId};
+use schedd::domain::job::Overlap;
+use schedd::domain::run::RunState;
+use schedd::domain::time::UnixMillis;
+use schedd::store::{
+    EpochReply, Known, Loss, LossKind, LossReport, QueuePoll, ReportReply, RestoreOrder, RestoreReply, ReturnReply, Successor,
+    Verdict,
+};
+
+use super::world::{LEASE, World, queue, run_of, successor, t};
+
+/// A loss that gave the mark `epoch`.
+pub(super) fn loss(epoch: &str) -> Loss {
+    Loss {
+        epoch: epoch.to_owned(),
+        before: "10-n1-a".to_owned(),
+        found: String::new(),
+        kind: LossKind::Flushed,
+        by: "n1".to_owned(),
+        whole_at_ms: t(-5).as_i64(),
+    }
+}
+
+/// A report of n2 on the loss that gave the mark `epoch`.
+pub(super) fn report(epoch: &str) -> LossReport {
+    let gone = vec![("api".to_owned(), "every 1h".to_owned())];
+    LossReport { epoch: epoch.to_owned(), node: "n2".to_owned(), restored: 3, lost: 1, jobs_gone: 1, gone }
+}
+
+/// A successful end of `run` at 500, as a journal knows it.
+pub(super) fn restoring(run: &RunId, epoch: &str, fence: u64) -> RestoreOrder {
+    RestoreOrder {
+        run: run.clone(),
+        epoch: epoch.to_owned(),
+        queue: queue("default"),
+        job_queue: queue("default"),
+        known: Known::Ended,
+        state: RunState::Succeeded,
+        reason: "restored".to_owned(),
+        finished_at: t(500),
+        fence: Fence::new(fence).unwrap(),
+        planned: None,
+        facts: vec![("attempt".to_owned(), "1".to_owned()), ("restored".to_owned(), "n1".to_owned())],
+    }
+}
+
+async fn restore(world: &World, at: i64, order: &RestoreOrder) -> RestoreReply {
+    world.at(at).restore_runs(std::slice::from_ref(order)).await.unwrap().remove(0).unwrap()
+}
+
+/// A fence past all that claims of a test's time give.
+const LATER: u64 = 1_800_000_000_000_000;
+
+#[tokio::test]
+async fn of_several_that_notice_one_loss_one_marks_it_and_a_repeated_call_marks_nothing_twice() {
+    let world = World::new();
+    let store = world.at(0);
+    assert_eq!(store.begin_epoch("", "5-n1-first", None, 0, LEASE).await.unwrap(), EpochReply::Begun);
+    assert!(store.read_losses().await.unwrap().is_empty(), "a first day is no loss");
+    assert_eq!(world.raw::<i64>("EXISTS", "settling", &[]), 0);
+    let _: () = world.server(&["FLUSHALL"]);
+    for _ in 0..2 {
+        let first = store.begin_epoch("", "20-n1-b", Some(&loss("20-n1-b")), LATER, LEASE).await.unwrap();
+        assert_eq!(first, EpochReply::Begun);
+    }
+    let second = store.begin_epoch("", "20-n2-c", Some(&loss("20-n2-c")), LATER, LEASE).await.unwrap();
+    assert_eq!(second, EpochReply::Another);
+    let losses = store.read_losses().await.unwrap();
+    assert_eq!((losses.len(), losses[0].at, &losses[0].loss), (1, Some(t(0)), &loss("20-n1-b")));
+    assert_eq!(world.raw::<u64>("GET", "fence", &[]), LATER);
+}
+
+#[tokio::test]
+async fn nothing_is_ripe_until_the_data_has_settled_and_the_poll_says_when() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    world.at(0).begin_epoch("", "20-n1-b", Some(&loss("20-n1-b")), 7, LEASE).await.unwrap();
+    let poll = world.at(9_999).list_ripe(&[(queue("default"), 5)]).await.unwrap();
+    assert_eq!((poll.marks.epoch.as_str(), poll.marks.fence, poll.marks.is_spoilt), ("20-n1-b", 7, false));
+    let QueuePoll::Due { ripe, next } = &poll.queues[0] else { panic!("{poll:?}") };
+    assert_eq!((ripe.len(), *next), (0, Some(t(10_000))));
+    let poll = world.at(10_000).list_ripe(&[(queue("default"), 5)]).await.unwrap();
+    let QueuePoll::Due { ripe, .. } = &poll.queues[0] else { panic!("{poll:?}") };
+    assert_eq!(ripe[0].member, run.to_string());
+    // A clock set back by hours must not hold everything for hours.
+    let poll = world.at(-9_000_000).list_ripe(&[(queue("default"), 5)]).await.unwrap();
+    let QueuePoll::Due { next, .. } = &poll.queues[0] else { panic!("{poll:?}") };
+    assert_eq!(*next, Some(t(0)));
+}
+
+#[tokio::test]
+async fn a_poll_tells_marks_that_are_spoilt() {
+    let world = World::new();
+    for (key, value) in [("epoch", None), ("fence", Some("nonsense")), ("fence", Some("-5")), ("fence", Some("1e300"))] {
+        let _: i64 = world.raw("DEL", key, &[]);
+        match value {
+            Some(value) => world.raw::<()>("SET", key, &[value]),
+            None => drop(world.raw::<i64>("RPUSH", key, &["x"])),
+        }
+        assert!(world.at(0).list_ripe(&[]).await.unwrap().marks.is_spoilt, "{key} {value:?}");
+        let _: i64 = world.raw("DEL", key, &[]);
+    }
+    let marks = world.at(0).list_ripe(&[]).await.unwrap().marks;
+    assert_eq!((marks.epoch.as_str(), marks.fence, marks.is_spoilt), ("", 0, false));
+}
+
+#[tokio::test]
+async fn a_report_stands_once_with_its_loss_and_raises_the_fence() {
+    let world = World::new();
+    let store = world.at(0);
+    store.begin_epoch("", "20-n1-b", Some(&loss("20-n1-b")), 7, LEASE).await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(store.report_loss(&report("20-n1-b"), 9).await.unwrap(), ReportReply::Reported(9));
+    }
+    assert_eq!(store.report_loss(&report("20-n1-b"), 8).await.unwrap(), ReportReply::Reported(9));
+    assert_eq!(store.report_loss(&report("30-n1-c"), 99).await.unwrap(), ReportReply::Moved);
+    let losses = store.read_losses().await.unwrap();
+    assert_eq!((losses.len(), losses[0].reports.as_slice()), (1, [report("20-n1-b")].as_slice()));
+    assert_eq!(losses[0].jobs_gone()[0].0.as_str(), "api");
+    assert_eq!(world.raw::<u64>("GET", "fence", &[]), 9);
+}
+
+#[tokio::test]
+async fn of_many_losses_the_oldest_are_forgotten() {
+    let world = World::new();
+    let mut last = String::new();
+    for number in 0..230 {
+        let epoch = format!("{number}-n1-x");
+        world.at(number).begin_epoch(&last, &epoch, Some(&loss(&epoch)), 7, LEASE).await.unwrap();
+        last = epoch;
+    }
+    assert_eq!(world.raw::<i64>("ZCARD", "losses", &[]), 200);
+    assert_eq!(world.store.read_losses().await.unwrap()[0].loss.epoch, last);
+}
+
+#[tokio::test]
+async fn an_ended_run_is_written_back_wherever_it_stands_and_its_job_goes_on() {
+    // Planned.
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    let rev = world.job("a").await.rev;
+    let order = RestoreOrder { planned: Some((rev, Some(successor("a", 1000)))), ..restoring(&run, "", LATER) };
+    assert_eq!(restore(&world, 900, &order).await, RestoreReply::Restored);
+    assert_eq!(world.job("a").await.pending, Some(run_of("a", 1000)));
+    let record = world.run(&run).await;
+    assert_eq!((record.state, record.finished_at, record.attempt), (RunState::Succeeded, Some(t(500)), 1));
+    assert_eq!((world.score("history", &run.to_string()), world.total("succeeded")), (Some(500), 1));
+    world.assert_sound();
+    // Being executed, by a claim of the older state; another run of its job waits for it.
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    world.win_with(0, &run, Overlap::Queue { max: 5 }, 1000).await;
+    let _: schedd::store::ClaimReply = {
+        let order = world.order(&run_of("a", 1000)).await;
+        world.claim(1000, &schedd::store::ClaimOrder { overlap: Overlap::Queue { max: 5 }, ..order }).await
+    };
+    assert_eq!(world.total("waiting"), 1);
+    assert_eq!(restore(&world, 2000, &restoring(&run, "", LATER)).await, RestoreReply::Restored);
+    assert_eq!(world.total("waiting"), 0, "the one that waited has its turn");
+    world.assert_sound();
+    // Waiting itself, behind the one before.
+    let world = World::new();
+    let first = world.plant("a", 0).await;
+    world.win_with(0, &first, Overlap::Queue { max: 5 }, 1000).await;
+    let order = world.order(&run_of("a", 1000)).await;
+    world.claim(1000, &schedd::store::ClaimOrder { overlap: Overlap::Queue { max: 5 }, ..order }).await;
+    assert_eq!(restore(&world, 2000, &restoring(&run_of("a", 1000), "", LATER)).await, RestoreReply::Restored);
+    assert_eq!(world.total("waiting"), 0);
+    world.assert_sound();
+    // Held back by a pause.
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    world.at(0).pause_job(&world.job("a").await).await.unwrap();
+    let rev = world.job("a").await.rev;
+    let order = RestoreOrder { planned: Some((rev, Some(successor("a", 1000)))), ..restoring(&run, "", LATER) };
+    assert_eq!(restore(&world, 900, &order).await, RestoreReply::Restored);
+    assert_eq!(world.job("a").await.held, Some(run_of("a", 1000)));
+    world.assert_sound();
+    // A one-shot is over with it.
+    let world = World::new();
+    let run = world.plant_once("a", 0).await;
+    let rev = world.job("a").await.rev;
+    let order = RestoreOrder { planned: Some((rev, None)), ..restoring(&run, "", LATER) };
+    assert_eq!(restore(&world, 900, &order).await, RestoreReply::Restored);
+    assert_eq!(world.job("a").await.ended.as_deref(), Some("finished"));
+    world.assert_sound();
+    // Nowhere: all is gone. What ended badly is a dead letter again.
+    let world = World::new();
+    let order = RestoreOrder { state: RunState::Failed, ..restoring(&run_of("gone", 0), "", LATER) };
+    assert_eq!(restore(&world, 900, &order).await, RestoreReply::Restored);
+    assert_eq!(world.raw::<i64>("ZCARD", "dead", &[]), 1);
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_run_written_back_is_not_planted_again() {
+    let world = World::new();
+    let run = run_of("a", 0);
+    assert_eq!(restore(&world, 900, &restoring(&run, "", LATER)).await, RestoreReply::Restored);
+    let reply = world.at(-1000).apply_job(&super::world::definition("a", 0)).await.unwrap();
+    assert_eq!(reply, schedd::store::ApplyReply::Occupied);
+}
+
+#[tokio::test]
+async fn what_redis_knows_better_stays_as_it_is() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    let claim = world.win(0, &run).await;
+    // A later claim than the journal's.
+    let earlier = restoring(&run, "", claim.fence.as_u64() - 1);
+    assert_eq!(restore(&world, 10, &earlier).await, RestoreReply::Known);
+    // A start mark whose lease is alive is its holder's, or recovery's.
+    let marked = RestoreOrder { known: Known::Claimed, state: RunState::Lost, ..restoring(&run, "", claim.fence.as_u64()) };
+    assert_eq!(restore(&world, 10, &marked).await, RestoreReply::Known);
+    // The very end the journal tells of, tried again by a person since.
+    world.finish(20, &claim, Verdict::Final(RunState::Failed)).await;
+    let told = restoring(&run, "", claim.fence.as_u64());
+    assert_eq!(restore(&world, 30, &told).await, RestoreReply::Known);
+    let job = world.job("a").await;
+    world.at(40).retry_run(&super::retrying::retrial(&claim, &job)).await.unwrap();
+    let before = world.snapshot();
+    assert_eq!(restore(&world, 50, &told).await, RestoreReply::Known);
+    assert_eq!(world.snapshot(), before);
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_planned_run_is_written_back_only_by_the_definition_read_and_never_over_a_taken_occurrence() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    let before = world.snapshot();
+    assert_eq!(restore(&world, 900, &restoring(&run, "", LATER)).await, RestoreReply::Stale);
+    assert_eq!(world.snapshot(), before);
+    let ended = run_of("a", 1000);
+    assert_eq!(restore(&world, 900, &restoring(&ended, "", LATER)).await, RestoreReply::Restored);
+    let before = world.snapshot();
+    let next = Successor { run: ended, ready: t(1000) };
+    let order = RestoreOrder { planned: Some((world.job("a").await.rev, Some(next))), ..restoring(&run, "", LATER) };
+    assert_eq!(restore(&world, 900, &order).await, RestoreReply::Occupied);
+    assert_eq!(world.snapshot(), before);
+}
+
+#[tokio::test]
+async fn nothing_is_written_back_under_another_mark() {
+    let world = World::new();
+    world.at(0).begin_epoch("", "20-n1-b", None, 0, LEASE).await.unwrap();
+    let before = world.snapshot();
+    assert_eq!(restore(&world, 900, &restoring(&run_of("a", 0), "10-n1-a", LATER)).await, RestoreReply::Moved);
+    assert_eq!(world.snapshot(), before);
+}
+
+#[tokio::test]
+async fn a_run_said_to_have_ended_in_the_future_ended_now() {
+    let world = World::new();
+    let order =
+        RestoreOrder { finished_at: UnixMillis::new(t(0).as_i64() * 2).unwrap(), ..restoring(&run_of("a", 0), "", LATER) };
+    assert_eq!(restore(&world, 900, &order).await, RestoreReply::Restored);
+    assert_eq!(world.run(&order.run).await.finished_at, Some(t(900)));
+}
+
+#[tokio::test]
+async fn a_run_lost_while_it_ran_is_due_again_as_one_that_was_claimed() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    let claim = world.win(0, &run).await;
+    let _: () = world.server(&["FLUSHALL"]);
+    world.plant("a", 5000).await;
+    world.at(1).begin_epoch("", "20-n1-b", Some(&loss("20-n1-b")), claim.fence.as_u64(), LEASE).await.unwrap();
+    for wanted in [ReturnReply::Returned, ReturnReply::Known] {
+        assert_eq!(world.at(2).return_run(&claim, "10-n1-a", "lost").await.unwrap(), wanted);
+    }
+    world.assert_sound();
+    let again = world.win(20_000, &run).await;
+    assert_eq!((again.attempt, again.claimed_before, again.fence > claim.fence), (claim.attempt + 1, true, true));
+    assert_eq!(world.job("a").await.pending, Some(run_of("a", 5000)));
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_run_is_not_put_back_into_data_that_was_not_lost_or_knows_it_or_has_no_job() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    let claim = world.win(0, &run).await;
+    let give = |epoch: &'static str| {
+        let (store, claim) = (world.at(2), claim.clone());
+        async move { store.return_run(&claim, epoch, "lost").await.unwrap() }
+    };
+    assert_eq!(give("10-n1-a").await, ReturnReply::Known);
+    let _: () = world.server(&["FLUSHALL"]);
+    assert_eq!(give("10-n1-a").await, ReturnReply::Same, "nobody has noticed yet");
+    world.at(1).begin_epoch("", "20-n1-b", None, 0, LEASE).await.unwrap();
+    let before = world.snapshot();
+    assert_eq!(give("20-n1-b").await, ReturnReply::Same);
+    assert_eq!(give("10-n1-a").await, ReturnReply::Unknown);
+    assert_eq!(world.snapshot(), before);
+    // The job's new first run is this one.
+    world.plant("a", 0).await;
+    assert_eq!(give("10-n1-a").await, ReturnReply::Known);
+    world.assert_sound();
+}
