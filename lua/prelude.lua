@@ -7,6 +7,9 @@ local PARKED = 4102444800000
 -- The most a count may be, so that it is a u32 for whoever reads it; and the last fence.
 local COUNT, FENCE = 2147483646, 9007199254740991
 
+-- Entries kept in quarantine at most.
+local QUARANTINE = 10000
+
 local function int(number) return string.format('%.0f', number) end
 
 -- The whole number `text` is, 0 if it is none or beyond `most`: a spoilt field must not stop a script between two writes.

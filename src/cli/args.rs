@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 pub(super) use super::add::AddArgs;
 pub(super) use super::backfill::BackfillArgs;
 pub(super) use super::dead::{PurgeArgs, RetryArgs};
+pub(super) use super::doctor::DoctorArgs;
 pub(super) use super::ended::Which;
 pub(super) use super::explain::ExplainArgs;
 pub(super) use super::rerun::RerunArgs;
@@ -108,6 +109,8 @@ pub(super) enum Verb {
         after_help = "Example:\n  schedctl nodes\n\nA node that was not seen for 15 seconds is shown as gone. Where the files of nodes have one job\notherwise, the last change holds, and both nodes say so."
     )]
     Nodes,
+    /// Check Redis, the nodes, their files and all that is kept, and mend what is safe
+    Doctor(DoctorArgs),
     /// List the times Redis lost data, and what became of it
     #[command(
         after_help = "Example:\n  schedctl losses\n\nRESTORED: ended runs that the journals of nodes gave back. LOST: at-most-once runs whose end nobody\nknows. JOBS GONE: jobs added by schedctl, which no file brings back."

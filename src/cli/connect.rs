@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::render::Console;
 use crate::config::{self, RedisConfig, Rendering};
 use crate::domain::zone::Zone;
-use crate::store::{Address, DEFAULT_NAMESPACE, Eviction, Keys, Store, StoreError, private_server};
+use crate::store::{Address, DEFAULT_NAMESPACE, Eviction, Findings, Keys, Store, StoreError, private_server};
 
 /// The files looked for when none is named.
 const DEFAULT_FILES: [&str; 2] = ["jobs.toml", "/etc/schedd/jobs.toml"];
@@ -22,6 +22,52 @@ const MOST_OF_WHO: usize = 128;
 
 /// Connects to the Redis that is meant and looks whether it can be worked with.
 pub(super) async fn connect(global: &Global, console: &mut Console) -> Result<Store, Failure> {
+    let meant = meant(global, console)?;
+    let is_private = meant.is_private;
+    let (store, found) = meant.try_out(global).await?;
+    let findings = found.map_err(|error| unusable(error, is_private))?;
+    if let Some(policy) = findings.evicts_by {
+        console.warn(&format!(
+            "Redis at {} drops keys when its memory is short (maxmemory-policy {policy}, allow_eviction): jobs and runs may vanish",
+            store.address()
+        ));
+    }
+    Ok(store)
+}
+
+/// The Redis that is meant.
+pub(super) struct Meant {
+    pub(super) store: Store,
+    address: Address,
+    keys: Keys,
+    /// Whether it is the one a schedd keeps for itself.
+    pub(super) is_private: bool,
+}
+
+impl Meant {
+    /// Looks whether it can be worked with. One that evicts keys is taken if the jobs file lets it.
+    pub(super) async fn try_out(self, global: &Global) -> Result<(Store, Result<Findings, StoreError>), Failure> {
+        match self.store.findings().await {
+            Err(StoreError::Unfit { .. }) if allows_eviction(global) => {
+                let store = Store::new(&self.address.with_eviction(Eviction::Allowed), self.keys)?.signed(&who());
+                let found = store.findings().await;
+                Ok((store, found))
+            }
+            found => Ok((self.store, found)),
+        }
+    }
+}
+
+/// What there is to say of a Redis that cannot be worked with.
+pub(super) fn unusable(error: StoreError, is_private: bool) -> Failure {
+    match error {
+        StoreError::Unavailable { address, why } if is_private => Failure::Unreachable(private_hint(&address, &why)),
+        error => error.into(),
+    }
+}
+
+/// Finds out which Redis is meant; nothing is connected yet.
+pub(super) fn meant(global: &Global, console: &mut Console) -> Result<Meant, Failure> {
     let namespace = global.namespace.clone().or_else(|| variable("SCHEDD_NAMESPACE"));
     let keys =
         Keys::new(namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)).map_err(|error| Failure::Invalid(error.to_string()))?;
@@ -35,30 +81,7 @@ pub(super) async fn connect(global: &Global, console: &mut Console) -> Result<St
         Some(address) => (address, false),
         None => (Address::parse(&private_server::find_socket().ok_or_else(nothing_found)?)?, true),
     };
-    let store = Store::new(&address, keys.clone())?;
-    let found = store.findings().await;
-    let (store, found) = match found {
-        Err(StoreError::Unfit { .. }) if allows_eviction(global) => {
-            let store = Store::new(&address.with_eviction(Eviction::Allowed), keys)?;
-            let found = store.findings().await;
-            (store, found)
-        }
-        found => (store, found),
-    };
-    match found {
-        Ok(findings) => {
-            if let Some(policy) = findings.evicts_by {
-                console.warn(&format!(
-                    "Redis at {} drops keys when its memory is short (maxmemory-policy {policy}, allow_eviction): jobs and runs \
-                     may vanish",
-                    store.address()
-                ));
-            }
-            Ok(store.signed(&who()))
-        }
-        Err(StoreError::Unavailable { address, why }) if is_private => Err(Failure::Unreachable(private_hint(&address, &why))),
-        Err(error) => Err(error.into()),
-    }
+    Ok(Meant { store: Store::new(&address, keys.clone())?.signed(&who()), address, keys, is_private })
 }
 
 /// Who runs this, as it stands beside what is done: the user's name and the host's.

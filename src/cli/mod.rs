@@ -6,7 +6,7 @@
 //! - `args` what may be written, and the texts of `--help`; `connect` which Redis is meant; `target` which job or run;
 //!   `ended` which of the runs that ended
 //! - one file a verb: `add` `list` `show` `history` `explain` `logs` `next` `describe` `run` `rerun` `backfill` `cancel` `dead`
-//!   `switch` `check` `stats` `nodes` `losses`
+//!   `switch` `check` `stats` `nodes` `losses` `doctor`
 //! - `render` how things are shown; `failure` what can go wrong, and with which code
 
 mod add;
@@ -17,6 +17,7 @@ mod check;
 mod connect;
 mod dead;
 mod describe;
+mod doctor;
 mod ended;
 mod explain;
 mod failure;
@@ -80,6 +81,7 @@ async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
         Verb::Check(check) => check::check(global, &check, console),
         Verb::Stats => stats::stats(global, console).await,
         Verb::Nodes => nodes::nodes(global, console).await,
+        Verb::Doctor(args) => doctor::doctor(global, &args, console).await,
         Verb::Losses => losses::losses(global, console).await,
     }
 }

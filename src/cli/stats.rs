@@ -1,6 +1,6 @@
 //! `stats`: the state of the whole in numbers, every one always there.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::args::Global;
 use super::connect::connect;
@@ -35,22 +35,27 @@ pub(super) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
         ("trimmed_ranges", total("trimmed_ranges"), "ranges fallen off ledgers in all, only counted"),
         ("unledgered", total("unledgered"), "occurrences a spoilt ledger could not take"),
         ("quarantined", stats.quarantined, "entries that are not understood"),
+        ("quarantine_dropped", total("quarantine_dropped"), "of them only told in a log, for there was no room"),
         ("nodes", stats.nodes, "nodes seen"),
+        ("findings", stats.findings, "of the slow check of the books (schedctl doctor)"),
     ];
     let memory = [
         ("redis_memory_bytes", stats.redis_memory, "used by the whole Redis"),
         ("redis_maxmemory_bytes", stats.redis_maxmemory, "it may use (- = no bound)"),
     ];
-    let numbers: [(&str, Option<u64>, &str); 23] = numbers.map(|(word, count, meaning)| (word, Some(count), meaning));
+    let numbers: [(&str, Option<u64>, &str); 25] = numbers.map(|(word, count, meaning)| (word, Some(count), meaning));
     let rows = numbers.into_iter().chain(memory);
+    let audited_at = stats.audited_at.map(|at| at.to_string());
     if console.is_json() {
-        let fields: Map<String, Value> = rows.map(|(word, count, _)| (word.to_owned(), count.into())).collect();
+        let mut fields: Map<String, Value> = rows.map(|(word, count, _)| (word.to_owned(), count.into())).collect();
+        fields.insert("audited_at".to_owned(), json!(audited_at));
         console.json(&Value::Object(fields));
     } else {
         for (word, count, meaning) in rows {
             let count = count.map_or_else(|| "-".to_owned(), |count| count.to_string());
             console.line(format!("{word:<21} {count:>12}  {meaning}").trim_end());
         }
+        console.line(&format!("{:<18} {}", "audited_at", audited_at.as_deref().unwrap_or("-")));
     }
     Ok(0)
 }

@@ -21,7 +21,7 @@ use crate::domain::ids::{QueueName, RunId, RunKind};
 use crate::domain::lateness::Decision;
 use crate::domain::time::UnixMillis;
 use crate::keeper::BootInstant;
-use crate::store::{ClaimOrder, ClaimReply, Claimant, RipeEntry, StoreError, Successor};
+use crate::store::{ClaimOrder, ClaimReply, Claimant, Quarantined, RipeEntry, StoreError, Successor};
 
 /// Rounds before a run is left to the next poll.
 const ROUNDS: usize = 5;
@@ -304,13 +304,19 @@ impl Claimer {
     /// Moves an entry to quarantine; left where it is if that cannot be, which is said.
     async fn put_aside(&self, queue: &QueueName, entry: &RipeEntry, why: &str, tally: &mut Tally) -> Result<(), StoreError> {
         match self.shared.store.quarantine_run(queue, entry, why).await {
-            Ok(true) => {
+            Ok(Quarantined::Kept) => {
                 tally.done += 1;
                 error!(queue = %queue, entry = ?entry.member, "An entry that is no runnable run was moved to quarantine: {why}.");
                 Ok(())
             }
+            Ok(Quarantined::Dropped) => {
+                tally.done += 1;
+                let (entry, score) = (&entry.member, &entry.score);
+                error!(queue = %queue, entry = ?entry, score, "Quarantine is full; an entry that is no runnable run was taken out and is told here only: {why}.");
+                Ok(())
+            }
             // Another node was first.
-            Ok(false) => {
+            Ok(Quarantined::Gone) => {
                 tally.left += 1;
                 Ok(())
             }

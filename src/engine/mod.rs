@@ -6,23 +6,28 @@
 //!   [`pulse`] tells it whether this node itself stood still
 //! - [`reconciler`] makes Redis say what `jobs.toml` says; [`janitor`] forgets what is past its time; [`presence`] says that
 //!   this node is there
+//! - [`auditor`] checks the books slowly; [`books`] is one look at them, [`mending`] what makes them agree
 //! - [`loss`] notices data that is not what it was, and gives back what the node's own [`journal`] knows
 //! - [`notes`] keeps what befalls this node, for `explain`
 //! - [`planting`], [`person`] and [`retrying`] carry out what files and people ask, for the command line too; [`explaining`]
 //!   gathers what `explain` judges
 
 mod abandoned;
+mod auditor;
 pub mod backfilling;
+pub mod books;
 mod claimer;
 mod definition;
 mod definitions;
 mod done_check;
+pub mod examination;
 pub mod explaining;
 mod holdings;
 mod janitor;
 mod journal;
 mod lease_keeper;
 mod loss;
+pub mod mending;
 mod node;
 mod notes;
 mod nudges;

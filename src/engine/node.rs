@@ -19,7 +19,7 @@ use tracing::{error, info, warn};
 use super::presence::HostFacts;
 use super::reconciler::{Removal, Wanted, Wish};
 use super::shared::{Keeping, Phase, Shared};
-use super::{Journal, janitor, lease_keeper, loss, notes, nudges, presence, pulse, reaper, reconciler, ticker};
+use super::{Journal, auditor, janitor, lease_keeper, loss, notes, nudges, presence, pulse, reaper, reconciler, ticker};
 use crate::config::Config;
 use crate::domain::ids::NodeName;
 use crate::domain::time::UnixMillis;
@@ -98,6 +98,8 @@ impl Engine {
         tasks.spawn(go_on("reaper", move || ended_by(until.clone(), reaper::run(node.clone()))));
         let (node, until) = (shared.clone(), intake.clone());
         tasks.spawn(go_on("janitor", move || ended_by(until.clone(), janitor::run(node.clone()))));
+        let (node, until) = (shared.clone(), intake.clone());
+        tasks.spawn(go_on("auditor", move || ended_by(until.clone(), auditor::run(node.clone()))));
         let (node, until, wishes) = (shared.clone(), intake.clone(), wish.clone());
         let reconciling = move || reconciler::run(node.clone(), wishes.clone(), host_zone.clone());
         tasks.spawn(go_on("reconciler", move || ended_by(until.clone(), reconciling())));

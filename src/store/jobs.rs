@@ -96,7 +96,7 @@ impl JobRecord {
         self.ended.is_none()
     }
 
-    fn read(name: &JobName, fields: &Value) -> Result<Option<Self>, StoreError> {
+    pub(super) fn read(name: &JobName, fields: &Value) -> Result<Option<Self>, StoreError> {
         let Value::Array(flat) = fields else { return Err(StoreError::corrupt(format!("job {name}"), format!("{fields:?}"))) };
         let map: BTreeMap<String, String> =
             flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?))).collect();

@@ -4,6 +4,7 @@
 //! Names and run ids are checked types, so no part of a key can hold a brace.
 
 use crate::domain::ids::{Fence, IdError, JobName, NodeName, QueueName, RunId};
+use crate::domain::time::UnixMillis;
 
 /// The keys of one namespace.
 #[derive(Debug, Clone)]
@@ -80,6 +81,8 @@ impl Keys {
         settling;
         /// hash entry -> what was wrong with it.
         quarantine;
+        /// hash: the slow check of the books, whose turn it was, where it is, what it found.
+        audit;
         /// The channel that wakes nodes: `due` something earlier was planted, `stop` a run is asked to stop.
         nudge;
     }
@@ -163,6 +166,22 @@ impl Keys {
     /// hash: one node.
     pub(crate) fn node(&self, node: &NodeName) -> String {
         self.named(&format!("node:{node}"))
+    }
+
+    /// Where a key that was moved aside is: `rest` is its name within the namespace.
+    pub(crate) fn set_aside(&self, rest: &str, at: UnixMillis) -> String {
+        self.named(&format!("quarantined:{rest}:{}", at.as_i64()))
+    }
+
+    /// The name a key has within the namespace; none for a key of another.
+    pub(crate) fn rest<'a>(&self, key: &'a str) -> Option<&'a str> {
+        key.strip_prefix(&self.named(""))
+    }
+
+    /// The key of the name `rest` within the namespace, or of a pattern of Redis: a namespace has no character that means
+    /// something there.
+    pub(crate) fn whole(&self, rest: &str) -> String {
+        self.named(rest)
     }
 
     /// The key passed as a source's list where there is none: never written.

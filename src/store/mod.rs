@@ -6,20 +6,25 @@
 
 mod accounts;
 mod address;
+mod audit;
 mod backfilling;
 mod cancelling;
+mod checkup;
 mod claims;
 mod deeds;
 mod error;
 mod events;
 mod forgetting;
 mod history;
+mod inspecting;
 mod job_edits;
 mod jobs;
+mod key_scan;
 mod keys;
 mod ledger;
 mod link;
 mod losses;
+mod mending;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 mod nodes;
@@ -27,6 +32,7 @@ mod outputs;
 mod polling;
 mod preflight;
 pub mod private_server;
+mod putting_back;
 mod quarantine;
 mod refusals;
 mod reply;
@@ -39,13 +45,16 @@ mod stats;
 
 pub use accounts::Standing;
 pub use address::{Address, AddressError, Eviction};
+pub use audit::{AuditNote, AuditTurn};
 pub use backfilling::{BackfillReply, PlantReply};
 pub use cancelling::{CancelOrder, CancelReply};
+pub use checkup::{Check, Level};
 pub use claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant, LeaseWord};
 pub use deeds::Deed;
 pub use error::StoreError;
 pub use events::{EventNote, NodeEvents};
 pub use history::{Ended, HistoryPage, Letters, PastAttempt, RunRecord};
+pub use inspecting::{Index, IndexPage, JobToInspect};
 pub use job_edits::{
     ApplyOrder, ApplyReply, Change, Existing, PauseReply, RemoveOrder, RemoveReply, ResumeOrder, ResumeReply, StopRunning,
 };
@@ -53,10 +62,13 @@ pub use jobs::{JobRecord, JobSummary, Rev, SourceKind};
 pub use keys::{DEFAULT_NAMESPACE, Keys};
 pub use ledger::{Ledger, LedgerRange};
 pub use losses::{EpochReply, JOBS_NAMED, Loss, LossKind, LossRecord, LossReport, ReportReply, begun_at, new_epoch};
+pub use mending::{JobMending, MendReply};
 pub use nodes::{Beat, BeatReply, NameClaim, NodeFacts, NodeRecord};
 pub use outputs::{KeptOutput, OutputFrames, Stream};
 pub use polling::{Marks, Poll, QueuePoll, RipeEntry};
 pub use preflight::Findings;
+pub use putting_back::PutBackReply;
+pub use quarantine::{EntryKind, QuarantineEntry, Quarantined, SetAside};
 pub use restoring::{Known, RestoreOrder, RestoreReply, ReturnReply};
 pub use retrying::{Beside, RetryOrder, RetryReply};
 pub use runs::{ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Successor, Verdict};

@@ -7,6 +7,7 @@ use redis::Value;
 use super::Store;
 use super::error::StoreError;
 use super::reply::{number_of, text_of};
+use crate::domain::time::UnixMillis;
 
 /// The state of the whole, in numbers.
 #[derive(Debug, Clone, Default)]
@@ -40,12 +41,17 @@ pub struct Stats {
     pub quarantined: u64,
     /// Nodes seen.
     pub nodes: u64,
+    /// What the slow check of the books found and still held.
+    pub findings: u64,
+    /// When a slice of the books was last checked.
+    pub audited_at: Option<UnixMillis>,
 }
 
 impl Store {
     /// The state of the whole.
     pub async fn read_stats(&self) -> Result<Stats, StoreError> {
         let queues = self.read_queues().await?;
+        let audit = self.read_audit().await?;
         let keys = &self.keys;
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZCARD").arg(keys.jobs());
@@ -89,6 +95,8 @@ impl Store {
             redis_maxmemory,
             quarantined: number(quarantined),
             nodes: number(nodes),
+            findings: audit.as_ref().map_or(0, |audit| audit.findings),
+            audited_at: audit.map(|audit| audit.at),
         })
     }
 

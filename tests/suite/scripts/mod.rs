@@ -2,8 +2,9 @@
 //!
 //! [`world`] is what the tests share; [`coverage`] holds the replies the headers declare against the tests there are.
 
-mod accounting;
+pub(crate) mod accounting;
 mod applying;
+mod auditing;
 mod backfilling;
 mod cancelling;
 mod claiming;
