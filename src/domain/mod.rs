@@ -1,6 +1,7 @@
 //! Layer 1: what a job, a run and a schedule are. Pure: no async, no I/O, no clock; every rule here is a function of its
 //! arguments. (The one thing read from outside is the system's zone data, as a table.)
 
+pub mod clock_changes;
 pub mod clock_notes;
 pub mod cron;
 pub mod describe;

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use super::clock_changes::ClockChanges;
+use super::cron::period_of;
+use super::ids::JobName;
 use super::time::UnixMillis;
 
 pub use super::cron::{CronError, CronExpr};
@@ -18,4 +21,23 @@ pub enum Schedule {
     Every(Duration),
     /// When one of these matches the wall clock of the job's zone. 1 to 32 of them.
     Cron(Vec<CronExpr>),
+}
+
+impl Schedule {
+    /// What a single `cron` says: an expression, or `@every` and a period, which is `every`.
+    pub fn of_cron(text: &str) -> Result<Self, CronError> {
+        match period_of(text) {
+            Some(period) => period.map(Self::Every),
+            None => text.parse().map(|expr| Self::Cron(vec![expr])),
+        }
+    }
+
+    /// The schedule as the job `name` has it: its own numbers for `H`, its rule for clock changes.
+    #[must_use]
+    pub fn for_job(&self, name: &JobName, clock_changes: ClockChanges) -> Self {
+        match self {
+            Self::Cron(list) => Self::Cron(list.iter().map(|expr| expr.for_job(name.as_str(), clock_changes)).collect()),
+            other => other.clone(),
+        }
+    }
 }
