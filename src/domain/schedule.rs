@@ -40,4 +40,9 @@ impl Schedule {
             other => other.clone(),
         }
     }
+
+    /// Whether its times depend on the job's name: a cron expression has an `H`.
+    pub fn is_drawn(&self) -> bool {
+        matches!(self, Self::Cron(list) if list.iter().any(CronExpr::is_drawn))
+    }
 }

@@ -1,10 +1,11 @@
-//! The figures of this machine, printed: lateness, adding, an idle node, a burst, how long a killed node's run waits, and what
-//! history and its trimming cost.
+//! The figures of this machine, printed: lateness, adding, an idle node, a burst, how long a killed node's run waits, what
+//! history and its trimming cost, and next occurrences a second.
 //! Run by `script/bench` in the release profile. Nothing here is asserted but that the work was done.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
 
 mod bounds;
+mod next;
 #[allow(dead_code, reason = "the tests' support, of which figures need a part")]
 #[path = "../suite/support/mod.rs"]
 mod support;
@@ -27,13 +28,14 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 fn main() {
     let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    let figures: [(&str, fn()); 6] = [
+    let figures: [(&str, fn()); 7] = [
         ("lateness", lateness),
         ("add", add),
         ("idle", idle),
         ("burst", burst),
         ("recovery", recovery),
         ("bounds", bounds::bounds),
+        ("next", next::next),
     ];
     for (name, figure) in figures {
         if asked.is_empty() || asked.iter().any(|wanted| wanted == name) {

@@ -113,7 +113,10 @@ fn own_now() -> Result<UnixMillis, Failure> {
 fn of_expression(text: &str, zone: Option<Zone>) -> Result<Found, Failure> {
     let schedule = schedule_of(text)?;
     let now = own_now()?;
-    let rules = day_rules(&schedule);
+    let mut rules = day_rules(&schedule);
+    if schedule.is_drawn() {
+        rules.push("H is drawn from the job's name; these are the times of a job without one".to_owned());
+    }
     let timetable = Timetable::new(schedule, zone.unwrap_or_else(Zone::of_host), now);
     Ok(Found { planned: vec![Planned { job: None, timetable, remark: None }], now, rules })
 }

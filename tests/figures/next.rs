@@ -1,0 +1,54 @@
+//! How many next occurrences a second are computed, by form of the schedule.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use schedd::domain::clock_changes::ClockChanges;
+use schedd::domain::schedule::{Schedule, Timetable};
+use schedd::domain::time::UnixMillis;
+use schedd::domain::zone::Zone;
+
+const FORMS: [&str; 12] = [
+    "* * * * *",
+    "*/15 * * * *",
+    "0 3 * * *",
+    "15 9-17 * * 1-5",
+    "0 0 13 * 5",
+    "0 0 29 2 *",
+    "0 0 29 2 */7",
+    "0 9 LW * *",
+    "0 9 15W * *",
+    "0 9 * * 5#2",
+    "H H * * *",
+    "@every 90s",
+];
+const EACH: Duration = Duration::from_millis(300);
+
+/// Steps through each schedule from 2026 on, again from there when it ends.
+pub fn next() {
+    let start = UnixMillis::from_timestamp("2026-01-01T00:00:00Z".parse().unwrap()).unwrap();
+    println!("{:<18}{:>16}{:>16}", "next calls a second", "UTC", "Europe/Berlin");
+    for form in FORMS {
+        let rates = ["UTC", "Europe/Berlin"].map(|zone| {
+            let schedule = Schedule::of_cron(form).unwrap().for_job(&"backup".parse().unwrap(), ClockChanges::default());
+            let table = Timetable::new(schedule, Zone::load(&zone.parse().unwrap()).unwrap(), start);
+            let (begun, mut calls, mut at) = (Instant::now(), 0_u32, start);
+            while begun.elapsed() < EACH {
+                for _ in 0..100 {
+                    at = black_box(table.next_after(at)).unwrap_or(start);
+                }
+                calls += 100;
+            }
+            f64::from(calls) / begun.elapsed().as_secs_f64()
+        });
+        println!("{form:<19}{:>16.0}{:>16.0}", rates[0], rates[1]);
+    }
+    let (begun, mut read) = (Instant::now(), 0_u32);
+    while begun.elapsed() < EACH {
+        for form in FORMS {
+            black_box(Schedule::of_cron(form)).unwrap();
+        }
+        read += 12;
+    }
+    println!("{:<19}{:>16.0}", "expressions read", f64::from(read) / begun.elapsed().as_secs_f64());
+}
