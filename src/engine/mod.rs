@@ -4,6 +4,7 @@
 //!   won claim through execution to its end
 //! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held, and
 //!   [`pulse`] tells it whether this node itself stood still
+//! - [`rezoning`] moves planned runs when the zone data has changed
 //! - [`reconciler`] makes Redis say what `jobs.toml` says; [`janitor`] forgets what is past its time; [`presence`] says that
 //!   this node is there
 //! - [`loss`] notices data that is not what it was, and gives back what the node's own [`journal`] knows
@@ -29,6 +30,7 @@ mod pulse;
 mod reaper;
 mod reconciler;
 pub mod retrying;
+mod rezoning;
 mod ripe;
 mod runner;
 mod settling;

@@ -159,7 +159,8 @@ impl<'a> Open<'a> {
         let zone = match (&self.spec.tz, &live) {
             (Some(name), _) => Zone::load(name)?,
             (None, Some(job)) => Zone::load(&job.tz.parse()?)?,
-            (None, None) => host_zone.clone(),
+            // By its name: its rules may have been read again since.
+            (None, None) => Zone::load(host_zone.name()).unwrap_or_else(|_| host_zone.clone()),
         };
         let anchor = live.as_ref().map_or(now.floor_to_second(), |job| job.anchor);
         let schedule = self.spec.schedule.for_job(&self.request.name, self.spec.dst);
