@@ -183,6 +183,9 @@ fn compile_cwd(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> 
 
 fn compile_queue(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<QueueName> {
     let queue: QueueName = spot.parsed("default", problems)?;
+    if queue.is_of_host() {
+        return spot.wanted(problems, "a name without @: the queue of a host holds what @reboot plants there");
+    }
     if let Origin::File { queues } = origin
         && !queues.contains(&queue)
     {

@@ -41,6 +41,11 @@ impl Schedule {
         }
     }
 
+    /// Whether it runs after each boot of a host, too: one of its expressions is `@reboot`.
+    pub fn is_at_boot(&self) -> bool {
+        matches!(self, Self::Cron(list) if list.iter().any(CronExpr::is_at_boot))
+    }
+
     /// Whether its times depend on the job's name: a cron expression has an `H`.
     pub fn is_drawn(&self) -> bool {
         matches!(self, Self::Cron(list) if list.iter().any(CronExpr::is_drawn))

@@ -20,9 +20,9 @@ use tracing::{error, info, warn};
 use super::presence::HostFacts;
 use super::reconciler::{Removal, Wanted, Wish};
 use super::shared::{Keeping, Phase, Shared};
-use super::{Journal, janitor, lease_keeper, loss, nudges, presence, pulse, reaper, reconciler, rezoning, ticker};
+use super::{Journal, janitor, lease_keeper, loss, nudges, presence, pulse, reaper, rebooting, reconciler, rezoning, ticker};
 use crate::config::Config;
-use crate::domain::ids::NodeName;
+use crate::domain::ids::{NodeName, QueueName};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::executor::{Executors, StopReason};
@@ -85,6 +85,7 @@ impl Engine {
         file: Option<&Config>,
     ) -> Self {
         let shared = Arc::new(Shared::new(store, executors, journal, settings));
+        shared.slots.set_host(QueueName::of_host(&shared.settings.host.host));
         let wish = Arc::new(Wish::default());
         let (intake, upkeep, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         if let Some(config) = file {
@@ -99,6 +100,8 @@ impl Engine {
         tasks.spawn(go_on("janitor", move || ended_by(until.clone(), janitor::run(node.clone()))));
         let (node, until) = (shared.clone(), intake.clone());
         tasks.spawn(go_on("zone data", move || ended_by(until.clone(), rezoning::run(node.clone()))));
+        let (node, until, wishes) = (shared.clone(), intake.clone(), wish.clone());
+        tasks.spawn(go_on("reboots", move || ended_by(until.clone(), rebooting::run(node.clone(), wishes.clone()))));
         let (node, until, wishes) = (shared.clone(), intake.clone(), wish.clone());
         let reconciling = move || reconciler::run(node.clone(), wishes.clone(), host_zone.clone());
         tasks.spawn(go_on("reconciler", move || ended_by(until.clone(), reconciling())));

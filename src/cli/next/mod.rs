@@ -101,7 +101,11 @@ pub(super) fn zone_of(name: &str) -> Result<Zone, Failure> {
 
 /// The schedule an expression says.
 pub(super) fn schedule_of(text: &str) -> Result<Schedule, Failure> {
-    Schedule::of_cron(text).map_err(|error| Failure::Pointed { line: error.to_string(), text: text.to_owned(), offset: error.offset })
+    Schedule::of_cron(text).map_err(|error| Failure::Pointed {
+        line: error.to_string(),
+        text: text.to_owned(),
+        offset: error.offset,
+    })
 }
 
 /// The time by this host's clock, where no Redis is asked.
@@ -112,6 +116,9 @@ fn own_now() -> Result<UnixMillis, Failure> {
 
 fn of_expression(text: &str, zone: Option<Zone>) -> Result<Found, Failure> {
     let schedule = schedule_of(text)?;
+    if schedule.is_at_boot() {
+        return Err(Failure::Invalid(format!("{text} comes at no time of a clock: once on each host after each of its boots")));
+    }
     let now = own_now()?;
     let mut rules = day_rules(&schedule);
     if schedule.is_drawn() {

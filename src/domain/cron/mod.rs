@@ -70,6 +70,11 @@ impl CronExpr {
         self.plan.is_drawn()
     }
 
+    /// Whether it is `@reboot`: at no time of any clock, once after each boot of a host.
+    pub fn is_at_boot(&self) -> bool {
+        self.plan.is_at_boot()
+    }
+
     /// Whether it follows real time through clock changes where its job has no other rule: its minute or hour begins with `*`.
     pub fn follows_real_time(&self) -> bool {
         self.plan.is_wild()

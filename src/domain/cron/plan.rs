@@ -25,9 +25,15 @@ pub(super) struct Plan {
     days: Option<DayRule>,
     wild: bool,
     is_drawn: bool,
+    is_at_boot: bool,
 }
 
 impl Plan {
+    /// `@reboot`: no time of any clock.
+    pub(super) fn at_boot() -> Self {
+        Self { either: Vec::new(), days: None, wild: false, is_drawn: false, is_at_boot: true }
+    }
+
     /// Reads five fields, six (leading seconds) or seven (trailing years). There may be no such time.
     pub(super) fn read(fields: &[Piece<'_>], draw: Draw<'_>) -> Result<Self, Fault> {
         let values = Fields::read(fields, draw)?;
@@ -53,7 +59,7 @@ impl Plan {
         let wild = minute.starred || hour.starred;
         let is_drawn = [second, minute, hour, day, month, weekday].iter().any(|values| values.is_drawn);
         let days = has_letters.then_some(DayRule { day: values.day, weekday: values.weekday });
-        Ok(Self { either, days, wild, is_drawn })
+        Ok(Self { either, days, wild, is_drawn, is_at_boot: false })
     }
 
     /// Whether it follows real time through clock changes: its minute or hour field begins with `*` (cron(8) of Debian).
@@ -64,6 +70,11 @@ impl Plan {
     /// Whether it depends on the job's name: it has an `H`.
     pub(super) fn is_drawn(&self) -> bool {
         self.is_drawn
+    }
+
+    /// Whether it is `@reboot`.
+    pub(super) fn is_at_boot(&self) -> bool {
+        self.is_at_boot
     }
 
     /// The first matching wall clock time at or after `local`, both in seconds since 1970 as the wall clock counts.

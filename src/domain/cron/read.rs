@@ -18,6 +18,9 @@ const LONGEST_PERIOD: Duration = Duration::from_secs(3_650 * 86_400);
 pub(super) fn read(text: &str) -> Result<Plan, Fault> {
     let words = words_of(text)?;
     let plan = plan_of(&words, Draw::Of(""))?;
+    if plan.is_at_boot() {
+        return Ok(plan);
+    }
     let possible = if plan.is_drawn() { plan_of(&words, Draw::Each)? } else { plan };
     if possible.first_local_from(0).is_none() {
         let offset = words.first().map_or(0, |piece| piece.offset);
@@ -71,7 +74,7 @@ fn plan_of(words: &[Piece<'_>], draw: Draw<'_>) -> Result<Plan, Fault> {
 }
 
 fn read_macro(word: Piece<'_>, rest: &[Piece<'_>]) -> Result<Plan, Fault> {
-    const KNOWN: &str = "wanted @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually or @every 90s";
+    const KNOWN: &str = "wanted @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually, @reboot or @every 90s";
     let at = word.position();
     let expansion = match word.text.to_ascii_lowercase().as_str() {
         "@hourly" => "0 * * * *",
@@ -79,12 +82,16 @@ fn read_macro(word: Piece<'_>, rest: &[Piece<'_>]) -> Result<Plan, Fault> {
         "@weekly" => "0 0 * * 0",
         "@monthly" => "0 0 1 * *",
         "@yearly" | "@annually" => "0 0 1 1 *",
+        "@reboot" => "",
         "@every" => return Err(word.fault(format!("@every at character {at} stands alone, wanted it outside of a list"))),
         _ => return Err(word.fault(format!("{:?} at character {at} is not a known word, {KNOWN}", word.text))),
     };
     if let Some(extra) = rest.first() {
         let (text, at) = (extra.text, extra.position());
         return Err(extra.fault(format!("{text:?} at character {at} follows {}, wanted nothing after it", word.text)));
+    }
+    if expansion.is_empty() {
+        return Ok(Plan::at_boot());
     }
     Plan::read(&Piece { text: expansion, offset: 0 }.words(), Draw::Each)
 }

@@ -143,7 +143,7 @@ fn a_refusal_names_field_position_and_what_is_wanted() {
             "@dayly",
             0,
             "\"@dayly\" at character 1 is not a known word, wanted @hourly, @daily, @midnight, @weekly, @monthly, @yearly, \
-          @annually or @every 90s",
+          @annually, @reboot or @every 90s",
         ),
         ("0 0 * * \u{e9}", 8, "'\u{e9}' at character 9 is not understood, wanted digits, names and * , - /"),
         ("@hourly 5", 8, "\"5\" at character 9 follows @hourly, wanted nothing after it"),
@@ -256,4 +256,13 @@ fn every_is_a_period_and_no_expression() {
     assert!(refused("@every").contains("@every: duration \"\" is empty"));
     assert!(refused("@every 5").contains("has no unit, write \"5s\""));
     assert!(refusal("@every 90s").contains("@every at character 1 stands alone"));
+}
+
+#[test]
+fn a_boot_is_at_no_time_of_a_clock() {
+    let expr: CronExpr = " @Reboot ".parse().unwrap();
+    assert!(expr.is_at_boot() && !"@daily".parse::<CronExpr>().unwrap().is_at_boot());
+    assert!(occurrences_of(&expr, "Europe/Berlin", "2026-01-01T00:00:00Z", 1).is_empty());
+    assert_eq!(expr.last_until(&Zone::utc(), 0, 1_800_000_000, 60), None);
+    assert!(refusal("@reboot 5").contains("follows @reboot, wanted nothing after it"));
 }

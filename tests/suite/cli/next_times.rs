@@ -146,4 +146,7 @@ fn a_job_runs_by_its_own_rule_for_clock_changes_and_its_own_h() {
     assert!(format!("{}{}", drawn.stdout, drawn.stderr).contains("H is drawn from the job's name"), "{}", drawn.stdout);
     bench.add(&["--name", "beat", "--cron", "@every 90s", "--", "x"]);
     assert_eq!(bench.ctl.run(&["show", "beat", "--json"]).json()["schedule"], "every 1m30s");
+    bench.add(&["--name", "boot", "--cron", "@reboot", "--", "x"]);
+    assert_eq!(bench.ctl.run(&["show", "boot", "--json"]).json()["state"], "scheduled");
+    bench.ctl.run(&["next", "@reboot"]).refused(2, &["at no time of a clock"]);
 }
