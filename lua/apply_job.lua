@@ -1,7 +1,7 @@
 #!lua
 -- Creates a job or changes it, and plants its first run. Refused by Redis itself when memory is full: it only adds.
 -- Guard: the name is free, or the job is of the same kind of source and at the rev the caller read. An equal definition
--- changes nothing; repeating a call with the same token answers the same.
+-- changes nothing, unless the zone data has; repeating a call with the same token answers the same.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 job_due: of the new definition's queue
@@ -26,7 +26,7 @@
 -- ARGV 9 tz
 -- ARGV 10 queue
 -- ARGV 11 once: 1 for a one-shot, else 0
--- ARGV 12 change: schedule (plant anew) or rest (leave the planted run where it is)
+-- ARGV 12 change: schedule (plant anew), zone (plant anew, the definition is the same) or rest (leave the planted run)
 -- ARGV 13 planted: id or ''
 -- ARGV 14 planted_due
 -- ARGV 15 planted_ready
@@ -56,8 +56,9 @@ local name, planted, kind = ARGV[2], ARGV[13], ARGV[6]
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'hash', 'token', 'pending', 'held', 'paused', 'applied')
 local is_live = job[1] and not job[2]
 
+local is_rezoned = ARGV[12] == 'zone'
 local function list_in_source()
-  if kind == 'file' then
+  if kind == 'file' and not is_rezoned then
     redis.call('HSET', KEYS[9], name, ARGV[4])
     redis.call('HSET', k.job, 'src:' .. ARGV[7], ARGV[4])
   end
@@ -67,7 +68,7 @@ if is_live then
   if job[5] == ARGV[8] then return {job[9] or 'created'} end
   if job[3] ~= kind then return {'held', job[3]} end
   if ARGV[17] == 'refuse' then return {'exists', job[3]} end
-  if job[4] == ARGV[4] then
+  if job[4] == ARGV[4] and not is_rezoned then
     list_in_source()
     return {'unchanged'}
   end
@@ -115,7 +116,7 @@ redis.call('HSET', k.job, 'source', ARGV[7])
 note_deed(KEYS[13], now, 'edited', ARGV[22], ARGV[12] == 'schedule' and {old = ARGV[23], new = ARGV[24]} or {})
 local old = job[6]
 local old_ready = old and old ~= '' and redis.call('ZSCORE', KEYS[4], old)
-if ARGV[12] == 'schedule' then
+if ARGV[12] ~= 'rest' then
   redis.call('HSET', k.job, 'since', int(now))
   -- What passed behind the planned run is told now: later nobody knows the old schedule any more.
   if ARGV[19] ~= '' and redis.call('EXISTS', KEYS[11]) == 0 then

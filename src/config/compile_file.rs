@@ -123,6 +123,10 @@ fn compile_defaults(table: &Table<'_>, origin: Origin<'_>, problems: &mut Proble
 fn compile_queues(root: &Table<'_>, problems: &mut Problems) -> BTreeMap<QueueName, QueueConfig> {
     let mut queues = BTreeMap::from([(QueueName::default_queue(), QueueConfig::default())]);
     for (name, table) in named_tables::<QueueName>(root, "queues", problems) {
+        if name.as_ref().is_some_and(QueueName::is_of_host) {
+            problems.fault(&table.path, table.span.clone(), "a name with @ is that of a host's own queue, wanted one without");
+            continue;
+        }
         let queue = compile_queue_table(&table, problems);
         if let Some(name) = name {
             queues.insert(name, queue);

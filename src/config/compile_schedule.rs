@@ -7,7 +7,7 @@ use super::keys;
 use super::policies::Policies;
 use super::problem::{Problems, one_of};
 use super::reader::{DurationBounds, Spot, Table};
-use crate::domain::schedule::{CronExpr, Schedule};
+use crate::domain::schedule::{CronError, CronExpr, Schedule};
 use crate::domain::zone::Zone;
 
 /// 10 years of 365 days.
@@ -31,7 +31,7 @@ pub(super) fn compile_schedule(
     }
     let mut schedule = Some(Schedule::Manual);
     if let Some(spot) = table.get("cron") {
-        schedule = compile_cron(&spot, problems).map(Schedule::Cron);
+        schedule = compile_cron(&spot, problems);
     }
     if let Some(spot) = table.get("every") {
         schedule = spot.duration(&EVERY, problems).map(Schedule::Every);
@@ -47,20 +47,24 @@ pub(super) fn compile_in(spot: &Spot<'_>, problems: &mut Problems) -> Option<Dur
     spot.duration(&DurationBounds::to_days(0, 3_650, "0s to 10 years", "10m"), problems)
 }
 
-fn compile_cron(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<CronExpr>> {
+fn compile_cron(spot: &Spot<'_>, problems: &mut Problems) -> Option<Schedule> {
     let Some(items) = spot.as_items() else {
-        if spot.as_text().is_none() {
+        let Some(text) = spot.as_text() else {
             return spot.wanted(problems, "a cron expression such as \"30 2 * * *\", or a list of them");
-        }
-        return Some(vec![spot.parsed("30 2 * * *", problems)?]);
+        };
+        return Schedule::of_cron(text).map_err(|error| spot.fault_at(problems, error.offset, error.to_string())).ok();
     };
     let items: Vec<Spot<'_>> = items.collect();
     if items.is_empty() || items.len() > MOST_CRONS {
         spot.fault(problems, format!("found {} expressions, wanted 1 to {MOST_CRONS}", items.len()));
         return None;
     }
-    let parsed: Vec<Option<CronExpr>> = items.iter().map(|item| item.parsed("30 2 * * *", problems)).collect();
-    parsed.into_iter().collect()
+    let mut read = |item: &Spot<'_>| {
+        let parsed = item.text("30 2 * * *", problems)?.parse();
+        parsed.map_err(|error: CronError| item.fault_at(problems, error.offset, error.to_string())).ok()
+    };
+    let parsed: Vec<Option<CronExpr>> = items.iter().map(&mut read).collect();
+    parsed.into_iter().collect::<Option<_>>().map(Schedule::Cron)
 }
 
 fn compile_at(spot: &Spot<'_>, policies: &Policies, host: Option<&Zone>, problems: &mut Problems) -> Option<Schedule> {

@@ -26,6 +26,7 @@ pub(super) const ACTION: &[&str] = &["command", "shell", "http"];
 /// By which rules; also the keys of `[defaults]`.
 pub(super) const POLICY: &[&str] = &[
     "tz",
+    "dst",
     "env",
     "cwd",
     "queue",
@@ -75,6 +76,8 @@ pub(super) const HTTP: &[&str] = &["method", "url", "headers", "body", "expect",
 pub(super) const RETRY: &[&str] = &["limit", "delay", "backoff", "max_delay", "jitter", "on", "never_on"];
 /// `done_check = { ... }`, beside its action.
 pub(super) const DONE_CHECK: &[&str] = &["on", "timeout"];
+/// `dst = { ... }`
+pub(super) const DST: &[&str] = &["gap", "fold"];
 /// `overlap = { ... }`
 pub(super) const OVERLAP: &[&str] = &["mode", "max"];
 /// `catch_up = { ... }`

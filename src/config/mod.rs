@@ -6,6 +6,7 @@
 //! [`job_from_value`] for `schedctl add`.
 
 mod compile_action;
+mod compile_clock_changes;
 mod compile_done_check;
 mod compile_file;
 mod compile_http;

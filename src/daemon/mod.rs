@@ -168,8 +168,8 @@ async fn attend(
             if removal == Removal::Allowed {
                 // What is read now is not to be taken again for having changed: that would take back what the signal allowed.
                 watch.note().await;
-                // Zone data may have been updated with the system.
-                jiff::tz::db().reset();
+                // It may have been updated with the system.
+                engine.take_zone_data();
             }
             files.read_again(&host_zone).await
         };

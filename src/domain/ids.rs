@@ -47,8 +47,13 @@ fn shortened(text: &str) -> String {
     cut
 }
 
+/// A name, or that of a host's own queue.
+fn is_queue_name(text: &str) -> bool {
+    is_name(text.strip_prefix('@').unwrap_or(text))
+}
+
 macro_rules! name_type {
-    ($(#[$doc:meta])* $name:ident, $kind:literal) => {
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $is_name:ident) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(String);
@@ -70,7 +75,7 @@ macro_rules! name_type {
             type Err = IdError;
 
             fn from_str(text: &str) -> Result<Self, IdError> {
-                if is_name(text) {
+                if $is_name(text) {
                     Ok(Self(text.to_owned()))
                 } else {
                     Err(IdError::Name { kind: $kind, found: shortened(text) })
@@ -83,23 +88,36 @@ macro_rules! name_type {
 name_type!(
     /// A job's name: `[a-z0-9][a-z0-9._-]{0,62}`.
     JobName,
-    "job"
+    "job",
+    is_name
 );
 name_type!(
-    /// A queue's name, of the same form as a job's.
+    /// A queue's name, of the same form as a job's; with `@` before it that of a host, which only its own nodes serve.
     QueueName,
-    "queue"
+    "queue",
+    is_queue_name
 );
 name_type!(
     /// A node's name, of the same form as a job's. Also the name of the source its `jobs.toml` is known by.
     NodeName,
-    "node"
+    "node",
+    is_name
 );
 
 impl QueueName {
     /// The queue of a job that names none: `default`.
     pub fn default_queue() -> Self {
         Self("default".to_owned())
+    }
+
+    /// The queue of a host of that name.
+    pub fn of_host(host: &str) -> Self {
+        Self(format!("@{}", NodeName::from_host_name(host)))
+    }
+
+    /// Whether it is the queue of a host: not one a job or a file may name.
+    pub fn is_of_host(&self) -> bool {
+        self.0.starts_with('@')
     }
 }
 
@@ -287,6 +305,16 @@ mod tests {
         for bad in bad.into_iter().chain([&*"x".repeat(64)]) {
             assert!(bad.parse::<JobName>().is_err(), "{bad:?} was taken");
         }
+    }
+
+    #[test]
+    fn the_queue_of_a_host_has_a_name_no_other_queue_has() {
+        let queue = QueueName::of_host("Web-1.example");
+        assert_eq!((queue.as_str(), queue.is_of_host()), ("@web-1.example", true));
+        assert_eq!("@web-1.example".parse(), Ok(queue));
+        assert!(
+            !QueueName::default_queue().is_of_host() && "@".parse::<QueueName>().is_err() && "@a".parse::<JobName>().is_err()
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::clock_changes::ClockChanges;
 use super::ids::QueueName;
 use super::schedule::Schedule;
 use super::zone::ZoneName;
@@ -18,6 +19,8 @@ pub struct JobSpec {
     pub schedule: Schedule,
     /// The zone its own text or `[defaults]` names; none = the zone stored with the job at its first apply.
     pub tz: Option<ZoneName>,
+    /// What it does when the clocks of that zone change.
+    pub dst: ClockChanges,
     /// What is done.
     pub action: Action,
     /// The pool it runs in.
@@ -209,6 +212,7 @@ impl JobSpec {
         Self {
             schedule,
             tz: None,
+            dst: ClockChanges::default(),
             action,
             queue: QueueName::default_queue(),
             timeout: Duration::from_secs(3600),

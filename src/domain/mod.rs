@@ -2,6 +2,7 @@
 //! arguments. (The one thing read from outside is the system's zone data, as a table.)
 
 pub mod books;
+pub mod clock_changes;
 pub mod clock_notes;
 pub mod cron;
 pub mod deed;

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use super::clock_changes::ClockChanges;
+use super::cron::period_of;
 use super::duration::format_duration;
+use super::ids::JobName;
 use super::time::UnixMillis;
 use super::wording::rfc3339;
 use super::zone::Zone;
@@ -40,5 +43,32 @@ impl Schedule {
             Self::Cron(_) => format!("{} in {}", self.text(zone), zone.name()),
             Self::Manual | Self::At(_) | Self::Every(_) => self.text(zone),
         }
+    }
+
+    /// What a single `cron` says: an expression, or `@every` and a period, which is `every`.
+    pub fn of_cron(text: &str) -> Result<Self, CronError> {
+        match period_of(text) {
+            Some(period) => period.map(Self::Every),
+            None => text.parse().map(|expr| Self::Cron(vec![expr])),
+        }
+    }
+
+    /// The schedule as the job `name` has it: its own numbers for `H`, its rule for clock changes.
+    #[must_use]
+    pub fn for_job(&self, name: &JobName, clock_changes: ClockChanges) -> Self {
+        match self {
+            Self::Cron(list) => Self::Cron(list.iter().map(|expr| expr.for_job(name.as_str(), clock_changes)).collect()),
+            other => other.clone(),
+        }
+    }
+
+    /// Whether it runs after each boot of a host, too: one of its expressions is `@reboot`.
+    pub fn is_at_boot(&self) -> bool {
+        matches!(self, Self::Cron(list) if list.iter().any(CronExpr::is_at_boot))
+    }
+
+    /// Whether its times depend on the job's name: a cron expression has an `H`.
+    pub fn is_drawn(&self) -> bool {
+        matches!(self, Self::Cron(list) if list.iter().any(CronExpr::is_drawn))
     }
 }

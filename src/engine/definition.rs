@@ -38,7 +38,7 @@ impl Definition {
             Some(name) => Zone::load(name)?,
             None => Zone::load(&record.tz.parse()?)?,
         };
-        let timetable = Timetable::new(spec.schedule.clone(), zone, record.anchor);
+        let timetable = Timetable::new(spec.schedule.for_job(&record.name, spec.dst), zone, record.anchor);
         Ok(Self { record, spec, timetable })
     }
 

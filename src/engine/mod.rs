@@ -4,6 +4,8 @@
 //!   won claim through execution to its end
 //! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held, and
 //!   [`pulse`] tells it whether this node itself stood still
+//! - [`rebooting`] plants what is to run once after a boot of this host
+//! - [`rezoning`] moves planned runs when the zone data has changed
 //! - [`reconciler`] makes Redis say what `jobs.toml` says; [`janitor`] forgets what is past its time; [`presence`] says that
 //!   this node is there
 //! - [`auditor`] checks the books slowly; [`books`] is one look at them, [`mending`] what makes them agree
@@ -36,8 +38,10 @@ pub mod planting;
 mod presence;
 mod pulse;
 mod reaper;
+mod rebooting;
 mod reconciler;
 pub mod retrying;
+mod rezoning;
 mod ripe;
 mod runner;
 mod settling;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
@@ -19,9 +20,12 @@ use tracing::{error, info, warn};
 use super::presence::HostFacts;
 use super::reconciler::{Removal, Wanted, Wish};
 use super::shared::{Keeping, Phase, Shared};
-use super::{Journal, auditor, janitor, lease_keeper, loss, notes, nudges, presence, pulse, reaper, reconciler, ticker};
+use super::{
+    Journal, auditor, janitor, lease_keeper, loss, notes, nudges, presence, pulse, reaper, rebooting, reconciler, rezoning,
+    ticker,
+};
 use crate::config::Config;
-use crate::domain::ids::NodeName;
+use crate::domain::ids::{NodeName, QueueName};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::executor::{Executors, StopReason};
@@ -86,6 +90,7 @@ impl Engine {
         file: Option<&Config>,
     ) -> Self {
         let shared = Arc::new(Shared::new(store, executors, journal, settings));
+        shared.slots.set_host(QueueName::of_host(&shared.settings.host.host));
         let wish = Arc::new(Wish::default());
         let (intake, upkeep, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         if let Some(config) = file {
@@ -100,6 +105,10 @@ impl Engine {
         tasks.spawn(go_on("janitor", move || ended_by(until.clone(), janitor::run(node.clone()))));
         let (node, until) = (shared.clone(), intake.clone());
         tasks.spawn(go_on("auditor", move || ended_by(until.clone(), auditor::run(node.clone()))));
+        let (node, until) = (shared.clone(), intake.clone());
+        tasks.spawn(go_on("zone data", move || ended_by(until.clone(), rezoning::run(node.clone()))));
+        let (node, until, wishes) = (shared.clone(), intake.clone(), wish.clone());
+        tasks.spawn(go_on("reboots", move || ended_by(until.clone(), rebooting::run(node.clone(), wishes.clone()))));
         let (node, until, wishes) = (shared.clone(), intake.clone(), wish.clone());
         let reconciling = move || reconciler::run(node.clone(), wishes.clone(), host_zone.clone());
         tasks.spawn(go_on("reconciler", move || ended_by(until.clone(), reconciling())));
@@ -124,6 +133,13 @@ impl Engine {
     /// Takes a compiled file: its queues count from now on, its jobs are pushed.
     pub fn configure(&self, config: &Config, removal: Removal) {
         take_config(&self.shared, &self.wish, config, removal);
+    }
+
+    /// Takes the zone data as it is on this host now: times are computed from it, and planned runs it has moved are moved.
+    pub fn take_zone_data(&self) {
+        jiff::tz::db().reset();
+        self.shared.zones_read.fetch_add(1, Ordering::Release);
+        self.shared.zones_now.notify_one();
     }
 
     /// Says what is wrong with the file; what was taken before stays.
@@ -235,7 +251,7 @@ async fn go_on<F: Future<Output = ()>>(name: &'static str, begin: impl Fn() -> F
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::AtomicU32;
 
     use super::*;
 

@@ -159,10 +159,12 @@ impl<'a> Open<'a> {
         let zone = match (&self.spec.tz, &live) {
             (Some(name), _) => Zone::load(name)?,
             (None, Some(job)) => Zone::load(&job.tz.parse()?)?,
-            (None, None) => host_zone.clone(),
+            // By its name: its rules may have been read again since.
+            (None, None) => Zone::load(host_zone.name()).unwrap_or_else(|_| host_zone.clone()),
         };
         let anchor = live.as_ref().map_or(now.floor_to_second(), |job| job.anchor);
-        let timetable = Timetable::new(self.spec.schedule.clone(), zone.clone(), anchor);
+        let schedule = self.spec.schedule.for_job(&self.request.name, self.spec.dst);
+        let timetable = Timetable::new(schedule, zone.clone(), anchor);
         let first = match &self.spec.schedule {
             // What a person asks for at an instant is owed from that instant on, also if it is just past.
             Schedule::At(at) if self.request.kind == SourceKind::Api => Some(*at),
@@ -210,7 +212,10 @@ impl<'a> Open<'a> {
 
 /// Whether a new definition runs when the old one did. One that cannot be read is another.
 fn is_same_schedule(old: &JobRecord, new: &JobSpec, zone: &Zone) -> bool {
-    Definition::of(old.clone()).is_ok_and(|old| old.spec.schedule == new.schedule && old.timetable.zone().name() == zone.name())
+    Definition::of(old.clone()).is_ok_and(|old| {
+        let is_same_clock = old.timetable.zone().name() == zone.name() && old.spec.dst == new.dst;
+        is_same_clock && old.spec.schedule == new.schedule
+    })
 }
 
 /// A word no other call has.

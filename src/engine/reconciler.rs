@@ -56,6 +56,11 @@ impl Wish {
         self.is_news.store(true, Ordering::Release);
     }
 
+    /// Whether a file has been read.
+    pub(super) fn is_told(&self) -> bool {
+        self.get().is_some()
+    }
+
     fn get(&self) -> Option<Wanted> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -79,6 +84,7 @@ pub(super) async fn run(shared: Arc<Shared>, wish: Arc<Wish>, host_zone: Zone) {
                     info!(jobs = wanted.jobs.len(), created, changed, removed, "Jobs are as the file says.");
                 }
                 shared.note_jobs(problems.join("; "));
+                shared.file_taken.notify_one();
                 (held > 0).then_some(HELD_AGAIN)
             }
             Err(error) => {

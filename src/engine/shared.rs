@@ -40,6 +40,12 @@ pub(super) struct Shared {
     pub(super) tidy_now: Notify,
     /// Wakes the reconciler: the data is other than it was.
     pub(super) reconcile_now: Notify,
+    /// This node's file has been told to Redis.
+    pub(super) file_taken: Notify,
+    /// Wakes what holds planned runs against the zone data.
+    pub(super) zones_now: Notify,
+    /// How often the zone data was read again: what was computed from it before is old.
+    pub(super) zones_read: AtomicU64,
     /// Leases in the namespace at the last poll.
     pub(super) leases_seen: AtomicU64,
     overfull: Mutex<BTreeSet<JobName>>,
@@ -114,6 +120,9 @@ impl Shared {
             renew_now: Notify::new(),
             tidy_now: Notify::new(),
             reconcile_now: Notify::new(),
+            file_taken: Notify::new(),
+            zones_now: Notify::new(),
+            zones_read: AtomicU64::new(0),
             leases_seen: AtomicU64::new(0),
             overfull: Mutex::default(),
             keeping: Mutex::default(),

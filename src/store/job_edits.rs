@@ -18,8 +18,20 @@ use crate::domain::time::UnixMillis;
 pub enum Change {
     /// The schedule is another: a pending run that is not yet due is replaced.
     Schedule,
+    /// The schedule is the same and means other instants: a pending run that is not yet due is replaced, and nothing else.
+    Zone,
     /// Anything else: the pending run stays where it is.
     Rest,
+}
+
+impl Change {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Schedule => "schedule",
+            Self::Zone => "zone",
+            Self::Rest => "rest",
+        }
+    }
 }
 
 /// What to do if the name is taken by a job of the same kind.
@@ -238,7 +250,7 @@ impl Store {
             .arg("tz", &order.tz)
             .arg("queue", order.queue.as_str())
             .arg("once", u8::from(order.is_once))
-            .arg("change", if order.change == Change::Schedule { "schedule" } else { "rest" })
+            .arg("change", order.change.as_str())
             .arg("planted", Successor::id(next))
             .arg("planted_due", Successor::due(next))
             .arg("planted_ready", Successor::ready(next))

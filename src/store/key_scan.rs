@@ -12,7 +12,7 @@ use super::quarantine::{Quarantined, member_bytes, shown_member};
 use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
 use crate::domain::books::{CountFacts, KeyFacts};
-use crate::domain::ids::{Fence, QueueName, RunId};
+use crate::domain::ids::{Fence, JobName, QueueName, RunId};
 
 /// Keys looked at in one call.
 const PAGE: usize = 1_000;
@@ -242,10 +242,19 @@ impl Store {
         for some in missing.chunks(100) {
             let mut call = Invocation::new(&scripts::FORGET_OUTPUTS)
                 .key("outputs", self.keys.outputs())
-                .key("output_bytes", self.keys.output_bytes());
+                .key("output_bytes", self.keys.output_bytes())
+                .key("output_sizes", self.keys.output_sizes())
+                .key("totals", self.keys.totals());
             for member in some {
                 let output = member_bytes(&self.keys.whole(&format!("output:{member}")));
-                call = call.key("output", output).arg("member", member_bytes(member));
+                // What names no run is in no job's index.
+                let job = job_of(member);
+                let index = job.as_ref().map_or_else(|| self.keys.outputs(), |job| self.keys.job_outputs(job));
+                call = call
+                    .key("output", output)
+                    .key("job_outputs", index)
+                    .arg("member", member_bytes(member))
+                    .arg("job_name", job.as_ref().map_or("", |job| job.as_str()));
             }
             self.link.invoke(&call).await?;
         }
@@ -253,8 +262,11 @@ impl Store {
         for some in unlisted.chunks(PAGE) {
             let mut pipeline = redis::pipe();
             for rest in some {
-                let member = member_bytes(rest.strip_prefix("output:").unwrap_or(rest));
-                pipeline.cmd("ZADD").arg(self.keys.outputs()).arg("NX").arg(now).arg(member);
+                let name = rest.strip_prefix("output:").unwrap_or(rest);
+                pipeline.cmd("ZADD").arg(self.keys.outputs()).arg("NX").arg(now).arg(member_bytes(name));
+                if let Some(job) = job_of(name) {
+                    pipeline.cmd("ZADD").arg(self.keys.job_outputs(&job)).arg("NX").arg(now).arg(member_bytes(name));
+                }
             }
             self.link.query(&mut pipeline).await?;
         }
@@ -276,4 +288,10 @@ impl Store {
 
 fn fence_of(text: &str) -> Option<Fence> {
     text.parse().ok().and_then(Fence::new)
+}
+
+/// The job of an output, by its name `RUN#ATTEMPT`.
+fn job_of(output: &str) -> Option<JobName> {
+    let (run, _) = output.split_once('#')?;
+    Some(run.parse::<RunId>().ok()?.job().clone())
 }

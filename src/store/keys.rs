@@ -69,6 +69,10 @@ impl Keys {
         queues;
         /// zset job with past occurrences to be made up for -> since when, ms.
         backfills;
+        /// zset `@HOST BOOT`, a boot whose @reboot jobs are all planted -> when, ms; the newest 1,000.
+        boots;
+        /// zset `JOB @HOST BOOT`, a job planted for a boot -> when, ms; the newest 10,000.
+        boot_runs;
         /// zset node -> last seen, ms.
         nodes;
         /// zset node -> when its events were last written, ms; also of nodes that have left.

@@ -105,6 +105,7 @@ scripts! {
     PAUSE_JOB "pause_job";
     PLANT_BACKFILL "plant_backfill";
     PLANT_MANUAL "plant_manual";
+    PLANT_REBOOT "plant_reboot";
     QUARANTINE_KEY "quarantine_key";
     QUARANTINE_RUN "quarantine_run";
     QUEUE_BACKFILL "queue_backfill";

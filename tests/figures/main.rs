@@ -1,10 +1,12 @@
 //! The figures of this machine, printed: lateness, adding, an idle node, a burst, how long a killed node's run waits, what
-//! history and its trimming cost, what a claim costs Redis, and how long an explanation takes over a long history.
+//! history and its trimming cost, what a claim costs Redis, how long an explanation takes over a long history, and next
+//! occurrences a second.
 //! Run by `script/bench` in the release profile. Nothing here is asserted but that the work was done.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
 
 mod bounds;
+mod next;
 #[allow(dead_code, reason = "the tests' support, of which figures need a part")]
 #[path = "../suite/support/mod.rs"]
 mod support;
@@ -29,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 fn main() {
     let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    let figures: [(&str, fn()); 8] = [
+    let figures: [(&str, fn()); 9] = [
         ("lateness", lateness),
         ("add", add),
         ("idle", idle),
@@ -38,6 +40,7 @@ fn main() {
         ("bounds", bounds::bounds),
         ("claim", claim),
         ("explain", explain),
+        ("next", next::next),
     ];
     for (name, figure) in figures {
         if asked.is_empty() || asked.iter().any(|wanted| wanted == name) {

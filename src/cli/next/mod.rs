@@ -12,7 +12,7 @@ use super::target::find_job;
 use crate::config::{self, Rendering};
 use crate::domain::human_time::{Instant, parse_instant};
 use crate::domain::ids::JobName;
-use crate::domain::schedule::{CronExpr, Schedule, Timetable};
+use crate::domain::schedule::{Schedule, Timetable};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::{Zone, ZoneName};
 use crate::engine::Definition;
@@ -101,8 +101,11 @@ pub(super) fn zone_of(name: &str) -> Result<Zone, Failure> {
 
 /// The schedule an expression says.
 pub(super) fn schedule_of(text: &str) -> Result<Schedule, Failure> {
-    let read = text.parse::<CronExpr>().map(|expression| Schedule::Cron(vec![expression]));
-    read.map_err(|error| Failure::Pointed { line: error.to_string(), text: text.to_owned(), offset: error.offset })
+    Schedule::of_cron(text).map_err(|error| Failure::Pointed {
+        line: error.to_string(),
+        text: text.to_owned(),
+        offset: error.offset,
+    })
 }
 
 /// The time by this host's clock, where no Redis is asked.
@@ -113,8 +116,14 @@ fn own_now() -> Result<UnixMillis, Failure> {
 
 fn of_expression(text: &str, zone: Option<Zone>) -> Result<Found, Failure> {
     let schedule = schedule_of(text)?;
+    if schedule.is_at_boot() {
+        return Err(Failure::Invalid(format!("{text} comes at no time of a clock: once on each host after each of its boots")));
+    }
     let now = own_now()?;
-    let rules = day_rules(&schedule);
+    let mut rules = day_rules(&schedule);
+    if schedule.is_drawn() {
+        rules.push("H is drawn from the job's name; these are the times of a job without one".to_owned());
+    }
     let timetable = Timetable::new(schedule, zone.unwrap_or_else(Zone::of_host), now);
     Ok(Found { planned: vec![Planned { job: None, timetable, remark: None }], now, rules })
 }
@@ -142,7 +151,7 @@ fn of_file(file: &Path) -> Result<Found, Failure> {
     for (name, spec) in config.jobs {
         let zone = spec.tz.as_ref().map(Zone::load).transpose().map_err(|error| Failure::Failed(error.to_string()))?;
         let remark = matches!(spec.schedule, Schedule::Every(_)).then_some("counted from now: its first apply is not known here");
-        let timetable = Timetable::new(spec.schedule, zone.unwrap_or_else(|| host_zone.clone()), now);
+        let timetable = Timetable::new(spec.schedule.for_job(&name, spec.dst), zone.unwrap_or_else(|| host_zone.clone()), now);
         planned.push(Planned { job: Some(name), timetable, remark });
     }
     Ok(Found { planned, now, rules: Vec::new() })

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::config;
+use crate::domain::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::duration::format_duration;
 use crate::domain::job::{Action, AskedOn, Backoff, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
 use crate::domain::schedule::{CronExpr, Schedule};
@@ -33,6 +34,7 @@ pub(in crate::cli) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
     let catch_up = &spec.catch_up;
     let filled = [
         ("tz", json!(zone.name().as_str())),
+        ("dst", json!({"gap": spec.dst.gap.map(Gap::as_str), "fold": spec.dst.fold.map(Fold::as_str)})),
         ("queue", json!(spec.queue.as_str())),
         ("timeout", json!(format_duration(spec.timeout))),
         ("kill_grace", json!(format_duration(spec.kill_grace))),
@@ -114,6 +116,9 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
         ("late after", format_duration(spec.late_after)),
         ("delivery", delivery(spec.delivery).to_owned()),
     ];
+    if !spec.dst.is_default() {
+        lines.push(("clock changes", clock_changes(spec.dst)));
+    }
     if let Some(check) = &spec.done_check {
         let timeout = format_duration(check.timeout);
         lines.push(("done check", format!("{}, {}, at most {timeout}", action_line(&check.question), asked_on(check.on).1)));
@@ -125,6 +130,20 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
         lines.push(("env", format!("{name}={value}")));
     }
     lines
+}
+
+/// What it does when the clocks change, as far as it says.
+fn clock_changes(rule: ClockChanges) -> String {
+    let gap = rule.gap.map(|gap| match gap {
+        Gap::RunAfter => "times left out run once right after",
+        Gap::Skip => "times left out are skipped",
+    });
+    let fold = rule.fold.map(|fold| match fold {
+        Fold::First => "of a time that comes twice the first runs",
+        Fold::Last => "of a time that comes twice the last runs",
+        Fold::Both => "a time that comes twice runs twice",
+    });
+    gap.into_iter().chain(fold).collect::<Vec<_>>().join(", ")
 }
 
 /// A word as a shell would read it.

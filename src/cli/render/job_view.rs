@@ -69,7 +69,9 @@ impl JobView {
     /// Its state.
     pub(in crate::cli) fn state(&self) -> JobState {
         let record = &self.record;
-        let is_manual = self.definition.as_ref().is_ok_and(|definition| definition.spec.schedule == Schedule::Manual);
+        let schedule = self.definition.as_ref().map(|definition| &definition.spec.schedule);
+        let is_manual = schedule.is_ok_and(|schedule| *schedule == Schedule::Manual);
+        let waits_for_a_boot = schedule.is_ok_and(Schedule::is_at_boot);
         if self.open > 0 || self.is_running {
             JobState::Running
         } else if !record.is_live() {
@@ -78,7 +80,7 @@ impl JobView {
             JobState::Paused
         } else if is_manual {
             JobState::Manual
-        } else if record.pending.is_none() {
+        } else if record.pending.is_none() && !waits_for_a_boot {
             JobState::Finished
         } else {
             JobState::Scheduled

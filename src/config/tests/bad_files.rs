@@ -205,3 +205,11 @@ fn what_is_to_be_kept_is_held_to_its_bounds() {
         assert!(fault(text).contains(words), "{text}: {}", fault(text));
     }
 }
+
+#[test]
+fn the_queue_of_a_host_is_nobodys_to_name() {
+    let found = fault("[queues.\"@web\"]\nconcurrency = 1\n");
+    assert!(found.contains("a name with @ is that of a host's own queue"), "{found}");
+    let found = fault("[jobs.a]\nshell = 'true'\nqueue = '@web'\n");
+    assert!(found.contains("wanted a name without @"), "{found}");
+}

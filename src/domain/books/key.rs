@@ -33,7 +33,8 @@ pub fn known_key(rest: &str) -> Known {
     let (family, is_of_one) = rest.split_once(':').map_or((rest, false), |(family, _)| (family, true));
     match (family, is_of_one) {
         (
-            "leases" | "jobs" | "finished" | "history" | "dead" | "outputs" | "nodes" | "noted_nodes" | "losses" | "backfills",
+            "leases" | "jobs" | "finished" | "history" | "dead" | "outputs" | "nodes" | "noted_nodes" | "losses" | "backfills"
+            | "boots" | "boot_runs",
             false,
         )
         | (
@@ -48,7 +49,7 @@ pub fn known_key(rest: &str) -> Known {
     }
 }
 
-/// What is wrong with one key.
+/// What is wrong with one key. The events of a node go by themselves when it is long gone.
 pub fn judge_key(facts: &KeyFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
     let subject = || Subject::Key(facts.name.clone());
@@ -67,7 +68,7 @@ pub fn judge_key(facts: &KeyFacts) -> Vec<Finding> {
         }
         Known::Type(_) | Known::SetAside => {}
     }
-    if facts.expires {
+    if facts.expires && !facts.rest.starts_with("events:") {
         let found = "it goes by itself after a time (TTL)";
         findings.push(Finding::fixed(Rule::Expires, subject(), found, "keys that stay", "takes the time off it"));
     }

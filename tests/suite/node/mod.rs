@@ -12,6 +12,7 @@ mod flushed;
 mod living;
 mod losing;
 mod outputs;
+mod rebooting;
 mod reloading;
 mod retrying;
 mod rolling;

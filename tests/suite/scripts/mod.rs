@@ -26,6 +26,7 @@ mod overlap;
 mod pausing;
 mod polling;
 mod quarantine;
+mod rebooting;
 pub(crate) mod recovering;
 mod removing;
 mod renewing;

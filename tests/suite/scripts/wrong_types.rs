@@ -1,7 +1,7 @@
 //! Each script with each of its keys holding something else: it is told by name, and nothing has been changed.
 
 use schedd::domain::books::{CountFacts, Plan};
-use schedd::domain::ids::{NodeName, RunId};
+use schedd::domain::ids::{NodeName, QueueName, RunId};
 use schedd::domain::job::Overlap;
 use schedd::domain::lateness::Stretch;
 use schedd::domain::node_event::{Befell, NodeEvent};
@@ -140,9 +140,10 @@ fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
         "job_dead" => "dead:a".to_owned(),
         "job_history" => "history:a".to_owned(),
         "job_outputs" => "outputs:a".to_owned(),
+        "due" if script == "plant_reboot" => "due:@one".to_owned(),
         "due" | "job_due" | "old_due" | "set" => "due:default".to_owned(),
         "run" if script == "apply_job" => format!("run:{}", run_of("a", 2000)),
-        "run" if script == "plant_manual" => format!("run:{}", by_hand()),
+        "run" if matches!(script, "plant_manual" | "plant_reboot") => format!("run:{}", by_hand()),
         "run" if script == "forget_runs" => format!("run:{}", run_of("a", -500)),
         "run" | "pending_run" => format!("run:{run}"),
         "passed_run" => format!("run:{}", run_of("a", 7)),
@@ -252,6 +253,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
         "plant_backfill" => format!("{:?}", store.plant_backfill(&backfilled(), &queue("default")).await?),
         "queue_backfill" => format!("{:?}", store.queue_backfill(&job.name, &[backfilled()]).await?),
         "plant_manual" => format!("{:?}", store.plant_manual(&by_hand(), &queue("default")).await?),
+        "plant_reboot" => format!("{:?}", store.plant_reboot(&by_hand(), &QueueName::of_host("one"), "b1").await?),
         "quarantine_run" => format!("{:?}", store.quarantine_run(&queue("default"), entry, "x").await?),
         "recover_run" => format!("{:?}", store.recover_run(&expired(&claim(), 10_000), &recovery(None)).await?),
         "remove_job" => {
