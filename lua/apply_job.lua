@@ -1,7 +1,7 @@
 #!lua
 -- Creates a job or changes it, and plants its first run. Refused by Redis itself when memory is full: it only adds.
 -- Guard: the name is free, or the job is of the same kind of source and at the rev the caller read. An equal definition
--- changes nothing; repeating a call with the same token answers the same.
+-- changes nothing, unless the zone data has; repeating a call with the same token answers the same.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 job_due: of the new definition's queue
@@ -14,7 +14,8 @@
 -- KEYS 10 nudge
 -- KEYS 11 passed_run: of the first of the stretch that passed
 -- KEYS 12 totals
--- KEYS 13 open
+-- KEYS 13 deeds
+-- KEYS 14 open
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 definition
@@ -26,7 +27,7 @@
 -- ARGV 9 tz
 -- ARGV 10 queue
 -- ARGV 11 once: 1 for a one-shot, else 0
--- ARGV 12 change: schedule (plant anew) or rest (leave the planted run where it is)
+-- ARGV 12 change: schedule (plant anew), zone (plant anew, the definition is the same) or rest (leave the planted run)
 -- ARGV 13 planted: id or ''
 -- ARGV 14 planted_due
 -- ARGV 15 planted_ready
@@ -36,8 +37,11 @@
 -- ARGV 19 passed: first of the stretch that passed under the old schedule and is told now, or ''
 -- ARGV 20 passed_last
 -- ARGV 21 passed_count
--- ARGV 22 delay: in ms, of a job that is planted at the end of each run, else ''
--- ARGV 23 max_runs: of such a job, or ''
+-- ARGV 22 by: whose wish it is, or ''
+-- ARGV 23 old_schedule: in words, of a change of it
+-- ARGV 24 new_schedule
+-- ARGV 25 delay: in ms, of a job that is planted at the end of each run, else ''
+-- ARGV 26 max_runs: of such a job, or ''
 -- Reply created
 -- Reply updated
 -- Reply unchanged
@@ -49,14 +53,15 @@
 local now, micros = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], history = KEYS[7], nudge = KEYS[10]}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', KEYS[4], 'zset', k.run, 'hash', KEYS[6], 'zset',
-  k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[13], 'zset'})
+  k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[13], 'zset', KEYS[14], 'zset'})
 if bad then return bad end
 local name, planted, kind = ARGV[2], ARGV[13], ARGV[6]
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'hash', 'token', 'pending', 'held', 'paused', 'applied')
 local is_live = job[1] and not job[2]
 
+local is_rezoned = ARGV[12] == 'zone'
 local function list_in_source()
-  if kind == 'file' then
+  if kind == 'file' and not is_rezoned then
     redis.call('HSET', KEYS[9], name, ARGV[4])
     redis.call('HSET', k.job, 'src:' .. ARGV[7], ARGV[4])
   end
@@ -66,7 +71,7 @@ if is_live then
   if job[5] == ARGV[8] then return {job[9] or 'created'} end
   if job[3] ~= kind then return {'held', job[3]} end
   if ARGV[17] == 'refuse' then return {'exists', job[3]} end
-  if job[4] == ARGV[4] then
+  if job[4] == ARGV[4] and not is_rezoned then
     list_in_source()
     return {'unchanged'}
   end
@@ -87,13 +92,15 @@ if planted_is_new and redis.call('EXISTS', k.run) == 1 then
 end
 
 -- With a run open, its end plants the next.
-if ARGV[22] ~= '' and is_live and redis.call('ZCARD', KEYS[13]) > 0 then planted = '' end
+if ARGV[25] ~= '' and is_live and redis.call('ZCARD', KEYS[14]) > 0 then planted = '' end
 
 local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
 if not is_live then
   redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'kind', kind, 'token', ARGV[8], 'queue', ARGV[10],
     'once', ARGV[11], 'applied', 'created', 'tz', ARGV[9], 'anchor', ARGV[16], 'since', int(now), 'created_at', int(now),
-    'source', ARGV[7], 'delay', ARGV[22], 'max_runs', ARGV[23])
+    'source', ARGV[7], 'created_by', ARGV[22], 'delay', ARGV[25], 'max_runs', ARGV[26])
+  -- Of a one-shot, of which there are the most, its record alone says who added it.
+  if ARGV[11] ~= '1' then note_deed(KEYS[13], now, 'added', ARGV[22], {}) end
   list_in_source()
   plant_pending(k, name, planted, ARGV[14], ARGV[15])
   if job[1] then
@@ -108,13 +115,14 @@ if not is_live then
 end
 
 redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'token', ARGV[8], 'queue', ARGV[10], 'once', ARGV[11],
-  'applied', 'updated', 'delay', ARGV[22], 'max_runs', ARGV[23])
+  'applied', 'updated', 'delay', ARGV[25], 'max_runs', ARGV[26])
 redis.call('HSETNX', k.job, 'tz', ARGV[9])
 list_in_source()
 redis.call('HSET', k.job, 'source', ARGV[7])
+note_deed(KEYS[13], now, 'edited', ARGV[22], ARGV[12] == 'schedule' and {old = ARGV[23], new = ARGV[24]} or {})
 local old = job[6]
 local old_ready = old and old ~= '' and redis.call('ZSCORE', KEYS[4], old)
-if ARGV[12] == 'schedule' then
+if ARGV[12] ~= 'rest' then
   redis.call('HSET', k.job, 'since', int(now))
   -- What passed behind the planned run is told now: later nobody knows the old schedule any more.
   if ARGV[19] ~= '' and redis.call('EXISTS', KEYS[11]) == 0 then

@@ -16,6 +16,7 @@
 -- KEYS 13 nudge
 -- KEYS 14 successor_run
 -- KEYS 15 spread
+-- KEYS 16 deeds
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -27,6 +28,7 @@
 -- ARGV 9 successor: id or ''
 -- ARGV 10 successor_due
 -- ARGV 11 successor_ready
+-- ARGV 12 by: whose wish it is, or ''
 -- Reply cancelled
 -- Reply requested: it is running; its node stops it
 -- Reply over: state, finished_at
@@ -38,12 +40,15 @@ local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], open = KEYS[6], waiting = KEYS[7],
   stops = KEYS[8], history = KEYS[9], job_history = KEYS[10], finished = KEYS[11], totals = KEYS[12], nudge = KEYS[13]}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.open, 'zset',
-  k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash', KEYS[15], 'zset'})
+  k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash', KEYS[15], 'zset',
+  KEYS[16], 'zset'})
 if bad then return bad end
 local id = ARGV[2]
 local run = redis.call('HMGET', k.run, 'state', 'finished_at')
 if run[1] == 'running' then
-  redis.call('HSET', k.stops, id, ARGV[8])
+  if redis.call('HSETNX', k.stops, id, wish_of(ARGV[8], ARGV[12])) == 1 then
+    note_deed(KEYS[16], now, 'run cancelled', ARGV[12], {run = id})
+  end
   redis.call('PUBLISH', k.nudge, 'stop')
   return {'requested'}
 end
@@ -55,7 +60,9 @@ local job = redis.call('HMGET', k.job, 'rev', 'pending')
 local is_pending = job[2] == id
 if is_pending and job[1] ~= ARGV[6] then return {'stale'} end
 if is_pending and is_planted_before(ARGV[9], KEYS[14]) then return {'occupied', ARGV[9]} end
-end_run(k, id, 'cancelled', ARGV[8], now, {'job', ARGV[3], 'due', ARGV[4], 'queue', ARGV[7], 'kind', ARGV[5]})
+end_run(k, id, 'cancelled', ARGV[8], now, {'job', ARGV[3], 'due', ARGV[4], 'queue', ARGV[7], 'kind', ARGV[5],
+  'by', ARGV[12]})
+if job[1] then note_deed(KEYS[16], now, 'run cancelled', ARGV[12], {run = id}) end
 if is_pending then plant_pending(k, ARGV[3], ARGV[9], ARGV[10], ARGV[11]) end
 redis.call('ZREM', k.due, id)
 redis.call('ZREM', k.job_due, id)

@@ -140,9 +140,10 @@ local function claim(k, a)
   local too_late = a.max_age ~= '' and now - tonumber(ready) > tonumber(a.max_age)
   local base = {'job', a.job_name, 'due', a.due_ms, 'queue', ARGV[6], 'kind', a.kind, 'rev', a.rev}
   local stop = redis.call('HGET', stops, id)
-  local fate, reason = nil, ''
+  local fate, reason, by = nil, '', ''
   if stop then
-    fate, reason = 'cancelled', stop
+    fate = 'cancelled'
+    reason, by = parts_of_wish(stop)
   elseif removed and first then
     fate, reason = 'cancelled', 'job removed'
   elseif first and job[4] and a.kind == 'regular' and job[5] ~= '1' then
@@ -157,16 +158,22 @@ local function claim(k, a)
   elseif first then
     fate, reason = blocked(k, a, id, run[10]), 'overlap'
   end
+  -- Only what differs from the plan is written down: of a run on time nothing.
+  if first and ready ~= a.due_ms then base[#base + 1], base[#base + 2] = 'ready_at', int(tonumber(ready)) end
+  if first and fate and reason == 'overlap' then
+    base[#base + 1], base[#base + 2] = 'behind', redis.call('ZRANGE', k.open, 0, 0)[1] or ''
+  end
 
   if fate == 'waiting' then
     if a.overlap == 'replace' then replace(k) end
     redis.call('ZADD', k.waiting, a.due_ms, id)
     redis.call('HSET', k.run, 'state', 'scheduled', 'waiting_for', 'overlap', 'reason', '', unpack(base))
     redis.call('HDEL', k.run, 'ready')
+    redis.call('HSETNX', k.run, 'waited_from', int(now))
     tally(k.totals, 'waiting', 1)
   elseif fate then
     redis.call('HSET', k.run, unpack(base))
-    end_run(k, id, fate, reason, now, {})
+    end_run(k, id, fate, reason, now, {'by', by})
     redis.call('HDEL', stops, id)
   else
     local fence = next_fence(whole(run[4], FENCE - 1))

@@ -45,7 +45,7 @@ local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zs
 if bad then return bad end
 local id, fence, verdict, reason = ARGV[2], ARGV[4], ARGV[5], ARGV[6]
 local member = id .. '#' .. fence
-local run = redis.call('HMGET', k.run, 'fence', 'settled', 'verdict', 'attempt', 'ready', 'failures', 'state')
+local run = redis.call('HMGET', k.run, 'fence', 'settled', 'verdict', 'attempt', 'ready', 'failures', 'state', 'started_at')
 if not redis.call('ZSCORE', k.leases, member) then
   if run[1] == fence and run[2] == fence and run[3] == verdict then
     if run[7] == 'scheduled' and verdict == 'retry' then return {'retrying', whole(run[5], PARKED)} end
@@ -63,7 +63,11 @@ for at = 9, #ARGV do facts[#facts + 1] = ARGV[at] end
 -- A person's wish to stop the run outlives the attempt: there is no other one.
 local stop = redis.call('HGET', k.stops, id)
 local goes_back = verdict == 'retry' or verdict == 'release' or verdict == 'ask_later'
-if stop and goes_back then verdict, reason, goes_back = 'cancelled', stop, false end
+if stop and goes_back then verdict, reason, goes_back = 'cancelled', parts_of_wish(stop), false end
+if stop and verdict == 'cancelled' then
+  local _, by = parts_of_wish(stop)
+  facts[#facts + 1], facts[#facts + 2] = 'by', by
+end
 
 if goes_back then
   local ready = now
@@ -72,7 +76,9 @@ if goes_back then
     redis.call('HSET', k.run, 'failures', whole(run[6], COUNT) + 1, 'recoveries', 0)
     if ARGV[8] ~= '' then keep_past(k.run, attempt, ARGV[8]) end
   else
-    redis.call('HSET', k.run, 'attempt', math.max(attempt - 1, 0))
+    -- The next claim writes over this one's start, and its number is used again.
+    if run[8] then redis.call('HSETNX', k.run, 'first_start', run[8]) end
+    redis.call('HSET', k.run, 'attempt', math.max(attempt - 1, 0), 'handed_back', reason)
   end
   redis.call('ZADD', k.due, ready, id)
   redis.call('HSET', k.run, 'state', 'scheduled', 'ready', int(ready), 'reason', reason, unpack(facts))

@@ -1,26 +1,36 @@
 #!lua flags=allow-oom
--- Deletes the definitions of jobs that ended, past what is kept of them.
+-- Deletes the definitions of jobs that ended, past what is kept of them, and their ledgers.
 -- Guard: the job has ended and nothing of it is open, waiting or spread; one made anew only leaves the index. At most 100 a call.
 -- KEYS 1 finished
+-- KEYS 2 totals
 -- KEYS* job
 -- KEYS* open
 -- KEYS* waiting
 -- KEYS* spread
+-- KEYS* ledger
+-- KEYS* ledger_before
+-- KEYS* deeds
 -- ARGV 1 now
 -- ARGV* job_name
 -- Reply forgotten: how many
 -- Reply wrong_type: key, found, wanted
-local bad = wrong_type({KEYS[1], 'zset'})
+local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash'})
 if bad then return bad end
 local forgotten = 0
 local now = clock(ARGV[1])
 for at = 1, #ARGV - 1 do
-  local name, job = ARGV[at + 1], KEYS[at * 4 - 2]
-  local is_idle = redis.call('EXISTS', KEYS[at * 4 - 1], KEYS[at * 4], KEYS[at * 4 + 1]) == 0
+  local name, first = ARGV[at + 1], at * 7 - 4
+  local job, ledger, before, deeds = KEYS[first], KEYS[first + 4], KEYS[first + 5], KEYS[first + 6]
+  local is_idle = redis.call('EXISTS', KEYS[first + 1], KEYS[first + 2], KEYS[first + 3]) == 0
   local ended = redis.call('TYPE', job).ok == 'hash' and redis.call('HGET', job, 'ended')
   if ended and is_idle then
     redis.call('DEL', job)
+    if not wrong_type({deeds, 'zset'}) then redis.call('UNLINK', deeds) end
     forgotten = forgotten + 1
+    if not wrong_type({ledger, 'zset', before, 'hash'}) then
+      tally(KEYS[2], 'ledger_ranges', -redis.call('ZCARD', ledger))
+      redis.call('UNLINK', ledger, before)
+    end
   end
   if not ended or is_idle then
     redis.call('ZREM', KEYS[1], name)

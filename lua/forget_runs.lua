@@ -1,37 +1,142 @@
 #!lua flags=allow-oom
--- Deletes the records of runs that are over and past what is kept, or only takes them out of history.
+-- Deletes the records of runs that are over and past what is kept, or only takes them out of history. How a regular run ended
+-- goes into its job's ledger in the same step, so that each occurrence stays accounted for.
 -- Guard: the run's state is final; one that is not only leaves the indexes. At most 100 a call.
 -- KEYS 1 history
 -- KEYS 2 dead
+-- KEYS 3 totals
 -- KEYS* run
+-- KEYS* job
 -- KEYS* job_history
 -- KEYS* job_dead
+-- KEYS* ledger
+-- KEYS* ledger_before
 -- ARGV* id
 -- ARGV* reach: record, all of the run; history, but a dead letter's record stays; dead, all of it if it still is a dead letter
 -- Reply forgotten: how many
 -- Reply wrong_type: key, found, wanted
-local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'zset'})
+local totals = KEYS[3]
+local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'zset', totals, 'hash'})
 if bad then return bad end
+
+-- Ranges kept of a job, and bytes of a reason.
+local RANGES, REASON = 1000, 200
+
 local function leave(index, id)
   if redis.call('TYPE', index).ok == 'zset' then redis.call('ZREM', index, id) end
 end
-local forgotten = 0
+
+local function member_of(range)
+  return int(range.to) .. ':' .. int(range.count) .. ':' .. range.state .. ':' .. range.reason
+end
+
+-- A job's ledger as this call finds it, read once. A job that is gone has none, nor does one whose keys hold something else.
+local books = {}
+local function book_of(k)
+  local book = books[k.ledger]
+  if not book then
+    book = {key = k.ledger, before = k.before, is_kept = redis.call('EXISTS', k.job) == 1,
+      is_spoilt = wrong_type({k.ledger, 'zset', k.before, 'hash'})}
+    if book.is_kept and not book.is_spoilt then book.latest = whole(redis.call('HGET', k.before, 'latest'), PARKED) end
+    books[k.ledger] = book
+  end
+  return book
+end
+
+-- The range that begins last.
+local function last_of(book)
+  if not book.last then
+    local found = redis.call('ZRANGE', book.key, -1, -1, 'WITHSCORES')
+    local to, count, state, reason = string.match(found[1] or '', '^(%d+):(%d+):([^:]*):(.*)$')
+    if to then
+      book.last = {from = tonumber(found[2]), to = whole(to, PARKED), count = whole(count, FENCE), state = state, reason = reason}
+    end
+  end
+  return book.last
+end
+
+-- Another range with the same end, count, state and reason would be the same member: both are counted in one.
+local function add_range(book, range)
+  local other = redis.call('ZSCORE', book.key, member_of(range))
+  while other do
+    redis.call('ZREM', book.key, member_of(range))
+    tally(totals, 'ledger_ranges', -1)
+    range.from, range.count = math.min(range.from, tonumber(other)), range.count * 2
+    other = redis.call('ZSCORE', book.key, member_of(range))
+  end
+  redis.call('ZADD', book.key, range.from, member_of(range))
+  tally(totals, 'ledger_ranges', 1)
+  book.last = nil
+end
+
+-- What falls off the ledger is only counted.
+local function drop_oldest(book)
+  local oldest = redis.call('ZPOPMIN', book.key)
+  local to, count, state = string.match(oldest[1] or '', '^(%d+):(%d+):([^:]*):')
+  if to then
+    tally(book.before, state, whole(count, FENCE))
+    local before = whole(redis.call('HGET', book.before, 'until'), PARKED)
+    redis.call('HSET', book.before, 'until', int(math.max(before, whole(to, PARKED))))
+  end
+  tally(totals, 'ledger_ranges', -1)
+  tally(totals, 'trimmed_ranges', 1)
+  book.last = nil
+end
+
+-- The last range grows only past every other one's end: what ended out of turn has a range of its own, and the narrowest that
+-- holds a time tells what became of it.
+local function fold(k, range)
+  local book = book_of(k)
+  if not book.is_kept then return end
+  if book.is_spoilt then return tally(totals, 'unledgered', range.count) end
+  local last = last_of(book)
+  if last and last.state == range.state and last.reason == range.reason and last.to == book.latest and range.from > last.to then
+    local old = member_of(last)
+    last.to, last.count = range.to, last.count + range.count
+    redis.call('ZADD', book.key, last.from, member_of(last))
+    redis.call('ZREM', book.key, old)
+  else
+    add_range(book, range)
+  end
+  if range.to > book.latest then
+    book.latest = range.to
+    redis.call('HSET', book.before, 'latest', int(range.to))
+  end
+  if redis.call('ZCARD', book.key) > RANGES then drop_oldest(book) end
+end
+
+-- Deletes a run's record, if the run is over.
+local function delete(k, id)
+  if redis.call('TYPE', k.run).ok ~= 'hash' then return 0 end
+  local run = redis.call('HMGET', k.run, 'state', 'reason', 'skipped_to', 'skipped_count')
+  if run[1] == 'scheduled' or run[1] == 'running' then return 0 end
+  local due = string.match(id, '@(%d+)$')
+  if due then
+    local from = whole(due, PARKED)
+    fold(k, {from = from, to = math.max(whole(run[3], PARKED), from), count = math.max(whole(run[4], FENCE), 1),
+      state = string.match(run[1] or '', '^%l[%l_]*$') or 'unknown', reason = string.sub(run[2] or '', 1, REASON)})
+  end
+  redis.call('DEL', k.run)
+  return 1
+end
+
+local forgotten, deleted = 0, 0
 for at = 1, #ARGV / 2 do
-  local run, job_history, job_dead = KEYS[at * 3], KEYS[at * 3 + 1], KEYS[at * 3 + 2]
+  local first = at * 6 - 2
+  local k = {run = KEYS[first], job = KEYS[first + 1], job_history = KEYS[first + 2], job_dead = KEYS[first + 3],
+    ledger = KEYS[first + 4], before = KEYS[first + 5]}
   local id, reach = ARGV[at * 2 - 1], ARGV[at * 2]
   local is_dead = redis.call('ZSCORE', KEYS[2], id)
   if is_dead or reach ~= 'dead' then
     if reach ~= 'history' or not is_dead then
-      if redis.call('TYPE', run).ok == 'hash' then
-        local state = redis.call('HGET', run, 'state')
-        if state ~= 'scheduled' and state ~= 'running' then redis.call('DEL', run) end
-      end
+      deleted = deleted + delete(k, id)
       redis.call('ZREM', KEYS[2], id)
-      leave(job_dead, id)
+      leave(k.job_dead, id)
     end
     redis.call('ZREM', KEYS[1], id)
-    leave(job_history, id)
+    leave(k.job_history, id)
     forgotten = forgotten + 1
   end
 end
+if deleted > 0 then tally(totals, 'trimmed_runs', deleted) end
 return {'forgotten', forgotten}

@@ -5,23 +5,27 @@
 -- KEYS 2 run
 -- KEYS 3 job_due
 -- KEYS 4 nudge
+-- KEYS 5 deeds
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
 -- ARGV 4 due_ms
 -- ARGV 5 queue: of the job, as read
+-- ARGV 6 by: whose wish it is, or ''
 -- Reply planted
 -- Reply unknown
 -- Reply stale: the job's queue changed
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
-local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'hash', KEYS[3], 'zset'})
+local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[5], 'zset'})
 if bad then return bad end
 local job = redis.call('HMGET', KEYS[1], 'rev', 'ended', 'queue')
 if not job[1] or job[2] then return {'unknown'} end
 if job[3] ~= ARGV[5] then return {'stale'} end
 if redis.call('EXISTS', KEYS[2]) == 1 then return {'planted'} end
-redis.call('HSET', KEYS[2], 'job', ARGV[3], 'due', ARGV[4], 'queue', ARGV[5], 'kind', 'manual', 'state', 'scheduled', 'planted_at', int(now))
+redis.call('HSET', KEYS[2], 'job', ARGV[3], 'due', ARGV[4], 'queue', ARGV[5], 'kind', 'manual', 'state', 'scheduled', 'planted_at', int(now),
+  'asked_by', ARGV[6])
+note_deed(KEYS[5], now, 'run asked for', ARGV[6], {run = ARGV[2]})
 redis.call('ZADD', KEYS[3], now, ARGV[2])
 nudge_if_head(KEYS[4], KEYS[3], ARGV[2])
 return {'planted'}

@@ -7,6 +7,9 @@ local PARKED = 4102444800000
 -- The most a count may be, so that it is a u32 for whoever reads it; and the last fence.
 local COUNT, FENCE = 2147483646, 9007199254740991
 
+-- Entries kept in quarantine at most.
+local QUARANTINE = 10000
+
 local function int(number) return string.format('%.0f', number) end
 
 -- The whole number `text` is, 0 if it is none or beyond `most`: a spoilt field must not stop a script between two writes.
@@ -113,6 +116,27 @@ end
 local function release_blocked(k, id, now)
   redis.call('ZREM', k.open, id)
   if redis.call('ZCARD', k.open) == 0 then free_first_waiting(k, now) end
+end
+
+-- Why a run is asked to stop, as it stands in `stops`: the reason, with whose wish it is behind it where that is known.
+local function wish_of(reason, by)
+  if by == '' then return reason end
+  return reason .. ' by ' .. by
+end
+
+-- The reason of such a wish, and whose it is, or ''.
+local function parts_of_wish(wish)
+  local reason, by = string.match(wish, '^(.-) by (.+)$')
+  return reason or wish, by or ''
+end
+
+-- Notes what was done to a job and by whom; of so many deeds only the newest ones are kept. `facts` are texts beside.
+local DEEDS = 100
+local function note_deed(deeds, now, what, by, facts)
+  facts.at, facts.what = now, what
+  if by ~= '' then facts.by = by end
+  redis.call('ZADD', deeds, now, cjson.encode(facts))
+  redis.call('ZREMRANGEBYRANK', deeds, 0, -DEEDS - 1)
 end
 
 -- Keeps an earlier attempt's record beside its run: of so many attempts only the last ones.

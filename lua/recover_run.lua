@@ -55,7 +55,11 @@ tally(k.totals, 'recovered', 1)
 redis.call('HSET', k.run, 'recoveries', whole(run[3], COUNT) + 1, 'unclear', 0, 'fence', fence)
 keep_past(k.run, whole(run[2], COUNT), ARGV[8])
 local stop = redis.call('HGET', k.stops, id)
-if stop and verdict == 'retry' then verdict, reason = 'cancelled', stop end
+local by = ''
+if stop and verdict == 'retry' then
+  verdict = 'cancelled'
+  reason, by = parts_of_wish(stop)
+end
 if verdict == 'retry' then
   redis.call('ZADD', k.due, now, id)
   redis.call('HSET', k.run, 'state', 'scheduled', 'ready', int(now), 'reason', reason)
@@ -63,7 +67,7 @@ if verdict == 'retry' then
   redis.call('PUBLISH', k.nudge, 'due')
   return {'recovered'}
 end
-end_run(k, id, verdict, reason, now, {})
+end_run(k, id, verdict, reason, now, {'by', by})
 redis.call('ZREM', k.leases, member)
 redis.call('HDEL', k.stops, id)
 release_blocked(k, id, now)

@@ -15,6 +15,7 @@
 -- KEYS 12 nudge
 -- KEYS 13 spread
 -- KEYS 14 waiting
+-- KEYS 15 deeds
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 kind: file or api
@@ -24,6 +25,7 @@
 -- ARGV 7 source_name
 -- ARGV 8 running: stop or leave
 -- ARGV 9 reason
+-- ARGV 10 by: whose wish it is, or ''
 -- Reply removed: number of running runs asked to stop
 -- Reply over: the word for how it ended
 -- Reply listed: another source still lists it
@@ -36,7 +38,7 @@ local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[4], hist
   totals = KEYS[8], open = KEYS[9], stops = KEYS[10]}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.run, 'hash', KEYS[5], 'zset', k.history, 'zset',
   k.job_history, 'zset', k.totals, 'hash', k.open, 'zset', k.stops, 'hash', KEYS[11], 'hash', KEYS[13], 'zset',
-  KEYS[14], 'zset'})
+  KEYS[14], 'zset', KEYS[15], 'zset'})
 if bad then return bad end
 local name, kind, pending = ARGV[2], ARGV[3], ARGV[5]
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'pending', 'held', 'once', 'queue')
@@ -65,10 +67,10 @@ end
 if is_listed then return {'listed'} end
 if job[2] then return {'over', job[2]} end
 
-local stopped = 0
+local stopped, wish = 0, wish_of(ARGV[9], ARGV[10])
 if ARGV[8] == 'stop' then
   for _, id in ipairs(redis.call('ZRANGE', k.open, 0, 999)) do
-    redis.call('HSET', k.stops, id, ARGV[9])
+    redis.call('HSET', k.stops, id, wish)
     stopped = stopped + 1
     -- One that waits for its retry is claimed at once and ends there.
     if redis.call('ZSCORE', k.job_due, id) then redis.call('ZADD', k.job_due, now, id) end
@@ -76,7 +78,7 @@ if ARGV[8] == 'stop' then
   if stopped > 0 then redis.call('PUBLISH', KEYS[12], 'stop') end
 end
 -- What waits is not to run any more, also if it is a dead letter a person has tried again: it ends when its turn comes.
-for _, id in ipairs(redis.call('ZRANGE', KEYS[14], 0, 999)) do redis.call('HSET', k.stops, id, ARGV[9]) end
+for _, id in ipairs(redis.call('ZRANGE', KEYS[14], 0, 999)) do redis.call('HSET', k.stops, id, wish) end
 -- Nor is what is spread, which need not wait to be told.
 for _, id in ipairs(redis.call('ZRANGE', KEYS[13], 0, 999)) do
   if redis.call('ZSCORE', k.job_due, id) then redis.call('ZADD', k.job_due, now, id) end
@@ -84,9 +86,11 @@ end
 redis.call('ZADD', KEYS[5], now, name)
 redis.call('HSET', k.job, 'ended', ARGV[9], 'ended_at', int(now), 'pending', '')
 redis.call('HDEL', k.job, 'held')
+note_deed(KEYS[15], now, 'removed', ARGV[10], {})
 -- What was promised once, or was already due, is accounted for; of what would have come later nothing is owed.
 if pending ~= '' and (job[6] == '1' or tonumber(ARGV[6]) <= now) then
-  end_run(k, pending, 'cancelled', ARGV[9], now, {'job', name, 'due', ARGV[6], 'queue', job[7] or '', 'kind', 'regular'})
+  end_run(k, pending, 'cancelled', ARGV[9], now, {'job', name, 'due', ARGV[6], 'queue', job[7] or '', 'kind', 'regular',
+    'by', ARGV[10]})
 end
 redis.call('ZREM', k.jobs, name)
 if pending ~= '' then redis.call('ZREM', k.job_due, pending) end

@@ -21,7 +21,7 @@ for at = 3, #ARGV, 2 do
   else
     redis.call('ZADD', KEYS[1], 'XX', lease_end, member)
     local stop = redis.call('HGET', KEYS[2], ARGV[at])
-    reply[#reply + 1] = stop and ('stop:' .. stop) or 'held'
+    reply[#reply + 1] = stop and ('stop:' .. parts_of_wish(stop)) or 'held'
   end
 end
 return reply

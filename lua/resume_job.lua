@@ -10,7 +10,8 @@
 -- KEYS 7 totals
 -- KEYS 8 nudge
 -- KEYS 9 planted_run
--- KEYS 10 open
+-- KEYS 10 deeds
+-- KEYS 11 open
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 rev
@@ -21,6 +22,7 @@
 -- ARGV 8 planted: id or ''
 -- ARGV 9 planted_due
 -- ARGV 10 planted_ready
+-- ARGV 11 by: whose wish it is, or ''
 -- Reply resumed
 -- Reply already
 -- Reply unknown
@@ -31,7 +33,7 @@ local now = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[4], history = KEYS[5], job_history = KEYS[6],
   totals = KEYS[7], nudge = KEYS[8]}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.run, 'hash', k.history, 'zset', k.job_history, 'zset',
-  k.totals, 'hash', KEYS[10], 'zset'})
+  k.totals, 'hash', KEYS[10], 'zset', KEYS[11], 'zset'})
 if bad then return bad end
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'held', 'paused', 'queue', 'delay')
 if not job[1] or job[2] then return {'unknown'} end
@@ -44,8 +46,9 @@ if ARGV[4] ~= '' and ARGV[6] ~= '' then
   if tonumber(ARGV[7]) > 1 then tally(k.totals, 'skipped', tonumber(ARGV[7]) - 1) end
 end
 -- Of a job with a delay the end of its open run plants the next.
-local has_own_end = (job[6] or '') ~= '' and redis.call('ZCARD', KEYS[10]) > 0
+local has_own_end = (job[6] or '') ~= '' and redis.call('ZCARD', KEYS[11]) > 0
 plant_pending(k, ARGV[2], has_own_end and '' or ARGV[8], ARGV[9], ARGV[10])
 redis.call('HSET', k.job, 'since', int(now))
+note_deed(KEYS[10], now, 'resumed', ARGV[11], {})
 redis.call('HDEL', k.job, 'paused', 'held')
 return {'resumed'}

@@ -15,6 +15,7 @@
 -- KEYS 10 finished
 -- KEYS 11 totals
 -- KEYS 12 nudge
+-- KEYS 13 deeds
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -25,6 +26,7 @@
 -- ARGV 8 queue: of the job
 -- ARGV 9 overlap: allow, or wait
 -- ARGV 10 past: the last attempt's record as JSON
+-- ARGV 11 by: whose wish it is, or ''
 -- Reply retried
 -- Reply waiting: behind an open run of its job
 -- Reply already: state; it has been retried, or never was dead
@@ -37,7 +39,8 @@ local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], job_due = KEYS[3], open = KEYS[4], waiting = KEYS[5], history = KEYS[6],
   job_history = KEYS[7], dead = KEYS[8], job_dead = KEYS[9], finished = KEYS[10], totals = KEYS[11], nudge = KEYS[12]}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.job_due, 'zset', k.open, 'zset', k.waiting, 'zset', k.history, 'zset',
-  k.job_history, 'zset', k.dead, 'zset', k.job_dead, 'zset', k.finished, 'zset', k.totals, 'hash'})
+  k.job_history, 'zset', k.dead, 'zset', k.job_dead, 'zset', k.finished, 'zset', k.totals, 'hash',
+  KEYS[13], 'zset'})
 if bad then return bad end
 local id = ARGV[2]
 local run = redis.call('HMGET', k.run, 'state', 'fence', 'attempt', 'finished_at')
@@ -69,6 +72,7 @@ redis.call('ZREM', k.job_dead, id)
 redis.call('ZREM', k.history, id)
 redis.call('ZREM', k.job_history, id)
 tally(k.totals, 'retried', 1)
+note_deed(KEYS[13], now, 'run retried', ARGV[11], {run = id})
 if waits then return {'waiting'} end
 nudge_if_head(k.nudge, k.job_due, id)
 return {'retried'}

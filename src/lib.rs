@@ -31,6 +31,7 @@
 //!    `recover_run.lua`.
 //! 8. Retried: a dead letter (`failed`, `timed_out`, `lost`) that a person asks for again goes back to 2 as the same run, by
 //!    `retry_run.lua`.
+//! 9. Trimmed: past its bounds its record goes, and how it ended goes into its job's ledger, by `forget_runs.lua`.
 //!
 //! # When data is lost
 //!

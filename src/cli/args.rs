@@ -10,8 +10,13 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub(super) use super::add::AddArgs;
+pub(super) use super::backfill::BackfillArgs;
 pub(super) use super::dead::{PurgeArgs, RetryArgs};
+pub(super) use super::doctor::DoctorArgs;
 pub(super) use super::ended::Which;
+pub(super) use super::explain::ExplainArgs;
+pub(super) use super::rerun::RerunArgs;
+pub(super) use super::run::RunArgs;
 
 const TOP_EXAMPLES: &str = "\
 Examples:
@@ -72,6 +77,8 @@ pub(super) enum Verb {
     Show(Show),
     /// List runs, the newest first
     History(History),
+    /// Tell why a run did or did not start
+    Explain(ExplainArgs),
     /// Print what a run wrote
     Logs(Logs),
     /// Print the next times of a job, of a file's jobs or of a cron expression
@@ -79,7 +86,11 @@ pub(super) enum Verb {
     /// Tell in words when a job runs or what a cron expression means
     Describe(Describe),
     /// Run a job now, beside its schedule
-    Run(Run),
+    Run(RunArgs),
+    /// Do the work of a run that ended anew, as a run of its own
+    Rerun(RerunArgs),
+    /// Make up for past occurrences of a job
+    Backfill(BackfillArgs),
     /// Try runs again that failed, timed out or were lost
     Retry(RetryArgs),
     /// Forget runs that failed, timed out or were lost
@@ -98,6 +109,8 @@ pub(super) enum Verb {
         after_help = "Example:\n  schedctl nodes\n\nA node that was not seen for 15 seconds is shown as gone. Where the files of nodes have one job\notherwise, the last change holds, and both nodes say so."
     )]
     Nodes,
+    /// Check Redis, the nodes, their files and all that is kept, and mend what is safe
+    Doctor(DoctorArgs),
     /// List the times Redis lost data, and what became of it
     #[command(
         after_help = "Example:\n  schedctl losses\n\nRESTORED: ended runs that the journals of nodes gave back. LOST: at-most-once runs whose end nobody\nknows. JOBS GONE: jobs added by schedctl, which no file brings back."
@@ -174,6 +187,7 @@ Examples:
   schedctl cancel job-4f9k2m1xq0
   schedctl cancel backup --stop
   schedctl cancel backup@1790000000000
+  schedctl cancel backup --backfill
 
 A run ends cancelled and its job goes on. A job is taken out with its planned run; a one-shot's
 running run is stopped with it, a recurring job's only with --stop. A job of a file is taken out by
@@ -189,6 +203,9 @@ pub(super) struct Cancel {
     /// Also stop the running run of a recurring job
     #[arg(long)]
     pub(super) stop: bool,
+    /// Of each JOB only give up what schedctl backfill planted and has not ended
+    #[arg(long, conflicts_with = "stop")]
+    pub(super) backfill: bool,
 }
 
 /// Shows all that is known of a job (its definition, state, next and last runs) or of a run (its attempts).
@@ -308,28 +325,6 @@ pub(super) struct Describe {
     /// Zone of an expression; of a job, which has its own, only the zone a single time is shown in
     #[arg(long, value_name = "ZONE")]
     pub(super) tz: Option<String>,
-}
-
-const RUN_EXAMPLES: &str = "\
-Examples:
-  schedctl run backup
-  schedctl run backup --wait --timeout 10m
-
-Exit codes with --wait: the job's own; 128 + signal; 124 timed out; 75 skipped, cancelled or lost;
-1 failed otherwise. Ctrl-C ends only the waiting (130).";
-
-/// Runs a job now and prints the id of the run; its schedule is not shifted.
-#[derive(Debug, clap::Args)]
-#[command(after_help = RUN_EXAMPLES)]
-pub(super) struct Run {
-    /// Name of the job
-    pub(super) job: String,
-    /// Wait for the end and exit as the job does
-    #[arg(long)]
-    pub(super) wait: bool,
-    /// Wait no longer than this; the run goes on
-    #[arg(long, value_name = "DURATION", requires = "wait")]
-    pub(super) timeout: Option<String>,
 }
 
 const SWITCH_EXAMPLES: &str = "\

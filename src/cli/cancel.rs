@@ -32,6 +32,7 @@ pub(super) async fn cancel(global: &Global, args: &Cancel, console: &mut Console
     for (target, text) in targets.iter().zip(&args.targets) {
         let done = match target {
             Target::Run(run) => cancel_run(&store, run).await,
+            Target::Job(name) if args.backfill => cancel_backfill(&store, name).await,
             Target::Job(name) => cancel_job(&store, name, running).await,
         };
         match done {
@@ -89,6 +90,25 @@ async fn cancel_job(store: &Store, name: &JobName, running: StopRunning) -> Resu
         },
         RemoveReply::Unknown | RemoveReply::Stale => Err(no_such_job(store, name).await),
     }
+}
+
+/// Gives up what is to be made up for of a job, and stops the run of it that is out.
+async fn cancel_backfill(store: &Store, name: &JobName) -> Result<Done, Failure> {
+    if store.read_job(name).await?.is_none() {
+        return Err(no_such_job(store, name).await);
+    }
+    let first = store.list_backfill(name, 1).await?;
+    let mut given_up = store.drop_backfill(name).await?;
+    for run in first {
+        // Its own end has its place in history; one that was only queued has none.
+        if let CancelReply::Over { .. } = person::cancel_run(store, &run, REASON).await? {
+            given_up = given_up.saturating_sub(1);
+        }
+    }
+    Ok(match given_up {
+        0 => Done { result: "already", sentence: format!("nothing of {name} is to be made up for") },
+        count => Done { result: "cancelled", sentence: format!("{count} backfill runs of {name} given up") },
+    })
 }
 
 fn being_stopped(count: usize) -> String {

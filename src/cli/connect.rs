@@ -13,13 +13,61 @@ use super::failure::Failure;
 use super::render::Console;
 use crate::config::{self, RedisConfig, Rendering};
 use crate::domain::zone::Zone;
-use crate::store::{Address, DEFAULT_NAMESPACE, Keys, Store, StoreError, private_server};
+use crate::store::{Address, DEFAULT_NAMESPACE, Eviction, Findings, Keys, Store, StoreError, private_server};
 
 /// The files looked for when none is named.
 const DEFAULT_FILES: [&str; 2] = ["jobs.toml", "/etc/schedd/jobs.toml"];
+/// Characters kept of who does something.
+const MOST_OF_WHO: usize = 128;
 
 /// Connects to the Redis that is meant and looks whether it can be worked with.
 pub(super) async fn connect(global: &Global, console: &mut Console) -> Result<Store, Failure> {
+    let meant = meant(global, console)?;
+    let is_private = meant.is_private;
+    let (store, found) = meant.try_out(global).await?;
+    let findings = found.map_err(|error| unusable(error, is_private))?;
+    if let Some(policy) = findings.evicts_by {
+        console.warn(&format!(
+            "Redis at {} drops keys when its memory is short (maxmemory-policy {policy}, allow_eviction): jobs and runs may vanish",
+            store.address()
+        ));
+    }
+    Ok(store)
+}
+
+/// The Redis that is meant.
+pub(super) struct Meant {
+    pub(super) store: Store,
+    address: Address,
+    keys: Keys,
+    /// Whether it is the one a schedd keeps for itself.
+    pub(super) is_private: bool,
+}
+
+impl Meant {
+    /// Looks whether it can be worked with. One that evicts keys is taken if the jobs file lets it.
+    pub(super) async fn try_out(self, global: &Global) -> Result<(Store, Result<Findings, StoreError>), Failure> {
+        match self.store.findings().await {
+            Err(StoreError::Unfit { .. }) if allows_eviction(global) => {
+                let store = Store::new(&self.address.with_eviction(Eviction::Allowed), self.keys)?.signed(&who());
+                let found = store.findings().await;
+                Ok((store, found))
+            }
+            found => Ok((self.store, found)),
+        }
+    }
+}
+
+/// What there is to say of a Redis that cannot be worked with.
+pub(super) fn unusable(error: StoreError, is_private: bool) -> Failure {
+    match error {
+        StoreError::Unavailable { address, why } if is_private => Failure::Unreachable(private_hint(&address, &why)),
+        error => error.into(),
+    }
+}
+
+/// Finds out which Redis is meant; nothing is connected yet.
+pub(super) fn meant(global: &Global, console: &mut Console) -> Result<Meant, Failure> {
     let namespace = global.namespace.clone().or_else(|| variable("SCHEDD_NAMESPACE"));
     let keys =
         Keys::new(namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)).map_err(|error| Failure::Invalid(error.to_string()))?;
@@ -33,12 +81,15 @@ pub(super) async fn connect(global: &Global, console: &mut Console) -> Result<St
         Some(address) => (address, false),
         None => (Address::parse(&private_server::find_socket().ok_or_else(nothing_found)?)?, true),
     };
-    let store = Store::new(&address, keys)?;
-    match store.findings().await {
-        Ok(_) => Ok(store),
-        Err(StoreError::Unavailable { address, why }) if is_private => Err(Failure::Unreachable(private_hint(&address, &why))),
-        Err(error) => Err(error.into()),
-    }
+    Ok(Meant { store: Store::new(&address, keys.clone())?.signed(&who()), address, keys, is_private })
+}
+
+/// Who runs this, as it stands beside what is done: the user's name and the host's.
+fn who() -> String {
+    let uid = rustix::process::getuid().as_raw();
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let text = format!("{}@{host}", name_of(uid, "/etc/passwd"));
+    text.chars().filter(|c| !c.is_control() && !c.is_whitespace()).take(MOST_OF_WHO).collect()
 }
 
 /// The jobs file that would be used: the one named, else the first of the usual ones that is there.
@@ -71,8 +122,15 @@ fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, Fail
     match redis {
         RedisConfig { url: Some(url), .. } => Ok(Some(Address::parse(&url)?)),
         RedisConfig { url_file: Some(file), .. } => Ok(Some(Address::parse(&read_url_file(&path, &file)?)?.kept_in(&file))),
-        RedisConfig { url: None, url_file: None } => Ok(None),
+        RedisConfig { url: None, url_file: None, .. } => Ok(None),
     }
+}
+
+/// Whether the jobs file lets a server be used that evicts keys. Asked only when one was refused: whoever names a Redis
+/// otherwise need not have a file.
+fn allows_eviction(global: &Global) -> bool {
+    let read = jobs_file(global).and_then(|path| config::read_redis(&path, &Zone::of_host()).ok());
+    read.is_some_and(|(redis, _)| redis.allow_eviction)
 }
 
 fn read_url_file(jobs: &Path, file: &Path) -> Result<String, Failure> {
@@ -109,7 +167,7 @@ fn forbidden(socket: &Path) -> Option<String> {
     let is_hidden = socket.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
     let directory = socket.parent().filter(|_| is_hidden)?;
     let members = match std::fs::metadata(directory) {
-        Ok(about) if about.mode() & 0o010 != 0 => format!(" or as a member of the group {}", group_name(about.gid())),
+        Ok(about) if about.mode() & 0o010 != 0 => format!(" or as a member of the group {}", name_of(about.gid(), "/etc/group")),
         _ => String::new(),
     };
     Some(format!(
@@ -119,15 +177,15 @@ fn forbidden(socket: &Path) -> Option<String> {
     ))
 }
 
-/// The name of a group of this host, else its number.
-fn group_name(gid: u32) -> String {
-    let text = std::fs::read_to_string("/etc/group").unwrap_or_default();
+/// The name of a user or a group of this host by the lines of that file, else its number.
+fn name_of(id: u32, file: &str) -> String {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
     let named = text.lines().find_map(|line| {
         let mut fields = line.split(':');
         let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(gid)).then(|| name.to_owned())
+        (fields.nth(1)?.parse() == Ok(id)).then(|| name.to_owned())
     });
-    named.unwrap_or_else(|| gid.to_string())
+    named.unwrap_or_else(|| id.to_string())
 }
 
 fn private_hint(address: &str, why: &str) -> String {
@@ -144,9 +202,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_is_named_and_one_without_a_name_is_numbered() {
-        assert_eq!(group_name(0), "root");
-        assert_eq!(group_name(4_123_456_789), "4123456789");
+    fn a_user_and_a_group_are_named_and_one_without_a_name_is_numbered() {
+        for file in ["/etc/group", "/etc/passwd"] {
+            assert_eq!(name_of(0, file), "root");
+            assert_eq!(name_of(4_123_456_789, file), "4123456789");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::args::{Describe, Global};
 use super::connect::connect;
 use super::failure::Failure;
 use super::next::{schedule_of, zone_of};
-use super::render::{Console, schedule_text};
+use super::render::Console;
 use super::target::find_job;
 use crate::domain::describe::in_words;
 use crate::domain::ids::JobName;
@@ -34,7 +34,7 @@ pub(super) async fn describe(global: &Global, args: &Describe, console: &mut Con
     if console.is_json() {
         console.json(&json!({
             "job": job.as_ref().map(JobName::as_str),
-            "schedule": schedule_text(&schedule, &shown_in),
+            "schedule": schedule.text(&shown_in),
             "zone": read_in.as_ref().map(|zone| zone.name().as_str()),
             "words": words,
         }));

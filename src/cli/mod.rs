@@ -5,18 +5,21 @@
 //!
 //! - `args` what may be written, and the texts of `--help`; `connect` which Redis is meant; `target` which job or run;
 //!   `ended` which of the runs that ended
-//! - one file a verb: `add` `list` `show` `history` `logs` `next` `describe` `run` `cancel` `dead` `switch` `check` `stats` `nodes`
-//!   `losses`
+//! - one file a verb: `add` `list` `show` `history` `explain` `logs` `next` `describe` `run` `rerun` `backfill` `cancel` `dead`
+//!   `switch` `check` `stats` `nodes` `losses` `doctor`
 //! - `render` how things are shown; `failure` what can go wrong, and with which code
 
 mod add;
 mod args;
+mod backfill;
 mod cancel;
 mod check;
 mod connect;
 mod dead;
 mod describe;
+mod doctor;
 mod ended;
+mod explain;
 mod failure;
 mod history;
 mod list;
@@ -25,6 +28,7 @@ mod losses;
 mod next;
 mod nodes;
 mod render;
+mod rerun;
 mod run;
 mod show;
 mod stats;
@@ -62,10 +66,13 @@ async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
         Verb::List(list) => list::list(global, &list, console).await,
         Verb::Show(show) => show::show(global, &show, console).await,
         Verb::History(history) => history::history(global, &history, console).await,
+        Verb::Explain(explain) => explain::explain(global, &explain, console).await,
         Verb::Logs(logs) => logs::logs(global, &logs, console).await,
         Verb::Next(next) => next::next(global, &next, console).await,
         Verb::Describe(describe) => describe::describe(global, &describe, console).await,
         Verb::Run(run) => run::run(global, &run, console).await,
+        Verb::Rerun(args) => rerun::rerun(global, &args, console).await,
+        Verb::Backfill(args) => backfill::backfill(global, &args, console).await,
         Verb::Cancel(cancel) => cancel::cancel(global, &cancel, console).await,
         Verb::Retry(retry) => dead::retry(global, &retry, console).await,
         Verb::Purge(purge) => dead::purge(global, &purge, console).await,
@@ -74,6 +81,7 @@ async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
         Verb::Check(check) => check::check(global, &check, console),
         Verb::Stats => stats::stats(global, console).await,
         Verb::Nodes => nodes::nodes(global, console).await,
+        Verb::Doctor(args) => doctor::doctor(global, &args, console).await,
         Verb::Losses => losses::losses(global, console).await,
     }
 }

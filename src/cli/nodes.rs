@@ -18,7 +18,7 @@ use crate::store::{NodeRecord, Store};
 const DIFFERENCES_SHOWN: usize = 3;
 
 /// Of each node the jobs its file has otherwise than the files of other nodes, with the names of those.
-type Differences = BTreeMap<String, BTreeMap<JobName, Vec<String>>>;
+pub(super) type Differences = BTreeMap<String, BTreeMap<JobName, Vec<String>>>;
 
 /// Lists the nodes.
 pub(super) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, Failure> {
@@ -52,7 +52,7 @@ fn state(node: &NodeRecord, now: UnixMillis) -> &str {
 }
 
 /// The last push of a job wins, so files that differ are no error; but whoever keeps them should know.
-async fn differences(store: &Store, nodes: &[NodeRecord]) -> Result<Differences, Failure> {
+pub(super) async fn differences(store: &Store, nodes: &[NodeRecord]) -> Result<Differences, Failure> {
     let mut texts: BTreeMap<JobName, Vec<(&str, String)>> = BTreeMap::new();
     for node in nodes {
         let Ok(name) = node.name.parse::<NodeName>() else { continue };
@@ -98,6 +98,7 @@ fn node_json(node: &NodeRecord, now: UnixMillis, differences: &Differences) -> V
         "pid": node.pid,
         "version": node.version,
         "running": node.running,
+        "clock_offset_ms": node.clock_offset_ms,
         "differs": differing.map(|(job, others)| json!({"job": job.as_str(), "from": others})).collect::<Vec<_>>(),
     })
 }

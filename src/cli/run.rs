@@ -3,6 +3,8 @@
 //! Invariant: nothing that happens to the waiting (Ctrl-C, its time limit, a Redis that is away) happens to the run, and
 //! whoever gives up says the run's id.
 
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
 use signal_hook_tokio::Signals;
 
-use super::args::{Global, Run};
+use super::args::Global;
 use super::connect::connect;
 use super::failure::Failure;
 use super::nodes::is_present;
@@ -33,21 +35,69 @@ const TIMED_OUT: u8 = 124;
 const NOT_RUN: u8 = 75;
 const INTERRUPTED: u8 = 130;
 
+const EXAMPLES: &str = "\
+Examples:
+  schedctl run backup
+  schedctl run backup --wait --timeout 10m
+
+Exit codes with --wait: the job's own; 128 + signal; 124 timed out; 75 skipped, cancelled or lost;
+1 failed otherwise. Ctrl-C ends only the waiting (130).";
+
+/// Runs a job now and prints the id of the run; its schedule is not shifted.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct RunArgs {
+    /// Name of the job
+    job: String,
+    #[command(flatten)]
+    waiting: WaitArgs,
+}
+
+/// Whether the end of a run is waited for.
+#[derive(Debug, clap::Args)]
+pub(super) struct WaitArgs {
+    /// Wait for the end and exit as the job does
+    #[arg(long)]
+    wait: bool,
+    /// Wait no longer than this; the run goes on
+    #[arg(long, value_name = "DURATION", requires = "wait")]
+    timeout: Option<String>,
+}
+
+/// How the end of a run is waited for, once there is one.
+pub(super) struct Waiting {
+    limit: Option<Duration>,
+    /// Listened to before anything is started: an interrupt in between must not lose the run's id. None = nothing is waited for.
+    interrupts: Option<Signals>,
+}
+
+impl WaitArgs {
+    /// Checks the flags and begins to listen for interrupts.
+    pub(super) fn prepare(&self) -> Result<Waiting, Failure> {
+        let limit = self.timeout.as_deref().map(parse_duration).transpose();
+        let limit = limit.map_err(|error| Failure::Invalid(format!("--timeout: {error}")))?;
+        let interrupts = self.wait.then(|| Signals::new([SIGINT])).transpose();
+        let interrupts = interrupts.map_err(|error| Failure::Failed(format!("signals cannot be waited for: {error}")))?;
+        Ok(Waiting { limit, interrupts })
+    }
+}
+
 /// Runs a job by hand.
-pub(super) async fn run(global: &Global, args: &Run, console: &mut Console) -> Result<u8, Failure> {
+pub(super) async fn run(global: &Global, args: &RunArgs, console: &mut Console) -> Result<u8, Failure> {
     let name = job_name(&args.job)?;
-    let limit = args.timeout.as_deref().map(parse_duration).transpose();
-    let limit = limit.map_err(|error| Failure::Invalid(format!("--timeout: {error}")))?;
-    // Asked for before anything is started: an interrupt in between must not lose the run's id.
-    let interrupts = args.wait.then(|| Signals::new([SIGINT])).transpose();
-    let interrupts = interrupts.map_err(|error| Failure::Failed(format!("signals cannot be waited for: {error}")))?;
+    let waiting = args.waiting.prepare()?;
     let store = connect(global, console).await?;
     refuse_damaged(&store, &name).await?;
     let Some(run) = person::run_by_hand(&store, &name).await? else { return Err(not_defined(&store, &name).await) };
-    let Some(interrupts) = interrupts else {
+    follow(&store, &run, waiting, console).await
+}
+
+/// Says the id of a run just planted, and waits for its end if that is wanted; its code.
+pub(super) async fn follow(store: &Store, run: &RunId, waiting: Waiting, console: &mut Console) -> Result<u8, Failure> {
+    let Some(interrupts) = waiting.interrupts else {
         if console.is_json() {
             let due = rfc3339(run.due(), &Zone::utc());
-            console.json(&json!({"run_id": run.to_string(), "job": name.as_str(), "due": due}));
+            console.json(&json!({"run_id": run.to_string(), "job": run.job().as_str(), "due": due}));
         } else {
             console.line(&run.to_string());
         }
@@ -62,11 +112,11 @@ pub(super) async fn run(global: &Global, args: &Run, console: &mut Console) -> R
     {
         console.note(&format!("no schedd is running in namespace {}: the run starts when one does", store.namespace()));
     }
-    wait(&store, &run, limit, interrupts, console).await
+    wait(store, run, waiting.limit, interrupts, console).await
 }
 
 /// Refuses a job no node can run: its run would never begin.
-async fn refuse_damaged(store: &Store, name: &JobName) -> Result<(), Failure> {
+pub(super) async fn refuse_damaged(store: &Store, name: &JobName) -> Result<(), Failure> {
     let definition = store.read_job(name).await?.map(Definition::of);
     match definition {
         Some(Err(why)) => Err(Failure::Failed(format!("job {name} cannot be worked with: {why}"))),

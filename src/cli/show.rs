@@ -20,6 +20,8 @@ use crate::store::Store;
 
 /// Times to come that are shown of a job.
 const UPCOMING: usize = 3;
+/// Backfill runs that are counted of a job: as many as may wait.
+const BACKFILL: usize = 10_000;
 /// Runs that are shown of a job.
 const RUNS: usize = 5;
 
@@ -43,10 +45,19 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
     records.extend(store.read_history(Some(name), 0, RUNS).await?.runs);
     let runs = view_runs(store, &mut Zones::default(), records).await?;
     let upcoming = upcoming(&job, now);
+    let backfill = store.list_backfill(name, BACKFILL).await?.len();
     if console.is_json() {
-        console.json(&Value::Object(job_json(&job, &upcoming, &runs)));
+        console.json(&Value::Object(job_json(&job, &upcoming, backfill, &runs)));
     } else {
         job_text(&job, &upcoming, &runs, Relative { now }, console);
+        if backfill > 0 {
+            console.line("");
+            field(
+                "backfill",
+                &format!("{backfill} runs out or waiting (schedctl cancel {name} --backfill gives them up)"),
+                console,
+            );
+        }
     }
     if let Err(problem) = &job.definition {
         console.error(&format!("job {name} cannot be worked with: {problem}"));
@@ -63,7 +74,7 @@ fn upcoming(job: &JobView, now: UnixMillis) -> Vec<UnixMillis> {
     std::iter::successors(Some(first), after).take(UPCOMING.min(left)).collect()
 }
 
-fn job_json(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView]) -> Map<String, Value> {
+fn job_json(job: &JobView, upcoming: &[UnixMillis], backfill: usize, runs: &[RunView]) -> Map<String, Value> {
     let Value::Object(mut fields) = job.json() else { return Map::new() };
     let record = &job.record;
     let zone = job.zone();
@@ -73,6 +84,7 @@ fn job_json(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView]) -> Map<Str
         ("problem", json!(job.definition.as_ref().err())),
         ("upcoming", upcoming.iter().map(|at| rfc3339(*at, &zone)).collect()),
         ("runs", runs.iter().map(|run| Value::Object(run.json())).collect()),
+        ("backfill", json!(backfill)),
         ("since", json!(record.since.to_string())),
         ("paused_at", json!(record.paused_at.map(|at| at.to_string()))),
         ("ended", json!(record.ended)),
@@ -171,10 +183,16 @@ fn run_text(view: &RunView, when: Relative, console: &mut Console) {
     let local = Zone::of_host();
     field("run", &record.run.to_string(), console);
     field("job", record.run.job().as_str(), console);
+    if record.run.is_manual() {
+        field("kind", record.run.kind().as_str(), console);
+    }
     let state_word = console.paint(record.state.as_str(), record.state.into());
     field_raw("state", &state_word, console);
     if let Some(reason) = view.reason() {
         field("reason", &reason, console);
+    }
+    if let Some(by) = &record.by {
+        field("by", by, console);
     }
     field("queue", record.queue.as_str(), console);
     let mut instant = |word: &str, at: Option<UnixMillis>| {

@@ -1,6 +1,6 @@
 //! `stats`: the state of the whole in numbers, every one always there.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::args::Global;
 use super::connect::connect;
@@ -12,7 +12,7 @@ pub(super) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
     let store = connect(global, console).await?;
     let stats = store.read_stats().await?;
     let total = |word: &str| stats.totals.get(word).copied().unwrap_or(0);
-    let numbers: [(&str, u64, &str); 17] = [
+    let numbers = [
         ("jobs", stats.jobs, "jobs defined"),
         ("scheduled", stats.scheduled, "runs planned or waiting now"),
         ("waiting", stats.waiting, "of them waiting for another run of their job"),
@@ -28,16 +28,34 @@ pub(super) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
         ("history", stats.history, "runs kept"),
         ("dead", stats.dead, "dead letters kept (schedctl history --dead)"),
         ("output_bytes", stats.output_bytes, "of output kept"),
+        ("ledger_ranges", stats.ledger_ranges, "ranges that tell how trimmed runs ended"),
+        ("finished", stats.finished, "jobs that ended, still kept"),
+        ("trimmed_runs", total("trimmed_runs"), "runs forgotten in all, told by ledgers"),
+        ("trimmed_outputs", total("trimmed_outputs"), "outputs forgotten in all"),
+        ("trimmed_ranges", total("trimmed_ranges"), "ranges fallen off ledgers in all, only counted"),
+        ("unledgered", total("unledgered"), "occurrences a spoilt ledger could not take"),
         ("quarantined", stats.quarantined, "entries that are not understood"),
+        ("quarantine_dropped", total("quarantine_dropped"), "of them only told in a log, for there was no room"),
         ("nodes", stats.nodes, "nodes seen"),
+        ("findings", stats.findings, "of the slow check of the books (schedctl doctor)"),
     ];
+    let memory = [
+        ("redis_memory_bytes", stats.redis_memory, "used by the whole Redis"),
+        ("redis_maxmemory_bytes", stats.redis_maxmemory, "it may use (- = no bound)"),
+    ];
+    let numbers: [(&str, Option<u64>, &str); 25] = numbers.map(|(word, count, meaning)| (word, Some(count), meaning));
+    let rows = numbers.into_iter().chain(memory);
+    let audited_at = stats.audited_at.map(|at| at.to_string());
     if console.is_json() {
-        let fields: Map<String, Value> = numbers.iter().map(|(word, count, _)| ((*word).to_owned(), (*count).into())).collect();
+        let mut fields: Map<String, Value> = rows.map(|(word, count, _)| (word.to_owned(), count.into())).collect();
+        fields.insert("audited_at".to_owned(), json!(audited_at));
         console.json(&Value::Object(fields));
     } else {
-        for (word, count, meaning) in numbers {
-            console.line(format!("{word:<12} {count:>10}  {meaning}").trim_end());
+        for (word, count, meaning) in rows {
+            let count = count.map_or_else(|| "-".to_owned(), |count| count.to_string());
+            console.line(format!("{word:<21} {count:>12}  {meaning}").trim_end());
         }
+        console.line(&format!("{:<18} {}", "audited_at", audited_at.as_deref().unwrap_or("-")));
     }
     Ok(0)
 }

@@ -4,8 +4,7 @@
 
 use super::failure::Failure;
 use super::history::open_runs;
-use crate::domain::ids::{JobName, QueueName, RunId};
-use crate::domain::run::RunState;
+use crate::domain::ids::{JobName, RunId};
 use crate::store::{JobRecord, RunRecord, Store};
 
 /// How many names are looked through for near ones.
@@ -81,7 +80,7 @@ async fn known_run(store: &Store, run: &RunId) -> Result<Option<RunRecord>, Fail
         return Ok(Some(record));
     }
     let job = store.read_job(run.job()).await?;
-    Ok(job.filter(|job| job.pending.as_ref() == Some(run)).map(|job| planted(run, job.queue)))
+    Ok(job.filter(|job| job.pending.as_ref() == Some(run)).map(|job| RunRecord::planted(run.clone(), job.queue)))
 }
 
 /// The runs whose id begins like that of `run`, newest first.
@@ -100,35 +99,6 @@ fn listed(runs: &[RunId]) -> String {
     let shown: Vec<String> = runs.iter().take(ALIKE_SHOWN).map(ToString::to_string).collect();
     let more = runs.len().saturating_sub(ALIKE_SHOWN);
     if more == 0 { shown.join(" or ") } else { format!("{} or one of {more} more", shown.join(", ")) }
-}
-
-/// A planted run, which has no record of its own before its first claim.
-fn planted(run: &RunId, queue: QueueName) -> RunRecord {
-    RunRecord {
-        run: run.clone(),
-        state: RunState::Scheduled,
-        attempt: 0,
-        fence: None,
-        node: None,
-        incarnation: None,
-        claim_token: None,
-        lease: None,
-        queue,
-        started_at: None,
-        finished_at: None,
-        ready: Some(run.due()),
-        exit_code: None,
-        signal: None,
-        http_status: None,
-        reason: None,
-        error: None,
-        left_processes: false,
-        failures: 0,
-        recoveries: 0,
-        unclear: 0,
-        skipped: None,
-        past: Vec::new(),
-    }
 }
 
 /// The failure for a run that is not there.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::compile_calendars::compile_calendars;
 use super::compile_job::{JobContext, compile_job};
 use super::config_error::ConfigError;
+use super::keeping::{HistoryConfig, OutputConfig, compile_history, compile_output};
 use super::keys;
 use super::node;
 use super::policies::{Origin, Policies, compile_policies, refuse_contradictions};
@@ -88,6 +89,8 @@ fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, exposure: E
         redis
     });
     let daemon = section("daemon", problems).map(|table| compile_daemon(&table, problems));
+    let history = section("history", problems).map(|table| compile_history(&table, problems));
+    let output = section("output", problems).map(|table| compile_output(&table, problems));
     let queues = compile_queues(root, problems);
     // Those with a fault inside are declared all the same.
     let declared: BTreeSet<QueueName> = queues.keys().cloned().collect();
@@ -99,6 +102,8 @@ fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, exposure: E
     Config {
         redis: redis.unwrap_or_else(RedisConfig::default),
         daemon: daemon.unwrap_or_else(DaemonConfig::default),
+        history: history.unwrap_or_else(HistoryConfig::default),
+        output: output.unwrap_or_else(OutputConfig::default),
         queues,
         jobs,
         warnings: Vec::new(),
@@ -120,6 +125,10 @@ fn compile_defaults(table: &Table<'_>, origin: Origin<'_>, problems: &mut Proble
 fn compile_queues(root: &Table<'_>, problems: &mut Problems) -> BTreeMap<QueueName, QueueConfig> {
     let mut queues = BTreeMap::from([(QueueName::default_queue(), QueueConfig::default())]);
     for (name, table) in named_tables::<QueueName>(root, "queues", problems) {
+        if name.as_ref().is_some_and(QueueName::is_of_host) {
+            problems.fault(&table.path, table.span.clone(), "a name with @ is that of a host's own queue, wanted one without");
+            continue;
+        }
         let queue = compile_queue_table(&table, problems);
         if let Some(name) = name {
             queues.insert(name, queue);

@@ -8,7 +8,7 @@ use super::keys;
 use super::policies::Policies;
 use super::problem::{Problems, one_of, quoted};
 use super::reader::{DurationBounds, Spot, Table};
-use crate::domain::schedule::{Recurrence, Schedule};
+use crate::domain::schedule::{CalendarError, CronError, CronExpr, Recurrence, RecurrenceError, Schedule};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
@@ -90,12 +90,11 @@ enum Form {
 }
 
 fn compile_form(table: &Table<'_>, clock: &Clock, problems: &mut Problems) -> Form {
-    const CRON: &str = "30 2 * * *";
     const CALENDAR: &str = "Mon..Fri 09:00";
     let mut form = Form::Silent;
     let mut say = |read: Option<Schedule>| form = read.map_or(Form::Faulty, Form::Read);
     if let Some(spot) = table.get("cron") {
-        say(compile_list(&spot, problems, CRON, |item, problems| item.parsed(CRON, problems)).map(Schedule::Cron));
+        say(compile_crons(&spot, problems));
     }
     if let Some(spot) = table.get("every") {
         say(spot.duration(&EVERY, problems).map(Schedule::Every));
@@ -104,12 +103,40 @@ fn compile_form(table: &Table<'_>, clock: &Clock, problems: &mut Problems) -> Fo
         say(compile_at(&spot, clock, problems));
     }
     if let Some(spot) = table.get("calendar") {
-        say(compile_list(&spot, problems, CALENDAR, |item, problems| item.parsed(CALENDAR, problems)).map(Schedule::Calendar));
+        let read = |item: &Spot<'_>, problems: &mut Problems| {
+            let parsed = item.text(CALENDAR, problems)?.parse();
+            parsed.map_err(|error: CalendarError| item.fault_at(problems, error.offset, error.to_string())).ok()
+        };
+        say(compile_list(&spot, problems, CALENDAR, read).map(Schedule::Calendar));
     }
     if let Some(spot) = table.get("rrule") {
         say(compile_rules(&spot, table, problems).map(Schedule::Rules));
     }
     form
+}
+
+/// The expressions of `cron`. An `@every` among them is a schedule of its own.
+fn compile_crons(spot: &Spot<'_>, problems: &mut Problems) -> Option<Schedule> {
+    const EXAMPLE: &str = "30 2 * * *";
+    let read = |item: &Spot<'_>, problems: &mut Problems| {
+        let read = Schedule::of_cron(item.text(EXAMPLE, problems)?);
+        read.map_err(|error: CronError| item.fault_at(problems, error.offset, error.to_string())).ok()
+    };
+    let mut expressions: Vec<CronExpr> = Vec::new();
+    let mut schedules = Vec::new();
+    for one in compile_list(spot, problems, EXAMPLE, read)? {
+        match one {
+            Schedule::Cron(list) => expressions.extend(list),
+            other => schedules.push(other),
+        }
+    }
+    if schedules.is_empty() {
+        return Some(Schedule::Cron(expressions));
+    }
+    if !expressions.is_empty() {
+        schedules.push(Schedule::Cron(expressions));
+    }
+    if schedules.len() > 1 { Some(Schedule::Several(schedules)) } else { schedules.pop() }
 }
 
 /// One expression, or a list of them.
@@ -163,7 +190,7 @@ fn compile_rules(spot: &Spot<'_>, table: &Table<'_>, problems: &mut Problems) ->
     };
     let read = |item: &Spot<'_>, problems: &mut Problems| {
         let rule = Recurrence::new(item.text(EXAMPLE, problems)?, from);
-        rule.map_err(|error| item.fault(problems, error.to_string())).ok()
+        rule.map_err(|error: RecurrenceError| item.fault_at(problems, error.offset, error.to_string())).ok()
     };
     compile_list(spot, problems, EXAMPLE, read)
 }
@@ -176,7 +203,7 @@ fn compile_several(spot: &Spot<'_>, clock: &Clock, problems: &mut Problems) -> O
         spot.fault(problems, format!("found {} schedules, wanted 2 to {MOST_EXPRESSIONS}", items.len()));
         return None;
     }
-    let mut schedules = Vec::new();
+    let (mut schedules, mut are_read) = (Vec::new(), true);
     for item in &items {
         let table = item.table(WANTED, problems)?;
         let faults_before = problems.faults.len();
@@ -187,9 +214,10 @@ fn compile_several(spot: &Spot<'_>, clock: &Clock, problems: &mut Problems) -> O
         }
         match compile_form(&table, clock, problems) {
             Form::Read(Schedule::At(at)) => schedules.push(Schedule::Instants(vec![at])),
+            Form::Read(Schedule::Several(list)) => schedules.extend(list),
             Form::Read(other) => schedules.push(other),
-            Form::Silent | Form::Faulty => {}
+            Form::Silent | Form::Faulty => are_read = false,
         }
     }
-    (schedules.len() == items.len()).then_some(Schedule::Several(schedules))
+    are_read.then_some(Schedule::Several(schedules))
 }

@@ -3,13 +3,17 @@
 //! A key the design names but this version cannot do is refused as such: "unknown" would send people looking for a typo.
 
 /// The sections of a file.
-pub(super) const SECTIONS: &[&str] = &["redis", "daemon", "defaults", "queues", "calendars", "jobs"];
+pub(super) const SECTIONS: &[&str] = &["redis", "daemon", "history", "output", "defaults", "queues", "calendars", "jobs"];
 /// Sections of later versions.
 pub(super) const LATER_SECTIONS: &[&str] = &["groups", "limits"];
 /// `[redis]`
-pub(super) const REDIS: &[&str] = &["url", "url_file"];
+pub(super) const REDIS: &[&str] = &["url", "url_file", "allow_eviction"];
 /// `[daemon]`
 pub(super) const DAEMON: &[&str] = &["tick", "lease", "shutdown_grace"];
+/// `[history]`
+pub(super) const HISTORY: &[&str] = &["keep_per_job", "keep", "max_age"];
+/// `[output]`
+pub(super) const OUTPUT: &[&str] = &["head", "tail", "keep_bytes_per_job", "keep_bytes", "max_age"];
 /// `[queues.X]`
 pub(super) const QUEUE: &[&str] = &["concurrency"];
 /// Keys of queues of later versions.
@@ -26,6 +30,7 @@ pub(super) const ACTION: &[&str] = &["command", "shell", "http"];
 /// By which rules; also the keys of `[defaults]`.
 pub(super) const POLICY: &[&str] = &[
     "tz",
+    "dst",
     "env",
     "cwd",
     "queue",
@@ -73,6 +78,8 @@ pub(super) const HTTP: &[&str] = &["method", "url", "headers", "body", "expect",
 pub(super) const RETRY: &[&str] = &["limit", "delay", "backoff", "max_delay", "jitter", "on", "never_on"];
 /// `done_check = { ... }`, beside its action.
 pub(super) const DONE_CHECK: &[&str] = &["on", "timeout"];
+/// `dst = { ... }`
+pub(super) const DST: &[&str] = &["gap", "fold"];
 /// `overlap = { ... }`
 pub(super) const OVERLAP: &[&str] = &["mode", "max"];
 /// `catch_up = { ... }`

@@ -7,6 +7,7 @@
 
 mod compile_action;
 mod compile_calendars;
+mod compile_clock_changes;
 mod compile_done_check;
 mod compile_file;
 mod compile_http;
@@ -19,6 +20,7 @@ mod config_file;
 mod ics;
 mod instant;
 mod json_job;
+mod keeping;
 mod keys;
 mod node;
 mod node_json;
@@ -32,6 +34,7 @@ pub use compile_file::compile_text;
 pub use config_error::{ConfigError, Rendering};
 pub use config_file::{MAX_FILE_BYTES, read_file, read_redis};
 pub use json_job::{MAX_JSON_BYTES, NamedJob, job_from_json, job_from_value};
+pub use keeping::{HistoryConfig, OutputConfig};
 pub use problem::Problem;
 pub use sections::{Config, DaemonConfig, QueueConfig, RedisConfig};
 pub use surface::{SurfaceError, from_surface, hash, to_surface};

@@ -7,12 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::compile_clock_changes::compile_clock_changes;
 use super::compile_done_check::compile_done_check;
 use super::compile_retry::compile_retry;
 use super::compile_shape::{Shaping, compile_shaping};
 use super::keys;
 use super::problem::{Problems, key_text, nearest, one_of, quoted};
 use super::reader::{DurationBounds, Spot, Table};
+use crate::domain::clock_changes::ClockChanges;
 use crate::domain::days::Days;
 use crate::domain::ids::QueueName;
 use crate::domain::job::{CatchUp, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
@@ -38,6 +40,7 @@ pub(super) enum Origin<'a> {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Policies {
     pub(super) tz: Option<ZoneName>,
+    dst: Option<ClockChanges>,
     pub(super) env: Option<BTreeMap<String, String>>,
     cwd: Option<PathBuf>,
     queue: Option<QueueName>,
@@ -70,6 +73,7 @@ impl Policies {
         };
         Self {
             tz: self.tz.or_else(|| below.tz.clone()),
+            dst: self.dst.or(below.dst),
             env,
             cwd: self.cwd.or_else(|| below.cwd.clone()),
             queue: self.queue.or_else(|| below.queue.clone()),
@@ -95,6 +99,7 @@ impl Policies {
         spec.tz = self.tz;
         spec.cwd = self.cwd;
         spec.done_check = self.done_check;
+        set(&mut spec.dst, self.dst);
         set(&mut spec.env, self.env);
         set(&mut spec.queue, self.queue);
         set(&mut spec.timeout, self.timeout);
@@ -111,6 +116,7 @@ impl Policies {
 pub(super) fn compile_policies(table: &Table<'_>, origin: Origin<'_>, problems: &mut Problems) -> Policies {
     Policies {
         tz: table.get("tz").and_then(|spot| spot.parsed("Europe/Berlin", problems)),
+        dst: table.get("dst").and_then(|spot| compile_clock_changes(&spot, problems)),
         env: table.get("env").and_then(|spot| compile_env(&spot, problems)),
         cwd: table.get("cwd").and_then(|spot| compile_cwd(&spot, origin, problems)),
         queue: table.get("queue").and_then(|spot| compile_queue(&spot, origin, problems)),
@@ -184,6 +190,9 @@ fn compile_cwd(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> 
 
 fn compile_queue(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<QueueName> {
     let queue: QueueName = spot.parsed("default", problems)?;
+    if queue.is_of_host() {
+        return spot.wanted(problems, "a name without @: the queue of a host holds what @reboot plants there");
+    }
     if let Origin::File { queues, .. } = origin
         && !queues.contains(&queue)
     {

@@ -113,6 +113,19 @@ impl<'n> Spot<'n> {
         problems.fault(&self.path, self.span(), message);
     }
 
+    /// Notes a fault of one character of this text: where the file has the text as it is, that is the place.
+    pub(super) fn fault_at(&self, problems: &mut Problems, offset: usize, message: impl Into<String>) {
+        let is_verbatim = |span: &Span, text: &str| span.len() == text.len() + 2 && !text.contains(['\n', '\\']);
+        let span = match (self.span(), self.as_text()) {
+            (Some(span), Some(text)) if is_verbatim(&span, text) => {
+                let at = span.start + 1 + offset.min(text.len());
+                Some(at..at + 1)
+            }
+            (span, _) => span,
+        };
+        problems.fault(&self.path, span, message);
+    }
+
     /// Notes that something else is wanted than what was found.
     pub(super) fn wanted<T>(&self, problems: &mut Problems, wanted: impl Display) -> Option<T> {
         self.fault(problems, format!("found {}, wanted {wanted}", self.node.found()));

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::keeping::{HistoryConfig, OutputConfig};
 use super::keys;
 use super::problem::{Problem, Problems};
 use super::reader::{DurationBounds, Spot, Table};
@@ -19,6 +20,10 @@ pub struct Config {
     pub redis: RedisConfig,
     /// `[daemon]`
     pub daemon: DaemonConfig,
+    /// `[history]`
+    pub history: HistoryConfig,
+    /// `[output]`
+    pub output: OutputConfig,
     /// `[queues.X]`, and `default` in any case.
     pub queues: BTreeMap<QueueName, QueueConfig>,
     /// `[jobs.X]`, with `[defaults]` applied.
@@ -27,20 +32,26 @@ pub struct Config {
     pub warnings: Vec<Problem>,
 }
 
-/// `[redis]`: at most one of the two; neither = schedd keeps a private server.
+/// `[redis]`: at most one address; none = schedd keeps a private server.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct RedisConfig {
     /// The address.
     pub url: Option<String>,
     /// A file that holds the address, for one with a password.
     pub url_file: Option<PathBuf>,
+    /// Whether a server that evicts keys when memory is short is used all the same.
+    pub allow_eviction: bool,
 }
 
 /// Does not show the address: it may hold a password, and a debug print ends up in a log.
 impl fmt::Debug for RedisConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let url = self.url.as_ref().map(|_| "(hidden)");
-        f.debug_struct("RedisConfig").field("url", &url).field("url_file", &self.url_file).finish()
+        f.debug_struct("RedisConfig")
+            .field("url", &url)
+            .field("url_file", &self.url_file)
+            .field("allow_eviction", &self.allow_eviction)
+            .finish()
     }
 }
 
@@ -94,6 +105,7 @@ pub(super) fn compile_redis(table: &Table<'_>, problems: &mut Problems) -> Redis
                 spot.wanted(problems, "an absolute path such as \"/etc/schedd/redis.url\"")
             }
         }),
+        allow_eviction: table.get("allow_eviction").and_then(|spot| spot.flag(problems)).unwrap_or(false),
     }
 }
 

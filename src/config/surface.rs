@@ -16,6 +16,7 @@ use super::node_json;
 use super::policies::{Origin, Policies};
 use super::problem::Problems;
 use super::reader::Spot;
+use crate::domain::clock_changes::ClockChanges;
 use crate::domain::duration::format_duration;
 use crate::domain::job::{
     Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec, Overlap, Retry,
@@ -50,6 +51,9 @@ pub fn to_surface(spec: &JobSpec) -> String {
     put_action(&mut out, &spec.action);
     if let Some(tz) = &spec.tz {
         out.put("tz", tz.as_str());
+    }
+    if !spec.dst.is_default() {
+        out.put("dst", clock_changes(spec.dst));
     }
     if let Some(cwd) = &spec.cwd {
         out.put("cwd", cwd.to_string_lossy());
@@ -208,6 +212,17 @@ fn put_action(out: &mut Sheet, action: &Action) {
         Action::Shell(line) => out.put("shell", line.as_str()),
         Action::Http(request) => out.put("http", http(request)),
     }
+}
+
+fn clock_changes(rule: ClockChanges) -> Value {
+    let mut out = Sheet::default();
+    if let Some(gap) = rule.gap {
+        out.put("gap", gap.as_str());
+    }
+    if let Some(fold) = rule.fold {
+        out.put("fold", fold.as_str());
+    }
+    out.value()
 }
 
 fn done_check(check: &DoneCheck) -> Value {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::domain::time::UnixMillis;
 use crate::engine::HostFacts;
 
 /// The host's name, its present boot, and how to tell whether a process lives.
@@ -11,7 +12,12 @@ pub(super) fn facts() -> HostFacts {
     // Without the file (no /proc) every start counts as its own boot: leases are then only taken back by watching them.
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .map_or_else(|_| format!("unknown-{:016x}", fastrand::u64(..)), |id| id.trim().to_owned());
-    HostFacts { host, boot_id, is_alive }
+    HostFacts { host, boot_id, is_alive, clock }
+}
+
+/// The time by this host's clock.
+fn clock() -> UnixMillis {
+    UnixMillis::from_timestamp(jiff::Timestamp::now()).unwrap_or(UnixMillis::EPOCH)
 }
 
 /// Whether `pid` is a schedd that lives: not another program that got the number later, and not one that only waits to be

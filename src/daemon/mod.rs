@@ -25,7 +25,7 @@ use crate::config::{self, Config};
 use crate::domain::zone::Zone;
 use crate::engine::{Engine, EngineSettings, Removal};
 use crate::executor::Executors;
-use crate::keeper::{Keeper, KeeperSettings};
+use crate::keeper::{Keeper, KeeperSettings, OutputBounds};
 use crate::store::{Keys, Store};
 
 /// Runs the daemon with the arguments of this process, until a signal ends it.
@@ -102,6 +102,7 @@ async fn serve(
     };
     let (node, started_at) = (announced.node, announced.now);
     let ended_mark = setup::ended_mark(&node);
+    let output = OutputBounds { head: config.output.head, tail: config.output.tail };
     let keeper = Keeper::start(KeeperSettings {
         program: host::this_program()
             .map_err(|error| Failure::other(format!("this program's own file is not known: {error}")))?,
@@ -109,6 +110,7 @@ async fn serve(
         node: node.as_str().to_owned(),
         incarnation: incarnation.clone(),
         lease: config.daemon.lease,
+        output,
     })
     .await
     .map_err(|error| Failure::other(error.to_string()))?;
@@ -131,6 +133,7 @@ async fn serve(
         tick: config.daemon.tick,
         lease: config.daemon.lease,
         shutdown_grace: config.daemon.shutdown_grace,
+        output,
     };
     let engine = Engine::start(store.clone(), executors, journal, settings, host_zone.clone(), file.read.as_ref());
     attend(file, config, &engine, Arc::new(host_zone), signals).await;
@@ -165,8 +168,8 @@ async fn attend(
             if removal == Removal::Allowed {
                 // What is read now is not to be taken again for having changed: that would take back what the signal allowed.
                 watch.note().await;
-                // Zone data may have been updated with the system.
-                jiff::tz::db().reset();
+                // It may have been updated with the system.
+                engine.take_zone_data();
             }
             files.read_again(&host_zone).await
         };
@@ -183,8 +186,9 @@ async fn attend(
         };
         match read {
             Ok(Some(new)) => {
-                if new.redis != config.redis || new.daemon != config.daemon {
-                    warn!("[redis] and [daemon] have changed; that takes effect at the next start.");
+                let parts = |config: &Config| (config.output.head, config.output.tail);
+                if new.redis != config.redis || new.daemon != config.daemon || parts(&new) != parts(&config) {
+                    warn!("[redis], [daemon] or head and tail of [output] have changed; that takes effect at the next start.");
                 }
                 engine.configure(&new, removal);
                 config = new;

@@ -13,7 +13,7 @@ use crate::domain::time::UnixMillis;
 use crate::engine::{self, HostFacts, Journal, Naming, PresenceError};
 use crate::keeper::EndedMark;
 use crate::store::private_server::{Access, PrivateServer, PrivateServerError, state_dir};
-use crate::store::{Address, Store, StoreError};
+use crate::store::{Address, Eviction, Store, StoreError};
 
 const TRY_AGAIN: Duration = Duration::from_millis(500);
 
@@ -68,7 +68,11 @@ pub(super) enum Redis {
 impl Redis {
     /// The Redis that flags, environment or file name; without one, a private server, started.
     pub(super) async fn find(args: &Args, config: &Config) -> Result<Self, Failure> {
-        let parse = |url: &str| Address::parse(url).map_err(|error| Failure::usage(error.to_string()));
+        let eviction = if config.redis.allow_eviction { Eviction::Allowed } else { Eviction::Refused };
+        let parse = |url: &str| match Address::parse(url) {
+            Ok(address) => Ok(address.with_eviction(eviction)),
+            Err(error) => Err(Failure::usage(error.to_string())),
+        };
         match (&args.redis, &config.redis.url, &config.redis.url_file) {
             (Some(url), _, _) | (None, Some(url), _) => return Ok(Self::Shared(parse(url)?)),
             (None, None, Some(file)) => {

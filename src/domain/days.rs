@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use super::civil::{DAY, Date, days_in_month, weekday};
 use super::time::UnixMillis;
+use super::timetable::LeftOut;
 use super::zone::Zone;
 
 const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
@@ -220,9 +221,17 @@ impl Filter {
     }
 
     fn allows(&self, zone: &Zone, millis: i64) -> bool {
+        self.left_out_by(zone, millis).is_none()
+    }
+
+    /// Which of both leaves an instant out, if one does.
+    pub(super) fn left_out_by(&self, zone: &Zone, millis: i64) -> Option<LeftOut> {
         let day = local_day(zone, millis);
         let has = |days: &Days| days.has_day(day) || holds(&days.spans, millis, 1).is_some();
-        self.only_on.as_ref().is_none_or(has) && !has(&self.exclude)
+        if has(&self.exclude) {
+            return Some(LeftOut::Exclude);
+        }
+        (!self.only_on.as_ref().is_none_or(has)).then_some(LeftOut::OnlyOn)
     }
 
     /// The next instant after `millis` at which what counts may change: a local midnight, or the end or begin of a span.

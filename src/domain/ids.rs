@@ -47,8 +47,13 @@ fn shortened(text: &str) -> String {
     cut
 }
 
+/// A name, or that of a host's own queue.
+fn is_queue_name(text: &str) -> bool {
+    is_name(text.strip_prefix('@').unwrap_or(text))
+}
+
 macro_rules! name_type {
-    ($(#[$doc:meta])* $name:ident, $kind:literal) => {
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $is_name:ident) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(String);
@@ -70,7 +75,7 @@ macro_rules! name_type {
             type Err = IdError;
 
             fn from_str(text: &str) -> Result<Self, IdError> {
-                if is_name(text) {
+                if $is_name(text) {
                     Ok(Self(text.to_owned()))
                 } else {
                     Err(IdError::Name { kind: $kind, found: shortened(text) })
@@ -83,23 +88,36 @@ macro_rules! name_type {
 name_type!(
     /// A job's name: `[a-z0-9][a-z0-9._-]{0,62}`.
     JobName,
-    "job"
+    "job",
+    is_name
 );
 name_type!(
-    /// A queue's name, of the same form as a job's.
+    /// A queue's name, of the same form as a job's; with `@` before it that of a host, which only its own nodes serve.
     QueueName,
-    "queue"
+    "queue",
+    is_queue_name
 );
 name_type!(
     /// A node's name, of the same form as a job's. Also the name of the source its `jobs.toml` is known by.
     NodeName,
-    "node"
+    "node",
+    is_name
 );
 
 impl QueueName {
     /// The queue of a job that names none: `default`.
     pub fn default_queue() -> Self {
         Self("default".to_owned())
+    }
+
+    /// The queue of a host of that name.
+    pub fn of_host(host: &str) -> Self {
+        Self(format!("@{}", NodeName::from_host_name(host)))
+    }
+
+    /// Whether it is the queue of a host: not one a job or a file may name.
+    pub fn is_of_host(&self) -> bool {
+        self.0.starts_with('@')
     }
 }
 
@@ -116,6 +134,36 @@ impl NodeName {
         if trimmed.is_empty() { Self("node".to_owned()) } else { Self(trimmed.to_owned()) }
     }
 }
+
+/// How a run came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunKind {
+    /// By its job's schedule.
+    Regular,
+    /// By `schedctl run`.
+    Manual,
+    /// By `schedctl backfill`, for an occurrence of the past.
+    Backfill,
+    /// By `schedctl rerun`, to do the work of a run anew.
+    Rerun,
+}
+
+impl RunKind {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Regular => "regular",
+            Self::Manual => "manual",
+            Self::Backfill => "backfill",
+            Self::Rerun => "rerun",
+        }
+    }
+}
+
+/// The word behind a backfill run's id, and what that of a rerun begins with, before so many letters and digits.
+const BACKFILL: &str = "backfill";
+const RERUN: &str = "rerun";
+const RERUN_WORD_LEN: usize = 6;
 
 /// The id of a run: `job@due_ms`, and `~word` behind it for a manual run. The due time in it never moves, so planting the
 /// same occurrence twice names the same run.
@@ -141,6 +189,30 @@ impl RunId {
         }
     }
 
+    /// The id of the run that makes up for the occurrence of `job` at `due`: there is one.
+    pub fn backfill(job: JobName, due: UnixMillis) -> Self {
+        Self { job, due, manual: Some(BACKFILL.to_owned()) }
+    }
+
+    /// The id of a run that does the work due at `due` anew; `word` keeps several apart. Fails unless `word` is 6 of a-z 0-9.
+    pub fn rerun(job: JobName, due: UnixMillis, word: &str) -> Result<Self, IdError> {
+        if word.len() == RERUN_WORD_LEN {
+            Self::manual(job, due, &format!("{RERUN}{word}"))
+        } else {
+            Err(IdError::Run { found: shortened(word) })
+        }
+    }
+
+    /// How it came about.
+    pub fn kind(&self) -> RunKind {
+        match self.manual.as_deref() {
+            None => RunKind::Regular,
+            Some(BACKFILL) => RunKind::Backfill,
+            Some(word) if word.len() == RERUN.len() + RERUN_WORD_LEN && word.starts_with(RERUN) => RunKind::Rerun,
+            Some(_) => RunKind::Manual,
+        }
+    }
+
     /// The job this is a run of.
     pub fn job(&self) -> &JobName {
         &self.job
@@ -151,7 +223,7 @@ impl RunId {
         self.due
     }
 
-    /// Whether a person asked for this run by hand.
+    /// Whether a person asked for this run, of whatever kind: it is none of the schedule's.
     pub fn is_manual(&self) -> bool {
         self.manual.is_some()
     }
@@ -236,10 +308,35 @@ mod tests {
     }
 
     #[test]
+    fn the_queue_of_a_host_has_a_name_no_other_queue_has() {
+        let queue = QueueName::of_host("Web-1.example");
+        assert_eq!((queue.as_str(), queue.is_of_host()), ("@web-1.example", true));
+        assert_eq!("@web-1.example".parse(), Ok(queue));
+        assert!(
+            !QueueName::default_queue().is_of_host() && "@".parse::<QueueName>().is_err() && "@a".parse::<JobName>().is_err()
+        );
+    }
+
+    #[test]
     fn a_run_id_reads_back_as_itself() {
         for id in ["backup@1790000000000", "a.b@0", "backup@1790000000000~k3x9"] {
             assert_eq!(id.parse::<RunId>().unwrap().to_string(), id);
         }
+    }
+
+    #[test]
+    fn an_id_tells_how_its_run_came_about() {
+        let (job, due): (JobName, _) = ("a".parse().unwrap(), UnixMillis::new(5).unwrap());
+        let rerun = RunId::rerun(job.clone(), due, "x1y2z3").unwrap();
+        for (run, id, kind) in [
+            (RunId::regular(job.clone(), due), "a@5", RunKind::Regular),
+            (RunId::manual(job.clone(), due, "k3x9ab").unwrap(), "a@5~k3x9ab", RunKind::Manual),
+            (RunId::backfill(job.clone(), due), "a@5~backfill", RunKind::Backfill),
+            (rerun, "a@5~rerunx1y2z3", RunKind::Rerun),
+        ] {
+            assert_eq!((run.to_string().as_str(), run.kind(), id.parse::<RunId>().unwrap()), (id, kind, run));
+        }
+        assert!(RunId::rerun(job.clone(), due, "x").is_err() && RunId::rerun(job, due, "A1B2C3").is_err());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::clock_changes::ClockChanges;
 use super::ids::QueueName;
 use super::schedule::Schedule;
 use super::shape::Shape;
@@ -21,6 +22,8 @@ pub struct JobSpec {
     pub shape: Shape,
     /// The zone its own text or `[defaults]` names; none = the zone stored with the job at its first apply.
     pub tz: Option<ZoneName>,
+    /// What it does when the clocks of that zone change.
+    pub dst: ClockChanges,
     /// What is done.
     pub action: Action,
     /// The pool it runs in.
@@ -213,6 +216,7 @@ impl JobSpec {
             schedule,
             shape: Shape::default(),
             tz: None,
+            dst: ClockChanges::default(),
             action,
             queue: QueueName::default_queue(),
             timeout: Duration::from_secs(3600),
@@ -226,6 +230,11 @@ impl JobSpec {
             env: BTreeMap::new(),
             cwd: None,
         }
+    }
+
+    /// The overlap rule of a backfill run: it waits for what is open, and is neither dropped for that nor stops it.
+    pub fn overlap_when_backfilled(&self) -> Overlap {
+        if self.overlap == Overlap::Allow { Overlap::Allow } else { Overlap::Queue { max: u32::MAX } }
     }
 
     /// The overlap rule of a missed run. Of those that are each to run none is dropped because they come all at once.

@@ -1,24 +1,31 @@
 //! Layer 1: what a job, a run and a schedule are. Pure: no async, no I/O, no clock; every rule here is a function of its
 //! arguments. (The one thing read from outside is the system's zone data, as a table.)
 
+pub mod books;
 pub mod calendar;
 mod civil;
+pub mod clock_changes;
 pub mod clock_notes;
 pub mod cron;
 pub mod days;
+pub mod deed;
 pub mod describe;
 pub mod duration;
+pub mod explain;
 pub mod human_time;
 pub mod ids;
 pub mod job;
 pub mod lateness;
 #[cfg(test)]
 pub(crate) mod mutation;
+pub mod node_event;
 pub mod recurrence;
 pub mod retry;
 pub mod run;
 pub mod schedule;
 pub mod shape;
+pub mod size;
 pub mod time;
 pub mod timetable;
+pub mod wording;
 pub mod zone;

@@ -39,6 +39,11 @@ impl Shape {
         counted(self) == counted(other) && self.exclude == other.exclude && self.only_on == other.only_on
     }
 
+    /// Whether days decide which occurrences count.
+    pub fn counts_by_days(&self) -> bool {
+        self.only_on.is_some() || self.exclude != Days::default()
+    }
+
     /// From when the run of `job` due at `due` may start; `draw` is from 0 to below 1.
     pub fn ready(&self, job: &JobName, due: UnixMillis, draw: f64) -> UnixMillis {
         let jitter = self.jitter.mul_f64(draw.clamp(0.0, 1.0));

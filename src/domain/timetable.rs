@@ -80,13 +80,13 @@ impl Timetable {
 
     /// The same schedule read on a wall clock that is never changed, as if that were UTC; none for one that goes by real time.
     pub(in crate::domain) fn on_the_wall(&self) -> Option<Self> {
-        match &self.schedule {
-            Schedule::Calendar(list) if list.iter().any(|expression| expression.zone().is_some()) => None,
-            Schedule::Cron(_) | Schedule::Calendar(_) | Schedule::Rules(_) => {
-                Some(Self { zone: Zone::utc(), first: 0, last: UnixMillis::END - 1, ..self.clone() })
-            }
-            _ => None,
-        }
+        let is_on_it = |part: &Part| match part {
+            Part::Instants(_) | Part::Beats(_) => false,
+            Part::Cron(_) | Part::Rule(_) => true,
+            Part::Calendar(expression) => expression.zone().is_none(),
+        };
+        let are_all = !self.parts.is_empty() && self.parts.iter().all(is_on_it);
+        are_all.then(|| Self { zone: Zone::utc(), first: 0, last: UnixMillis::END - 1, ..self.clone() })
     }
 
     /// The first occurrence strictly after `from`; none if there is none before 2100.
@@ -97,6 +97,21 @@ impl Timetable {
     /// The first occurrence of all.
     pub fn first(&self) -> Option<UnixMillis> {
         self.from(0).next()
+    }
+
+    /// What keeps `at` from being an occurrence although its schedule names it; none if it is one, or is named nowhere.
+    pub fn left_out_by(&self, at: UnixMillis) -> Option<LeftOut> {
+        let millis = at.as_i64();
+        if !self.parts.iter().any(|part| part.first_from(&self.zone, millis) == Some(millis)) {
+            return None;
+        }
+        if millis < self.first {
+            return Some(LeftOut::Start);
+        }
+        if millis > self.last {
+            return Some(LeftOut::End);
+        }
+        self.filter.as_ref()?.left_out_by(&self.zone, millis)
     }
 
     /// What a job that is applied or resumed at `now` runs next: its first occurrence after that. The runs of a job with a
@@ -183,6 +198,31 @@ impl Timetable {
         match self.parts.as_slice() {
             [Part::Beats(beats)] if self.filter.is_none() => Some(beats),
             _ => None,
+        }
+    }
+}
+
+/// What leaves an instant of a schedule out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftOut {
+    /// It lies before `start`.
+    Start,
+    /// It lies after `end`, or behind the last of `max_runs`.
+    End,
+    /// Its day is none of `only_on`.
+    OnlyOn,
+    /// Its day is one of `exclude`.
+    Exclude,
+}
+
+impl LeftOut {
+    /// The key that says so.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::End => "end",
+            Self::OnlyOn => "only_on",
+            Self::Exclude => "exclude",
         }
     }
 }

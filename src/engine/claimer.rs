@@ -17,12 +17,12 @@ use super::definitions::{Definitions, KEPT};
 use super::ripe::{Ripe, well_formed};
 use super::runner;
 use super::shared::{Phase, Shared};
-use crate::domain::ids::{QueueName, RunId};
+use crate::domain::ids::{QueueName, RunId, RunKind};
 use crate::domain::lateness::Decision;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::keeper::BootInstant;
-use crate::store::{ClaimOrder, ClaimReply, Claimant, RipeEntry, StoreError};
+use crate::store::{ClaimOrder, ClaimReply, Claimant, Quarantined, RipeEntry, StoreError};
 
 /// Rounds before a run is left to the next poll.
 const ROUNDS: usize = 5;
@@ -196,6 +196,8 @@ impl Claimer {
                     Dealt::Owed => (ripe.is_owed, overlap, successor) = (true, definition.spec.overlap_when_missed(), None),
                     Dealt::ToClaim => {}
                 }
+            } else if ripe.run.kind() == RunKind::Backfill {
+                overlap = definition.spec.overlap_when_backfilled();
             } else if ripe.is_owed {
                 overlap = definition.spec.overlap_when_missed();
             }
@@ -309,13 +311,19 @@ impl Claimer {
     /// Moves an entry to quarantine; left where it is if that cannot be, which is said.
     async fn put_aside(&self, queue: &QueueName, entry: &RipeEntry, why: &str, tally: &mut Tally) -> Result<(), StoreError> {
         match self.shared.store.quarantine_run(queue, entry, why).await {
-            Ok(true) => {
+            Ok(Quarantined::Kept) => {
                 tally.done += 1;
                 error!(queue = %queue, entry = ?entry.member, "An entry that is no runnable run was moved to quarantine: {why}.");
                 Ok(())
             }
+            Ok(Quarantined::Dropped) => {
+                tally.done += 1;
+                let (entry, score) = (&entry.member, &entry.score);
+                error!(queue = %queue, entry = ?entry, score, "Quarantine is full; an entry that is no runnable run was taken out and is told here only: {why}.");
+                Ok(())
+            }
             // Another node was first.
-            Ok(false) => {
+            Ok(Quarantined::Gone) => {
                 tally.left += 1;
                 Ok(())
             }

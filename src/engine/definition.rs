@@ -40,13 +40,23 @@ impl Definition {
             Some(name) => Zone::load(name)?,
             None => Zone::load(&record.tz.parse()?)?,
         };
-        let timetable = Timetable::shaped(spec.schedule.clone(), &spec.shape, zone, record.anchor);
+        let timetable = Timetable::shaped(spec.schedule.for_job(&record.name, spec.dst), &spec.shape, zone, record.anchor);
         Ok(Self { record, spec, timetable })
+    }
+
+    /// Its schedule in words, with the zone it is read in.
+    pub fn schedule_text(&self) -> String {
+        self.spec.schedule.text_with_zone(self.timetable.zone())
     }
 
     /// The first occurrence of the schedule as it holds now after `due`, which may be one of an older schedule.
     pub fn next_after(&self, due: UnixMillis) -> Option<UnixMillis> {
         self.timetable.next_after(due.max(self.since())).filter(|_| !self.is_used_up())
+    }
+
+    /// What is planted of it at `now` if nothing is: see [`Timetable::planted_after`].
+    pub fn planted_after(&self, now: UnixMillis) -> Option<UnixMillis> {
+        self.timetable.planted_after(now.max(self.since())).filter(|_| !self.is_used_up())
     }
 
     /// How many regular runs may yet begin; none = any number.

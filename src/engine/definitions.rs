@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tracing::error;
 
@@ -20,11 +21,13 @@ pub(super) const KEPT: usize = 10_000;
 pub(super) struct Definitions {
     shared: Arc<Shared>,
     kept: HashMap<JobName, Arc<Definition>>,
+    /// The zone data those were computed from, by how often it had been read again.
+    zones: u64,
 }
 
 impl Definitions {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, kept: HashMap::new() }
+        Self { shared, kept: HashMap::new(), zones: 0 }
     }
 
     pub(super) fn get(&self, name: &JobName) -> Option<Arc<Definition>> {
@@ -41,7 +44,8 @@ impl Definitions {
         &mut self,
         names: impl Iterator<Item = &'a JobName>,
     ) -> Result<BTreeSet<JobName>, StoreError> {
-        if self.kept.len() > KEPT {
+        let zones = self.shared.zones_read.load(Ordering::Acquire);
+        if self.kept.len() > KEPT || std::mem::replace(&mut self.zones, zones) != zones {
             self.kept.clear();
         }
         let missing: BTreeSet<JobName> = names.filter(|name| !self.kept.contains_key(*name)).cloned().collect();

@@ -1,27 +1,40 @@
-//! Forgets what is past its time or its bound, in bounded steps: history, output, ended jobs.
+//! Forgets what is past its time or its bound, in bounded steps: history, output, ended jobs, gone nodes; and has backfills go on whose last
+//! run nobody followed up.
+//!
+//! Invariant: a job is trimmed to its own bounds before anything goes by the bounds of all, so one that floods pushes out
+//! what is its own and nothing of others.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::debug;
 
-use super::runner::HISTORY_A_JOB;
-use super::shared::Shared;
-use crate::store::StoreError;
+use super::backfilling;
+use super::person;
+use super::shared::{Keeping, Shared};
+use crate::domain::ids::JobName;
+use crate::domain::time::UnixMillis;
+use crate::store::{SourceKind, Store, StoreError};
 
 const EVERY: Duration = Duration::from_secs(30);
-const HISTORY_IN_ALL: usize = 100_000;
 const DEAD_A_JOB: usize = 1_000;
 const DEAD_IN_ALL: usize = 10_000;
-pub(super) const HISTORY_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
-const OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
-const OUTPUT_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Jobs with something to be made up for that are looked at in a round.
+const BACKFILLS: usize = 1_000;
+const NODE_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Jobs of one gone node's file that are looked at in a round.
+const LISTED: usize = 1_000;
 const ENDED_JOBS: usize = 10_000;
+const ENDED_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Steps of one kind in one round; what is left waits for the next.
 const STEPS: usize = 100;
+/// The same for one job: as many as the bound of all could hold of it, lest others' runs go for those.
+const STEPS_A_JOB: usize = 1_000;
 
 /// Tidies up, for ever.
 pub(super) async fn run(shared: Arc<Shared>) {
+    // Up to when the ends of runs have been looked at.
+    let mut seen = UnixMillis::EPOCH;
     loop {
         // Spread, so that many nodes do not tidy up the same things at the same moment.
         let pause = EVERY.mul_f64(0.75 + fastrand::f64() / 2.0);
@@ -29,7 +42,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
             () = tokio::time::sleep(pause) => {}
             () = shared.tidy_now.notified() => {}
         }
-        match round(&shared).await {
+        match round(&shared, &mut seen).await {
             Ok(0) => {}
             Ok(forgotten) => debug!(forgotten, "Tidied up."),
             Err(error) => shared.weather.failed(&error, "old records are not forgotten"),
@@ -37,38 +50,86 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
-async fn round(shared: &Shared) -> Result<usize, StoreError> {
+async fn round(shared: &Shared, seen: &mut UnixMillis) -> Result<usize, StoreError> {
     let store = &shared.store;
-    let now = store.now().await?;
+    let (now, keeping) = (store.now().await?, shared.keeping());
     let mut total = 0;
-    let long = std::mem::take(&mut *shared.long_histories.lock().unwrap_or_else(PoisonError::into_inner));
-    let before = now.saturating_sub(HISTORY_AGE);
-    for job in &long {
-        for _ in 0..STEPS {
-            let forgotten = match store.forget_runs(Some(job), before, HISTORY_A_JOB).await {
-                Ok(runs) => store.forget_dead(Some(job), before, DEAD_A_JOB).await.map(|dead| runs + dead),
-                Err(error) => Err(error),
-            };
-            match forgotten {
-                Ok(0) => break,
-                Ok(forgotten) => total += forgotten,
-                Err(error) if error.is_passing() => return Err(error),
-                // The others are not to grow for it.
-                Err(error) => {
-                    shared.weather.failed(&error, &format!("old runs of {job} are not forgotten"));
-                    break;
-                }
-            }
+    let mut overfull = shared.take_overfull();
+    for _ in 0..STEPS_A_JOB {
+        let (jobs, next) = store.list_overfull(*seen, keeping.history.keep_per_job, DEAD_A_JOB).await?;
+        overfull.extend(jobs);
+        match next {
+            Some(next) if next > *seen => *seen = next,
+            _ => break,
         }
     }
+    for job in &overfull {
+        total += trim_job(shared, job, now, &keeping).await?;
+    }
+    // Whose run ended without this node, or on one that died then.
+    for job in store.list_backfills(BACKFILLS).await? {
+        if let Err(error) = backfilling::advance(store, &job).await {
+            if error.is_passing() && !matches!(error, StoreError::OutOfMemory { .. }) {
+                return Err(error);
+            }
+            shared.weather.failed(&error, &format!("what is to be made up for of {job} waits"));
+        }
+    }
+    total += forget_gone_nodes(store, now).await?;
+    let before = now.saturating_sub(keeping.history.max_age);
     for _ in 0..STEPS {
-        let forgotten = store.forget_runs(None, before, HISTORY_IN_ALL).await?
+        let forgotten = store.forget_runs(None, before, keeping.history.keep).await?
             + store.forget_dead(None, before, DEAD_IN_ALL).await?
-            + store.forget_outputs(now.saturating_sub(OUTPUT_AGE), OUTPUT_BYTES).await?
-            + store.forget_jobs(before, ENDED_JOBS).await?;
+            + store.forget_outputs(None, now.saturating_sub(keeping.output.max_age), keeping.output.keep_bytes).await?
+            + store.forget_jobs(now.saturating_sub(ENDED_AGE), ENDED_JOBS).await?;
         total += forgotten;
         if forgotten == 0 {
             break;
+        }
+    }
+    Ok(total)
+}
+
+/// Forgets nodes that are gone for long. What only the file of such a node lists stays, and so does the node: nobody has said
+/// that these jobs are to go. What others list too, or has ended, it lists no more.
+async fn forget_gone_nodes(store: &Store, now: UnixMillis) -> Result<usize, StoreError> {
+    let before = now.saturating_sub(NODE_AGE);
+    let gone = store.list_gone_nodes(before).await?;
+    for node in &gone {
+        let listed: Vec<JobName> = store.read_source(node).await?.into_keys().take(LISTED).collect();
+        for (name, record) in listed.iter().zip(store.read_jobs(&listed).await?) {
+            let Ok(record) = record else { continue };
+            let is_needless = record.is_none_or(|job| {
+                !job.is_live() || job.kind != SourceKind::File || job.listed_by.keys().any(|other| other != node.as_str())
+            });
+            if is_needless && let Err(error) = person::unlist_job(store, name, node.as_str()).await {
+                debug!(node = %node, job = %name, "A node that is gone still lists a job: {error}.");
+            }
+        }
+    }
+    store.forget_nodes(&gone, before).await
+}
+
+/// Trims one job to its own bounds. A spoilt key of it is told of, and the others are not to grow for it.
+async fn trim_job(shared: &Shared, job: &JobName, now: UnixMillis, keeping: &Keeping) -> Result<usize, StoreError> {
+    let store = &shared.store;
+    let (ended_before, written_before) =
+        (now.saturating_sub(keeping.history.max_age), now.saturating_sub(keeping.output.max_age));
+    let step = async || -> Result<usize, StoreError> {
+        Ok(store.forget_runs(Some(job), ended_before, keeping.history.keep_per_job).await?
+            + store.forget_dead(Some(job), ended_before, DEAD_A_JOB).await?
+            + store.forget_outputs(Some(job), written_before, keeping.output.keep_bytes_per_job).await?)
+    };
+    let mut total = 0;
+    for _ in 0..STEPS_A_JOB {
+        match step().await {
+            Ok(0) => break,
+            Ok(forgotten) => total += forgotten,
+            Err(error) if error.is_passing() => return Err(error),
+            Err(error) => {
+                shared.weather.failed(&error, &format!("old runs of {job} are not forgotten"));
+                break;
+            }
         }
     }
     Ok(total)

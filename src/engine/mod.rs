@@ -4,30 +4,44 @@
 //!   won claim through execution to its end
 //! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held, and
 //!   [`pulse`] tells it whether this node itself stood still
+//! - [`rebooting`] plants what is to run once after a boot of this host
+//! - [`rezoning`] moves planned runs when the zone data has changed
 //! - [`reconciler`] makes Redis say what `jobs.toml` says; [`janitor`] forgets what is past its time; [`presence`] says that
 //!   this node is there
+//! - [`auditor`] checks the books slowly; [`books`] is one look at them, [`mending`] what makes them agree
 //! - [`loss`] notices data that is not what it was, and gives back what the node's own [`journal`] knows
-//! - [`planting`], [`person`] and [`retrying`] carry out what files and people ask, for the command line too
+//! - [`notes`] keeps what befalls this node, for `explain`
+//! - [`planting`], [`person`] and [`retrying`] carry out what files and people ask, for the command line too; [`explaining`]
+//!   gathers what `explain` judges
 
 mod abandoned;
+mod auditor;
+pub mod backfilling;
+pub mod books;
 mod claimer;
 mod definition;
 mod definitions;
 mod done_check;
+pub mod examination;
+pub mod explaining;
 mod holdings;
 mod janitor;
 mod journal;
 mod lease_keeper;
 mod loss;
+pub mod mending;
 mod node;
+mod notes;
 mod nudges;
 pub mod person;
 pub mod planting;
 mod presence;
 mod pulse;
 mod reaper;
+mod rebooting;
 mod reconciler;
 pub mod retrying;
+mod rezoning;
 mod ripe;
 mod runner;
 mod settling;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
@@ -18,13 +19,17 @@ use tracing::{error, info, warn};
 
 use super::presence::HostFacts;
 use super::reconciler::{Removal, Wanted, Wish};
-use super::shared::{Phase, Shared};
-use super::{Journal, janitor, lease_keeper, loss, nudges, presence, pulse, reaper, reconciler, ticker};
+use super::shared::{Keeping, Phase, Shared};
+use super::{
+    Journal, auditor, janitor, lease_keeper, loss, notes, nudges, presence, pulse, reaper, rebooting, reconciler, rezoning,
+    ticker,
+};
 use crate::config::Config;
-use crate::domain::ids::NodeName;
+use crate::domain::ids::{NodeName, QueueName};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::executor::{Executors, StopReason};
+use crate::keeper::OutputBounds;
 use crate::store::Store;
 
 /// How long the ticker may take to bring a claim under way to its end.
@@ -33,6 +38,8 @@ const LAST_CLAIM: Duration = Duration::from_secs(15);
 const LAST_RELEASE: Duration = Duration::from_secs(5);
 /// How long an aborted run may take beyond its kill grace to be gone and told.
 const ABORT_SLACK: Duration = Duration::from_secs(10);
+/// How long writing down what befell it may take it.
+const LAST_NOTES: Duration = Duration::from_secs(1);
 const LOG_DRAIN_EVERY: Duration = Duration::from_secs(5);
 /// The wait before a loop that panicked is begun again.
 const BEGIN_AGAIN: Duration = Duration::from_secs(1);
@@ -56,6 +63,8 @@ pub struct EngineSettings {
     pub lease: Duration,
     /// How long runs may go on once a stop was asked for.
     pub shutdown_grace: Duration,
+    /// How much of what an attempt prints is kept.
+    pub output: OutputBounds,
 }
 
 /// A running node.
@@ -81,6 +90,7 @@ impl Engine {
         file: Option<&Config>,
     ) -> Self {
         let shared = Arc::new(Shared::new(store, executors, journal, settings));
+        shared.slots.set_host(QueueName::of_host(&shared.settings.host.host));
         let wish = Arc::new(Wish::default());
         let (intake, upkeep, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         if let Some(config) = file {
@@ -93,6 +103,12 @@ impl Engine {
         tasks.spawn(go_on("reaper", move || ended_by(until.clone(), reaper::run(node.clone()))));
         let (node, until) = (shared.clone(), intake.clone());
         tasks.spawn(go_on("janitor", move || ended_by(until.clone(), janitor::run(node.clone()))));
+        let (node, until) = (shared.clone(), intake.clone());
+        tasks.spawn(go_on("auditor", move || ended_by(until.clone(), auditor::run(node.clone()))));
+        let (node, until) = (shared.clone(), intake.clone());
+        tasks.spawn(go_on("zone data", move || ended_by(until.clone(), rezoning::run(node.clone()))));
+        let (node, until, wishes) = (shared.clone(), intake.clone(), wish.clone());
+        tasks.spawn(go_on("reboots", move || ended_by(until.clone(), rebooting::run(node.clone(), wishes.clone()))));
         let (node, until, wishes) = (shared.clone(), intake.clone(), wish.clone());
         let reconciling = move || reconciler::run(node.clone(), wishes.clone(), host_zone.clone());
         tasks.spawn(go_on("reconciler", move || ended_by(until.clone(), reconciling())));
@@ -108,6 +124,8 @@ impl Engine {
         tasks.spawn(go_on("presence", move || ended_by(until.clone(), presence::run(node.clone()))));
         let (node, until) = (shared.clone(), upkeep.clone());
         tasks.spawn(go_on("pulse", move || ended_by(until.clone(), pulse::run(node.clone()))));
+        let (node, until) = (shared.clone(), upkeep.clone());
+        tasks.spawn(go_on("notes", move || ended_by(until.clone(), notes::run(node.clone()))));
         tasks.close();
         Self { shared, wish, intake, upkeep, ticker, tasks }
     }
@@ -115,6 +133,13 @@ impl Engine {
     /// Takes a compiled file: its queues count from now on, its jobs are pushed.
     pub fn configure(&self, config: &Config, removal: Removal) {
         take_config(&self.shared, &self.wish, config, removal);
+    }
+
+    /// Takes the zone data as it is on this host now: times are computed from it, and planned runs it has moved are moved.
+    pub fn take_zone_data(&self) {
+        jiff::tz::db().reset();
+        self.shared.zones_read.fetch_add(1, Ordering::Release);
+        self.shared.zones_now.notify_one();
     }
 
     /// Says what is wrong with the file; what was taken before stays.
@@ -125,6 +150,7 @@ impl Engine {
     /// Stops in stages. `urgent` resolves when a second signal asks to stop at once.
     pub async fn stop(mut self, urgent: impl Future<Output = ()>) {
         self.shared.enter(Phase::Draining);
+        self.shared.notes.stopped();
         self.intake.cancel();
         // A claim under way may still be won: what runs here is known only when the ticker is done.
         if tokio::time::timeout(LAST_CLAIM, &mut self.ticker).await.is_err() {
@@ -138,6 +164,7 @@ impl Engine {
         let _ = tokio::time::timeout(LAST_RELEASE, reaper::release_all_abandoned(&self.shared)).await;
         self.upkeep.cancel();
         self.tasks.wait().await;
+        let _ = tokio::time::timeout(LAST_NOTES, notes::write(&self.shared, notes::Nothing::IsNot)).await;
         let settings = &self.shared.settings;
         if let Err(error) = self.shared.store.leave_node(&settings.node, &settings.incarnation).await {
             warn!("{error}; this node stays on the list until it is seen to be gone.");
@@ -203,6 +230,7 @@ impl Engine {
 fn take_config(shared: &Shared, wish: &Wish, config: &Config, removal: Removal) {
     let queues: BTreeMap<_, _> = config.queues.iter().map(|(name, queue)| (name.clone(), queue.concurrency)).collect();
     shared.note_file(String::new());
+    shared.keep(Keeping { history: config.history.clone(), output: config.output.clone() });
     shared.slots.set_own(queues.clone());
     wish.set(Wanted { jobs: Arc::new(config.jobs.clone()), queues, removal });
     shared.reconcile_now.notify_one();
@@ -223,7 +251,7 @@ async fn go_on<F: Future<Output = ()>>(name: &'static str, begin: impl Fn() -> F
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::AtomicU32;
 
     use super::*;
 

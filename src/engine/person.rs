@@ -2,8 +2,9 @@
 //!
 //! Each reads, computes and asks the script that guards; stale means read again.
 
+use super::backfilling;
 use super::definition::{Definition, DefinitionError};
-use crate::domain::ids::{IdError, JobName, RunId};
+use crate::domain::ids::{IdError, JobName, RunId, RunKind};
 use crate::domain::lateness;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
@@ -13,6 +14,8 @@ use crate::store::{
 };
 
 const ROUNDS: usize = 8;
+/// Open runs the removal of a job asks to stop by itself.
+const STOPPED_AT_ONCE: u32 = 1_000;
 
 /// Why a wish could not be carried out.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -70,6 +73,10 @@ pub async fn cancel_run(store: &Store, run: &RunId, reason: &str) -> Result<Canc
         match store.cancel_run(&order).await? {
             CancelReply::Stale => {}
             CancelReply::Occupied => not_before = successor.map_or(not_before, |next| next.run.due()),
+            CancelReply::Cancelled if run.kind() == RunKind::Backfill => {
+                backfilling::advance(store, run.job()).await?;
+                return Ok(CancelReply::Cancelled);
+            }
             reply => return Ok(reply),
         }
     }
@@ -110,10 +117,27 @@ async fn remove(
         };
         match store.remove_job(&order).await? {
             RemoveReply::Stale => {}
+            RemoveReply::Removed(stopped) if stopped >= STOPPED_AT_ONCE => {
+                return Ok(RemoveReply::Removed(stopped.max(stop_all(store, name, reason).await?)));
+            }
             reply => return Ok(reply),
         }
     }
     Err(WishError::Contended(name.clone()))
+}
+
+/// Stops all open runs of a removed job, of which there are more than its removal asks to stop. Gives how many.
+async fn stop_all(store: &Store, name: &JobName, reason: &str) -> Result<u32, WishError> {
+    let (mut after, mut stopped) = (UnixMillis::EPOCH, 0);
+    loop {
+        let runs = store.list_open_after(name, after).await?;
+        let Some(last) = runs.last() else { return Ok(stopped) };
+        after = last.due();
+        for run in runs {
+            let reply = cancel_run(store, &run, reason).await?;
+            stopped += u32::from(matches!(reply, CancelReply::Requested | CancelReply::Cancelled));
+        }
+    }
 }
 
 /// Pauses a job.
@@ -168,15 +192,26 @@ pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Optio
 
 /// Plants a manual run, due now. None if there is no such job.
 pub async fn run_by_hand(store: &Store, name: &JobName) -> Result<Option<RunId>, WishError> {
-    let word: String = std::iter::repeat_with(|| fastrand::alphanumeric().to_ascii_lowercase()).take(6).collect();
-    let run = RunId::manual(name.clone(), store.now().await?, &word)?;
+    plant(store, RunId::manual(name.clone(), store.now().await?, &random_word())?).await
+}
+
+/// Plants a run that does the work of a run anew: it has the same due time and is ready now. None if its job is gone.
+pub async fn rerun(store: &Store, run: &RunId) -> Result<Option<RunId>, WishError> {
+    plant(store, RunId::rerun(run.job().clone(), run.due(), &random_word())?).await
+}
+
+fn random_word() -> String {
+    std::iter::repeat_with(|| fastrand::alphanumeric().to_ascii_lowercase()).take(6).collect()
+}
+
+async fn plant(store: &Store, run: RunId) -> Result<Option<RunId>, WishError> {
     for _ in 0..ROUNDS {
-        let Some(job) = store.read_job(name).await?.filter(JobRecord::is_live) else { return Ok(None) };
+        let Some(job) = store.read_job(run.job()).await?.filter(JobRecord::is_live) else { return Ok(None) };
         match store.plant_manual(&run, &job.queue).await? {
             ManualReply::Planted => return Ok(Some(run)),
             ManualReply::Unknown => return Ok(None),
             ManualReply::Stale => {}
         }
     }
-    Err(WishError::Contended(name.clone()))
+    Err(WishError::Contended(run.job().clone()))
 }

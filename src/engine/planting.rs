@@ -159,10 +159,12 @@ impl<'a> Open<'a> {
         let zone = match (&self.spec.tz, &live) {
             (Some(name), _) => Zone::load(name)?,
             (None, Some(job)) => Zone::load(&job.tz.parse()?)?,
-            (None, None) => host_zone.clone(),
+            // By its name: its rules may have been read again since.
+            (None, None) => Zone::load(host_zone.name()).unwrap_or_else(|_| host_zone.clone()),
         };
         let anchor = live.as_ref().map_or(now.floor_to_second(), |job| job.anchor);
-        let timetable = Timetable::shaped(self.spec.schedule.clone(), &self.spec.shape, zone.clone(), anchor);
+        let schedule = self.spec.schedule.for_job(&self.request.name, self.spec.dst);
+        let timetable = Timetable::shaped(schedule, &self.spec.shape, zone.clone(), anchor);
         let is_used_up = |most: u32| live.as_ref().is_some_and(|job| job.begun >= most);
         let first = match &self.spec.schedule {
             // What a person asks for at an instant is owed from that instant on, also if it is just past.
@@ -182,6 +184,10 @@ impl<'a> Open<'a> {
             (Some(job), Change::Schedule) => Definition::of(job.clone()).ok().and_then(|old| old.passed(now)),
             _ => None,
         };
+        let schedules = live.as_ref().filter(|_| change == Change::Schedule).map(|job| {
+            let old = Definition::of(job.clone()).map_or_else(|_| "unreadable".to_owned(), |old| old.schedule_text());
+            (old, self.spec.schedule.text_with_zone(&zone))
+        });
         let definition = config::to_surface(&self.spec);
         Ok(Step::Ask(Box::new(ApplyOrder {
             name: self.request.name.clone(),
@@ -207,6 +213,7 @@ impl<'a> Open<'a> {
             existing: self.request.existing,
             planned,
             passed,
+            schedules,
         })))
     }
 }
@@ -214,8 +221,8 @@ impl<'a> Open<'a> {
 /// Whether a new definition runs when the old one did. One that cannot be read is another.
 fn is_same_schedule(old: &JobRecord, new: &JobSpec, zone: &Zone) -> bool {
     Definition::of(old.clone()).is_ok_and(|old| {
-        let counts_alike = old.spec.schedule == new.schedule && old.spec.shape.counts_as(&new.shape);
-        counts_alike && old.timetable.zone().name() == zone.name()
+        let is_same_clock = old.timetable.zone().name() == zone.name() && old.spec.dst == new.dst;
+        is_same_clock && old.spec.schedule == new.schedule && old.spec.shape.counts_as(&new.shape)
     })
 }
 

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::shared::Shared;
 use crate::domain::ids::NodeName;
+use crate::domain::node_event::{Befell, NodeEvent};
 use crate::domain::time::UnixMillis;
-use crate::store::{Beat, BeatReply, NameClaim, NodeFacts, Store, StoreError};
+use crate::store::{Beat, BeatReply, EventNote, NameClaim, NodeFacts, Store, StoreError};
 
 const EVERY: Duration = Duration::from_secs(5);
 /// A node unseen for so long has left.
@@ -25,6 +26,8 @@ pub struct HostFacts {
     pub boot_id: String,
     /// Whether a process with that id is alive on this host: tells a predecessor that was killed from one that lives.
     pub is_alive: fn(u32) -> bool,
+    /// The time by its clock: told beside that of Redis, and never decided by.
+    pub clock: fn() -> UnixMillis,
 }
 
 /// Why a node has no name.
@@ -64,12 +67,19 @@ pub async fn announce(
     host: &HostFacts,
 ) -> Result<NodeName, PresenceError> {
     let started_at = store.now().await?;
-    let facts = facts(host, "running", started_at, String::new(), 0);
+    let facts = facts(host, "running", started_at, String::new(), 0, None);
     let mut name = wanted.clone();
     let mut number = 1;
     loop {
+        let seen_before = store.last_seen(&name).await?;
         match try_name(store, &name, incarnation, &facts, host).await? {
-            Try::Ours => return Ok(name),
+            Try::Ours => {
+                let event = NodeEvent { what: Befell::Started { seen_before }, from: started_at, to: None };
+                if let Err(error) = store.note_events(&name, &[EventNote { event, replaces: None }]).await {
+                    debug!("That this node has started is not noted: {error}.");
+                }
+                return Ok(name);
+            }
             Try::Alive { pid, host } if naming == Naming::Asked || number > NAMES_TRIED => {
                 return Err(PresenceError::Taken { name, pid, host });
             }
@@ -134,7 +144,14 @@ fn numbered(name: &NodeName, number: u32) -> NodeName {
     NodeName::from_host_name(&format!("{base}{suffix}"))
 }
 
-fn facts(host: &HostFacts, state: &'static str, started_at: UnixMillis, config_error: String, running: usize) -> NodeFacts {
+fn facts(
+    host: &HostFacts,
+    state: &'static str,
+    started_at: UnixMillis,
+    config_error: String,
+    running: usize,
+    clock_offset_ms: Option<i64>,
+) -> NodeFacts {
     NodeFacts {
         state,
         started_at,
@@ -144,15 +161,25 @@ fn facts(host: &HostFacts, state: &'static str, started_at: UnixMillis, config_e
         boot_id: host.boot_id.clone(),
         version: env!("CARGO_PKG_VERSION"),
         running,
+        clock_offset_ms,
     }
+}
+
+/// How far a clock that read `before` a call and `after` it is ahead of Redis', which read `now` in between, ms. A slow answer
+/// is no difference.
+fn ahead_of(before: UnixMillis, now: UnixMillis, after: UnixMillis) -> i64 {
+    let (before, now, after) = (before.as_i64(), now.as_i64(), after.as_i64());
+    if now < before { before - now } else { (after - now).min(0) }
 }
 
 /// Beats for ever, and at once when there is something new to tell.
 pub(super) async fn run(shared: Arc<Shared>) {
     let settings = &shared.settings;
+    let mut clock_offset_ms = None;
     loop {
+        let running = shared.holdings.all().len();
         let beat_facts =
-            facts(&settings.host, shared.phase().word(), settings.started_at, shared.config_error(), shared.holdings.all().len());
+            facts(&settings.host, shared.phase().word(), settings.started_at, shared.config_error(), running, clock_offset_ms);
         let beat = Beat {
             node: &settings.node,
             incarnation: &settings.incarnation,
@@ -160,8 +187,14 @@ pub(super) async fn run(shared: Arc<Shared>) {
             claim: NameClaim::Ask,
             facts: &beat_facts,
         };
+        let before = (settings.host.clock)();
         match shared.store.beat_node(&beat).await {
-            Ok(BeatReply::Present { .. }) => {
+            Ok(BeatReply::Present { now }) => {
+                let is_first = clock_offset_ms.is_none();
+                clock_offset_ms = Some(ahead_of(before, now, (settings.host.clock)()));
+                if is_first {
+                    shared.beat_now.notify_one();
+                }
                 if let Ok(queues) = shared.store.read_queues().await {
                     shared.slots.set_known(queues);
                 }
@@ -176,5 +209,18 @@ pub(super) async fn run(shared: Arc<Shared>) {
             () = tokio::time::sleep(EVERY) => {}
             () = shared.beat_now.notified() => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_off_only_by_what_a_slow_answer_does_not_explain() {
+        let at = |ms: i64| UnixMillis::new(1_790_000_000_000 + ms).unwrap();
+        assert_eq!(ahead_of(at(5_000), at(0), at(5_010)), 5_000);
+        assert_eq!(ahead_of(at(0), at(5_000), at(10)), -4_990);
+        assert_eq!(ahead_of(at(0), at(700), at(1_000)), 0);
     }
 }

@@ -21,7 +21,9 @@ use crate::domain::ids::{Fence, RunId};
 use crate::domain::job::Delivery;
 use crate::domain::run::RunState;
 use crate::keeper::{BootInstant, EndedMark};
-use crate::store::{Claim, ExpiredLease, FinishReply, RecoverReply, Recovery, RipeEntry, RunRecord, StoreError, Verdict};
+use crate::store::{
+    Claim, ExpiredLease, FinishReply, Quarantined, RecoverReply, Recovery, RipeEntry, RunRecord, StoreError, Verdict,
+};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Leases looked at in one pass: those that end first.
@@ -104,8 +106,12 @@ async fn pass(shared: &Shared, watched: &mut HashMap<(RunId, Fence), Watched>) -
             Err((member, score)) => {
                 let entry = RipeEntry { member, score };
                 match shared.store.quarantine_lease(&entry, "it is no lease").await {
-                    Ok(false) => {}
-                    Ok(true) => error!(entry = ?entry.member, "An entry that is no lease was moved to quarantine."),
+                    Ok(Quarantined::Gone) => {}
+                    Ok(Quarantined::Kept) => error!(entry = ?entry.member, "An entry that is no lease was moved to quarantine."),
+                    Ok(Quarantined::Dropped) => {
+                        let (entry, score) = (&entry.member, &entry.score);
+                        error!(entry = ?entry, score, "Quarantine is full; an entry that is no lease was taken out and is told here only.");
+                    }
                     Err(error) if error.is_passing() => return Err(error),
                     Err(error) => shared.weather.failed(&error, "entries that are no leases stay where they are"),
                 }
@@ -201,8 +207,12 @@ async fn recover(shared: &Shared, lease: &ExpiredLease, unchanged: Duration) -> 
     };
     let Some(record) = record else {
         let entry = RipeEntry { member: format!("{}#{}", lease.run, lease.fence), score: lease.end.clone() };
-        if shared.store.quarantine_lease(&entry, "its run has no record").await? {
-            error!(run = %lease.run, "A lease without a run was moved to quarantine.");
+        match shared.store.quarantine_lease(&entry, "its run has no record").await? {
+            Quarantined::Gone => {}
+            Quarantined::Kept => error!(run = %lease.run, "A lease without a run was moved to quarantine."),
+            Quarantined::Dropped => {
+                error!(run = %lease.run, fence = %lease.fence, "Quarantine is full; a lease without a run was taken out.");
+            }
         }
         return Ok(true);
     };

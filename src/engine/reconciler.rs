@@ -56,6 +56,11 @@ impl Wish {
         self.is_news.store(true, Ordering::Release);
     }
 
+    /// Whether a file has been read.
+    pub(super) fn is_told(&self) -> bool {
+        self.get().is_some()
+    }
+
     fn get(&self) -> Option<Wanted> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -79,6 +84,7 @@ pub(super) async fn run(shared: Arc<Shared>, wish: Arc<Wish>, host_zone: Zone) {
                     info!(jobs = wanted.jobs.len(), created, changed, removed, "Jobs are as the file says.");
                 }
                 shared.note_jobs(problems.join("; "));
+                shared.file_taken.notify_one();
                 (held > 0).then_some(HELD_AGAIN)
             }
             Err(error) => {
@@ -123,6 +129,7 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
     let node = &shared.settings.node;
     shared.store.declare_queues(&wanted.queues).await?;
     let listed = shared.store.read_source(node).await?;
+    let signed = shared.store.signed(&format!("file of {node}"));
     let Outcome { mut problems, mut held, .. } = Outcome::default();
     let mut changes = Changes::default();
 
@@ -153,7 +160,7 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
         .collect();
     let mut past = Vec::new();
     for batch in to_apply.chunks(BATCH) {
-        let answers = planting::apply(&shared.store, host_zone, batch).await?;
+        let answers = planting::apply(&signed, host_zone, batch).await?;
         for (request, answer) in batch.iter().zip(answers) {
             let job = &request.name;
             match answer {
@@ -183,7 +190,7 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
     }
     // What a job was before its text named a moment that has passed does not go on.
     for name in gone.into_iter().chain(past) {
-        match person::unlist_job(&shared.store, name, node.as_str()).await {
+        match person::unlist_job(&signed, name, node.as_str()).await {
             Ok(RemoveReply::Removed(_)) => changes.removed += 1,
             Ok(_) => {}
             Err(person::WishError::Store(error)) if error.is_passing() => return Err(error),

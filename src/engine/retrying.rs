@@ -22,7 +22,8 @@ pub async fn retry_run(store: &Store, run: &RunId) -> Result<RetryReply, WishErr
         let order = RetryOrder {
             run: run.clone(),
             fence: record.fence,
-            job: job.map(|job| (job.rev, job.queue)),
+            // What belongs to a host stays there.
+            job: job.map(|job| (job.rev, if record.queue.is_of_host() { record.queue.clone() } else { job.queue })),
             beside: if may_run_beside { Beside::Allowed } else { Beside::Waits },
             past: past(&record),
         };

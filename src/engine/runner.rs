@@ -5,17 +5,19 @@
 //! holds up the attempt itself: renewals and stops reach it at once.
 
 use std::convert::Infallible;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::{Instrument, debug, info, warn};
 
+use super::backfilling;
 use super::definition::Definition;
 use super::done_check::{self, Course};
 use super::holdings::{Lease, Tenure};
 use super::journal::{ClaimedRun, EndedRun, Line};
 use super::settling::{self, Settled};
 use super::shared::{Phase, Shared};
+use crate::domain::ids::RunKind;
 use crate::domain::job::Delivery;
 use crate::domain::run::{Ending, Outcome, RunState};
 use crate::executor::{self, Attempt, Control, OutputBuffer};
@@ -33,9 +35,9 @@ const NOT_STARTED_PAUSE: Duration = Duration::from_secs(1);
 /// How often, and how far apart, a run whose lease Redis lost is offered back: its job may first have to be planted again.
 const OFFERS: u32 = 20;
 const OFFER_AGAIN: Duration = Duration::from_millis(500);
-/// Runs kept in a job's history, and how far past that it may grow before it is trimmed.
-pub(super) const HISTORY_A_JOB: usize = 1_000;
+/// How far past its bound a job's history may grow before it is trimmed at once, and its output: a part of the bound.
 const HISTORY_SLACK: usize = 50;
+const OUTPUT_SLACK: u64 = 8;
 
 /// Starts the run of `claim` as a task of its own.
 pub(super) fn start(shared: &Arc<Shared>, definition: Arc<Definition>, claim: Claim, deadline: BootInstant) {
@@ -91,6 +93,11 @@ impl Runner {
         report(&outcome, &settled, &reply, took);
         if let FinishReply::Finished(kept) = reply {
             note_history(shared, claim, kept);
+            if claim.run.kind() == RunKind::Backfill
+                && let Err(error) = backfilling::advance(&shared.store, claim.run.job()).await
+            {
+                shared.weather.failed(&error, "what is to be made up for waits for the janitor");
+            }
         }
     }
 
@@ -100,7 +107,7 @@ impl Runner {
         let attempt = attempt_of(shared, definition, claim);
         shared.holdings.earlier_ended(lease).await;
         if let Some(check) = done_check::asked_before(&definition.spec, claim) {
-            let (question, printed) = (done_check::question(check, &attempt), OutputBuffer::new());
+            let (question, printed) = (done_check::question(check, &attempt), OutputBuffer::new(shared.settings.output));
             let answer = shared.executors.execute(&question, control.clone(), &printed).await;
             let stop = *control.stop.borrow();
             match (done_check::judge(check, answer), stop) {
@@ -112,7 +119,7 @@ impl Runner {
                 (None, None) => debug!("Its done_check says: not done yet."),
             }
         }
-        let output = OutputBuffer::new();
+        let output = OutputBuffer::new(shared.settings.output);
         let outcome = tokio::select! {
             outcome = shared.executors.execute(&attempt, control, &output) => outcome,
             never = keep_writing(shared, claim, &output) => match never {},
@@ -228,9 +235,8 @@ async fn offer_back(shared: &Shared, claim: &Claim, claimed_in: &str) {
 
 /// Has a job's history trimmed that has grown past its bound.
 fn note_history(shared: &Shared, claim: &Claim, kept: u32) {
-    if kept as usize > HISTORY_A_JOB + HISTORY_SLACK {
-        shared.long_histories.lock().unwrap_or_else(PoisonError::into_inner).insert(claim.run.job().clone());
-        shared.tidy_now.notify_one();
+    if kept as usize > shared.keeping().history.keep_per_job + HISTORY_SLACK {
+        shared.have_tidied(claim.run.job());
     }
 }
 
@@ -281,7 +287,13 @@ async fn write_output(shared: &Shared, claim: &Claim, output: &OutputBuffer, wri
     snapshot.tail.iter().for_each(|chunk| frames.push_tail(stream(chunk.stream), &chunk.bytes));
     let kept = shared.store.write_output(claim, &frames).await;
     match &kept {
-        Ok(_) => *written = revision,
+        Ok(bytes) => {
+            *written = revision;
+            let most = shared.keeping().output.keep_bytes_per_job;
+            if bytes.is_some_and(|bytes| bytes > most + most / OUTPUT_SLACK) {
+                shared.have_tidied(claim.run.job());
+            }
+        }
         Err(error) => debug!("Output not kept: {error}."),
     }
     kept.map(drop)

@@ -11,9 +11,11 @@ use super::holdings::Holdings;
 use super::journal::Journal;
 use super::loss::Watch;
 use super::node::EngineSettings;
+use super::notes::Notes;
 use super::pulse::Pulse;
 use super::slots::Slots;
 use super::weather::{Said, Weather};
+use crate::config::{HistoryConfig, OutputConfig};
 use crate::domain::ids::JobName;
 use crate::executor::Executors;
 use crate::keeper::BootInstant;
@@ -26,6 +28,7 @@ pub(super) struct Shared {
     pub(super) settings: EngineSettings,
     pub(super) slots: Slots,
     pub(super) weather: Weather,
+    pub(super) notes: Notes,
     pub(super) said: Said,
     /// By what this node knows its data again.
     pub(super) watch: Watch,
@@ -33,14 +36,20 @@ pub(super) struct Shared {
     pub(super) poll_now: Arc<Notify>,
     /// Wakes the lease keeper: a run was asked to stop.
     pub(super) renew_now: Notify,
-    /// Wakes the janitor: a job's history is past its bound.
+    /// Wakes the janitor: more is kept of a job than its bounds say.
     pub(super) tidy_now: Notify,
     /// Wakes the reconciler: the data is other than it was.
     pub(super) reconcile_now: Notify,
+    /// This node's file has been told to Redis.
+    pub(super) file_taken: Notify,
+    /// Wakes what holds planned runs against the zone data.
+    pub(super) zones_now: Notify,
+    /// How often the zone data was read again: what was computed from it before is old.
+    pub(super) zones_read: AtomicU64,
     /// Leases in the namespace at the last poll.
     pub(super) leases_seen: AtomicU64,
-    /// Jobs whose history is past its bound.
-    pub(super) long_histories: Mutex<BTreeSet<JobName>>,
+    overfull: Mutex<BTreeSet<JobName>>,
+    keeping: Mutex<Keeping>,
     /// The runs this node executes or has to tell the end of.
     pub(super) holdings: Arc<Holdings>,
     /// Whether this node itself stood still.
@@ -51,6 +60,13 @@ pub(super) struct Shared {
     pub(super) beat_now: Notify,
     phase: Mutex<Phase>,
     troubles: Mutex<Troubles>,
+}
+
+/// How much is kept of what was.
+#[derive(Clone, Default)]
+pub(super) struct Keeping {
+    pub(super) history: HistoryConfig,
+    pub(super) output: OutputConfig,
 }
 
 /// What is wrong with the configuration.
@@ -89,12 +105,14 @@ impl Shared {
     pub(super) fn new(store: Store, executors: Executors, journal: Journal, settings: EngineSettings) -> Self {
         let poll_now = Arc::new(Notify::new());
         let watch = Watch::new(journal, store.address());
+        let notes = Notes::new(settings.started_at);
         Self {
             store,
             watch,
             executors,
             pulse: Pulse::new(settings.lease),
             settings,
+            notes,
             slots: Slots::new(poll_now.clone()),
             weather: Weather::default(),
             said: Said::default(),
@@ -102,14 +120,38 @@ impl Shared {
             renew_now: Notify::new(),
             tidy_now: Notify::new(),
             reconcile_now: Notify::new(),
+            file_taken: Notify::new(),
+            zones_now: Notify::new(),
+            zones_read: AtomicU64::new(0),
             leases_seen: AtomicU64::new(0),
-            long_histories: Mutex::default(),
+            overfull: Mutex::default(),
+            keeping: Mutex::default(),
             holdings: Arc::default(),
             abandoned: Abandoned::default(),
             beat_now: Notify::new(),
             phase: Mutex::default(),
             troubles: Mutex::default(),
         }
+    }
+
+    /// How much is kept, as the file last said it.
+    pub(super) fn keeping(&self) -> Keeping {
+        self.keeping.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn keep(&self, keeping: Keeping) {
+        *self.keeping.lock().unwrap_or_else(PoisonError::into_inner) = keeping;
+    }
+
+    /// Has the janitor trim a job at once.
+    pub(super) fn have_tidied(&self, job: &JobName) {
+        self.overfull.lock().unwrap_or_else(PoisonError::into_inner).insert(job.clone());
+        self.tidy_now.notify_one();
+    }
+
+    /// The jobs the janitor is to trim at once; they are taken.
+    pub(super) fn take_overfull(&self) -> BTreeSet<JobName> {
+        std::mem::take(&mut *self.overfull.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn phase(&self) -> Phase {
@@ -129,6 +171,9 @@ impl Shared {
 
     /// Notes why the file is not taken; empty = it is.
     pub(super) fn note_file(&self, error: String) {
+        if !error.is_empty() {
+            self.notes.file_refused(&error);
+        }
         self.troubles().file = error;
         self.beat_now.notify_one();
     }

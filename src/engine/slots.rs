@@ -26,6 +26,8 @@ struct State {
     /// From the files of all nodes.
     known: BTreeMap<QueueName, u32>,
     taken: HashMap<QueueName, u32>,
+    /// This node's host's own.
+    of_host: Option<QueueName>,
 }
 
 const DEFAULT_CONCURRENCY: u32 = 32;
@@ -47,6 +49,11 @@ impl Slots {
         self.freed.notify_one();
     }
 
+    /// Has the queue of this node's host served too.
+    pub(super) fn set_host(&self, queue: QueueName) {
+        self.lock().of_host = Some(queue);
+    }
+
     /// Sets what is known of queues anywhere: none is left without a node.
     pub(super) fn set_known(&self, queues: BTreeMap<QueueName, u32>) {
         self.lock().known = queues;
@@ -57,7 +64,9 @@ impl Slots {
         let state = self.lock();
         let mut all: BTreeMap<QueueName, u32> = state.known.clone();
         all.extend(state.own.iter().map(|(queue, concurrency)| (queue.clone(), *concurrency)));
-        all.entry(QueueName::default_queue()).or_insert(DEFAULT_CONCURRENCY);
+        for queue in state.of_host.iter().cloned().chain([QueueName::default_queue()]) {
+            all.entry(queue).or_insert(DEFAULT_CONCURRENCY);
+        }
         all.into_iter()
             .map(|(queue, concurrency)| {
                 let free = concurrency.saturating_sub(state.taken.get(&queue).copied().unwrap_or(0));

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::claimer::Claimer;
+use super::notes::Claims;
 use super::shared::{Phase, Shared};
 use crate::domain::ids::QueueName;
 use crate::keeper::{BootInstant, BootTimer};
@@ -59,9 +60,12 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
     let tick = shared.settings.tick;
     if !shared.executors.are_ready() {
         // What cannot be started here is left to nodes that can.
+        shared.notes.claims(Claims::Held);
         return tick;
     }
+    shared.notes.claims(Claims::Taken);
     let free = shared.slots.free();
+    shared.notes.slots(&free);
     // Entries this node had to leave must not hide those behind them.
     let with_left = |(queue, slots): &(QueueName, usize)| {
         let limit = if *slots == 0 { 0 } else { slots + claimer.left_in(queue) };
@@ -69,14 +73,17 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
     };
     let queues: Vec<(QueueName, usize)> = free.iter().map(with_left).collect();
     let highest = shared.watch.highest();
+    let sent = BootInstant::now();
     let poll = match shared.store.list_ripe(&queues).await {
         Ok(poll) => poll,
         Err(error) => {
             shared.weather.failed(&error, "nothing is started");
+            shared.notes.redis_silent(sent);
             return tick;
         }
     };
     shared.weather.answered();
+    shared.notes.redis_answered(poll.now);
     shared.leases_seen.store(poll.leases, Ordering::Relaxed);
     if !shared.watch.knows(&poll, highest) {
         // Data that is not what it was: nothing of it is started before that is dealt with.

@@ -1,14 +1,14 @@
 //! What an attempt wrote, shared between who fills it and who reports it while the attempt still runs.
 //!
-//! Invariant: the first 16 KiB and the last 48 KiB of both streams together, in the order they came; every byte is either in
+//! Invariant: the beginning and the end of both streams together, each as long as its bound, in the order they came; every byte is either in
 //! there or counted as dropped. Memory stays bounded whatever comes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::keeper::OutputSink;
 use crate::keeper::excerpt::Excerpt;
 pub use crate::keeper::excerpt::{Chunk, Output, Stream};
+use crate::keeper::{OutputBounds, OutputSink};
 
 /// The output of one attempt. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -23,9 +23,9 @@ struct Inner {
 }
 
 impl OutputBuffer {
-    /// Nothing yet.
-    pub fn new() -> Self {
-        Self::default()
+    /// Nothing yet, of which so much will be kept.
+    pub fn new(bounds: OutputBounds) -> Self {
+        Self { inner: Arc::new(Inner { excerpt: Mutex::new(Excerpt::new(bounds)), revision: AtomicU64::new(0) }) }
     }
 
     /// Takes what `stream` wrote.
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_revision_rises_with_each_change_and_clones_share_the_bytes() {
-        let buffer = OutputBuffer::new();
+        let buffer = OutputBuffer::new(OutputBounds::default());
         let clone = buffer.clone();
         buffer.append(Stream::Stdout, b"a");
         let first = clone.revision();

@@ -93,7 +93,7 @@ async fn start(
     };
     let leader = Pid::from_child(&child);
     house.note_leader(key, leader.as_raw_nonzero().get());
-    let pending = Pending::new(key);
+    let pending = Pending::new(key, house);
     let pipes =
         [(Stream::Stdout, child.stdout.take().map(OwnedFd::from)), (Stream::Stderr, child.stderr.take().map(OwnedFd::from))];
     let watched = || -> io::Result<Started> {

@@ -1,14 +1,27 @@
 //! The beginning and the end of what a job wrote, both streams in the order they came, in bounded memory.
 //!
-//! Invariant: kept + dropped = appended, to the byte. At most [`HEAD`] + [`TAIL`] bytes are kept; the order of the streams
+//! Invariant: kept + dropped = appended, to the byte. At most as many bytes are kept as the bounds say; the order of the streams
 //! costs two bytes a change of stream, so a writer of single bytes that alternates takes at most three times as much.
 
 use std::collections::VecDeque;
 
-/// How many bytes from the beginning are kept.
-pub const HEAD: usize = 16 * 1024;
-/// How many bytes before the end are kept.
-pub const TAIL: usize = 48 * 1024;
+use serde::{Deserialize, Serialize};
+
+/// How much of an output is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputBounds {
+    /// Bytes from the beginning.
+    pub head: usize,
+    /// Bytes before the end.
+    pub tail: usize,
+}
+
+impl Default for OutputBounds {
+    /// 16 KiB and 48 KiB.
+    fn default() -> Self {
+        Self { head: 16 * 1024, tail: 48 * 1024 }
+    }
+}
 
 /// Which of a job's two pipes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,9 +44,9 @@ pub struct Chunk {
 /// What is kept of a job's output. Between `head` and `tail` lie the dropped bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Output {
-    /// The first 16 KiB.
+    /// The beginning.
     pub head: Vec<Chunk>,
-    /// The last 48 KiB, without what `head` has.
+    /// The end, without what `head` has.
     pub tail: Vec<Chunk>,
     /// How many bytes between them were thrown away.
     pub dropped_bytes: u64,
@@ -50,22 +63,29 @@ impl Output {
 /// The output as it grows.
 #[derive(Debug, Default)]
 pub(crate) struct Excerpt {
+    bounds: OutputBounds,
     head: Sequence,
     tail: Sequence,
     dropped: u64,
 }
 
 impl Excerpt {
+    /// Nothing yet, of which so much will be kept.
+    pub(crate) fn new(bounds: OutputBounds) -> Self {
+        Self { bounds, ..Self::default() }
+    }
+
     /// Takes what `stream` wrote.
     pub(crate) fn append(&mut self, stream: Stream, bytes: &[u8]) {
-        let room = HEAD.saturating_sub(self.head.len());
+        let room = self.bounds.head.saturating_sub(self.head.len());
         // Once something was dropped the head is closed: what comes later is not the beginning.
         let room = if self.dropped == 0 { room } else { 0 };
         let (first, rest) = bytes.split_at(room.min(bytes.len()));
         self.head.push(stream, first);
-        let skipped = rest.len().saturating_sub(TAIL);
+        let OutputBounds { tail, .. } = self.bounds;
+        let skipped = rest.len().saturating_sub(tail);
         self.tail.push(stream, rest.get(skipped..).unwrap_or_default());
-        let over = self.tail.len().saturating_sub(TAIL);
+        let over = self.tail.len().saturating_sub(tail);
         self.tail.forget_first(over);
         self.add_dropped(u64::try_from(skipped.saturating_add(over)).unwrap_or(u64::MAX));
     }
@@ -163,6 +183,9 @@ impl Sequence {
 mod tests {
     use super::*;
 
+    const HEAD: usize = 16 * 1024;
+    const TAIL: usize = 48 * 1024;
+
     fn size(chunks: &[Chunk]) -> usize {
         chunks.iter().map(|chunk| chunk.bytes.len()).sum()
     }
@@ -208,6 +231,17 @@ mod tests {
         assert_eq!(size(&output.head) + size(&output.tail), HEAD + TAIL);
         assert_eq!(output.dropped_bytes, 1_000_000 - (HEAD + TAIL) as u64);
         assert_eq!(output.tail.last().unwrap(), &Chunk { stream: Stream::Stderr, bytes: vec![63] });
+    }
+
+    #[test]
+    fn other_bounds_hold_to_the_byte_and_none_at_all_keeps_nothing() {
+        for (head, tail) in [(3, 4), (0, 4), (3, 0), (0, 0)] {
+            let mut excerpt = Excerpt::new(OutputBounds { head, tail });
+            b"0123456789".iter().for_each(|byte| excerpt.append(Stream::Stdout, &[*byte]));
+            let output = excerpt.output();
+            let wanted = [&b"0123456789"[..head], &b"0123456789"[10 - tail..]].concat();
+            assert_eq!((output.stream(Stream::Stdout), output.dropped_bytes), (wanted, 10 - (head + tail) as u64));
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::{Notify, mpsc};
 
 use super::clock::BootInstant;
-use super::excerpt::{Excerpt, Stream};
+use super::excerpt::{Excerpt, OutputBounds, Stream};
 use super::tree::{self, Claim, Identity, Process, Snapshot};
 use super::wire::{self, Key, News};
 
@@ -43,6 +43,7 @@ pub(super) struct House {
     buffer: RefCell<Vec<u8>>,
     /// The last reading of all processes, and when it began.
     read: RefCell<Option<(BootInstant, Rc<Snapshot>)>>,
+    output: OutputBounds,
 }
 
 /// What waits for the daemon.
@@ -55,6 +56,7 @@ pub(super) enum Item {
 pub(super) struct Pending {
     key: Key,
     excerpt: RefCell<Excerpt>,
+    bounds: OutputBounds,
     is_queued: Cell<bool>,
 }
 
@@ -64,7 +66,7 @@ const FRESH: Duration = Duration::from_millis(20);
 
 impl House {
     /// An empty house and what it will have to say.
-    pub(super) fn new() -> (Rc<Self>, mpsc::UnboundedReceiver<Item>) {
+    pub(super) fn new(output: OutputBounds) -> (Rc<Self>, mpsc::UnboundedReceiver<Item>) {
         let (outbox, items) = mpsc::unbounded_channel();
         let house = Self {
             residents: RefCell::default(),
@@ -72,6 +74,7 @@ impl House {
             outbox,
             buffer: RefCell::new(vec![0; BUFFER]),
             read: RefCell::default(),
+            output,
         };
         (Rc::new(house), items)
     }
@@ -239,9 +242,10 @@ impl House {
 }
 
 impl Pending {
-    /// Nothing yet, of the run `key`.
-    pub(super) fn new(key: Key) -> Rc<Self> {
-        Rc::new(Self { key, excerpt: RefCell::default(), is_queued: Cell::new(false) })
+    /// Nothing yet, of the run `key` in `house`.
+    pub(super) fn new(key: Key, house: &House) -> Rc<Self> {
+        let bounds = house.output;
+        Rc::new(Self { key, excerpt: RefCell::new(Excerpt::new(bounds)), bounds, is_queued: Cell::new(false) })
     }
 }
 
@@ -252,7 +256,7 @@ pub(super) async fn deliver(mut items: mpsc::UnboundedReceiver<Item>, mut to: to
             Item::News(news) => wire::news_frame(news),
             Item::Output(pending) => {
                 pending.is_queued.set(false);
-                wire::output_frames(pending.key, &pending.excerpt.take().output())
+                wire::output_frames(pending.key, &pending.excerpt.replace(Excerpt::new(pending.bounds)).output())
             }
         };
         let Ok(frames) = frames else { continue };

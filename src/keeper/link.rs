@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::clock::BootInstant;
-use super::excerpt::Stream;
+use super::excerpt::{OutputBounds, Stream};
 use super::supervise;
 use super::tree::Identity;
 use super::wire::{self, End, Key, Launch, News, Order, Report};
@@ -34,6 +34,8 @@ pub struct KeeperSettings {
     pub incarnation: String,
     /// How long the node's leases last: by it is measured how long a keeper may stand still.
     pub lease: Duration,
+    /// How much of what a job prints waits for the daemon, if that is slow.
+    pub output: OutputBounds,
 }
 
 /// Why there is no keeper.

@@ -22,7 +22,7 @@ mod wire;
 
 pub use clock::{BootInstant, BootTimer};
 pub use ended::EndedMark;
-pub use excerpt::{Chunk, HEAD, Output, Stream, TAIL};
+pub use excerpt::{Chunk, Output, OutputBounds, Stream};
 pub use link::{Child, Keeper, KeeperError, KeeperSettings, OutputSink};
 pub use serve::run_from_args;
 pub use wire::{End, Launch, Report};

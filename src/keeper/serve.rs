@@ -76,10 +76,10 @@ fn run() -> io::Result<()> {
 
 async fn serve(socket: UnixStream) -> io::Result<()> {
     let (mut orders, to) = tokio::net::UnixStream::from_std(socket)?.into_split();
-    let Some(Order::Serve { ended_file, node, incarnation }) = wire::read_order(&mut orders).await? else {
+    let Some(Order::Serve { ended_file, node, incarnation, output }) = wire::read_order(&mut orders).await? else {
         return Ok(());
     };
-    let (house, items) = House::new();
+    let (house, items) = House::new(output);
     let delivery = tokio::task::spawn_local(house::deliver(items, to));
     let sweeper = tokio::task::spawn_local(house::sweep_now_and_then(Rc::clone(&house)));
     let told = obey(&house, &mut orders).await;

@@ -77,6 +77,7 @@ async fn launch(settings: &KeeperSettings) -> io::Result<Running> {
         ended_file: settings.ended_file.clone(),
         node: settings.node.clone(),
         incarnation: settings.incarnation.clone(),
+        output: settings.output,
     };
     socket.write_all(&wire::order_frame(&serve)?).await?;
     let (to, orders) = mpsc::channel(ORDERS);

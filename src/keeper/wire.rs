@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::clock::BootInstant;
-use super::excerpt::{Output, Stream};
+use super::excerpt::{Output, OutputBounds, Stream};
 
 /// The longest frame: above what the kernel takes as arguments and environment together, even when each byte is escaped.
 pub(super) const LONGEST: usize = 16 * 1024 * 1024;
@@ -35,6 +35,9 @@ pub(super) enum Order {
         node: String,
         /// Named in the mark.
         incarnation: String,
+        /// How much of a run's output waits for the daemon. A daemon of before does not say it.
+        #[serde(default)]
+        output: OutputBounds,
     },
     /// Start a program.
     Start {

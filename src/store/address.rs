@@ -14,6 +14,17 @@ pub struct Address {
     shown: String,
     /// Where the URL is kept, if in a file.
     file: Option<PathBuf>,
+    eviction: Eviction,
+}
+
+/// What is thought of a server that drops keys when its memory is short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Eviction {
+    /// It is not used.
+    #[default]
+    Refused,
+    /// It is used all the same, and warned of.
+    Allowed,
 }
 
 /// A text that is no Redis URL. It never repeats a password.
@@ -36,13 +47,23 @@ impl Address {
         let info = url.into_connection_info().map_err(|error| fail(error.detail().unwrap_or("it cannot be read")))?;
         // Small commands must not wait for each other's acknowledgement, and a peer that vanished must be noticed.
         let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true).set_user_timeout(std::time::Duration::from_secs(5));
-        Ok(Self { info: info.set_tcp_settings(tcp), shown, file: None })
+        Ok(Self { info: info.set_tcp_settings(tcp), shown, file: None, eviction: Eviction::Refused })
     }
 
     /// The same address, whose user and password are read anew from `file` at each connection: it holds the URL.
     #[must_use]
     pub fn kept_in(self, file: &Path) -> Self {
         Self { file: Some(file.to_owned()), ..self }
+    }
+
+    /// The same address, at which a server that evicts keys is used or not.
+    #[must_use]
+    pub fn with_eviction(self, eviction: Eviction) -> Self {
+        Self { eviction, ..self }
+    }
+
+    pub(crate) fn eviction(&self) -> Eviction {
+        self.eviction
     }
 
     /// How to connect as it was given.

@@ -70,6 +70,7 @@ impl Store {
             .key("nudge", keys.nudge())
             .key("successor_run", self.successor_key(next, job))
             .key("spread", keys.spread(job))
+            .key("deeds", keys.deeds(job))
             .arg("now", self.now_arg())
             .arg("id", order.run.to_string())
             .arg("job_name", job.as_str())
@@ -80,7 +81,8 @@ impl Store {
             .arg("reason", &order.reason)
             .arg("successor", Successor::id(next))
             .arg("successor_due", Successor::due(next))
-            .arg("successor_ready", Successor::ready(next));
+            .arg("successor_ready", Successor::ready(next))
+            .arg("by", &*self.by);
         let mut reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
             "cancelled" => CancelReply::Cancelled,

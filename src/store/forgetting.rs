@@ -1,7 +1,11 @@
-//! What is past its bounds is forgotten, in steps of at most 100: runs, dead letters, jobs that ended.
+//! What is past its bounds is forgotten, in steps of at most 100: runs, dead letters, jobs that ended, nodes that are gone.
 //!
 //! Invariant: a dead letter is kept by bounds of its own, so no number of later successes pushes it out. It may leave history
-//! before, and then stands among the dead letters only.
+//! before, and then stands among the dead letters only. What a record told of a regular run goes into its job's ledger
+//! (`ledger`) in the step that deletes it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use redis::Value;
 
@@ -9,11 +13,13 @@ use super::Store;
 use super::error::StoreError;
 use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{JobName, RunId};
+use crate::domain::ids::{JobName, NodeName, RunId};
 use crate::domain::time::UnixMillis;
 
 /// Items of one step.
 const STEP: usize = 100;
+/// Runs looked at in one go.
+const PAGE: usize = 1_000;
 
 /// How much of a run is forgotten, as `forget_runs.lua` has it.
 #[derive(Clone, Copy)]
@@ -98,17 +104,67 @@ impl Store {
         Ok((over, flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, number_of(&pair[1])?))).collect()))
     }
 
+    /// Jobs with more than `most` runs or `most_dead` dead letters kept, among those of which the thousand runs ended that came
+    /// first after `after`; and from when to go on, none if those were all. However a run ended, its job is met here.
+    pub async fn list_overfull(
+        &self,
+        after: UnixMillis,
+        most: usize,
+        most_dead: usize,
+    ) -> Result<(Vec<JobName>, Option<UnixMillis>), StoreError> {
+        let mut pipeline = redis::pipe();
+        let from = format!("({}", after.as_i64());
+        pipeline.cmd("ZRANGE").arg(self.keys.history()).arg(from).arg("+inf").arg("BYSCORE").arg("LIMIT").arg(0).arg(PAGE);
+        pipeline.arg("WITHSCORES");
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(flat)) = answer.first() else { return Ok((Vec::new(), None)) };
+        let ended = |pair: &[Value]| number_of(&pair[1]).and_then(UnixMillis::new);
+        let job_of = |pair: &[Value]| text_of(&pair[0])?.parse::<RunId>().ok().map(|run| run.job().clone());
+        let jobs: BTreeSet<JobName> = flat.chunks_exact(2).filter_map(job_of).collect();
+        let (first, last) = (flat.chunks_exact(2).next().and_then(ended), flat.chunks_exact(2).next_back().and_then(ended));
+        let next = match (first, last) {
+            // Others may have ended in the same millisecond as the last of a full page.
+            (Some(first), Some(last)) if flat.len() == PAGE * 2 && first < last => {
+                Some(last.saturating_sub(Duration::from_millis(1)))
+            }
+            (_, last) => last,
+        };
+        let mut counts = redis::pipe();
+        for job in &jobs {
+            counts.cmd("ZCARD").arg(self.keys.job_history(job));
+            counts.cmd("ZCARD").arg(self.keys.job_dead(job));
+        }
+        if jobs.is_empty() {
+            return Ok((Vec::new(), next));
+        }
+        // A spoilt key counts as empty: it is told of when its job is trimmed.
+        let counts = self.link.ask(&mut counts).await?;
+        let is_over = |count: &Result<Value, _>, most: usize| {
+            let count = count.as_ref().ok().and_then(number_of).and_then(|count| usize::try_from(count).ok());
+            count.is_some_and(|count| count > most)
+        };
+        let overfull = jobs.into_iter().zip(counts.chunks_exact(2));
+        let overfull = overfull.filter(|(_, pair)| is_over(&pair[0], most) || is_over(&pair[1], most_dead));
+        Ok((overfull.map(|(job, _)| job).collect(), next))
+    }
+
     async fn forget(&self, items: &[(RunId, Reach)]) -> Result<u64, StoreError> {
         if items.is_empty() {
             return Ok(0);
         }
         let keys = &self.keys;
-        let mut call = Invocation::new(&scripts::FORGET_RUNS).key("history", keys.history()).key("dead", keys.dead());
+        let mut call = Invocation::new(&scripts::FORGET_RUNS)
+            .key("history", keys.history())
+            .key("dead", keys.dead())
+            .key("totals", keys.totals());
         for (run, reach) in items {
             call = call
                 .key("run", keys.run(run))
+                .key("job", keys.job(run.job()))
                 .key("job_history", keys.job_history(run.job()))
                 .key("job_dead", keys.job_dead(run.job()))
+                .key("ledger", keys.ledger(run.job()))
+                .key("ledger_before", keys.ledger_before(run.job()))
                 .arg("id", run.to_string())
                 .arg("reach", reach.as_str());
         }
@@ -122,7 +178,10 @@ impl Store {
     /// Forgets jobs that ended before `before`, and the first to end beyond `most`; at most 100. Gives how many were looked at.
     pub async fn forget_jobs(&self, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
         let (mut over, oldest) = self.oldest(&self.keys.finished(), most).await?;
-        let mut call = Invocation::new(&scripts::FORGET_JOBS).key("finished", self.keys.finished()).arg("now", self.now_arg());
+        let mut call = Invocation::new(&scripts::FORGET_JOBS)
+            .key("finished", self.keys.finished())
+            .key("totals", self.keys.totals())
+            .arg("now", self.now_arg());
         let mut looked_at = 0;
         for (member, ended) in oldest {
             if ended >= before.as_i64() && over == 0 {
@@ -135,6 +194,9 @@ impl Store {
                 .key("open", self.keys.open(&name))
                 .key("waiting", self.keys.waiting(&name))
                 .key("spread", self.keys.spread(&name))
+                .key("ledger", self.keys.ledger(&name))
+                .key("ledger_before", self.keys.ledger_before(&name))
+                .key("deeds", self.keys.deeds(&name))
                 .arg("job_name", member);
             looked_at += 1;
         }
@@ -142,5 +204,31 @@ impl Store {
             self.link.invoke(&call).await?;
         }
         Ok(looked_at)
+    }
+
+    /// Nodes that were seen last before `before`, at most 100, the longest unseen first.
+    pub async fn list_gone_nodes(&self, before: UnixMillis) -> Result<Vec<NodeName>, StoreError> {
+        let mut pipeline = redis::pipe();
+        let until = format!("({}", before.as_i64());
+        pipeline.cmd("ZRANGE").arg(self.keys.nodes()).arg("-inf").arg(until).arg("BYSCORE").arg("LIMIT").arg(0).arg(STEP);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(names)) = answer.first() else { return Ok(Vec::new()) };
+        Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
+    }
+
+    /// Forgets those of `nodes`, at most 100, that were seen last before `before` and whose file lists no job. Gives how many.
+    pub async fn forget_nodes(&self, nodes: &[NodeName], before: UnixMillis) -> Result<usize, StoreError> {
+        if nodes.is_empty() {
+            return Ok(0);
+        }
+        let mut call = Invocation::new(&scripts::FORGET_NODES).key("nodes", self.keys.nodes()).arg("before", before.as_i64());
+        for node in nodes.iter().take(STEP) {
+            call = call.key("node", self.keys.node(node)).key("source", self.keys.source(node)).arg("node_name", node.as_str());
+        }
+        let mut reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "forgotten" => Ok(usize::try_from(reply.number()?).unwrap_or(0)),
+            _ => Err(reply.unknown()),
+        }
     }
 }

@@ -59,6 +59,22 @@ pub struct RunRecord {
     pub unclear: u32,
     /// For a skipped stretch: its last occurrence, and how many there are.
     pub skipped: Option<(UnixMillis, u64)>,
+    /// Who had it cancelled, `user@host`.
+    pub by: Option<String>,
+    /// Of a run by hand: who asked for it.
+    pub asked_by: Option<String>,
+    /// When it was planted, if not with its predecessor: spread, or asked for by hand.
+    pub planted_at: Option<UnixMillis>,
+    /// When it became ready for its first claim, if that was not its due time.
+    pub ready_at: Option<UnixMillis>,
+    /// When it was first claimed, where that was handed back and claimed anew.
+    pub first_start: Option<UnixMillis>,
+    /// Why a node handed it back unexecuted, if one did.
+    pub handed_back: Option<String>,
+    /// The open run of its job it met at its claim: it was skipped for that one, or waited for its end.
+    pub behind: Option<RunId>,
+    /// Since when it waited for that one.
+    pub waited_from: Option<UnixMillis>,
     /// Earlier attempts, oldest first.
     pub past: Vec<PastAttempt>,
 }
@@ -116,6 +132,43 @@ pub struct HistoryPage {
 }
 
 impl RunRecord {
+    /// The record of a planted run, which has none of its own before its first claim.
+    pub fn planted(run: RunId, queue: QueueName) -> Self {
+        Self {
+            state: RunState::Scheduled,
+            attempt: 0,
+            fence: None,
+            node: None,
+            incarnation: None,
+            claim_token: None,
+            lease: None,
+            queue,
+            started_at: None,
+            finished_at: None,
+            ready: Some(run.due()),
+            exit_code: None,
+            signal: None,
+            http_status: None,
+            reason: None,
+            error: None,
+            left_processes: false,
+            failures: 0,
+            recoveries: 0,
+            unclear: 0,
+            skipped: None,
+            by: None,
+            asked_by: None,
+            planted_at: None,
+            ready_at: None,
+            first_start: None,
+            handed_back: None,
+            behind: None,
+            waited_from: None,
+            past: Vec::new(),
+            run,
+        }
+    }
+
     fn read(run: &RunId, fields: &Value) -> Result<Option<Self>, StoreError> {
         let Value::Array(flat) = fields else { return Err(StoreError::corrupt(format!("run {run}"), format!("{fields:?}"))) };
         let map: BTreeMap<String, String> =
@@ -158,6 +211,14 @@ impl RunRecord {
             recoveries: count("recoveries"),
             unclear: count("unclear"),
             skipped: instant("skipped_to").zip(number("skipped_count")),
+            by: text("by"),
+            asked_by: text("asked_by"),
+            planted_at: instant("planted_at"),
+            ready_at: instant("ready_at"),
+            first_start: instant("first_start"),
+            handed_back: text("handed_back"),
+            behind: text("behind").and_then(|run| run.parse().ok()),
+            waited_from: instant("waited_from"),
             past,
         }))
     }
@@ -223,6 +284,14 @@ impl Store {
         self.run_ids(&self.keys.open(job), 1_000).await
     }
 
+    /// The open regular runs of a job due after `after`, oldest due first, at most 1,000.
+    pub async fn list_open_after(&self, job: &JobName, after: UnixMillis) -> Result<Vec<RunId>, StoreError> {
+        let mut pipeline = redis::pipe();
+        let from = format!("({}", after.as_i64());
+        pipeline.cmd("ZRANGE").arg(self.keys.open(job)).arg(from).arg("+inf").arg("BYSCORE").arg("LIMIT").arg(0).arg(1_000);
+        Ok(ids_of(&self.link.query(&mut pipeline).await?))
+    }
+
     /// The runs of a job waiting for an open one to end, oldest due first, at most 1,000.
     pub async fn list_waiting(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
         self.run_ids(&self.keys.waiting(job), 1_000).await
@@ -233,7 +302,7 @@ impl Store {
         self.run_ids(&self.keys.spread(job), 1_000).await
     }
 
-    async fn run_ids(&self, index: &str, limit: usize) -> Result<Vec<RunId>, StoreError> {
+    pub(super) async fn run_ids(&self, index: &str, limit: usize) -> Result<Vec<RunId>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(index).arg(0).arg(limit.saturating_sub(1));
         Ok(ids_of(&self.link.query(&mut pipeline).await?))

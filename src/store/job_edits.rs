@@ -20,8 +20,20 @@ use crate::domain::time::UnixMillis;
 pub enum Change {
     /// The schedule is another: a pending run that is not yet due is replaced.
     Schedule,
+    /// The schedule is the same and means other instants: a pending run that is not yet due is replaced, and nothing else.
+    Zone,
     /// Anything else: the pending run stays where it is.
     Rest,
+}
+
+impl Change {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Schedule => "schedule",
+            Self::Zone => "zone",
+            Self::Rest => "rest",
+        }
+    }
 }
 
 /// What to do if the name is taken by a job of the same kind.
@@ -72,6 +84,8 @@ pub struct ApplyOrder {
     pub planned: Option<RunId>,
     /// What passed under the old schedule and is told with its change.
     pub passed: Option<Stretch>,
+    /// Of a change of the schedule: the old one and the new one in words.
+    pub schedules: Option<(String, String)>,
 }
 
 /// What became of it.
@@ -230,6 +244,7 @@ impl Store {
             .key("nudge", keys.nudge())
             .key("passed_run", passed_run.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run)))
             .key("totals", keys.totals())
+            .key("deeds", keys.deeds(name))
             .key("open", keys.open(name))
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
@@ -242,7 +257,7 @@ impl Store {
             .arg("tz", &order.tz)
             .arg("queue", order.queue.as_str())
             .arg("once", u8::from(order.is_once))
-            .arg("change", if order.change == Change::Schedule { "schedule" } else { "rest" })
+            .arg("change", order.change.as_str())
             .arg("planted", Successor::id(next))
             .arg("planted_due", Successor::due(next))
             .arg("planted_ready", Successor::ready(next))
@@ -252,6 +267,9 @@ impl Store {
             .arg("passed", passed_run.map_or_else(String::new, |run| run.to_string()))
             .arg("passed_last", passed.map_or(0, |stretch| stretch.last.as_i64()))
             .arg("passed_count", passed.map_or(0, |stretch| stretch.count))
+            .arg("by", &*self.by)
+            .arg("old_schedule", order.schedules.as_ref().map_or("", |(old, _)| old))
+            .arg("new_schedule", order.schedules.as_ref().map_or("", |(_, new)| new))
             .arg("delay", order.delay.map_or_else(String::new, |delay| delay.as_millis().to_string()))
             .arg("max_runs", order.max_runs.map_or_else(String::new, |most| most.to_string()))
     }
@@ -282,6 +300,7 @@ impl Store {
             .key("nudge", keys.nudge())
             .key("spread", keys.spread(name))
             .key("waiting", keys.waiting(name))
+            .key("deeds", keys.deeds(name))
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("kind", order.kind.as_str())
@@ -290,7 +309,8 @@ impl Store {
             .arg("pending_due", order.pending.as_ref().map_or(0, |run| run.due().as_i64()))
             .arg("source_name", &order.source)
             .arg("running", if order.running == StopRunning::Yes { "stop" } else { "leave" })
-            .arg("reason", &order.reason);
+            .arg("reason", &order.reason)
+            .arg("by", &*self.by);
         let mut reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
             "removed" => RemoveReply::Removed(count(&mut reply)?),
@@ -309,9 +329,11 @@ impl Store {
             .key("job", self.keys.job(&job.name))
             .key("jobs", self.keys.jobs())
             .key("job_due", self.keys.due(&job.queue))
+            .key("deeds", self.keys.deeds(&job.name))
             .arg("now", self.now_arg())
             .arg("job_name", job.name.as_str())
-            .arg("pending", job.pending.as_ref().map_or_else(String::new, ToString::to_string));
+            .arg("pending", job.pending.as_ref().map_or_else(String::new, ToString::to_string))
+            .arg("by", &*self.by);
         let reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
             "paused" => PauseReply::Paused,
@@ -336,6 +358,7 @@ impl Store {
             .key("totals", keys.totals())
             .key("nudge", keys.nudge())
             .key("planted_run", self.successor_key(next, name))
+            .key("deeds", keys.deeds(name))
             .key("open", keys.open(name))
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
@@ -346,7 +369,8 @@ impl Store {
             .arg("count", order.skipped.map_or(0, |(_, count)| count))
             .arg("planted", Successor::id(next))
             .arg("planted_due", Successor::due(next))
-            .arg("planted_ready", Successor::ready(next));
+            .arg("planted_ready", Successor::ready(next))
+            .arg("by", &*self.by);
         let reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
             "resumed" => ResumeReply::Resumed,

@@ -74,6 +74,8 @@ pub struct JobRecord {
     pub pending: Option<RunId>,
     /// The regular run taken out by a pause.
     pub held: Option<RunId>,
+    /// When it was made, and by whom if that is known.
+    pub created: Option<(UnixMillis, Option<String>)>,
     /// Since when it is paused.
     pub paused_at: Option<UnixMillis>,
     /// How it ended, if it has: `finished`, or why it was removed.
@@ -96,7 +98,7 @@ impl JobRecord {
         self.ended.is_none()
     }
 
-    fn read(name: &JobName, fields: &Value) -> Result<Option<Self>, StoreError> {
+    pub(super) fn read(name: &JobName, fields: &Value) -> Result<Option<Self>, StoreError> {
         let Value::Array(flat) = fields else { return Err(StoreError::corrupt(format!("job {name}"), format!("{fields:?}"))) };
         let map: BTreeMap<String, String> =
             flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?))).collect();
@@ -122,6 +124,7 @@ impl JobRecord {
             since: instant("since").ok_or_else(|| missing("since"))?,
             pending: run("pending")?,
             held: run("held")?,
+            created: instant("created_at").map(|at| (at, map.get("created_by").filter(|by| !by.is_empty()).cloned())),
             paused_at: instant("paused"),
             ended: map.get("ended").cloned(),
             ended_at: instant("ended_at"),

@@ -4,6 +4,7 @@
 //! Names and run ids are checked types, so no part of a key can hold a brace.
 
 use crate::domain::ids::{Fence, IdError, JobName, NodeName, QueueName, RunId};
+use crate::domain::time::UnixMillis;
 
 /// The keys of one namespace.
 #[derive(Debug, Clone)]
@@ -62,10 +63,20 @@ impl Keys {
         outputs;
         /// Bytes of output kept.
         output_bytes;
+        /// hash job name -> bytes of output kept of it.
+        output_sizes;
         /// hash queue -> its concurrency a node.
         queues;
+        /// zset job with past occurrences to be made up for -> since when, ms.
+        backfills;
+        /// zset `@HOST BOOT`, a boot whose @reboot jobs are all planted -> when, ms; the newest 1,000.
+        boots;
+        /// zset `JOB @HOST BOOT`, a job planted for a boot -> when, ms; the newest 10,000.
+        boot_runs;
         /// zset node -> last seen, ms.
         nodes;
+        /// zset node -> when its events were last written, ms; also of nodes that have left.
+        noted_nodes;
         /// The mark of this data: `MS-WORD`, written on its first day and anew after each loss that was noticed.
         epoch;
         /// zset record of a loss, or of what a node gave back, as JSON -> when it was written, ms.
@@ -74,6 +85,8 @@ impl Keys {
         settling;
         /// hash entry -> what was wrong with it.
         quarantine;
+        /// hash: the slow check of the books, whose turn it was, where it is, what it found.
+        audit;
         /// The channel that wakes nodes: `due` something earlier was planted, `stop` a run is asked to stop.
         nudge;
     }
@@ -103,6 +116,11 @@ impl Keys {
         self.named(&format!("spread:{job}"))
     }
 
+    /// zset backfill run that is out or still to come -> due, ms; one job.
+    pub(crate) fn backfill(&self, job: &JobName) -> String {
+        self.named(&format!("backfill:{job}"))
+    }
+
     /// zset run id -> when it ended, ms; one job.
     pub(crate) fn job_history(&self, job: &JobName) -> String {
         self.named(&format!("history:{job}"))
@@ -111,6 +129,27 @@ impl Keys {
     /// zset dead letter -> when it ended, ms; one job.
     pub(crate) fn job_dead(&self, job: &JobName) -> String {
         self.named(&format!("dead:{job}"))
+    }
+
+    /// zset deed, JSON -> when it was done, ms; the newest 100 of what was done to a job.
+    pub(crate) fn deeds(&self, job: &JobName) -> String {
+        self.named(&format!("deeds:{job}"))
+    }
+
+    /// zset `to_ms:count:state:reason` -> from, ms: what the records of runs told that were trimmed; one job.
+    pub(crate) fn ledger(&self, job: &JobName) -> String {
+        self.named(&format!("ledger:{job}"))
+    }
+
+    /// hash state -> how many occurrences older than the ledger ended so, `until` the last of them, ms; and `latest`, the last
+    /// that is in the ledger; one job.
+    pub(crate) fn ledger_before(&self, job: &JobName) -> String {
+        self.named(&format!("ledger_before:{job}"))
+    }
+
+    /// zset event, JSON -> when it began, ms; the newest 1,000 of what befell a node.
+    pub(crate) fn events(&self, node: &NodeName) -> String {
+        self.named(&format!("events:{node}"))
     }
 
     /// hash: one run.
@@ -123,9 +162,30 @@ impl Keys {
         self.named(&format!("output:{run}#{attempt}"))
     }
 
+    /// zset `run#attempt` -> last written, ms; one job.
+    pub(crate) fn job_outputs(&self, job: &JobName) -> String {
+        self.named(&format!("outputs:{job}"))
+    }
+
     /// hash: one node.
     pub(crate) fn node(&self, node: &NodeName) -> String {
         self.named(&format!("node:{node}"))
+    }
+
+    /// Where a key that was moved aside is: `rest` is its name within the namespace.
+    pub(crate) fn set_aside(&self, rest: &str, at: UnixMillis) -> String {
+        self.named(&format!("quarantined:{rest}:{}", at.as_i64()))
+    }
+
+    /// The name a key has within the namespace; none for a key of another.
+    pub(crate) fn rest<'a>(&self, key: &'a str) -> Option<&'a str> {
+        key.strip_prefix(&self.named(""))
+    }
+
+    /// The key of the name `rest` within the namespace, or of a pattern of Redis: a namespace has no character that means
+    /// something there.
+    pub(crate) fn whole(&self, rest: &str) -> String {
+        self.named(rest)
     }
 
     /// The key passed as a source's list where there is none: never written.

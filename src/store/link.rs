@@ -4,6 +4,7 @@
 //! Invariant: a call that fails may have been done all the same (measured: commands sent during a stall ran later), so
 //! whoever repeats one gives it the same token.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use super::error::StoreError;
 use super::preflight::{self, Findings};
 use super::refusals::{forbidden, is_raised_in_script, spoilt_key, wants_another_connection, with_hint};
 use super::reply::Reply;
-use super::scripts::{self, Invocation};
+use super::scripts::Invocation;
 
 /// How long a connection may take to be made.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
@@ -142,8 +143,15 @@ impl Link {
         let fsync: Result<Vec<String>, _> =
             self.limited(ANSWER_LIMIT, redis::cmd("CONFIG").arg("GET").arg("appendfsync").query_async(&mut connection)).await;
         let fsync = fsync.ok().and_then(|pair| pair.into_iter().nth(1));
-        let judged = preflight::judge(&info, fsync.as_deref());
+        let judged = preflight::judge(&info, fsync.as_deref(), self.shared.address.eviction());
         let findings = judged.map_err(|why| StoreError::Unfit { address: self.address().to_owned(), why })?;
+        if let Some(policy) = &findings.evicts_by {
+            tracing::warn!(
+                policy,
+                "Redis at {} drops keys when its memory is short (allow_eviction): jobs and runs may vanish.",
+                self.address()
+            );
+        }
         self.shared.silent_calls.store(0, Ordering::Relaxed);
         self.shared.connections_made.fetch_add(1, Ordering::Relaxed);
         let made = Open { connection, findings, number: fastrand::u64(..) };
@@ -232,10 +240,12 @@ impl Link {
                 break;
             }
             let mut again = redis::pipe();
-            for script in scripts::all() {
-                again.cmd("SCRIPT").arg("LOAD").arg(&script.text);
+            let asked = invocations.iter().zip(&answers).filter(|(_, answer)| unknown(answer));
+            let missing: BTreeMap<&str, &str> = asked.map(|(asked, _)| (asked.script.name, asked.script.text.as_str())).collect();
+            for text in missing.values() {
+                again.cmd("SCRIPT").arg("LOAD").arg(*text);
             }
-            let loaded = scripts::all().len();
+            let loaded = missing.len();
             for (invocation, _) in invocations.iter().zip(&answers).filter(|(_, answer)| unknown(answer)) {
                 again.add_command(invocation.command());
             }

@@ -4,17 +4,27 @@
 //! refusal is a value of the method's own enum; [`StoreError`] is for what should not happen. Every method may be repeated
 //! after an error: scripts know a call they have done by its token or by the state they find.
 
+mod accounts;
 mod address;
+mod audit;
+mod backfilling;
 mod cancelling;
+mod checkup;
 mod claims;
+mod deeds;
 mod error;
+mod events;
 mod forgetting;
 mod history;
+mod inspecting;
 mod job_edits;
 mod jobs;
+mod key_scan;
 mod keys;
+mod ledger;
 mod link;
 mod losses;
+mod mending;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 mod nodes;
@@ -22,7 +32,9 @@ mod outputs;
 mod polling;
 mod preflight;
 pub mod private_server;
+mod putting_back;
 mod quarantine;
+mod reboots;
 mod refusals;
 mod reply;
 mod restoring;
@@ -32,26 +44,40 @@ mod scripts;
 mod spreading;
 mod stats;
 
-pub use address::{Address, AddressError};
+pub use accounts::Standing;
+pub use address::{Address, AddressError, Eviction};
+pub use audit::{AuditNote, AuditTurn};
+pub use backfilling::{BackfillReply, PlantReply};
 pub use cancelling::{CancelOrder, CancelReply};
+pub use checkup::{Check, Level};
 pub use claims::{Blocking, Claim, ClaimOrder, ClaimReply, Claimant, LeaseWord};
+pub use deeds::Deed;
 pub use error::StoreError;
+pub use events::{EventNote, NodeEvents};
 pub use history::{Ended, HistoryPage, Letters, PastAttempt, RunRecord};
+pub use inspecting::{Index, IndexPage, JobToInspect};
 pub use job_edits::{
     ApplyOrder, ApplyReply, Change, Existing, PauseReply, RemoveOrder, RemoveReply, ResumeOrder, ResumeReply, StopRunning,
 };
 pub use jobs::{JobRecord, JobSummary, Rev, SourceKind};
 pub use keys::{DEFAULT_NAMESPACE, Keys};
+pub use ledger::{Ledger, LedgerRange};
 pub use losses::{EpochReply, JOBS_NAMED, Loss, LossKind, LossRecord, LossReport, ReportReply, begun_at, new_epoch};
+pub use mending::{JobMending, MendReply};
 pub use nodes::{Beat, BeatReply, NameClaim, NodeFacts, NodeRecord};
 pub use outputs::{KeptOutput, OutputFrames, Stream};
 pub use polling::{Marks, Poll, QueuePoll, RipeEntry};
 pub use preflight::Findings;
+pub use putting_back::PutBackReply;
+pub use quarantine::{EntryKind, QuarantineEntry, Quarantined, SetAside};
+pub use reboots::RebootReply;
 pub use restoring::{Known, RestoreOrder, RestoreReply, ReturnReply};
 pub use retrying::{Beside, RetryOrder, RetryReply};
 pub use runs::{ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Successor, Verdict};
 pub use spreading::{SpreadOrder, SpreadReply, Window};
 pub use stats::Stats;
+
+use std::sync::Arc;
 
 use link::Link;
 
@@ -66,18 +92,27 @@ pub struct Store {
     renewals: Link,
     /// The time scripts go by; none = Redis' own.
     fixed_now: Option<UnixMillis>,
+    /// Whose wishes it carries out; empty if that is not known.
+    by: Arc<str>,
 }
 
 impl Store {
     /// The namespace of `keys` at `address`. Nothing is connected before the first call. Fails if the address cannot be used at all.
     pub fn new(address: &Address, keys: Keys) -> Result<Self, StoreError> {
-        Ok(Self { keys, link: Link::new(address)?, renewals: Link::for_one_call(address)?, fixed_now: None })
+        Ok(Self { keys, link: Link::new(address)?, renewals: Link::for_one_call(address)?, fixed_now: None, by: Arc::from("") })
     }
 
     /// The same store with the time standing at `now` for every script: tests control time by it.
     #[must_use]
     pub fn at(&self, now: UnixMillis) -> Self {
         Self { fixed_now: Some(now), ..self.clone() }
+    }
+
+    /// The same store carrying out the wishes of `by`, such as `user@host` or `file of NODE`: what is done to jobs is noted
+    /// with it.
+    #[must_use]
+    pub fn signed(&self, by: &str) -> Self {
+        Self { by: Arc::from(by), ..self.clone() }
     }
 
     /// Where it is, without password.

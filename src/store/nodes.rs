@@ -32,6 +32,8 @@ pub struct NodeFacts {
     pub version: &'static str,
     /// How many runs it executes now.
     pub running: usize,
+    /// How far its host's clock was ahead of Redis' at its last beat, ms; none before the first.
+    pub clock_offset_ms: Option<i64>,
 }
 
 /// How sure a node is of its name.
@@ -102,6 +104,8 @@ pub struct NodeRecord {
     pub version: String,
     /// How many runs it executed then.
     pub running: Option<u32>,
+    /// How far its host's clock was ahead of Redis', ms.
+    pub clock_offset_ms: Option<i64>,
 }
 
 impl Store {
@@ -125,6 +129,7 @@ impl Store {
             ("boot_id", facts.boot_id.clone()),
             ("version", facts.version.to_owned()),
             ("running", facts.running.to_string()),
+            ("clock_offset_ms", facts.clock_offset_ms.map_or_else(String::new, |ms| ms.to_string())),
         ];
         for (field, value) in fields {
             call = call.arg("field", field).arg("value", value);
@@ -191,6 +196,7 @@ impl Store {
                 pid: text("pid").parse().ok(),
                 version: text("version"),
                 running: text("running").parse().ok(),
+                clock_offset_ms: text("clock_offset_ms").parse().ok(),
             }
         };
         Ok((now, seen.into_iter().zip(records).map(read).collect()))

@@ -9,7 +9,8 @@ use super::claims::Claim;
 use super::error::StoreError;
 use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
-use crate::domain::ids::RunId;
+use crate::domain::ids::{JobName, RunId};
+use crate::domain::time::UnixMillis;
 
 /// Output as it goes into Redis.
 #[derive(Debug, Clone, Default)]
@@ -80,20 +81,23 @@ impl KeptOutput {
 }
 
 impl Store {
-    /// Keeps what an attempt printed so far. Gives the bytes kept in the namespace; none if the run is another's by now.
+    /// Keeps what an attempt printed so far. Gives the bytes kept of its job; none if the run is another's by now.
     pub async fn write_output(&self, claim: &Claim, frames: &OutputFrames) -> Result<Option<u64>, StoreError> {
         let call = Invocation::new(&scripts::WRITE_OUTPUT)
             .key("run", self.keys.run(&claim.run))
             .key("output", self.keys.output(&claim.run, claim.attempt))
             .key("outputs", self.keys.outputs())
             .key("output_bytes", self.keys.output_bytes())
+            .key("job_outputs", self.keys.job_outputs(claim.run.job()))
+            .key("output_sizes", self.keys.output_sizes())
             .arg("now", self.now_arg())
             .arg("id", claim.run.to_string())
             .arg("fence", claim.fence.as_u64())
             .arg("attempt", claim.attempt)
             .arg("head", &frames.head[..])
             .arg("tail", &frames.tail[..])
-            .arg("dropped", frames.dropped_bytes);
+            .arg("dropped", frames.dropped_bytes)
+            .arg("job_name", claim.run.job().as_str());
         let mut reply = self.link.invoke(&call).await?;
         match reply.word.as_str() {
             "written" => Ok(Some(u64::try_from(reply.number()?).unwrap_or(0))),
@@ -118,29 +122,42 @@ impl Store {
         Ok(Some(kept))
     }
 
-    /// Forgets the outputs written before `before`, at most 100; and, while more than `most_bytes` are kept, the oldest.
-    /// Gives how many were forgotten.
-    pub async fn forget_outputs(&self, before: crate::domain::time::UnixMillis, most_bytes: u64) -> Result<usize, StoreError> {
+    /// Forgets the outputs written before `before`, of one job or of all, at most 100; and, while more than `most_bytes` of
+    /// them are kept, the oldest. Gives how many were forgotten.
+    pub async fn forget_outputs(&self, job: Option<&JobName>, before: UnixMillis, most_bytes: u64) -> Result<usize, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("GET").arg(self.keys.output_bytes());
-        pipeline.cmd("ZRANGE").arg(self.keys.outputs()).arg(0).arg(99).arg("WITHSCORES");
+        let index = if let Some(job) = job {
+            pipeline.cmd("HGET").arg(self.keys.output_sizes()).arg(job.as_str());
+            self.keys.job_outputs(job)
+        } else {
+            pipeline.cmd("GET").arg(self.keys.output_bytes());
+            self.keys.outputs()
+        };
+        pipeline.cmd("ZRANGE").arg(index).arg(0).arg(99).arg("WITHSCORES");
         let answer = self.link.query(&mut pipeline).await?;
         let [bytes, Value::Array(flat)] = answer.as_slice() else { return Ok(0) };
         let mut over = number_of(bytes).and_then(|n| u64::try_from(n).ok()).unwrap_or(0).saturating_sub(most_bytes);
         let mut call = Invocation::new(&scripts::FORGET_OUTPUTS)
             .key("outputs", self.keys.outputs())
-            .key("output_bytes", self.keys.output_bytes());
+            .key("output_bytes", self.keys.output_bytes())
+            .key("output_sizes", self.keys.output_sizes())
+            .key("totals", self.keys.totals());
         let mut forgotten = 0;
         for pair in flat.chunks_exact(2) {
             let (Some(member), Some(written)) = (text_of(&pair[0]), number_of(&pair[1])) else { continue };
             if written >= before.as_i64() && over == 0 {
                 break;
             }
-            let parsed = member.split_once('#').and_then(|(run, attempt)| Some((run.parse().ok()?, attempt.parse().ok()?)));
+            let parsed =
+                member.split_once('#').and_then(|(run, attempt)| Some((run.parse::<RunId>().ok()?, attempt.parse().ok()?)));
             let Some((run, attempt)) = parsed else { continue };
             let key = self.keys.output(&run, attempt);
             over = over.saturating_sub(self.output_size(&key).await?);
-            call = call.key("output", key).arg("member", member);
+            call = call
+                .key("output", key)
+                .key("job_outputs", self.keys.job_outputs(run.job()))
+                .arg("member", member)
+                .arg("job_name", run.job().as_str());
             forgotten += 1;
         }
         if forgotten > 0 {

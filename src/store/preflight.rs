@@ -1,5 +1,7 @@
 //! Whether a server is one schedd can work with, judged by what `INFO` says on each new connection.
 
+use super::address::Eviction;
+
 /// What is worth telling about a server that can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Findings {
@@ -7,10 +9,12 @@ pub struct Findings {
     pub server: String,
     /// What could lose data although everything works now, a sentence each.
     pub warnings: Vec<String>,
+    /// Its maxmemory-policy, if by that it may drop keys and is used all the same.
+    pub evicts_by: Option<String>,
 }
 
 /// Judges the text of `INFO`, and the setting `appendfsync` if it is known. The error says what is wrong and what is wanted.
-pub(crate) fn judge(info: &str, appendfsync: Option<&str>) -> Result<Findings, String> {
+pub(crate) fn judge(info: &str, appendfsync: Option<&str>, eviction: Eviction) -> Result<Findings, String> {
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
     if field("redis_mode") == Some("sentinel") {
         return Err("it is a Sentinel, not a Redis server; give the address of the primary".to_owned());
@@ -30,13 +34,14 @@ pub(crate) fn judge(info: &str, appendfsync: Option<&str>) -> Result<Findings, S
     if matches!(field("role"), Some("slave" | "replica")) {
         return Err("it is a read-only replica; give the address of the primary".to_owned());
     }
-    match field("maxmemory_policy") {
-        Some("noeviction") | None => {}
-        Some(policy) => {
-            return Err(format!(
-                "its maxmemory-policy is {policy}, which drops jobs when memory is short; set it to noeviction (CONFIG SET maxmemory-policy noeviction)"
-            ));
-        }
+    let evicts_by = field("maxmemory_policy").filter(|policy| *policy != "noeviction").map(str::to_owned);
+    if let Some(policy) = &evicts_by
+        && eviction == Eviction::Refused
+    {
+        return Err(format!(
+            "its maxmemory-policy is {policy}, which drops jobs when memory is short; set it to noeviction (CONFIG SET \
+             maxmemory-policy noeviction), or take the loss with allow_eviction = true in [redis] of jobs.toml"
+        ));
     }
     let mut warnings = Vec::new();
     if field("aof_enabled") == Some("0") {
@@ -51,7 +56,7 @@ pub(crate) fn judge(info: &str, appendfsync: Option<&str>) -> Result<Findings, S
                 .to_owned(),
         );
     }
-    Ok(Findings { server: format!("{kind} {version}"), warnings })
+    Ok(Findings { server: format!("{kind} {version}"), warnings, evicts_by })
 }
 
 fn parse_version(text: &str) -> Option<(u32, u32)> {
@@ -65,9 +70,23 @@ mod tests {
 
     const GOOD: &str = "redis_version:7.0.15\r\nredis_mode:standalone\r\nrole:master\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\ncluster_enabled:0\r\n";
 
+    fn judged(info: &str, appendfsync: Option<&str>) -> Result<Findings, String> {
+        judge(info, appendfsync, Eviction::Refused)
+    }
+
+    #[test]
+    fn a_server_that_evicts_is_used_only_where_that_is_allowed_and_the_refusal_says_how() {
+        let evicting = GOOD.replace("noeviction", "allkeys-lru");
+        let error = judged(&evicting, None).unwrap_err();
+        assert!(error.contains("allkeys-lru") && error.contains("allow_eviction = true"), "{error}");
+        let findings = judge(&evicting, None, Eviction::Allowed).unwrap();
+        assert_eq!(findings.evicts_by.as_deref(), Some("allkeys-lru"));
+        assert_eq!(judge(GOOD, None, Eviction::Allowed).unwrap().evicts_by, None);
+    }
+
     #[test]
     fn a_server_as_it_should_be_has_no_warnings() {
-        let findings = judge(GOOD, None).unwrap();
+        let findings = judged(GOOD, None).unwrap();
         assert_eq!((findings.server.as_str(), findings.warnings.len()), ("redis 7.0.15", 0));
     }
 
@@ -81,25 +100,25 @@ mod tests {
             ("standalone", "sentinel", "Sentinel"),
             ("redis_version", "x_version", "version"),
         ] {
-            let error = judge(&GOOD.replace(from, to), None).unwrap_err();
+            let error = judged(&GOOD.replace(from, to), None).unwrap_err();
             assert!(error.contains(word), "{error}");
         }
     }
 
     #[test]
     fn a_server_without_an_append_only_file_is_warned_of() {
-        assert_eq!(judge(&GOOD.replace("aof_enabled:1", "aof_enabled:0"), None).unwrap().warnings.len(), 1);
+        assert_eq!(judged(&GOOD.replace("aof_enabled:1", "aof_enabled:0"), None).unwrap().warnings.len(), 1);
     }
 
     #[test]
     fn a_file_nobody_syncs_is_warned_of() {
-        assert_eq!(judge(GOOD, Some("no")).unwrap().warnings.len(), 1);
-        assert!(judge(GOOD, Some("everysec")).unwrap().warnings.is_empty());
+        assert_eq!(judged(GOOD, Some("no")).unwrap().warnings.len(), 1);
+        assert!(judged(GOOD, Some("everysec")).unwrap().warnings.is_empty());
     }
 
     #[test]
     fn valkey_is_known_by_its_own_version() {
-        assert_eq!(judge(&format!("valkey_version:8.0.1\r\n{GOOD}"), None).unwrap().server, "valkey 8.0.1");
-        assert!(judge(&format!("valkey_version:7.1.0\r\n{GOOD}"), None).is_err());
+        assert_eq!(judged(&format!("valkey_version:8.0.1\r\n{GOOD}"), None).unwrap().server, "valkey 8.0.1");
+        assert!(judged(&format!("valkey_version:7.1.0\r\n{GOOD}"), None).is_err());
     }
 }

@@ -1,39 +1,196 @@
-//! Entries that cannot be understood: moved aside, told of, never run and never deleted.
+//! What cannot be understood: moved aside, told of, never run and never deleted.
+//!
+//! Entries of sets are kept whole in one hash, keys are renamed and noted there. At most 10,000 are kept: a key then stays where
+//! it is, and an entry, which would be met at every poll, is taken out, counted, and told by its finder.
 
 use redis::Value;
+use serde_json::Value as Json;
 
 use super::Store;
 use super::error::StoreError;
 use super::polling::RipeEntry;
+use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
 use crate::domain::ids::QueueName;
+use crate::domain::time::UnixMillis;
+
+/// What became of an entry that was to be moved aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quarantined {
+    /// It is kept.
+    Kept,
+    /// There is no room: it was taken out and only counted.
+    Dropped,
+    /// It was no longer there.
+    Gone,
+}
+
+/// What became of a key that was to be moved aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SetAside {
+    /// It is kept under this name.
+    Kept(String),
+    /// It was no longer there.
+    Gone,
+    /// There is no room.
+    Full,
+}
+
+/// Something that was moved aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuarantineEntry {
+    /// Its name in quarantine; bytes that are no text are written `\xNN`.
+    pub name: String,
+    /// The key it stood in, or that it was.
+    pub key: String,
+    /// Why it was moved.
+    pub why: String,
+    /// When.
+    pub at: Option<UnixMillis>,
+    /// What it is.
+    pub kind: EntryKind,
+    /// As it is kept: what must not have changed.
+    pub(super) raw: Vec<u8>,
+}
+
+/// What was moved aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A member of a set, with its score.
+    Member {
+        /// The score.
+        score: String,
+    },
+    /// A whole key.
+    Key {
+        /// Where it is now.
+        aside: String,
+    },
+}
 
 impl Store {
-    /// Moves an entry of a queue's due set aside. Whether it was still there.
-    pub async fn quarantine_run(&self, queue: &QueueName, entry: &RipeEntry, why: &str) -> Result<bool, StoreError> {
+    /// Moves an entry of a queue's due set aside.
+    pub async fn quarantine_run(&self, queue: &QueueName, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
         self.quarantine(&self.keys.due(queue), entry, why).await
     }
 
-    /// Moves an entry of the leases aside. Whether it was still there.
-    pub async fn quarantine_lease(&self, entry: &RipeEntry, why: &str) -> Result<bool, StoreError> {
+    /// Moves an entry of the leases aside.
+    pub async fn quarantine_lease(&self, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
         self.quarantine(&self.keys.leases(), entry, why).await
     }
 
-    async fn quarantine(&self, set: &str, entry: &RipeEntry, why: &str) -> Result<bool, StoreError> {
+    pub(super) async fn quarantine(&self, set: &str, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
         let call = Invocation::new(&scripts::QUARANTINE_RUN)
-            .key("set", set)
+            .key("set", member_bytes(set))
             .key("quarantine", self.keys.quarantine())
+            .key("totals", self.keys.totals())
             .arg("now", self.now_arg())
             .arg("member", member_bytes(&entry.member))
             .arg("score", &entry.score)
             .arg("why", why);
         let reply = self.link.invoke(&call).await?;
         match reply.word.as_str() {
-            "quarantined" => Ok(true),
-            "gone" => Ok(false),
+            "quarantined" => Ok(Quarantined::Kept),
+            "dropped" => Ok(Quarantined::Dropped),
+            "gone" => Ok(Quarantined::Gone),
             _ => Err(reply.unknown()),
         }
     }
+
+    /// Moves the key `rest` of the namespace aside, whole. A job's name, if it is given, is taken off the lists of files, so
+    /// that they define it again.
+    pub async fn quarantine_key(&self, rest: &str, why: &str, job: Option<&str>) -> Result<SetAside, StoreError> {
+        let keys = &self.keys;
+        let mut now = self.now().await?;
+        let sources = match job {
+            Some(_) => self.list_sources().await?,
+            None => Vec::new(),
+        };
+        loop {
+            let aside = keys.set_aside(rest, now);
+            let field = keys.rest(&aside).unwrap_or_default().to_owned();
+            let mut call = Invocation::new(&scripts::QUARANTINE_KEY)
+                .key("key", member_bytes(&keys.whole(rest)))
+                .key("aside", member_bytes(&aside))
+                .key("quarantine", keys.quarantine());
+            for source in &sources {
+                call = call.key("source", keys.whole(source));
+            }
+            let call = call
+                .arg("now", self.now_arg())
+                .arg("field", member_bytes(&field))
+                .arg("why", why)
+                .arg("job_name", job.unwrap_or_default());
+            let reply = self.link.invoke(&call).await?;
+            match reply.word.as_str() {
+                "quarantined" => return Ok(SetAside::Kept(aside)),
+                "gone" => return Ok(SetAside::Gone),
+                "full" => return Ok(SetAside::Full),
+                "taken" => now = now.saturating_add(std::time::Duration::from_millis(1)),
+                _ => return Err(reply.unknown()),
+            }
+        }
+    }
+
+    /// The lists of files, by their names within the namespace.
+    async fn list_sources(&self) -> Result<Vec<String>, StoreError> {
+        let (_, nodes) = self.list_nodes().await?;
+        let mut sources: Vec<String> = nodes.into_iter().map(|node| format!("source:{}", node.name)).collect();
+        let listed = self.scan_keys("source:*").await?.into_iter().map(|key| key.rest);
+        sources.extend(listed);
+        sources.sort();
+        sources.dedup();
+        Ok(sources)
+    }
+
+    /// What is in quarantine, the oldest first, at most `limit`; and how many there are.
+    pub async fn list_quarantine(&self, limit: usize) -> Result<(u64, Vec<QuarantineEntry>), StoreError> {
+        let (mut cursor, mut entries) = (0_u64, Vec::new());
+        loop {
+            let mut pipeline = redis::pipe();
+            pipeline.cmd("HSCAN").arg(self.keys.quarantine()).arg(cursor).arg("COUNT").arg(1_000);
+            pipeline.cmd("HLEN").arg(self.keys.quarantine());
+            let answer = self.link.query(&mut pipeline).await?;
+            let [Value::Array(parts), total] = answer.as_slice() else { return Ok((0, entries)) };
+            let total = number_of(total).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+            let [next, Value::Array(flat)] = parts.as_slice() else { return Ok((total, entries)) };
+            entries.extend(flat.chunks_exact(2).filter_map(|pair| entry(&pair[0], &pair[1])));
+            cursor = text_of(next).and_then(|text| text.parse().ok()).unwrap_or(0);
+            if cursor == 0 {
+                entries.sort_by(|a, b| (a.at, &a.name).cmp(&(b.at, &b.name)));
+                entries.dedup_by(|a, b| a.name == b.name);
+                entries.truncate(limit);
+                return Ok((total, entries));
+            }
+        }
+    }
+
+    /// One entry, by its name; none if there is none.
+    pub async fn read_quarantined(&self, name: &str) -> Result<Option<QuarantineEntry>, StoreError> {
+        let field = member_bytes(name);
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HGET").arg(self.keys.quarantine()).arg(&field);
+        let answer = self.link.query(&mut pipeline).await?;
+        Ok(answer.first().filter(|value| **value != Value::Nil).and_then(|value| entry(&Value::BulkString(field), value)))
+    }
+}
+
+fn entry(field: &Value, value: &Value) -> Option<QuarantineEntry> {
+    let Value::BulkString(raw) = value else { return None };
+    let json: Json = serde_json::from_slice(raw).unwrap_or_default();
+    let text = |word: &str| json.get(word).and_then(Json::as_str).unwrap_or_default().to_owned();
+    let kind = match json.get("aside") {
+        Some(_) => EntryKind::Key { aside: text("aside") },
+        None => EntryKind::Member { score: text("score") },
+    };
+    Some(QuarantineEntry {
+        name: shown_member(field)?,
+        key: text("key"),
+        why: text("why"),
+        at: text("at").parse().ok().and_then(UnixMillis::new),
+        kind,
+        raw: raw.clone(),
+    })
 }
 
 /// A member as text that leads back to it: bytes that are no text, and backslashes, are written `\xNN`.
@@ -52,7 +209,7 @@ pub(super) fn shown_member(value: &Value) -> Option<String> {
 }
 
 /// The member [`shown_member`] wrote so.
-fn member_bytes(shown: &str) -> Vec<u8> {
+pub(super) fn member_bytes(shown: &str) -> Vec<u8> {
     let mut pieces = shown.split("\\x");
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
     for piece in pieces {

@@ -74,6 +74,7 @@ impl Store {
             .key("finished", keys.finished())
             .key("totals", keys.totals())
             .key("nudge", keys.nudge())
+            .key("deeds", keys.deeds(job))
             .arg("now", self.now_arg())
             .arg("id", order.run.to_string())
             .arg("job_name", job.as_str())
@@ -83,7 +84,8 @@ impl Store {
             .arg("rev", order.job.as_ref().map_or("", |(rev, _)| rev.as_str()))
             .arg("queue", queue.as_str())
             .arg("overlap", if order.beside == Beside::Allowed { "allow" } else { "wait" })
-            .arg("past", &order.past);
+            .arg("past", &order.past)
+            .arg("by", &*self.by);
         let mut reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
             "retried" => RetryReply::Retried,

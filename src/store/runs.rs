@@ -300,11 +300,13 @@ impl Store {
             .key("run", self.keys.run(run))
             .key("job_due", self.keys.due(queue))
             .key("nudge", self.keys.nudge())
+            .key("deeds", self.keys.deeds(run.job()))
             .arg("now", self.now_arg())
             .arg("id", run.to_string())
             .arg("job_name", run.job().as_str())
             .arg("due_ms", run.due().as_i64())
-            .arg("queue", queue.as_str());
+            .arg("queue", queue.as_str())
+            .arg("by", &*self.by);
         let reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
             "planted" => ManualReply::Planted,

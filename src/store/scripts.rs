@@ -75,6 +75,7 @@ macro_rules! scripts {
             LazyLock::new(|| Script::new($name, include_str!(concat!("../../lua/", $name, ".lua"))));)*
 
         /// Every script.
+        #[cfg(test)]
         pub(crate) fn all() -> Vec<&'static Script> {
             vec![$(&*$constant),*]
         }
@@ -87,18 +88,32 @@ scripts! {
     BEGIN_EPOCH "begin_epoch";
     CANCEL_RUN "cancel_run";
     CLAIM_RUNS "claim_runs";
+    DROP_BACKFILL "drop_backfill";
     FINISH_RUN "finish_run";
     FORGET_JOBS "forget_jobs";
+    FORGET_NODES "forget_nodes";
     FORGET_OUTPUTS "forget_outputs";
     FORGET_RUNS "forget_runs";
+    INSPECT_JOB "inspect_job";
+    INSPECT_RUNS "inspect_runs";
     LEAVE_NODE "leave_node";
     LIST_RIPE "list_ripe";
+    MEND_COUNTS "mend_counts";
+    MEND_JOB "mend_job";
+    MEND_RUN "mend_run";
+    NOTE_EVENTS "note_events";
     PAUSE_JOB "pause_job";
+    PLANT_BACKFILL "plant_backfill";
     PLANT_MANUAL "plant_manual";
+    PLANT_REBOOT "plant_reboot";
+    QUARANTINE_KEY "quarantine_key";
     QUARANTINE_RUN "quarantine_run";
+    QUEUE_BACKFILL "queue_backfill";
     RECOVER_RUN "recover_run";
     REMOVE_JOB "remove_job";
     RENEW_LEASES "renew_leases";
+    RESTORE_ENTRY "restore_entry";
+    RESTORE_KEY "restore_key";
     REPORT_LOSS "report_loss";
     RESTORE_RUN "restore_run";
     RESUME_JOB "resume_job";
@@ -106,6 +121,7 @@ scripts! {
     RETURN_RUN "return_run";
     SKIP_RUN "skip_run";
     SPREAD_RUNS "spread_runs";
+    TAKE_AUDIT "take_audit";
     WRITE_OUTPUT "write_output";
 }
 

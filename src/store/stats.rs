@@ -7,6 +7,7 @@ use redis::Value;
 use super::Store;
 use super::error::StoreError;
 use super::reply::{number_of, text_of};
+use crate::domain::time::UnixMillis;
 
 /// The state of the whole, in numbers.
 #[derive(Debug, Clone, Default)]
@@ -28,16 +29,29 @@ pub struct Stats {
     pub dead: u64,
     /// Bytes of output kept.
     pub output_bytes: u64,
+    /// Ranges in the ledgers of all jobs.
+    pub ledger_ranges: u64,
+    /// Jobs that ended and whose definition is still kept.
+    pub finished: u64,
+    /// Bytes of memory the whole Redis uses, whoever else uses it.
+    pub redis_memory: Option<u64>,
+    /// Bytes it may use; none = no bound is set, or it is not told.
+    pub redis_maxmemory: Option<u64>,
     /// Entries that could not be understood.
     pub quarantined: u64,
     /// Nodes seen.
     pub nodes: u64,
+    /// What the slow check of the books found and still held.
+    pub findings: u64,
+    /// When a slice of the books was last checked.
+    pub audited_at: Option<UnixMillis>,
 }
 
 impl Store {
     /// The state of the whole.
     pub async fn read_stats(&self) -> Result<Stats, StoreError> {
         let queues = self.read_queues().await?;
+        let audit = self.read_audit().await?;
         let keys = &self.keys;
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZCARD").arg(keys.jobs());
@@ -47,6 +61,7 @@ impl Store {
         pipeline.cmd("HLEN").arg(keys.quarantine());
         pipeline.cmd("ZCARD").arg(keys.nodes());
         pipeline.cmd("ZCARD").arg(keys.dead());
+        pipeline.cmd("ZCARD").arg(keys.finished());
         pipeline.cmd("HGETALL").arg(keys.totals());
         let default = crate::domain::ids::QueueName::default_queue();
         for queue in queues.keys().chain((!queues.contains_key(&default)).then_some(&default)) {
@@ -54,7 +69,8 @@ impl Store {
         }
         let answers = self.link.query(&mut pipeline).await?;
         let number = |value: &Value| number_of(value).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-        let [jobs, leases, history, output_bytes, quarantined, nodes, dead, totals, due @ ..] = answers.as_slice() else {
+        let [jobs, leases, history, output_bytes, quarantined, nodes, dead, finished, totals, due @ ..] = answers.as_slice()
+        else {
             return Err(StoreError::corrupt("stats", "too few answers"));
         };
         let mut totals: BTreeMap<String, u64> = match totals {
@@ -62,6 +78,8 @@ impl Store {
             _ => BTreeMap::new(),
         };
         let waiting = totals.remove("waiting").unwrap_or(0);
+        let ledger_ranges = totals.remove("ledger_ranges").unwrap_or(0);
+        let (redis_memory, redis_maxmemory) = self.read_memory().await?;
         Ok(Stats {
             jobs: number(jobs),
             scheduled: due.iter().map(number).sum::<u64>() + waiting,
@@ -71,8 +89,24 @@ impl Store {
             history: number(history),
             dead: number(dead),
             output_bytes: number(output_bytes),
+            ledger_ranges,
+            finished: number(finished),
+            redis_memory,
+            redis_maxmemory,
             quarantined: number(quarantined),
             nodes: number(nodes),
+            findings: audit.as_ref().map_or(0, |audit| audit.findings),
+            audited_at: audit.map(|audit| audit.at),
         })
+    }
+
+    /// The memory Redis uses and may use, in bytes; none where this user may not ask.
+    async fn read_memory(&self) -> Result<(Option<u64>, Option<u64>), StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("INFO").arg("memory");
+        let answers = self.link.ask(&mut pipeline).await?;
+        let info = answers.first().and_then(|answer| answer.as_ref().ok()).and_then(text_of).unwrap_or_default();
+        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok());
+        Ok((field("used_memory"), field("maxmemory").filter(|bytes| *bytes > 0)))
     }
 }

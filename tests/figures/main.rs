@@ -1,8 +1,12 @@
-//! The figures of this machine, printed: lateness, adding, an idle node, a burst, and how long a killed node's run waits.
+//! The figures of this machine, printed: lateness, adding, an idle node, a burst, how long a killed node's run waits, what
+//! history and its trimming cost, what a claim costs Redis, how long an explanation takes over a long history, and next
+//! occurrences a second.
 //! Run by `script/bench` in the release profile. Nothing here is asserted but that the work was done.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
 
+mod bounds;
+mod next;
 #[allow(dead_code, reason = "the tests' support, of which figures need a part")]
 #[path = "../suite/support/mod.rs"]
 mod support;
@@ -13,7 +17,9 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use schedd::store::RunRecord;
+use schedd::domain::ids::QueueName;
+use schedd::domain::job::Overlap;
+use schedd::store::{ClaimOrder, ClaimReply, Claimant, RunRecord, Successor};
 use serde_json::json;
 use support::daemon::Schedd;
 use support::effects::Effects;
@@ -25,8 +31,17 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 fn main() {
     let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    let figures: [(&str, fn()); 5] =
-        [("lateness", lateness), ("add", add), ("idle", idle), ("burst", burst), ("recovery", recovery)];
+    let figures: [(&str, fn()); 9] = [
+        ("lateness", lateness),
+        ("add", add),
+        ("idle", idle),
+        ("burst", burst),
+        ("recovery", recovery),
+        ("bounds", bounds::bounds),
+        ("claim", claim),
+        ("explain", explain),
+        ("next", next::next),
+    ];
     for (name, figure) in figures {
         if asked.is_empty() || asked.iter().any(|wanted| wanted == name) {
             println!("== {name}");
@@ -210,5 +225,93 @@ fn recovery() {
             "{seconds:.2} s from kill -9 to the next start, {}",
             if again { "the same node started again" } else { "another node, lease 10 s" }
         );
+    }
+}
+
+/// 20,000 runs of 20,000 recurring jobs claimed in calls of 50, each with a successor: the time Redis itself takes for a run.
+fn claim() {
+    const RUNS: usize = 20_000;
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let mut lines = String::new();
+    for number in 0..RUNS {
+        writeln!(lines, "{}", json!({"name": format!("n{number}"), "every": "1s", "shell": "true"})).unwrap();
+    }
+    add_lines(&redis, &lines);
+    std::thread::sleep(Duration::from_secs(2));
+    let (queue, lease) = (QueueName::default_queue(), Duration::from_secs(60));
+    let claimant = Claimant { node: "n1".parse().unwrap(), incarnation: "i".to_owned(), lease };
+    let names = eye.ask(eye.store().list_jobs(0, RUNS)).unwrap();
+    let order = |job: schedd::store::JobRecord| {
+        let run = job.pending.unwrap();
+        let successor = Some(Successor::on_time(&job.name, run.due().saturating_add(Duration::from_secs(60))));
+        ClaimOrder {
+            run,
+            rev: job.rev,
+            overlap: Overlap::Skip,
+            max_age: None,
+            latest_start: None,
+            max_runs: None,
+            successor,
+            job_queue: job.queue,
+        }
+    };
+    let mut calls: Vec<Vec<ClaimOrder>> = Vec::new();
+    for names in names.chunks(50) {
+        let jobs = eye.ask(eye.store().read_jobs(names)).unwrap();
+        calls.push(jobs.into_iter().map(|job| order(job.unwrap().unwrap())).collect());
+    }
+    let mut connection = redis.connection();
+    let before = cpu_seconds(&mut connection);
+    for (number, orders) in calls.iter().enumerate() {
+        let replies = eye.ask(eye.store().claim_runs(&claimant, &queue, &format!("t{number}"), orders)).unwrap();
+        assert!(replies.iter().all(|reply| matches!(reply, ClaimReply::Claimed(_))));
+    }
+    #[expect(clippy::cast_precision_loss, reason = "microseconds")]
+    let each = (cpu_seconds(&mut connection) - before) * 1e6 / RUNS as f64;
+    println!("{each:.1} us of Redis' CPU a claimed run, {} bytes of its memory in all", memory(&mut connection));
+}
+
+/// CPU time Redis has used: unlike the time its commands took, not that of others on this machine.
+fn cpu_seconds(connection: &mut redis::Connection) -> f64 {
+    let info: String = redis::cmd("INFO").arg("cpu").query(connection).unwrap();
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().parse::<f64>().unwrap();
+    field("used_cpu_user_main_thread:") + field("used_cpu_sys_main_thread:")
+}
+
+/// A job with 1,000,000 runs in history, explained in four ways by `schedctl`, twenty times each.
+fn explain() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    eye.add(&json!({"name": "j", "every": "1s", "shell": "true"}));
+    let mut connection = redis.connection();
+    let now = eye.ask(eye.store().now()).unwrap().floor_to_second().as_i64();
+    let write = "for n = ARGV[1], ARGV[1] + 9999 do
+      local due = string.format('%.0f', ARGV[2] - n * 1000)
+      local id = 'j@' .. due
+      redis.call('HSET', '{schedd}:run:' .. id, 'job', 'j', 'due', due, 'queue', 'default', 'kind', 'regular', 'state', 'succeeded',
+        'attempt', 1, 'fence', due, 'node', 'n1', 'started_at', due, 'finished_at', due, 'reason', '', 'exit_code', '0')
+      redis.call('ZADD', '{schedd}:history:j', due, id)
+      redis.call('ZADD', '{schedd}:history', due, id)
+    end";
+    for first in (1..1_000_000).step_by(10_000) {
+        let () = redis::cmd("EVAL").arg(write).arg(0).arg(first).arg(now).query(&mut connection).unwrap();
+    }
+    let at = |seconds: i64, ms: i64| jiff::Timestamp::from_millisecond(now - seconds * 1000 + ms).unwrap().to_string();
+    let (middle, between) = (at(500_000, 0), at(500_000, 500));
+    let ways: [(&str, &[&str]); 4] =
+        [("the job", &[]), ("--last", &["--last"]), ("--at a run", &["--at", &middle]), ("--at none", &["--at", &between])];
+    for (what, words) in ways {
+        let mut took: Vec<f64> = Vec::new();
+        for _ in 0..20 {
+            let started = Instant::now();
+            let mut ctl = Command::new(env!("CARGO_BIN_EXE_schedctl"));
+            ctl.args(["explain", "j", "--json", "--redis", &redis.url()]).args(words);
+            let output = ctl.output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            took.push(started.elapsed().as_secs_f64() * 1e3);
+        }
+        took.sort_by(f64::total_cmp);
+        println!("explain {what}, the whole command: p50 {:.1} ms  max {:.1} ms", percentile(&took, 0.5), percentile(&took, 1.0));
     }
 }

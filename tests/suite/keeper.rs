@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 use schedd::domain::run::{Ending, Outcome};
 use schedd::executor::{Attempt, OutputBuffer, StopReason, Stream};
-use schedd::keeper::{BootInstant, HEAD, Keeper, KeeperSettings, TAIL};
+use schedd::keeper::{BootInstant, Keeper, KeeperSettings, OutputBounds};
 
 use crate::support::attempt::{Bench, command, shell};
 use crate::support::wait::eventually;
@@ -63,6 +63,9 @@ fn family(file: &str) -> String {
          echo $$ $a $(cat {file}.b) $(cat {file}.c) >{file}"
     )
 }
+
+/// How much of an output is kept unless another bound is set.
+const KEPT: usize = 64 * 1024;
 
 #[tokio::test]
 async fn the_exit_code_and_the_output_are_the_jobs_own() {
@@ -285,9 +288,9 @@ async fn two_hundred_megabytes_do_not_block_the_job_and_every_dropped_byte_is_co
     let (outcome, output) = bench.run(&shell(&line)).await;
     assert_eq!(outcome.ending, Ending::Succeeded);
     let kept = output.snapshot();
-    assert_eq!(kept.dropped_bytes, SIZE + 9 - (HEAD + TAIL) as u64);
+    assert_eq!(kept.dropped_bytes, SIZE + 9 - KEPT as u64);
     let bytes = kept.stream(Stream::Stdout);
-    assert_eq!(bytes.len(), HEAD + TAIL);
+    assert_eq!(bytes.len(), KEPT);
     assert!(bytes.starts_with(b"first\0") && bytes.ends_with(b"\0last"));
     let status = std::fs::read_to_string(format!("/proc/{}/status", bench.keeper.pid().unwrap())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim().trim_end_matches(" kB");
@@ -315,7 +318,7 @@ async fn a_daemon_that_does_not_listen_blocks_no_job_and_misses_no_count() {
     assert_eq!(running.task.await.unwrap().ending, Ending::Succeeded);
     let kept = running.output.snapshot();
     let bytes = kept.stream(Stream::Stdout);
-    assert_eq!((bytes.len() as u64 + kept.dropped_bytes, bytes.len()), (SIZE + 9, HEAD + TAIL));
+    assert_eq!((bytes.len() as u64 + kept.dropped_bytes, bytes.len()), (SIZE + 9, KEPT));
     assert!(bytes.starts_with(b"first\0") && bytes.ends_with(b"\0last"));
 }
 
@@ -467,6 +470,7 @@ async fn a_keeper_that_cannot_be_started_is_an_error_that_names_it() {
         node: "web-1".to_owned(),
         incarnation: "one".to_owned(),
         lease: Duration::from_secs(10),
+        output: OutputBounds::default(),
     };
     let error = Keeper::start(settings).await.unwrap_err().to_string();
     assert!(error.contains("/no/such/schedd") && error.contains("No such file"), "{error}");

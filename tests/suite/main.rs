@@ -6,6 +6,7 @@
 )]
 
 mod cli;
+mod doctor;
 mod http_executor;
 mod keeper;
 mod model;

@@ -60,7 +60,7 @@ pub(in crate::cli) struct AddArgs {
     /// Run once at this time; given several times, at each of them
     #[arg(long, value_name = "TIME", help_heading = "When")]
     pub(super) at: Vec<String>,
-    /// Run when this cron expression matches; may be given several times
+    /// Run when this cron expression matches (@every 90s and @daily too); may be given several times
     #[arg(long, value_name = "EXPR", help_heading = "When")]
     pub(super) cron: Vec<String>,
     /// Run again and again, so far apart
@@ -114,6 +114,14 @@ pub(in crate::cli) struct AddArgs {
     /// Take an --at that is past: it runs at once
     #[arg(long, requires = "at", help_heading = "When")]
     pub(super) allow_past: bool,
+    /// When the clock goes forward over a time of --cron, --calendar or --rrule: run-after (once, right after) or skip [default:
+    /// run-after, but skip if the minute or hour begins with *]
+    #[arg(long, value_name = "RULE", help_heading = "When")]
+    pub(super) dst_gap: Option<String>,
+    /// When the clock goes back and shows a time of --cron, --calendar or --rrule twice: first, last or both [default: first, but
+    /// both if the minute or hour begins with *]
+    #[arg(long, value_name = "RULE", help_heading = "When")]
+    pub(super) dst_fold: Option<String>,
 
     /// Program and its arguments, run without a shell
     #[arg(last = true, value_name = "COMMAND", help_heading = "What")]
@@ -192,8 +200,8 @@ pub(in crate::cli) struct AddArgs {
     /// Read one JSON object a line from the standard input
     #[arg(long, conflicts_with_all = [
         "name", "when", "dtstart", "anchor", "start", "end", "max_runs", "jitter", "splay", "exclude", "only_on", "skip_if_late",
-        "tz", "fold", "allow_past", "env", "cwd", "queue", "timeout", "kill_grace", "retry", "overlap", "catch_up",
-        "max_age", "spread", "delivery", "done_check",
+        "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "cwd", "queue", "timeout", "kill_grace", "retry", "overlap",
+        "catch_up", "max_age", "spread", "delivery", "done_check",
     ])]
     pub(super) stdin: bool,
     /// If the name is taken, change that job

@@ -66,6 +66,7 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis]) -> Result<Value, Failure> {
     put("every", text(&args.every));
     put("delay", text(&args.delay));
     put("tz", text(&args.tz));
+    put("dst", clock_changes_of(args));
     put("command", (!args.command.is_empty()).then(|| json!(args.command)));
     put("shell", text(&args.shell));
     put("http", args.http.as_deref().map(|url| http_of(args, url)).transpose()?);
@@ -90,6 +91,11 @@ fn list_of(texts: impl Iterator<Item = String>) -> Option<Value> {
         [one] => Some(one.as_str().into()),
         many => Some(json!(many)),
     }
+}
+
+fn clock_changes_of(args: &AddArgs) -> Option<Value> {
+    let is_given = args.dst_gap.is_some() || args.dst_fold.is_some();
+    is_given.then(|| without_nulls(json!({"gap": args.dst_gap, "fold": args.dst_fold})))
 }
 
 fn retry_of(args: &AddArgs, limit: i64) -> Value {
@@ -174,6 +180,8 @@ fn flag_of(path: &str) -> String {
     match path {
         "retry.delay" => return "--retry-delay".to_owned(),
         "retry.backoff" => return "--retry-backoff".to_owned(),
+        "dst.gap" => return "--dst-gap".to_owned(),
+        "dst.fold" => return "--dst-fold".to_owned(),
         "done_check.on" => return "--done-check-on".to_owned(),
         "catch_up.max_age" => return "--max-age".to_owned(),
         "catch_up.spread" => return "--spread".to_owned(),
@@ -206,6 +214,8 @@ mod tests {
             "retry.delay",
             "retry.on[0]",
             "retry.never_on",
+            "dst.gap",
+            "dst.fold",
             "done_check.shell",
             "done_check.on",
             "catch_up.mode",
@@ -228,6 +238,8 @@ mod tests {
             "--retry-delay",
             "--retry-on",
             "--retry-never-on",
+            "--dst-gap",
+            "--dst-fold",
             "--done-check",
             "--done-check-on",
             "--catch-up",

@@ -13,7 +13,7 @@ use crate::config::{self, Rendering};
 use crate::domain::duration::format_duration;
 use crate::domain::human_time::{Instant, parse_instant};
 use crate::domain::ids::JobName;
-use crate::domain::schedule::{CalendarExpr, CronExpr, Schedule, Timetable};
+use crate::domain::schedule::{CalendarExpr, Schedule, Timetable};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::{Zone, ZoneName};
 use crate::engine::Definition;
@@ -102,7 +102,7 @@ pub(super) fn zone_of(name: &str) -> Result<Zone, Failure> {
 
 /// The schedule an expression says.
 pub(super) fn schedule_of(text: &str) -> Result<Schedule, Failure> {
-    let read = text.parse::<CronExpr>().map(|expression| Schedule::Cron(vec![expression]));
+    let read = Schedule::of_cron(text);
     // What is no cron may be meant for systemd; what is neither is told as cron.
     if let (Err(_), Ok(expression)) = (&read, text.parse::<CalendarExpr>()) {
         return Ok(Schedule::Calendar(vec![expression]));
@@ -118,8 +118,14 @@ fn own_now() -> Result<UnixMillis, Failure> {
 
 fn of_expression(text: &str, zone: Option<Zone>) -> Result<Found, Failure> {
     let schedule = schedule_of(text)?;
+    if schedule.is_at_boot() {
+        return Err(Failure::Invalid(format!("{text} comes at no time of a clock: once on each host after each of its boots")));
+    }
     let now = own_now()?;
-    let rules = day_rules(&schedule);
+    let mut rules = day_rules(&schedule);
+    if schedule.is_drawn() {
+        rules.push("H is drawn from the job's name; these are the times of a job without one".to_owned());
+    }
     let timetable = Timetable::new(schedule, zone.unwrap_or_else(Zone::of_host), now);
     Ok(Found { planned: vec![Planned { job: None, timetable, remark: None }], now, rules })
 }
@@ -162,7 +168,8 @@ fn of_file(file: &Path) -> Result<Found, Failure> {
         let zone = spec.tz.as_ref().map(Zone::load).transpose().map_err(|error| Failure::Failed(error.to_string()))?;
         let is_from_now = matches!(spec.schedule, Schedule::Every(_)) && spec.shape.anchor.is_none();
         let remark = is_from_now.then_some("counted from now: its first apply is not known here");
-        let timetable = Timetable::shaped(spec.schedule, &spec.shape, zone.unwrap_or_else(|| host_zone.clone()), now);
+        let schedule = spec.schedule.for_job(&name, spec.dst);
+        let timetable = Timetable::shaped(schedule, &spec.shape, zone.unwrap_or_else(|| host_zone.clone()), now);
         planned.push(Planned { job: Some(name), timetable, remark });
     }
     Ok(Found { planned, now, rules: Vec::new() })

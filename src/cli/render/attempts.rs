@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::console::{Colour, Console};
-use super::run_view::{facts_in_words, in_words};
+use super::run_view::facts_in_words;
 use super::table::{Cell, Table};
-use super::times::shown;
+use super::times::{in_words, shown};
 use crate::domain::ids::Fence;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
@@ -15,7 +15,7 @@ use crate::store::{PastAttempt, RunRecord};
 /// When the first attempt started.
 pub(super) fn first_start(run: &RunRecord) -> Option<UnixMillis> {
     let first = run.past.first().filter(|past| past.number == 1).and_then(|past| start_of(&record_of(past)));
-    first.or(run.started_at)
+    run.first_start.or(first).or(run.started_at)
 }
 
 fn record_of(past: &PastAttempt) -> Value {

@@ -6,41 +6,22 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::config;
+use crate::domain::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::days::Days;
 use crate::domain::duration::format_duration;
 use crate::domain::job::{Action, AskedOn, Backoff, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
-use crate::domain::schedule::{CalendarExpr, CronExpr, Recurrence, Schedule};
+use crate::domain::schedule::{CronExpr, Schedule};
 use crate::domain::shape::Shape;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
-use super::times::rfc3339;
-
-/// When it runs, in words: the cron expressions, `every 30s`, `at 2026-12-24T09:00:00.000+01:00`, `manual`.
-pub(in crate::cli) fn schedule_text(schedule: &Schedule, zone: &Zone) -> String {
-    match schedule {
-        Schedule::Manual => "manual".to_owned(),
-        Schedule::At(at) => format!("at {}", rfc3339(*at, zone)),
-        Schedule::Every(period) => format!("every {}", format_duration(*period)),
-        Schedule::Delay(delay) => format!("{} after each run", format_duration(*delay)),
-        Schedule::Cron(list) => list.iter().map(CronExpr::as_str).collect::<Vec<_>>().join("; "),
-        Schedule::Instants(list) => {
-            let shown: Vec<String> = list.iter().take(3).map(|at| rfc3339(*at, zone)).collect();
-            let rest = if list.len() > shown.len() { format!(" and {} more", list.len() - shown.len()) } else { String::new() };
-            format!("at {}{rest}", shown.join(", "))
-        }
-        Schedule::Calendar(list) => format!("calendar {}", list.iter().map(CalendarExpr::as_str).collect::<Vec<_>>().join("; ")),
-        Schedule::Rules(list) => {
-            let start = list.first().map(|rule| format!(" from {}", rule.start())).unwrap_or_default();
-            format!("rrule {}{start}", list.iter().map(Recurrence::as_str).collect::<Vec<_>>().join(" and "))
-        }
-        Schedule::Several(list) => list.iter().map(|one| schedule_text(one, zone)).collect::<Vec<_>>().join("; "),
-    }
-}
-
 /// For each expression that restricts both day fields: that one of them is enough, which surprises many.
 pub(in crate::cli) fn day_rules(schedule: &Schedule) -> Vec<String> {
-    let Schedule::Cron(expressions) = schedule else { return Vec::new() };
+    let expressions = match schedule {
+        Schedule::Cron(expressions) => expressions,
+        Schedule::Several(list) => return list.iter().flat_map(day_rules).collect(),
+        _ => return Vec::new(),
+    };
     let rule = |expression: &CronExpr| {
         let fields: Vec<&str> = expression.as_str().split_ascii_whitespace().collect();
         let seconds = usize::from(fields.len() > 5);
@@ -86,6 +67,7 @@ pub(in crate::cli) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
     let catch_up = &spec.catch_up;
     let filled = [
         ("tz", json!(zone.name().as_str())),
+        ("dst", json!({"gap": spec.dst.gap.map(Gap::as_str), "fold": spec.dst.fold.map(Fold::as_str)})),
         ("queue", json!(spec.queue.as_str())),
         ("timeout", json!(format_duration(spec.timeout))),
         ("kill_grace", json!(format_duration(spec.kill_grace))),
@@ -168,6 +150,9 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
         ("delivery", delivery(spec.delivery).to_owned()),
     ];
     lines.extend(shape_lines(&spec.shape));
+    if !spec.dst.is_default() {
+        lines.push(("clock changes", clock_changes(spec.dst)));
+    }
     if let Some(check) = &spec.done_check {
         let timeout = format_duration(check.timeout);
         lines.push(("done check", format!("{}, {}, at most {timeout}", action_line(&check.question), asked_on(check.on).1)));
@@ -179,6 +164,20 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
         lines.push(("env", format!("{name}={value}")));
     }
     lines
+}
+
+/// What it does when the clocks change, as far as it says.
+fn clock_changes(rule: ClockChanges) -> String {
+    let gap = rule.gap.map(|gap| match gap {
+        Gap::RunAfter => "times left out run once right after",
+        Gap::Skip => "times left out are skipped",
+    });
+    let fold = rule.fold.map(|fold| match fold {
+        Fold::First => "of a time that comes twice the first runs",
+        Fold::Last => "of a time that comes twice the last runs",
+        Fold::Both => "a time that comes twice runs twice",
+    });
+    gap.into_iter().chain(fold).collect::<Vec<_>>().join(", ")
 }
 
 /// A word as a shell would read it.

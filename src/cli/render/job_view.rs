@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::console::Colour;
-use super::definition::schedule_text;
 use super::times::rfc3339;
 use crate::cli::args::JobState;
 use crate::cli::failure::Failure;
@@ -70,7 +69,9 @@ impl JobView {
     /// Its state.
     pub(in crate::cli) fn state(&self) -> JobState {
         let record = &self.record;
-        let is_manual = self.definition.as_ref().is_ok_and(|definition| definition.spec.schedule == Schedule::Manual);
+        let schedule = self.definition.as_ref().map(|definition| &definition.spec.schedule);
+        let is_manual = schedule.is_ok_and(|schedule| *schedule == Schedule::Manual);
+        let waits_for_a_boot = schedule.is_ok_and(Schedule::is_at_boot);
         if self.open > 0 || self.is_running {
             JobState::Running
         } else if !record.is_live() {
@@ -79,7 +80,7 @@ impl JobView {
             JobState::Paused
         } else if is_manual {
             JobState::Manual
-        } else if record.pending.is_none() {
+        } else if record.pending.is_none() && !waits_for_a_boot {
             JobState::Finished
         } else {
             JobState::Scheduled
@@ -98,7 +99,7 @@ impl JobView {
 
     /// Its schedule in words.
     pub(in crate::cli) fn schedule(&self) -> Option<String> {
-        self.definition.as_ref().ok().map(|it| schedule_text(&it.spec.schedule, it.timetable.zone()))
+        self.definition.as_ref().ok().map(|it| it.spec.schedule.text(it.timetable.zone()))
     }
 
     /// The file it comes from, by its node; none for a job of the command line.

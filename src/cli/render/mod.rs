@@ -14,7 +14,7 @@ mod times;
 
 pub(super) use attempts::{attempts_json, attempts_table};
 pub(super) use console::{Colour, Console, JsonArray};
-pub(super) use definition::{action_line, day_rules, effective, policy_lines, schedule_text};
+pub(super) use definition::{action_line, day_rules, effective, policy_lines};
 pub(super) use escape::{one_line, safe_text};
 pub(super) use job_view::{JobView, running_jobs, view_jobs, zone_of_job};
 pub(super) use run_view::{RunTable, RunView, Zones, view_runs};

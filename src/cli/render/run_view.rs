@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use super::attempts::first_start;
 use super::console::{Colour, Console};
 use super::table::{Cell, Table};
-use super::times::{Detail, rfc3339, shown_in, span};
+use super::times::{Detail, in_words, rfc3339, shown_in, span};
 use crate::cli::failure::Failure;
-use crate::domain::ids::{Fence, JobName};
+use crate::domain::ids::{Fence, JobName, RunKind};
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
@@ -68,7 +68,10 @@ impl RunView {
 
     /// How long after its due time its first attempt started.
     fn late(&self) -> Option<Duration> {
-        Some(first_start(&self.record)?.since(self.record.run.due()))
+        let kind = self.record.run.kind();
+        // What is done anew, or made up for, is not late: it is of another day.
+        let is_of_now = matches!(kind, RunKind::Regular | RunKind::Manual);
+        first_start(&self.record).filter(|_| is_of_now).map(|at| at.since(self.record.run.due()))
     }
 
     /// Why it is in its state, in words.
@@ -92,6 +95,7 @@ impl RunView {
         let fields = [
             ("run_id", json!(record.run.to_string())),
             ("job", json!(record.run.job().as_str())),
+            ("kind", json!(record.run.kind().as_str())),
             ("due", json!(rfc3339(record.run.due(), &self.zone))),
             ("state", json!(record.state.as_str())),
             ("attempt", json!(record.attempt)),
@@ -105,6 +109,7 @@ impl RunView {
             ("signal", json!(record.signal.filter(|_| ended))),
             ("http_status", json!(record.http_status.filter(|_| ended))),
             ("reason", json!(self.reason())),
+            ("by", json!(record.by)),
             ("error", json!(record.error.clone().filter(|_| ended))),
             ("left_processes", json!(record.left_processes)),
             ("skipped_to", json!(record.skipped.map(|(to, _)| rfc3339(to, &self.zone)))),
@@ -132,6 +137,9 @@ impl RunView {
     fn reason_with_count(&self) -> Option<String> {
         match (self.reason(), self.record.skipped) {
             (Some(reason), Some((_, count))) if count > 1 => Some(format!("{reason}, {count} occurrences")),
+            (Some(reason), None) if self.record.by.is_some() => {
+                Some(format!("{reason} by {}", self.record.by.as_deref().unwrap_or_default()))
+            }
             (reason, _) => reason,
         }
     }
@@ -140,23 +148,6 @@ impl RunView {
 /// What the facts of a failed attempt say.
 pub(in crate::cli) fn facts_in_words(record: &RunRecord) -> Option<String> {
     in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status)
-}
-
-/// What an attempt's facts say; none if they say nothing.
-pub(super) fn in_words(
-    error: Option<&str>,
-    signal: Option<i32>,
-    exit_code: Option<i32>,
-    http_status: Option<u16>,
-) -> Option<String> {
-    if let Some(error) = error {
-        return Some(error.to_owned());
-    }
-    if let Some(signal) = signal {
-        let name = signal_hook::low_level::signal_name(signal).and_then(|name| name.strip_prefix("SIG"));
-        return Some(name.map_or_else(|| format!("signal {signal}"), |name| format!("signal {signal} ({name})")));
-    }
-    exit_code.map(|code| format!("exit code {code}")).or_else(|| http_status.map(|status| format!("status {status}")))
 }
 
 /// A table of runs, written page by page.
@@ -189,20 +180,5 @@ impl From<RunState> for Colour {
             RunState::Cancelled | RunState::Skipped => Self::Yellow,
             RunState::Scheduled => Self::Plain,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failure_is_told_in_words() {
-        assert_eq!(in_words(Some("cannot start"), Some(9), None, None).as_deref(), Some("cannot start"));
-        assert_eq!(in_words(None, Some(9), None, None).as_deref(), Some("signal 9 (KILL)"));
-        assert_eq!(in_words(None, None, Some(3), None).as_deref(), Some("exit code 3"));
-        assert_eq!(in_words(None, None, None, Some(500)).as_deref(), Some("status 500"));
-        assert_eq!(in_words(None, Some(63), None, None).as_deref(), Some("signal 63"));
-        assert_eq!(in_words(None, None, None, None), None);
     }
 }

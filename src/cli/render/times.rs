@@ -1,22 +1,9 @@
 //! Instants and stretches of time as they are shown.
 
-use std::time::Duration;
+pub(in crate::cli) use crate::domain::wording::{in_words, rfc3339, shown, span};
 
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
-
-/// RFC 3339 with milliseconds and the zone's offset, `Z` for UTC.
-pub(in crate::cli) fn rfc3339(at: UnixMillis, zone: &Zone) -> String {
-    if zone.name().as_str() == "UTC" {
-        return at.to_string();
-    }
-    at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%FT%T%.3f%:z").to_string()
-}
-
-/// For people: `Mon 2026-11-23 02:30:00 CET`.
-pub(in crate::cli) fn shown(at: UnixMillis, zone: &Zone) -> String {
-    at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%a %F %T %Z").to_string()
-}
 
 /// How much of an instant there is room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,29 +20,6 @@ pub(in crate::cli) fn shown_in(detail: Detail, at: UnixMillis, zone: &Zone) -> S
         Detail::Full => shown(at, zone),
         Detail::Brief => at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%m-%d %T").to_string(),
     }
-}
-
-/// A stretch in its two largest units: `2d 3h`, `5m 10s`, `12s`, `350ms`.
-pub(in crate::cli) fn span(length: Duration) -> String {
-    const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
-    if length < Duration::from_secs(1) {
-        return format!("{}ms", length.as_millis());
-    }
-    let mut left = length.as_secs();
-    let mut parts = Vec::new();
-    for (unit, letter) in UNITS {
-        let count = left / unit;
-        left %= unit;
-        if count > 0 {
-            parts.push(format!("{count}{letter}"));
-        } else if !parts.is_empty() {
-            break;
-        }
-        if parts.len() == 2 {
-            break;
-        }
-    }
-    parts.join(" ")
 }
 
 /// Where an instant lies from now.
@@ -84,6 +48,8 @@ impl Relative {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

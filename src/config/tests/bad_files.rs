@@ -79,7 +79,7 @@ fn a_job_or_a_key_given_twice_is_refused_beside_the_other_problems() {
 fn an_unknown_section_or_one_of_the_wrong_form_is_refused() {
     for (text, wanted) in [
         ("[job.a]\nshell = 'true'", "1:2: job: unknown key, did you mean \"jobs\"?"),
-        ("[zebra]", "1:2: zebra: unknown key, wanted redis, daemon, defaults, queues, calendars or jobs"),
+        ("[zebra]", "1:2: zebra: unknown key, wanted redis, daemon, history, output, defaults, queues, calendars or jobs"),
         ("[groups.a]", "1:2: groups: not supported by this version"),
         ("jobs = 3", "1:8: jobs: found integer 3, wanted a table: [jobs.NAME]"),
         ("[[jobs]]\nname = 'a'", "1:1: jobs: found an array, wanted a table: [jobs.NAME]"),
@@ -187,4 +187,29 @@ fn a_thousand_bad_jobs_give_a_thousand_problems() {
     let faults = faults(&text);
     assert_eq!(faults.len(), 1000);
     assert!(faults[999].starts_with("jobs.toml:2000:9: jobs.j999.shell: found integer 1"), "{}", faults[999]);
+}
+
+#[test]
+fn what_is_to_be_kept_is_held_to_its_bounds() {
+    for (text, words) in [
+        ("[history]\nkeep_per_job = 0", "history.keep_per_job: found integer 0, wanted an integer from 1 to 100000"),
+        ("[history]\nkeep = '5'", "history.keep: found string"),
+        ("[history]\nmax_age = '30s'", "1 minute to 3650 days"),
+        ("[history]\nkep = 5", "did you mean \"keep\"?"),
+        ("[output]\nhead = '2MiB'", "output.head: found string \"2MiB\", wanted at most 1MiB"),
+        ("[output]\ntail = 16", "output.tail: found integer 16, wanted a size such as \"256MiB\""),
+        ("[output]\nkeep_bytes = '1GB'", "wanted a whole number with the unit B, KiB, MiB or GiB"),
+        ("[output]\nmax_age = 7", "a duration such as \"30d\""),
+        ("[redis]\nallow_eviction = 'yes'", "redis.allow_eviction: found string \"yes\", wanted true or false"),
+    ] {
+        assert!(fault(text).contains(words), "{text}: {}", fault(text));
+    }
+}
+
+#[test]
+fn the_queue_of_a_host_is_nobodys_to_name() {
+    let found = fault("[queues.\"@web\"]\nconcurrency = 1\n");
+    assert!(found.contains("a name with @ is that of a host's own queue"), "{found}");
+    let found = fault("[jobs.a]\nshell = 'true'\nqueue = '@web'\n");
+    assert!(found.contains("wanted a name without @"), "{found}");
 }

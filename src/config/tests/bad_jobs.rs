@@ -40,6 +40,26 @@ fn durations_are_refused_out_of_bounds_or_without_a_unit() {
 }
 
 #[test]
+fn clock_changes_have_two_rules_of_their_words() {
+    each_is_refused(&[
+        ("dst = 'skip'", "jobs.a.dst: found string \"skip\", wanted a table such as { gap = \"skip\", fold = \"both\" }"),
+        ("dst = { gap = 'after' }", "jobs.a.dst.gap: found string \"after\", wanted \"run-after\" or \"skip\""),
+        ("dst = { fold = 'frist' }", "jobs.a.dst.fold: "),
+        ("dst = { folds = 'first' }", "jobs.a.dst.folds: unknown key, did you mean \"fold\"?"),
+    ]);
+}
+
+#[test]
+fn a_fault_of_an_expression_is_told_at_its_character() {
+    let place = |line: &str| job_fault(&format!("shell = 'true'\n{line}")).split(": ").next().map(str::to_owned).unwrap();
+    assert_eq!(place("cron = '0 60 * * *'"), "jobs.toml:3:11");
+    assert_eq!(place("cron = ['@daily', \"* * * * 9\"]"), "jobs.toml:3:28");
+    assert_eq!(place("cron = '@every 1ms'"), "jobs.toml:3:16");
+    // Where what is written is not what is read the whole value is the place.
+    assert_eq!(place("cron = \"0 60\\u0020* * *\""), "jobs.toml:3:8");
+}
+
+#[test]
 fn retries_are_held_to_their_bounds() {
     each_is_refused(&[
         ("retry = -1", "jobs.a.retry: found integer -1, wanted an integer from 0 to 1000"),

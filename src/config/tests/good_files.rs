@@ -5,7 +5,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{compile, good, job, queue, warnings};
 use crate::config::surface::{from_surface, to_surface};
-use crate::config::{DaemonConfig, QueueConfig};
+use crate::config::{DaemonConfig, HistoryConfig, OutputConfig, QueueConfig};
 use crate::domain::job::{Action, AskedOn, CatchUp, CatchUpMode, Delivery, Overlap, Retry};
 use crate::domain::schedule::{CronExpr, Schedule};
 
@@ -247,4 +247,27 @@ fn a_hundred_thousand_jobs_are_compiled_soon() {
     let spent = used().saturating_sub(before);
     let bound = if cfg!(debug_assertions) { secs(60) } else { secs(2) };
     assert!(spent < bound, "{spent:?}");
+}
+
+#[test]
+fn what_is_kept_has_the_defaults_of_the_readme_and_can_be_set() {
+    let plain = good("");
+    assert_eq!((plain.history.keep_per_job, plain.history.keep), (1_000, 100_000));
+    assert_eq!((plain.output.head, plain.output.tail, plain.output.keep_bytes), (16 << 10, 48 << 10, 256 << 20));
+    assert!(!plain.redis.allow_eviction);
+    let set = good(
+        "[redis]\nallow_eviction = true\n[history]\nkeep_per_job = 10\nkeep = 50\nmax_age = '1w'\n\
+         [output]\nhead = '0B'\ntail = '1MiB'\nkeep_bytes_per_job = '2MiB'\nkeep_bytes = '1GiB'\nmax_age = '1h'\n",
+    );
+    assert!(set.redis.allow_eviction);
+    let week = std::time::Duration::from_secs(7 * 86_400);
+    assert_eq!(set.history, HistoryConfig { keep_per_job: 10, keep: 50, max_age: week });
+    let wanted = OutputConfig {
+        head: 0,
+        tail: 1 << 20,
+        keep_bytes_per_job: 2 << 20,
+        keep_bytes: 1 << 30,
+        max_age: std::time::Duration::from_secs(3_600),
+    };
+    assert_eq!(set.output, wanted);
 }

@@ -13,7 +13,8 @@ fn times(text: &str, count: usize) -> Vec<String> {
     let spec = job(&good(&format!("[jobs.a]\nshell = 'true'\n{text}")), "a");
     assert_eq!(from_surface(&to_surface(&spec)).unwrap(), spec, "{text}");
     let zone = spec.tz.as_ref().map_or_else(host, |name| crate::domain::zone::Zone::load(name).unwrap());
-    let table = Timetable::shaped(spec.schedule.clone(), &spec.shape, zone, UnixMillis::EPOCH);
+    let schedule = spec.schedule.for_job(&"a".parse().unwrap(), spec.dst);
+    let table = Timetable::shaped(schedule, &spec.shape, zone, UnixMillis::EPOCH);
     let from = UnixMillis::new(1_798_761_600_000).unwrap(); // 2027-01-01, a Friday
     let next = std::iter::successors(table.next_after(from), |at| table.next_after(*at));
     next.take(count).map(|at| at.to_string().replace(":00.000Z", "")).collect()
@@ -46,6 +47,48 @@ fn every_form_of_schedule_is_read_and_kept() {
 }
 
 #[test]
+fn what_is_drawn_and_what_clock_changes_do_reach_every_form() {
+    // In Berlin 02:00 to 03:00 of 2027-03-28 does not exist, and 02:00 to 03:00 of 2027-10-31 comes twice.
+    let around = "tz = 'Europe/Berlin'\nonly_on = ['2027-03-27..2027-03-29', '2027-10-31']";
+    for form in [
+        "calendar = '02:30'",
+        "rrule = 'FREQ=DAILY'\ndtstart = 2027-01-01T02:30:00",
+        "cron = '30 2 * * *'",
+        "schedules = [{ calendar = 'Mon..Sun 02:30' }, { rrule = 'FREQ=DAILY', dtstart = 2027-01-01T02:30:00 }]",
+    ] {
+        let by_default = times(&format!("{form}\n{around}"), 9);
+        assert_eq!(by_default, ["2027-03-27T01:30", "2027-03-28T01:00", "2027-03-29T00:30", "2027-10-31T00:30"], "{form}");
+        let chosen = times(&format!("{form}\n{around}\ndst = {{ gap = 'skip', fold = 'both' }}"), 9);
+        assert_eq!(chosen, ["2027-03-27T01:30", "2027-03-29T00:30", "2027-10-31T00:30", "2027-10-31T01:30"], "{form}");
+    }
+    let hourly = times(&format!("calendar = '*:30'\n{around}\ndst = {{ fold = 'last' }}"), 99);
+    let night: Vec<&String> =
+        hourly.iter().filter(|at| at.starts_with("2027-10-31T00") || at.starts_with("2027-10-31T01")).collect();
+    assert_eq!(night, ["2027-10-31T01:30"], "{hourly:?}");
+
+    let drawn = times("cron = 'H 9 * * *'\ntz = 'UTC'", 1);
+    let several = times("schedules = [{ cron = 'H 9 * * *' }, { calendar = '12:00' }]\ntz = 'UTC'", 2);
+    assert_eq!(several, [drawn[0].as_str(), "2027-01-01T12:00"]);
+    let spec = job(&good("[jobs.b]\nshell = 'true'\nschedules = [{ cron = 'H 9 * * *' }, { cron = '@reboot' }]"), "b");
+    assert!(spec.schedule.is_drawn() && spec.schedule.is_at_boot());
+}
+
+#[test]
+fn an_every_among_cron_expressions_is_a_schedule_of_its_own() {
+    let (many, one) = ("cron = ['0 9 * * *', '@every 8h', '0 12 * * *']", "cron = ['@every 8h']");
+    assert_eq!(
+        times(&format!("{many}\ntz = 'UTC'\nanchor = '2027-01-01T01:00:00Z'"), 4),
+        ["2027-01-01T01:00", "2027-01-01T09:00", "2027-01-01T12:00", "2027-01-01T17:00"]
+    );
+    let schedule = |text: &str| job(&good(&format!("[jobs.a]\nshell = 'true'\n{text}")), "a").schedule;
+    assert_eq!(schedule(one), schedule("every = '8h'"));
+    assert_eq!(
+        schedule("schedules = [{ cron = ['@every 8h', '@daily'] }, { calendar = '12:00' }]"),
+        schedule("schedules = [{ every = '8h' }, { cron = '@daily' }, { calendar = '12:00' }]")
+    );
+}
+
+#[test]
 fn shaping_is_kept_and_defaults_may_have_some_of_it() {
     let file = good(
         "[defaults]\njitter = '5s'\nexclude = 'sun'\nskip_if_late = '10m'\n[jobs.a]\nshell = 'true'\nevery = '1h'\nmax_runs = 3\nsplay = '1m'\n\
@@ -66,7 +109,7 @@ fn what_makes_no_sense_is_refused_where_it_stands() {
     for (text, wanted) in [
         (
             "calendar = 'Mon..Fri 25:00'",
-            "3:12: jobs.a.calendar: calendar \"Mon..Fri 25:00\": hour 25 is not within 0 to 23, at character 10",
+            "3:22: jobs.a.calendar: calendar \"Mon..Fri 25:00\": hour 25 is not within 0 to 23, at character 10",
         ),
         ("rrule = 'FREQ=DAILY'", "jobs.a.rrule: a rule is counted from its start, wanted dtstart"),
         ("rrule = 'FREQ=DALY'\ndtstart = '2026-01-01'", "\"DALY\" at character 6 is no frequency"),

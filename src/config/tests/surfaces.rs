@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::{good, host, job};
 use crate::config::job_from_json;
 use crate::config::surface::{SurfaceError, from_surface, hash, to_surface};
+use crate::domain::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::days::{DayItem, Days};
 use crate::domain::job::{
     Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec, Overlap, Retry,
@@ -49,6 +50,8 @@ fn the_order_of_keys_defaults_written_out_and_short_forms_do_not_matter() {
         rules(r#""retry": {"limit": 2, "on": [75, 3, 75], "never_on": []}"#),
         rules(r#""retry": {"limit": 2, "on": [3, 75]}"#)
     );
+    assert_eq!(rules(r#""dst": {}"#), rules(r#""env": {}"#));
+    assert_eq!(rules(r#""cron": "@every 90s""#), rules(r#""every": "90s""#));
     assert_eq!(
         rules(r#""done_check": {"timeout": "60s", "on": "retry", "shell": "x"}"#),
         rules(r#""done_check": {"shell": "x"}"#)
@@ -241,8 +244,10 @@ prop_compose! {
         ],
         catch_up in prop_oneof![Just(CatchUp::default()), catch_ups()],
         late_after in secs(1..=31_536_000),
-        (at_most_once, done_check, env, cwd) in (
+        (at_most_once, gap, fold, done_check, env, cwd) in (
             any::<bool>(),
+            prop::option::of(prop::sample::select(Gap::ALL.to_vec())),
+            prop::option::of(prop::sample::select(Fold::ALL.to_vec())),
             prop::option::of(done_checks()),
             prop::collection::btree_map("[A-Z_][A-Z0-9_]{0,5}", "[^\0]{0,9}", 0..4),
             prop::option::of("/[^\0]{0,9}"),
@@ -250,8 +255,9 @@ prop_compose! {
     ) -> JobSpec {
         let delivery = if at_most_once && retry.limit == 0 { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
         JobSpec {
-            schedule, shape, action, tz: tz.map(|name| name.parse().unwrap()), queue: queue.parse().unwrap(), timeout, kill_grace,
-            retry, overlap, catch_up, late_after, delivery, done_check, env, cwd: cwd.map(Into::into),
+            schedule, shape, action, tz: tz.map(|name| name.parse().unwrap()), dst: ClockChanges { gap, fold },
+            queue: queue.parse().unwrap(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, env,
+            cwd: cwd.map(Into::into),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Calendar expressions: what systemd's `OnCalendar=` takes (systemd.time(7), CALENDAR EVENTS), without fractions of seconds.
 //!
 //! Invariant: an expression that was read has at least one occurrence before 2100. Its wall clock times become instants by the
-//! rule for clock changes that cron has; `*` or an open step (`0/2`) in hour or minute makes it follow real time.
+//! rule for clock changes that cron has; `*` or an open step (`0/2`) in hour or minute makes it follow real time, unless its
+//! job says otherwise.
 
 mod plan;
 mod read;
@@ -11,6 +12,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use self::plan::Plan;
+use super::clock_changes::ClockChanges;
 use super::cron::{Wall, first_from};
 use super::zone::Zone;
 
@@ -23,6 +25,7 @@ pub struct CalendarExpr {
     text: Arc<str>,
     plan: Arc<Plan>,
     zone: Option<Zone>,
+    clock_changes: ClockChanges,
 }
 
 /// Why a text is no calendar expression.
@@ -48,9 +51,15 @@ impl CalendarExpr {
         self.zone.as_ref()
     }
 
+    /// The expression with its job's rule for clock changes.
+    #[must_use]
+    pub fn for_job(&self, clock_changes: ClockChanges) -> Self {
+        Self { clock_changes, ..self.clone() }
+    }
+
     /// The first occurrence at or after the second `from`, in its own zone, else in `zone`.
     pub(in crate::domain) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
-        first_from(&*self.plan, self.zone.as_ref().unwrap_or(zone), from)
+        first_from(&*self.plan, self.zone.as_ref().unwrap_or(zone), self.clock_changes, from)
     }
 }
 
@@ -72,7 +81,7 @@ impl FromStr for CalendarExpr {
         if plan.first_local_from(0).is_none_or(|local| local >= super::time::UnixMillis::END / 1000) {
             return Err(refuse(0, "never comes before 2100, wanted a day that exists".to_owned()));
         }
-        Ok(Self { text: Arc::from(text), plan: Arc::new(plan), zone })
+        Ok(Self { text: Arc::from(text), plan: Arc::new(plan), zone, clock_changes: ClockChanges::default() })
     }
 }
 

@@ -98,7 +98,7 @@ fn component(random: &mut fastrand::Rng, least: i64, most: i64, width: usize) ->
         return ("*".to_owned(), Box::new(|_| true));
     }
     let mut texts = Vec::new();
-    let mut tests: Vec<(i64, i64, i64)> = Vec::new();
+    let mut wanted: Vec<(i64, i64, i64)> = Vec::new();
     for _ in 0..random.usize(1..4) {
         let start = random.i64(least..=most);
         let rest = most - start;
@@ -106,27 +106,27 @@ fn component(random: &mut fastrand::Rng, least: i64, most: i64, width: usize) ->
             1 if rest > 1 => {
                 let until = random.i64(start + 1..=most);
                 texts.push(format!("{start:0width$}..{until}"));
-                tests.push((start, until, 1));
+                wanted.push((start, until, 1));
             }
             2 if rest > 1 => {
                 let step = random.i64(1..=rest);
                 texts.push(format!("{start}/{step:0width$}"));
-                tests.push((start, most, step));
+                wanted.push((start, most, step));
             }
             3 if rest > 2 => {
                 let until = random.i64(start + 2..=most);
                 let step = random.i64(1..=until - start);
                 texts.push(format!("{start}..{until}/{step}"));
-                tests.push((start, until, step));
+                wanted.push((start, until, step));
             }
             _ => {
                 texts.push(start.to_string());
-                tests.push((start, start, 1));
+                wanted.push((start, start, 1));
             }
         }
     }
     let test = move |value: i64| {
-        tests.iter().any(|(start, until, step)| (*start..=*until).contains(&value) && (value - start) % step == 0)
+        wanted.iter().any(|(start, until, step)| (*start..=*until).contains(&value) && (value - start) % step == 0)
     };
     (texts.join(","), Box::new(test))
 }

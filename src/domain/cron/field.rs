@@ -1,60 +1,64 @@
-//! One field of a cron expression: its text to the set of values it stands for, by the rules of crontab(5).
+//! One field of a cron expression: its text to the values it stands for, by the rules of crontab(5) and its common additions.
 //!
 //! Invariant: a field that is read means what crontab(5) says, or is refused by name and position; nothing is guessed.
-//! The text is ASCII here, so a byte offset plus one is the character's position.
 
-use std::collections::BTreeSet;
-
-/// A part of the expression and where it begins in it, in bytes.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Piece<'a> {
-    pub(super) text: &'a str,
-    pub(super) offset: usize,
-}
-
-/// What is wrong, and at which byte of the expression.
-#[derive(Debug)]
-pub(super) struct Fault {
-    pub(super) offset: usize,
-    pub(super) problem: String,
-}
+use super::days::Letter;
+use super::draw::{self, Draw};
+use super::piece::{Fault, Piece};
+use super::set::Set;
 
 /// The rules of one field.
 #[derive(Debug)]
 pub(super) struct Field {
-    name: &'static str,
-    min: u16,
-    max: u16,
+    pub(super) name: &'static str,
+    pub(super) min: u16,
+    pub(super) max: u16,
     /// After how many values it starts again; none = a range in it may not run backwards.
     wraps_after: Option<u16>,
-    names: &'static [&'static str],
-    /// Days know `?`, and the letters of other dialects.
-    is_day: bool,
+    /// What `H` is drawn from where it names no range; none = it may not be drawn.
+    drawn: Option<(u16, u16)>,
+    pub(super) names: &'static [&'static str],
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Day,
+    Weekday,
 }
 
 /// What a field stands for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Values {
-    pub(super) set: BTreeSet<u16>,
+    /// As numbers; of years what is above 1970.
+    pub(super) set: Set,
+    /// As places in a month.
+    pub(super) letters: Vec<Letter>,
     /// Begins with `*` (or is `?`): Debian's flag for the day rule and for jobs that follow real time.
     pub(super) starred: bool,
+    /// Has an `H`.
+    pub(super) is_drawn: bool,
 }
 
 const NO_NAMES: &[&str] = &[];
 const MONTHS: &[&str] = &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const WEEKDAYS: &[&str] = &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+const FIRST_YEAR: u16 = 1970;
 
-pub(super) const SECOND: Field = clock("second", 59, None);
-pub(super) const MINUTE: Field = clock("minute", 59, None);
-pub(super) const HOUR: Field = clock("hour", 23, Some(24));
-pub(super) const DAY: Field = Field { name: "day of month", min: 1, max: 31, wraps_after: None, names: NO_NAMES, is_day: true };
-pub(super) const MONTH: Field = Field { name: "month", min: 1, max: 12, wraps_after: Some(12), names: MONTHS, is_day: false };
+pub(super) const SECOND: Field = plain("second", 0, 59);
+pub(super) const MINUTE: Field = plain("minute", 0, 59);
+pub(super) const HOUR: Field = Field { wraps_after: Some(24), ..plain("hour", 0, 23) };
+/// `H` is drawn from the days each month has.
+pub(super) const DAY: Field = Field { drawn: Some((1, 28)), kind: Kind::Day, ..plain("day of month", 1, 31) };
+pub(super) const MONTH: Field = Field { wraps_after: Some(12), names: MONTHS, ..plain("month", 1, 12) };
 /// 0 and 7 are both Sunday; the set holds 0 to 6.
-pub(super) const WEEKDAY: Field = Field { name: "weekday", min: 0, max: 7, wraps_after: Some(7), names: WEEKDAYS, is_day: true };
-pub(super) const YEAR: Field = Field { name: "year", min: 1970, max: 2099, wraps_after: None, names: NO_NAMES, is_day: false };
+pub(super) const WEEKDAY: Field =
+    Field { wraps_after: Some(7), drawn: Some((0, 6)), names: WEEKDAYS, kind: Kind::Weekday, ..plain("weekday", 0, 7) };
+pub(super) const YEAR: Field = Field { drawn: None, ..plain("year", FIRST_YEAR, 2099) };
 
-const fn clock(name: &'static str, max: u16, wraps_after: Option<u16>) -> Field {
-    Field { name, min: 0, max, wraps_after, names: NO_NAMES, is_day: false }
+const fn plain(name: &'static str, min: u16, max: u16) -> Field {
+    Field { name, min, max, wraps_after: None, drawn: Some((min, max)), names: NO_NAMES, kind: Kind::Plain }
 }
 
 /// One end of a range: its value, and whether it was written as a name.
@@ -63,73 +67,64 @@ struct Bound {
     named: bool,
 }
 
-impl<'a> Piece<'a> {
-    /// The 1-based position of its first character.
-    pub(super) fn position(self) -> usize {
-        self.offset + 1
-    }
-
-    fn fault(self, problem: String) -> Fault {
-        Fault { offset: self.offset, problem }
-    }
-
-    fn split(self, separator: char) -> impl Iterator<Item = Piece<'a>> {
-        let mut offset = self.offset;
-        self.text.split(separator).map(move |text| {
-            let piece = Piece { text, offset };
-            offset += text.len() + separator.len_utf8();
-            piece
-        })
-    }
-
-    /// What stands before the first `separator` and what after it.
-    fn split_once(self, separator: char) -> (Piece<'a>, Option<Piece<'a>>) {
-        match self.text.split_once(separator) {
-            Some((before, after)) => {
-                let after_offset = self.offset + before.len() + separator.len_utf8();
-                (Piece { text: before, offset: self.offset }, Some(Piece { text: after, offset: after_offset }))
-            }
-            None => (self, None),
-        }
-    }
-}
-
 impl Field {
     /// The values `piece` stands for in this field.
-    pub(super) fn read(&self, piece: Piece<'_>) -> Result<Values, Fault> {
-        if self.is_day && piece.text == "?" {
-            return self.read(Piece { text: "*", ..piece });
+    pub(super) fn read(&self, piece: Piece<'_>, draw: Draw<'_>) -> Result<Values, Fault> {
+        if self.kind != Kind::Plain && piece.text == "?" {
+            return Ok(self.whole());
         }
-        let mut set = BTreeSet::new();
+        let mut values = Values { starred: piece.text.starts_with('*'), ..Values::default() };
         for item in piece.split(',') {
-            self.read_item(item, &mut set)?;
+            self.read_item(item, draw, &mut values)?;
         }
-        Ok(Values { set, starred: piece.text.starts_with('*') })
+        Ok(values)
     }
 
     /// Every value of the field.
     pub(super) fn whole(&self) -> Values {
-        Values { set: (self.min..=self.max).collect(), starred: true }
+        let mut values = Values { starred: true, ..Values::default() };
+        self.put(&mut values.set, (self.min, self.max), 1);
+        values
     }
 
-    fn read_item(&self, item: Piece<'_>, set: &mut BTreeSet<u16>) -> Result<(), Fault> {
+    fn read_item(&self, item: Piece<'_>, draw: Draw<'_>, values: &mut Values) -> Result<(), Fault> {
+        let (name, at, wanted) = (self.name, item.position(), self.wanted());
         if item.text.is_empty() {
-            let (name, at, wanted) = (self.name, item.position(), self.wanted());
             return Err(item.fault(format!("{name} has an empty list item at character {at}, wanted {wanted}")));
         }
-        self.refuse_other_dialects(item)?;
         let (base, step) = item.split_once('/');
-        let step_width = step.map(|step| self.read_step(step)).transpose()?;
-        let (first, last) = if base.text == "*" { (self.min, self.max) } else { self.read_range(base, step)? };
-        let mut value = first;
-        while value <= last {
-            set.insert(self.wraps_after.map_or(value, |period| (value - self.min) % period + self.min));
-            match value.checked_add(step_width.unwrap_or(1)) {
-                Some(next) => value = next,
-                None => break,
+        if let Some(letter) = self.read_letter(base)? {
+            if step.is_some() {
+                return Err(item.fault(format!("{name} {:?} at character {at} takes no step, wanted {}", item.text, base.text)));
             }
+            values.letters.push(letter);
+            return Ok(());
         }
+        let width = step.map(|step| self.read_step(step)).transpose()?;
+        if let Some((first, last)) = self.read_drawn(base)? {
+            values.is_drawn = true;
+            let places = (last - first + 1).min(width.unwrap_or(u16::MAX));
+            match draw {
+                Draw::Each => self.put(&mut values.set, (first, last), 1),
+                Draw::Of(job) => {
+                    let drawn = u16::try_from(draw::number(job, name) % u64::from(places)).unwrap_or(0);
+                    let last = if width.is_some() { last } else { first + drawn };
+                    self.put(&mut values.set, (first + drawn, last), width.unwrap_or(1));
+                }
+            }
+            return Ok(());
+        }
+        let range = if base.text == "*" { (self.min, self.max) } else { self.read_range(base, step)? };
+        self.put(&mut values.set, range, width.unwrap_or(1));
         Ok(())
+    }
+
+    /// Puts each `step`-th value of a range, which may run on past the field's end.
+    fn put(&self, set: &mut Set, (first, last): (u16, u16), step: u16) {
+        let base = if self.min == FIRST_YEAR { FIRST_YEAR } else { 0 };
+        for value in (first..=last).step_by(usize::from(step)) {
+            set.insert(self.wraps_after.map_or(value, |period| (value - self.min) % period + self.min) - base);
+        }
     }
 
     /// First and last value; the last is past the field's end when the range wraps.
@@ -159,7 +154,7 @@ impl Field {
         if text.is_empty() {
             return Err(piece.fault(format!("{name} has no value at character {at}, wanted {wanted}")));
         }
-        if text.bytes().all(|b| b.is_ascii_digit()) {
+        if piece.is_number() {
             return match text.parse::<u16>() {
                 Ok(value) if (self.min..=self.max).contains(&value) => Ok(Bound { value, named: false }),
                 _ => Err(piece.fault(format!("{name} {text} at character {at} is out of range, wanted {wanted}"))),
@@ -172,6 +167,9 @@ impl Field {
         let is = match () {
             () if listed(MONTHS) => "is the name of a month",
             () if listed(WEEKDAYS) => "is the name of a weekday",
+            () if self.kind == Kind::Weekday && text.eq_ignore_ascii_case("L") => {
+                "does not say which weekday (the last Friday is 5L, Saturday 6)"
+            }
             () => "is not understood",
         };
         Err(piece.fault(format!("{name} {text:?} at character {at} {is}, wanted {wanted}")))
@@ -179,7 +177,7 @@ impl Field {
 
     fn read_step(&self, step: Piece<'_>) -> Result<u16, Fault> {
         let (name, text, at) = (self.name, step.text, step.position());
-        if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        if !step.is_number() {
             return Err(step.fault(format!("{name} step {text:?} at character {at} is not a number, wanted 1 or more")));
         }
         // A step past the field's end is allowed and takes the first value only, however far past.
@@ -189,25 +187,82 @@ impl Field {
         }
     }
 
-    /// `L`, `W`, `#` and `H` mean something in other dialects: said so, never read as something else.
-    fn refuse_other_dialects(&self, item: Piece<'_>) -> Result<(), Fault> {
-        let upper = item.text.to_ascii_uppercase();
-        let bare = upper.trim_start_matches(|c: char| c.is_ascii_digit());
-        let bare = WEEKDAYS.iter().find_map(|day| bare.strip_prefix(day)).unwrap_or(bare);
-        let (sign, means) = match bare {
-            _ if upper.contains('#') => ("#", "the n-th weekday of a month"),
-            _ if upper == "H" || upper.starts_with("H/") || upper.starts_with("H(") => ("H", "a value drawn per job"),
-            "L" if self.is_day => ("L", "the last"),
-            "W" | "LW" if self.is_day => ("W", "the nearest working day"),
-            _ if self.is_day && upper.starts_with("L-") => ("L", "counted from the last"),
-            _ => return Ok(()),
+    /// The range an `H` or `H(a-b)` is drawn from; none if `base` is no `H`.
+    fn read_drawn(&self, base: Piece<'_>) -> Result<Option<(u16, u16)>, Fault> {
+        let Some(rest) = base.without_prefix("H") else { return Ok(None) };
+        let Some((low, high)) = self.drawn else {
+            let (name, at, wanted) = (self.name, base.position(), self.wanted());
+            return Err(base.fault(format!("{name} H at character {at} cannot be drawn, wanted {wanted}")));
         };
-        let (name, at, wanted) = (self.name, item.position(), self.wanted());
-        let problem = format!(
-            "{name} {:?} at character {at} uses {sign} ({means}), which is not supported yet, wanted {wanted}",
-            item.text
-        );
-        Err(item.fault(problem))
+        if rest.text.is_empty() {
+            return Ok(Some((low, high)));
+        }
+        let Some(range) =
+            rest.without_prefix("(").and_then(|rest| rest.without_suffix(")")).filter(|range| range.text.contains('-'))
+        else {
+            let (name, text, at) = (self.name, base.text, base.position());
+            return Err(base.fault(format!("{name} {text:?} at character {at} is not understood, wanted H or H({low}-{high})")));
+        };
+        let (first, last) = self.read_range(range, None)?;
+        if self.kind == Kind::Day && last > high {
+            let at = range.position();
+            let problem =
+                format!("day of month H({}) at character {at} reaches days not every month has, wanted 1-28", range.text);
+            return Err(range.fault(problem));
+        }
+        Ok(Some((first, last)))
+    }
+
+    /// A place in the month; none if `piece` is a number, a name, a range or an `H`.
+    fn read_letter(&self, piece: Piece<'_>) -> Result<Option<Letter>, Fault> {
+        match self.kind {
+            Kind::Plain => Ok(None),
+            Kind::Day => self.read_day_letter(piece),
+            Kind::Weekday => self.read_weekday_letter(piece),
+        }
+    }
+
+    fn read_day_letter(&self, piece: Piece<'_>) -> Result<Option<Letter>, Fault> {
+        if piece.text.eq_ignore_ascii_case("LW") {
+            return Ok(Some(Letter::LastWorking));
+        }
+        if let Some(rest) = piece.without_prefix("L") {
+            let Some(number) = rest.without_prefix("-") else {
+                return Ok(rest.text.is_empty().then_some(Letter::Last { before: 0 }));
+            };
+            return match number.text.parse::<u8>() {
+                Ok(before @ 1..=30) if number.is_number() => Ok(Some(Letter::Last { before })),
+                _ => {
+                    let at = piece.position();
+                    Err(piece
+                        .fault(format!("day of month {:?} at character {at} is not understood, wanted L-1 to L-30", piece.text)))
+                }
+            };
+        }
+        match piece.without_suffix("W") {
+            Some(number) if number.is_number() => {
+                let day = self.read_bound(number)?.value;
+                Ok(Some(Letter::Nearest { day: u8::try_from(day).unwrap_or(u8::MAX) }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn read_weekday_letter(&self, piece: Piece<'_>) -> Result<Option<Letter>, Fault> {
+        // 7 is Sunday as 0 is.
+        let weekday = |piece| self.read_bound(piece).map(|bound| u8::try_from(bound.value % 7).unwrap_or(0));
+        if let (day, Some(nth)) = piece.split_once('#') {
+            let weekday = weekday(day)?;
+            if let Ok(nth @ 1..=5) = nth.text.parse::<u8>() {
+                return Ok(Some(Letter::Nth { weekday, nth }));
+            }
+            let (text, at) = (nth.text, nth.position());
+            return Err(nth.fault(format!("weekday ordinal {text:?} at character {at} is out of range, wanted 1-5")));
+        }
+        match piece.without_suffix("L") {
+            Some(day) if !day.text.is_empty() => Ok(Some(Letter::LastOf { weekday: weekday(day)? })),
+            _ => Ok(None),
+        }
     }
 
     fn wanted(&self) -> String {

@@ -1,38 +1,49 @@
 //! A second reading of Debian's crontab(5) and cron(8), written apart from the code it judges: random expressions whose
 //! values are known by construction, and a walker that looks at every real minute as the daemon of the man page would.
 
+mod walker;
+
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use jiff::civil::DateTime;
-use jiff::{Timestamp, ToSpan as _};
+use jiff::Timestamp;
+use jiff::civil::Date;
 use proptest::prelude::*;
 use proptest::sample::select;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use super::CronExpr;
+use self::walker::{Window, walk};
+use super::{CronExpr, work};
+use crate::domain::clock_changes::{ClockChanges, Fold, Gap};
+use crate::domain::schedule::{Schedule, Timetable};
+use crate::domain::time::UnixMillis;
 use crate::domain::zone::{Zone, ZoneName};
 
-/// A field: its text, its values, whether the text begins with `*`.
-type Known = (String, BTreeSet<i64>, bool);
-
-/// Two and a half days of real minutes around a clock change, each with what the wall clock shows.
-struct Window {
-    zone: Zone,
-    first_minute: i64,
-    clock: Vec<Shown>,
+/// A field: its text, the numbers and signs it stands for, whether the text begins with `*`.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) text: String,
+    values: BTreeSet<i64>,
+    signs: Vec<Sign>,
+    starred: bool,
 }
 
-/// What the wall clock shows at a minute, and by how many minutes it moved there.
-struct Shown {
-    now: DateTime,
-    step: i64,
+/// A day by its place in the month, in words of the oracle's own.
+#[derive(Debug, Clone, Copy)]
+enum Sign {
+    Last,
+    LastWorking,
+    Nearest(i64),
+    Nth(i64, i64),
+    LastOf(i64),
 }
 
 /// Of how many occurrences of a case each is compared; a wild job has thousands, all alike.
 const COMPARED: usize = 300;
 
 /// Zones with gaps and folds of an hour, half an hour, two hours, at midnight, by Ramadan; the last two are corrections.
-const ZONES: [(&str, i64); 9] = [
+const ZONES: [(&str, i16); 9] = [
     ("Europe/Berlin", 2026),
     ("America/New_York", 2026),
     ("Australia/Lord_Howe", 2026),
@@ -48,81 +59,94 @@ static WINDOWS: LazyLock<Vec<Window>> = LazyLock::new(|| {
     let mut windows = Vec::new();
     for (name, year) in ZONES {
         let zone = Zone::load(&name.parse::<ZoneName>().unwrap()).unwrap();
-        let from: Timestamp = format!("{year}-01-01T00:00:00Z").parse().unwrap();
-        let changes: Vec<Timestamp> = zone.rules().following(from).take(4).map(|change| change.timestamp()).collect();
+        let changes = changes_of(&zone, year, year + 4);
         assert!(changes.len() >= 2, "{name} has too few clock changes");
-        for change in changes {
-            let first_minute = change.as_second().div_euclid(60) - 30 * 60;
-            let show = |minute: i64| zone.rules().to_datetime(Timestamp::from_second((first_minute + minute) * 60).unwrap());
-            let clock = (0..60 * 60)
-                .map(|minute| Shown { now: show(minute), step: minutes_between(show(minute - 1), show(minute)) })
-                .collect();
-            windows.push(Window { zone: zone.clone(), first_minute, clock });
-        }
+        windows.extend(changes.into_iter().take(4).map(|change| Window::around(&zone, change)));
     }
     windows
 });
 
-fn minutes_between(from: DateTime, to: DateTime) -> i64 {
-    let between = to - from;
-    i64::from(between.get_days()) * 1440 + i64::from(between.get_hours()) * 60 + between.get_minutes()
+/// The clock changes of a zone from the beginning of one year to that of another.
+fn changes_of(zone: &Zone, first: i16, end: i16) -> Vec<Timestamp> {
+    let new_year = |year| Date::new(year, 1, 1).unwrap().in_tz("UTC").unwrap().timestamp();
+    let until = new_year(end);
+    zone.rules().following(new_year(first)).map(|change| change.timestamp()).take_while(|at| *at < until).collect()
 }
 
-/// The real minutes of `window` at which cron(8) would start the job.
-fn walk(window: &Window, [minute, hour, day, month, weekday]: &[Known; 5]) -> Vec<i64> {
-    let shown = |(_, values, _): &Known, value: i8| values.contains(&i64::from(value));
-    let due = |clock: DateTime| {
-        let (by_day, by_weekday) = (shown(day, clock.day()), shown(weekday, clock.weekday().to_sunday_zero_offset()));
-        let today = if day.2 || weekday.2 { by_day && by_weekday } else { by_day || by_weekday };
-        today && shown(month, clock.month()) && shown(hour, clock.hour()) && shown(minute, clock.minute())
-    };
-    let wild = minute.2 || hour.2;
-    let mut starts = Vec::new();
-    let mut passed = DateTime::MIN;
-    let mut before = DateTime::MIN;
-    for (number, &Shown { now, step }) in window.clock.iter().enumerate() {
-        let is_correction = (step - 1).abs() >= 180;
-        let starts_now = if wild || is_correction {
-            due(now)
-        } else if step > 1 {
-            (0..step).any(|skipped| due(now - skipped.minutes()))
-        } else {
-            if step < 1 {
-                passed = before;
+impl Sign {
+    /// Whether `date` is that day, by looking at every day of its month.
+    fn holds(self, date: Date) -> bool {
+        let number = |date: Date| i64::from(date.weekday().to_sunday_zero_offset());
+        let is_working = |date: &Date| (1..=5).contains(&number(*date));
+        let month = || (1..=date.days_in_month()).filter_map(|day| Date::new(date.year(), date.month(), day).ok());
+        let alike = |weekday: i64| month().filter(move |date| number(*date) == weekday);
+        match self {
+            Self::Last => month().next_back() == Some(date),
+            Self::LastWorking => month().rfind(is_working) == Some(date),
+            Self::Nearest(day) => {
+                let distance = |date: &Date| (i64::from(date.day()) - day).abs();
+                month().any(|date| i64::from(date.day()) == day) && month().filter(is_working).min_by_key(distance) == Some(date)
             }
-            now > passed && due(now)
-        };
-        if starts_now {
-            starts.push(window.first_minute + i64::try_from(number).unwrap());
+            Self::Nth(weekday, nth) => alike(weekday).nth(usize::try_from(nth - 1).unwrap()) == Some(date),
+            Self::LastOf(weekday) => alike(weekday).next_back() == Some(date),
         }
-        before = now;
     }
-    starts
+}
+
+impl Known {
+    fn of_numbers(text: &str, values: impl IntoIterator<Item = i64>, starred: bool) -> Self {
+        Self { text: text.to_owned(), values: values.into_iter().collect(), signs: Vec::new(), starred }
+    }
+
+    fn has(&self, value: i8, date: Date) -> bool {
+        self.values.contains(&i64::from(value)) || self.signs.iter().any(|sign| sign.holds(date))
+    }
 }
 
 /// One item of a field from `min` to `max`; `wraps` = after how many values a range may go on from the start.
-fn item(min: i64, max: i64, wraps: Option<i64>) -> impl Strategy<Value = (String, BTreeSet<i64>)> {
+fn item(min: i64, max: i64, wraps: Option<i64>) -> impl Strategy<Value = Known> {
     (0..5_u8, min..=max, min..=max, 1..(max * 2)).prop_map(move |(kind, a, b, step)| {
         let (low, high) = if wraps.is_none() && a > b { (b, a) } else { (a, b) };
         let end = if low > high { high + wraps.unwrap_or(0) } else { high };
         let fold = |value: i64| wraps.map_or(value, |period| (value - min) % period + min);
-        let stepped = |from: i64, to: i64, by: i64| (from..=to).filter(|v| (v - from) % by == 0).map(fold).collect();
-        match kind {
+        let stepped =
+            |from: i64, to: i64, by: i64| -> Vec<i64> { (from..=to).filter(|v| (v - from) % by == 0).map(fold).collect() };
+        let (text, values) = match kind {
             0 => (format!("{a}"), stepped(a, a, 1)),
             1 => (format!("{low}-{high}"), stepped(low, end, 1)),
             2 => (format!("{low}-{high}/{step}"), stepped(low, end, step)),
             3 => (format!("{a}/{step}"), stepped(a, max, step)),
             _ => (format!("*/{step}"), stepped(min, max, step)),
-        }
+        };
+        Known::of_numbers(&text, values, text.starts_with('*'))
     })
 }
 
-fn field(min: i64, max: i64, wraps: Option<i64>, starred_of_ten: u32) -> impl Strategy<Value = Known> {
-    let all = ("*".to_owned(), (min..=max).map(|v| wraps.map_or(v, |period| (v - min) % period + min)).collect(), true);
-    let listed = prop::collection::vec(item(min, max, wraps), 1..4).prop_map(|items| {
-        let text = items.iter().map(|(text, _)| text.as_str()).collect::<Vec<_>>().join(",");
+/// A sign of the day field, or of the weekday field.
+fn sign(of_weekday: bool) -> impl Strategy<Value = Known> {
+    (0..3_u8, 1..=31_i64, 0..=7_i64, 1..=5_i64).prop_map(move |(kind, day, weekday, nth)| {
+        let (text, sign) = match (of_weekday, kind) {
+            (false, 0) => ("L".to_owned(), Sign::Last),
+            (false, 1) => ("LW".to_owned(), Sign::LastWorking),
+            (false, _) => (format!("{day}W"), Sign::Nearest(day)),
+            (true, 0) => (format!("{weekday}L"), Sign::LastOf(weekday % 7)),
+            (true, _) => (format!("{weekday}#{nth}"), Sign::Nth(weekday % 7, nth)),
+        };
+        Known { text, values: BTreeSet::new(), signs: vec![sign], starred: false }
+    })
+}
+
+fn field(
+    (min, max, wraps): (i64, i64, Option<i64>),
+    starred_of_ten: u32,
+    item: impl Strategy<Value = Known> + 'static,
+) -> impl Strategy<Value = Known> {
+    let all = Known::of_numbers("*", (min..=max).map(|v| wraps.map_or(v, |period| (v - min) % period + min)), true);
+    let listed = prop::collection::vec(item, 1..4).prop_map(|items| {
+        let text = items.iter().map(|item| item.text.as_str()).collect::<Vec<_>>().join(",");
         let starred = text.starts_with('*');
-        (text, items.into_iter().flat_map(|(_, values)| values).collect(), starred)
+        let signs = items.iter().flat_map(|item| item.signs.clone()).collect();
+        Known { text, values: items.into_iter().flat_map(|item| item.values).collect(), signs, starred }
     });
     prop_oneof![starred_of_ten => Just(all), 10 - starred_of_ten => listed]
 }
@@ -130,73 +154,116 @@ fn field(min: i64, max: i64, wraps: Option<i64>, starred_of_ten: u32) -> impl St
 /// Hours in which the clocks of the windows change, for half of the cases.
 fn night_hour() -> impl Strategy<Value = Known> {
     select(vec![
-        ("2", vec![2]),
-        ("0,2", vec![0, 2]),
-        ("1-3", vec![1, 2, 3]),
-        ("23-0", vec![23, 0]),
-        ("0", vec![0]),
-        ("3", vec![3]),
+        Known::of_numbers("2", [2], false),
+        Known::of_numbers("0,2", [0, 2], false),
+        Known::of_numbers("1-3", [1, 2, 3], false),
+        Known::of_numbers("23-0", [23, 0], false),
+        Known::of_numbers("0", [0], false),
+        Known::of_numbers("3", [3], false),
     ])
-    .prop_map(|(text, values)| (text.to_owned(), values.into_iter().collect(), false))
 }
 
-fn expression() -> impl Strategy<Value = [Known; 5]> {
-    let hour = prop_oneof![night_hour(), field(0, 23, Some(24), 2)];
+/// Minute, hour, day of month, month, weekday.
+pub(super) fn expression() -> impl Strategy<Value = [Known; 5]> {
+    let numbers = |rules: (i64, i64, Option<i64>), starred_of_ten| field(rules, starred_of_ten, item(rules.0, rules.1, rules.2));
+    let hour = prop_oneof![night_hour(), numbers((0, 23, Some(24)), 2)];
+    let days = |rules: (i64, i64, Option<i64>), of_weekday| {
+        field(rules, 6, prop_oneof![2 => item(rules.0, rules.1, rules.2), 1 => sign(of_weekday)])
+    };
     [
-        field(0, 59, None, 2).boxed(),
+        numbers((0, 59, None), 2).boxed(),
         hour.boxed(),
-        field(1, 31, None, 6).boxed(),
-        field(1, 12, Some(12), 9).boxed(),
-        field(0, 7, Some(7), 6).boxed(),
+        days((1, 31, None), false).boxed(),
+        numbers((1, 12, Some(12)), 9).boxed(),
+        days((0, 7, Some(7)), true).boxed(),
     ]
+}
+
+fn rule() -> impl Strategy<Value = ClockChanges> {
+    let gap = prop_oneof![2 => Just(None), 1 => select(Gap::ALL.to_vec()).prop_map(Some)];
+    let fold = prop_oneof![2 => Just(None), 1 => select(Fold::ALL.to_vec()).prop_map(Some)];
+    (gap, fold).prop_map(|(gap, fold)| ClockChanges { gap, fold })
+}
+
+/// Holds an expression's occurrences from a minute of the window on against the walker's; gives how many were compared.
+fn check(window: &Window, fields: &[Known; 5], rule: ClockChanges, from: i64) -> Result<usize, TestCaseError> {
+    let text = fields.iter().map(|field| field.text.as_str()).collect::<Vec<_>>().join(" ");
+    let Ok(expr) = text.parse::<CronExpr>() else {
+        // Only a date that does not exist may be refused: 30 February, 31 of short months, two signs that exclude each other.
+        let day = &fields[2];
+        let may_never_come = day.values.iter().all(|day| *day > 29) || !fields[4].signs.is_empty();
+        prop_assert!(may_never_come, "{} is refused", text);
+        return Ok(0);
+    };
+    let expr = expr.for_job("any", rule);
+    let end = window.end();
+    let wanted: Vec<i64> = walk(window, fields, rule).into_iter().filter(|at| *at > from).collect();
+    let mut found = Vec::new();
+    let mut last = from;
+    while found.len() < COMPARED
+        && let (steps, next) = work::steps_of(|| expr.first_from(&window.zone, last + 1))
+        && let Some(next) = next.filter(|next| *next < end)
+    {
+        prop_assert!(next > last, "{} went from {} to {}", text, last, next);
+        prop_assert!(steps <= 10_000, "{} took {} steps", text, steps);
+        found.push(next);
+        last = next;
+    }
+    let compared = wanted.get(..COMPARED).unwrap_or(&wanted);
+    prop_assert_eq!(&found, compared, "{} in {} with {:?}", text, window.zone.name(), rule);
+    let millis = |second: i64| UnixMillis::new(second * 1_000).unwrap();
+    let table = Timetable::new(Schedule::Cron(vec![expr]), window.zone.clone(), millis(0));
+    prop_assert_eq!(table.latest_in(millis(from + 1), millis(end - 1)), wanted.last().map(|last| millis(*last)));
+    Ok(found.len())
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
     #[test]
     fn every_occurrence_is_one_debian_would_start(
-        fields in expression(), window in 0..WINDOWS.len(), from_minute in 0..3_000_usize, second in 0..60_i64,
+        fields in expression(), rule in rule(), window in 0..WINDOWS.len(), from_minute in 0..3_000_i64, second in 0..60_i64,
     ) {
         let window = &WINDOWS[window];
-        let text = fields.iter().map(|(text, ..)| text.as_str()).collect::<Vec<_>>().join(" ");
-        let Ok(expr) = text.parse::<CronExpr>() else {
-            // Only a date that does not exist may be refused: 30 February, or 31 of short months.
-            prop_assert!(fields[2].1.iter().all(|day| *day > 29), "{}", text);
-            return Ok(());
-        };
-        let from = (window.first_minute + i64::try_from(from_minute).unwrap()) * 60 + second;
-        let end = (window.first_minute + i64::try_from(window.clock.len()).unwrap()) * 60;
-        let wanted: Vec<i64> = walk(window, &fields).into_iter().map(|minute| minute * 60).filter(|at| *at > from).collect();
-
-        let mut found = Vec::new();
-        let mut last = from;
-        while found.len() < COMPARED
-            && let Some(next) = expr.first_from(&window.zone, last + 1).filter(|next| *next < end)
-        {
-            prop_assert!(next > last, "{} went from {} to {}", text, last, next);
-            found.push(next);
-            last = next;
-        }
-        let compared = wanted.get(..COMPARED).unwrap_or(&wanted);
-        prop_assert_eq!(&found, compared, "{} in {}", text, window.zone.name());
+        check(window, &fields, rule, window.start() + from_minute * 60 + second)?;
     }
+}
 
-    #[test]
-    fn no_text_panics_or_goes_backwards(
-        text in "([0-9*/,?LW#H@a-z-]{1,6}[ \t]{1,2}){4,7}[0-9*/,-]{0,3}|\\PC{0,40}|[0-9*,/ -]{0,30}|@[a-z]{0,9}", from in 0..4_102_444_800_i64,
-    ) {
-        match text.parse::<CronExpr>() {
-            Ok(expr) => {
-                let zone = &WINDOWS[0].zone;
-                if let Some(next) = expr.first_from(zone, from) {
-                    prop_assert!(next >= from);
-                    prop_assert_eq!(expr.first_from(zone, next), Some(next));
-                }
+/// Each zone of the system with each of its clock changes from 1990 to 2040, some expressions each.
+fn every_zone(expressions: usize, only_each: usize) {
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[5; 32]);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let case = (expression(), rule(), 0..1_500_i64);
+    let (mut zones, mut windows, mut cases, mut compared) = (0, 0, 0, 0);
+    let names: BTreeSet<String> = jiff::tz::db().available().map(|name| name.as_str().to_owned()).collect();
+    for name in names {
+        let Ok(name) = name.parse::<ZoneName>() else { continue };
+        let zone = Zone::load(&name).unwrap();
+        zones += 1;
+        for (number, change) in changes_of(&zone, 1990, 2041).into_iter().enumerate() {
+            if (zones + number) % only_each != 0 {
+                continue;
             }
-            Err(error) => {
-                prop_assert!(error.offset <= text.len() && text.is_char_boundary(error.offset), "{:?}", error);
-                prop_assert!(!error.to_string().contains('\n'));
+            let window = Window::around(&zone, change);
+            windows += 1;
+            for _ in 0..expressions {
+                let (fields, rule, from_minute) = case.new_tree(&mut runner).unwrap().current();
+                let from = window.start() + from_minute * 60 - 1;
+                compared += check(&window, &fields, rule, from).unwrap_or_else(|why| panic!("{name} at {change}: {why}"));
+                cases += 1;
             }
         }
     }
+    println!("{zones} zones, {windows} clock changes, {cases} cases, {compared} occurrences compared");
+    assert!(zones > 400 && windows > 40, "the zone data of this system is not whole");
+}
+
+#[test]
+fn each_zone_keeps_the_rules_at_a_sample_of_its_clock_changes() {
+    every_zone(1, 300);
+}
+
+#[test]
+#[ignore = "minutes: script/zones"]
+fn each_zone_keeps_the_rules_at_each_clock_change_from_1990_to_2040() {
+    every_zone(5, 1);
 }

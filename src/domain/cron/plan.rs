@@ -1,47 +1,52 @@
 //! The fields of an expression as a question to the `cron` crate: which wall clock time matches next.
 //!
 //! Invariant: the crate sees explicit numbers in its own counting and no zone (a wall clock time is passed as if it were
-//! UTC), so neither its dialect nor its handling of clock changes can reach a job.
+//! UTC), so neither its dialect nor its handling of clock changes can reach a job. Days it has no words for (`L`, `15W`, `5#2`)
+//! it does not see at all: of the times of every day those of the right days are taken, by [`DayRule`].
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::str::FromStr as _;
 
-use chrono::DateTime;
+use chrono::{DateTime, Datelike as _, Months, NaiveTime, Utc};
 
-use super::field::{DAY, Fault, HOUR, MINUTE, MONTH, Piece, SECOND, Values, WEEKDAY, YEAR};
+use super::days::DayRule;
+use super::draw::Draw;
+use super::field::{DAY, HOUR, MINUTE, MONTH, SECOND, Values, WEEKDAY, YEAR};
+use super::piece::{Fault, Piece};
 use super::search::Wall;
+use super::set::Set;
+use super::work;
 
 /// A read expression.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// One, or two of which either may match (both day fields restricted).
     either: Vec<::cron::Schedule>,
+    /// What the crate cannot tell of the days.
+    days: Option<DayRule>,
     wild: bool,
+    is_drawn: bool,
+    is_at_boot: bool,
 }
 
 impl Plan {
-    /// Reads five fields, six (leading seconds) or seven (trailing years).
-    pub(super) fn read(fields: &[Piece<'_>]) -> Result<Self, Fault> {
-        let (second, rest) = match fields {
-            [second, rest @ ..] if matches!(rest.len(), 5 | 6) => (SECOND.read(*second)?, rest),
-            _ => (Values { set: BTreeSet::from([0]), starred: false }, fields),
-        };
-        let &[minute, hour, day, month, weekday, ref years @ ..] = rest else { return Err(wrong_count(fields)) };
-        if years.len() > 1 {
-            return Err(wrong_count(fields));
-        }
-        let minute = MINUTE.read(minute)?;
-        let hour = HOUR.read(hour)?;
-        let day = DAY.read(day)?;
-        let month = MONTH.read(month)?;
-        let weekday = WEEKDAY.read(weekday)?;
-        let year = years.first().map_or_else(|| Ok(YEAR.whole()), |year| YEAR.read(*year))?;
+    /// `@reboot`: no time of any clock.
+    pub(super) fn at_boot() -> Self {
+        Self { either: Vec::new(), days: None, wild: false, is_drawn: false, is_at_boot: true }
+    }
 
-        let clock = format!("{} {} {}", listed(&second, 60), listed(&minute, 60), listed(&hour, 24));
-        let (months, years) = (listed(&month, 12), listed(&year, 130));
-        let (days, weekdays) = (listed(&day, 31), quartz_weekdays(&weekday));
-        let texts = if day.starred || weekday.starred {
+    /// Reads five fields, six (leading seconds) or seven (trailing years). There may be no such time.
+    pub(super) fn read(fields: &[Piece<'_>], draw: Draw<'_>) -> Result<Self, Fault> {
+        let values = Fields::read(fields, draw)?;
+        let Fields { second, minute, hour, day, month, weekday, year } = &values;
+        let clock = format!("{} {} {}", listed(second, 60, 0), listed(minute, 60, 0), listed(hour, 24, 0));
+        let (months, years) = (listed(month, 12, 0), listed(year, 130, YEAR.min));
+        let has_letters = !day.letters.is_empty() || !weekday.letters.is_empty();
+        // The crate counts weekdays from Sunday = 1.
+        let (days, weekdays) = (listed(day, 31, 0), listed(weekday, 7, 1));
+        let texts = if has_letters {
+            vec![format!("{clock} * {months} * {years}")]
+        } else if day.starred || weekday.starred {
             vec![format!("{clock} {days} {months} {weekdays} {years}")]
         } else {
             vec![format!("{clock} {days} {months} * {years}"), format!("{clock} * {months} {weekdays} {years}")]
@@ -52,11 +57,10 @@ impl Plan {
             .map(|text| ::cron::Schedule::from_str(text))
             .collect::<Result<Vec<_>, _>>()
             .map_err(|_| Fault { offset, problem: "cannot be planned".to_owned() })?;
-        let plan = Self { either, wild: minute.starred || hour.starred };
-        if plan.first_local_from(0).is_none() {
-            return Err(Fault { offset, problem: "never comes before 2100, wanted a day that exists".to_owned() });
-        }
-        Ok(plan)
+        let wild = minute.starred || hour.starred;
+        let is_drawn = [second, minute, hour, day, month, weekday].iter().any(|values| values.is_drawn);
+        let days = has_letters.then_some(DayRule { day: values.day, weekday: values.weekday });
+        Ok(Self { either, days, wild, is_drawn, is_at_boot: false })
     }
 }
 
@@ -67,8 +71,74 @@ impl Wall for Plan {
     }
 
     fn first_local_from(&self, local: i64) -> Option<i64> {
-        let before = DateTime::from_timestamp(local.checked_sub(1)?, 0)?;
-        self.either.iter().filter_map(|schedule| schedule.after(&before).next()).map(|at| at.timestamp()).min()
+        let mut from = DateTime::from_timestamp(local, 0)?;
+        loop {
+            let found = self.first_of_either(from)?;
+            let Some(rule) = &self.days else { return Some(found.timestamp()) };
+            // Not yet past in this month, this day as bit 0.
+            let days = rule.days_around(found.date_naive()) >> found.day();
+            let date = match days.trailing_zeros() {
+                0 => return Some(found.timestamp()),
+                later @ 1..32 => found.date_naive().checked_add_days(chrono::Days::new(u64::from(later)))?,
+                _ => found.date_naive().with_day(1)?.checked_add_months(Months::new(1))?,
+            };
+            from = date.and_time(NaiveTime::MIN).and_utc();
+        }
+    }
+}
+
+impl Plan {
+    /// Whether it depends on the job's name: it has an `H`.
+    pub(super) fn is_drawn(&self) -> bool {
+        self.is_drawn
+    }
+
+    /// Whether it is `@reboot`.
+    pub(super) fn is_at_boot(&self) -> bool {
+        self.is_at_boot
+    }
+
+    fn first_of_either(&self, from: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        work::step();
+        let before = from.checked_sub_signed(chrono::TimeDelta::seconds(1))?;
+        self.either.iter().filter_map(|schedule| schedule.after(&before).next()).min()
+    }
+}
+
+/// The values of each field.
+pub(super) struct Fields {
+    pub(super) second: Values,
+    pub(super) minute: Values,
+    pub(super) hour: Values,
+    pub(super) day: Values,
+    pub(super) month: Values,
+    pub(super) weekday: Values,
+    pub(super) year: Values,
+}
+
+impl Fields {
+    pub(super) fn read(fields: &[Piece<'_>], draw: Draw<'_>) -> Result<Self, Fault> {
+        let (second, rest) = match fields {
+            [second, rest @ ..] if matches!(rest.len(), 5 | 6) => (SECOND.read(*second, draw)?, rest),
+            _ => {
+                let mut set = Set::default();
+                set.insert(0);
+                (Values { set, ..Values::default() }, fields)
+            }
+        };
+        let &[minute, hour, day, month, weekday, ref years @ ..] = rest else { return Err(wrong_count(fields)) };
+        if years.len() > 1 {
+            return Err(wrong_count(fields));
+        }
+        Ok(Self {
+            second,
+            minute: MINUTE.read(minute, draw)?,
+            hour: HOUR.read(hour, draw)?,
+            day: DAY.read(day, draw)?,
+            month: MONTH.read(month, draw)?,
+            weekday: WEEKDAY.read(weekday, draw)?,
+            year: years.first().map_or_else(|| Ok(YEAR.whole()), |year| YEAR.read(*year, draw))?,
+        })
     }
 }
 
@@ -82,22 +152,16 @@ fn wrong_count(fields: &[Piece<'_>]) -> Fault {
     Fault { offset, problem }
 }
 
-/// The values as the crate's list; `*` when it is all `count` of them.
-fn listed(values: &Values, count: usize) -> String {
-    if values.set.len() == count { "*".to_owned() } else { numbers(values.set.iter().copied()) }
-}
-
-/// The crate counts weekdays from Sunday = 1.
-fn quartz_weekdays(values: &Values) -> String {
-    if values.set.len() == 7 { "*".to_owned() } else { numbers(values.set.iter().map(|day| day + 1)) }
-}
-
-fn numbers(values: impl Iterator<Item = u16>) -> String {
+/// The values, each plus `base`, as the crate's list; `*` when it is all `count` of them.
+fn listed(values: &Values, count: u32, base: u16) -> String {
+    if values.set.len() == count {
+        return "*".to_owned();
+    }
     let mut text = String::new();
-    for value in values {
+    for value in values.set.iter() {
         let comma = if text.is_empty() { "" } else { "," };
         // Writing to a String cannot fail.
-        let _ = write!(text, "{comma}{value}");
+        let _ = write!(text, "{comma}{}", value + base);
     }
     text
 }

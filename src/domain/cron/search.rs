@@ -1,10 +1,11 @@
-//! From wall clock times to instants: the rule for clock changes, and the search forwards and backwards.
+//! From wall clock times to instants: the rule for clock changes, and the search forwards.
 //!
-//! By cron(8) of Debian: a wild job follows real time; any other runs once right after a gap that held one or more of its
-//! times, and not again in the second pass of a fold. The instants of an expression are one fixed set of whole seconds, so
-//! every answer is strictly later (or not later) than what was asked from.
+//! Which times count in a gap and in a fold says [`ClockChanges`]. The instants of an expression are one fixed set of whole
+//! seconds, so every answer is strictly later (or not later) than what was asked from.
 
-use super::stretch::{CORRECTION, LONGEST_OFFSET, Stretch};
+use super::stretch::{Change, LONGEST_OFFSET, Stretch};
+use super::work;
+use crate::domain::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
@@ -20,31 +21,37 @@ pub(in crate::domain) trait Wall {
 }
 
 /// The first occurrence of `plan` at or after the second `from`.
-pub(in crate::domain) fn first_from<W: Wall>(plan: &W, zone: &Zone, from: i64) -> Option<i64> {
+pub(in crate::domain) fn first_from<W: Wall>(plan: &W, zone: &Zone, rule: ClockChanges, from: i64) -> Option<i64> {
+    let (gap, fold) = if plan.is_wild() { rule.of_real_time() } else { rule.of_fixed_times() };
     let mut at = from;
     while at < END {
+        work::step();
         let stretch = Stretch::around(zone.rules(), at);
         let mut local = at + stretch.offset;
-        if let Some(start) = stretch.start.filter(|_| !plan.is_wild()) {
-            let clock_before = start.at + start.offset_before;
-            let clock_after = start.at + stretch.offset;
-            let is_correction = (clock_after - clock_before).abs() >= CORRECTION;
-            if !is_correction && at == start.at && plan.first_local_from(clock_before)? < clock_after {
+        if let Some(start) = stretch.start.filter(Change::is_seasonal) {
+            let left_out =
+                |start: &Change| plan.first_local_from(start.clock_before).is_some_and(|next| next < start.clock_after);
+            if gap == Gap::RunAfter && at == start.at && left_out(&start) {
                 return Some(at);
             }
-            if !is_correction {
-                local = local.max(clock_before);
+            if fold == Fold::First {
+                local = local.max(start.clock_before);
             }
         }
         let next = plan.first_local_from(local);
         let Some(end) = stretch.end else {
             return next.map(|next| next - stretch.offset).filter(|next| *next < END);
         };
+        // What the second pass shows again does not count in the first.
+        let clock_end = match fold {
+            Fold::Last if end.is_seasonal() => end.clock_before.min(end.clock_after),
+            _ => end.clock_before,
+        };
         at = match next {
-            Some(next) if next - stretch.offset < end => return Some(next - stretch.offset).filter(|next| *next < END),
+            Some(next) if next < clock_end => return Some(next - stretch.offset).filter(|next| *next < END),
             // Far from the end of the stretch no clock change can bring back a time before `next`: jump near it.
-            _ if end - at > LONGEST_OFFSET => end.max(next? - LONGEST_OFFSET),
-            _ => end,
+            _ if end.at - at > LONGEST_OFFSET => end.at.max(next? - LONGEST_OFFSET),
+            _ => end.at,
         };
     }
     None

@@ -17,37 +17,53 @@ pub(super) const CORRECTION: i64 = 3 * 3600;
 pub(super) struct Stretch {
     /// Seconds the wall clock is ahead of UTC.
     pub(super) offset: i64,
-    /// The first second of the next stretch.
-    pub(super) end: Option<i64>,
-    /// How the stretch began, if that was less than [`CORRECTION`] before the instant asked for.
-    pub(super) start: Option<Start>,
+    /// The clock change it ends with, or one of the abbreviation alone.
+    pub(super) end: Option<Change>,
+    /// The clock change it began with, if that was less than [`CORRECTION`] before the instant asked for.
+    pub(super) start: Option<Change>,
 }
 
-/// The clock change a stretch begins with.
+/// A clock change.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Start {
-    /// Its first second.
+pub(super) struct Change {
+    /// The first second after it.
     pub(super) at: i64,
-    /// Seconds the wall clock was ahead of UTC before it.
-    pub(super) offset_before: i64,
+    /// What the wall clock would have shown then.
+    pub(super) clock_before: i64,
+    /// What it shows.
+    pub(super) clock_after: i64,
+}
+
+impl Change {
+    fn new(at: i64, offset_before: i64, offset_after: i64) -> Self {
+        Self { at, clock_before: at + offset_before, clock_after: at + offset_after }
+    }
+
+    /// Whether it is summer time and its like, and no correction of the clock.
+    pub(super) fn is_seasonal(&self) -> bool {
+        (self.clock_after - self.clock_before).abs() < CORRECTION
+    }
 }
 
 impl Stretch {
     /// The stretch the second `at` lies in.
     pub(super) fn around(rules: &TimeZone, at: i64) -> Self {
         let offset = offset_at(rules, at);
-        let end = rules.following(timestamp(at)).next().map(|change| change.timestamp().as_second());
+        let end = rules
+            .following(timestamp(at))
+            .next()
+            .map(|change| Change::new(change.timestamp().as_second(), offset, i64::from(change.offset().seconds())));
         let start = if offset_at(rules, at - CORRECTION) == offset { None } else { start_of(rules, at) };
         Self { offset, end, start }
     }
 }
 
 /// The newest real clock change not after `at`; zone data also lists changes of the abbreviation alone.
-fn start_of(rules: &TimeZone, at: i64) -> Option<Start> {
+fn start_of(rules: &TimeZone, at: i64) -> Option<Change> {
     rules.preceding(timestamp(at + 1)).find_map(|change| {
         let at = change.timestamp().as_second();
-        let offset_before = offset_at(rules, at - 1);
-        (offset_before != i64::from(change.offset().seconds())).then_some(Start { at, offset_before })
+        let (before, after) = (offset_at(rules, at - 1), i64::from(change.offset().seconds()));
+        (before != after).then(|| Change::new(at, before, after))
     })
 }
 

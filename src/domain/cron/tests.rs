@@ -1,8 +1,12 @@
-//! Examples: what the language means, what is refused and how, and the table of clock changes.
+//! Examples: what the language means, and what is refused and how.
+
+mod clocks;
+mod spoilt;
 
 use jiff::Timestamp;
 
-use super::CronExpr;
+use super::{CronExpr, period_of};
+use crate::domain::clock_changes::ClockChanges;
 use crate::domain::zone::{Zone, ZoneName};
 
 fn refusal(text: &str) -> String {
@@ -11,8 +15,11 @@ fn refusal(text: &str) -> String {
 
 /// The first `count` occurrences after `from`, as the wall clock of the zone shows them with its offset.
 fn occurrences(text: &str, zone: &str, from: &str, count: usize) -> Vec<String> {
+    occurrences_of(&text.parse().unwrap(), zone, from, count)
+}
+
+fn occurrences_of(expr: &CronExpr, zone: &str, from: &str, count: usize) -> Vec<String> {
     let zone = Zone::load(&zone.parse::<ZoneName>().unwrap()).unwrap();
-    let expr: CronExpr = text.parse().unwrap();
     let mut last = from.parse::<Timestamp>().unwrap().as_second();
     let mut found = Vec::new();
     while found.len() < count
@@ -111,6 +118,33 @@ fn a_refusal_names_field_position_and_what_is_wanted() {
         ("? * * * *", 0, "minute \"?\" at character 1 is not understood, wanted 0-59"),
         ("0 0 * * *1", 8, "weekday \"*1\" at character 9 is not understood, wanted 0-7 or SUN-SAT"),
         ("0 0 30 2 *", 0, "never comes before 2100, wanted a day that exists"),
+        ("0 0 31W 4,6,9,11 *", 0, "never comes before 2100, wanted a day that exists"),
+        ("0 0 */31 * 5L", 0, "never comes before 2100, wanted a day that exists"),
+        (
+            "0 0 * * L",
+            8,
+            "weekday \"L\" at character 9 does not say which weekday (the last Friday is 5L, Saturday 6), wanted 0-7 or SUN-SAT",
+        ),
+        ("0 0 * * MON#6", 12, "weekday ordinal \"6\" at character 13 is out of range, wanted 1-5"),
+        ("0 0 * * 5#0", 10, "weekday ordinal \"0\" at character 11 is out of range, wanted 1-5"),
+        ("0 0 * * 8#1", 8, "weekday 8 at character 9 is out of range, wanted 0-7 or SUN-SAT"),
+        ("0 0 * * 1,5L/2", 10, "weekday \"5L/2\" at character 11 takes no step, wanted 5L"),
+        ("0 0 32W * *", 4, "day of month 32 at character 5 is out of range, wanted 1-31"),
+        ("0 0 L-31 * *", 4, "day of month \"L-31\" at character 5 is not understood, wanted L-1 to L-30"),
+        ("0 0 W * *", 4, "day of month \"W\" at character 5 is not understood, wanted 1-31"),
+        ("0 L * * *", 2, "hour \"L\" at character 3 is not understood, wanted 0-23"),
+        ("0 0 15 * 3W", 9, "weekday \"3W\" at character 10 is not understood, wanted 0-7 or SUN-SAT"),
+        ("H(5) * * * *", 0, "minute \"H(5)\" at character 1 is not understood, wanted H or H(0-59)"),
+        ("H(0-70) * * * *", 4, "minute 70 at character 5 is out of range, wanted 0-59"),
+        ("H(9-3) * * * *", 2, "minute range 9-3 at character 3 runs backwards, wanted the smaller value first"),
+        ("0 0 H(20-31) * *", 6, "day of month H(20-31) at character 7 reaches days not every month has, wanted 1-28"),
+        ("0 0 0 1 1 * H", 12, "year H at character 13 cannot be drawn, wanted 1970-2099"),
+        (
+            "@dayly",
+            0,
+            "\"@dayly\" at character 1 is not a known word, wanted @hourly, @daily, @midnight, @weekly, @monthly, @yearly, \
+          @annually, @reboot or @every 90s",
+        ),
         ("0 0 * * \u{e9}", 8, "'\u{e9}' at character 9 is not understood, wanted digits, names and * , - /"),
         ("@hourly 5", 8, "\"5\" at character 9 follows @hourly, wanted nothing after it"),
     ] {
@@ -132,30 +166,6 @@ fn a_wrong_number_of_fields_is_counted() {
 }
 
 #[test]
-fn what_other_dialects_know_is_refused_by_its_name() {
-    for (text, sign) in [
-        ("0 0 L * *", "L (the last)"),
-        ("0 0 L-3 * *", "L (counted"),
-        ("0 0 * * 5L", "L (the last)"),
-        ("0 0 * * FRIL", "L (the last)"),
-        ("0 0 15W * *", "W (the nearest"),
-        ("0 0 LW * *", "W (the nearest"),
-        ("0 0 * * MON#2", "# (the n-th"),
-        ("0 0 * * MON#6", "# (the n-th"),
-        ("0 0 * * 5#2", "# (the n-th"),
-        ("H * * * *", "H (a value"),
-        ("H/15 * * * *", "H (a value"),
-        ("H(0-29)/10 * * * *", "H (a value"),
-    ] {
-        let error = refusal(text);
-        assert!(error.contains("not supported yet") && error.contains(sign), "{error}");
-    }
-    assert!(refusal("@reboot").contains("@reboot at character 1 is not supported yet"));
-    assert!(refusal("@every 5m").contains("write every = \"5m\""));
-    assert!(refusal("@dayly").contains("\"@dayly\" at character 1 is not a known word, wanted @hourly, @daily"));
-}
-
-#[test]
 fn an_expression_keeps_its_text_and_equals_by_it() {
     let expr: CronExpr = "30 2 * * MON".parse().unwrap();
     assert_eq!((expr.as_str(), expr.to_string().as_str()), ("30 2 * * MON", "30 2 * * MON"));
@@ -165,65 +175,93 @@ fn an_expression_keeps_its_text_and_equals_by_it() {
 }
 
 #[test]
-fn a_fixed_job_in_a_gap_runs_once_right_after_it() {
-    let eve = "2026-03-28T12:00:00Z";
-    for (text, first, second) in [
-        ("30 2 * * *", "2026-03-29 03:00:00+02:00", "2026-03-30 02:30:00+02:00"),
-        ("0,30 2 * * *", "2026-03-29 03:00:00+02:00", "2026-03-30 02:00:00+02:00"),
-        ("30 2,3 * * *", "2026-03-29 03:00:00+02:00", "2026-03-29 03:30:00+02:00"),
-        ("0,30 2-3 * * *", "2026-03-29 03:00:00+02:00", "2026-03-29 03:30:00+02:00"),
-        ("*/10 30 2 * * *", "2026-03-29 03:00:00+02:00", "2026-03-30 02:30:00+02:00"),
-    ] {
-        assert_eq!(occurrences(text, "Europe/Berlin", eve, 2), [first, second], "{text}");
-    }
-    // At midnight, and by half an hour.
-    assert_eq!(occurrences("5 0 * * *", "America/Santiago", "2026-09-05T12:00:00Z", 1), ["2026-09-06 01:00:00-03:00"]);
-    assert_eq!(occurrences("15 2 * * *", "Australia/Lord_Howe", "2026-10-03T12:00:00Z", 1), ["2026-10-04 02:30:00+11:00"]);
+fn letters_stand_for_days_by_their_place_in_the_month() {
+    let days = |text: &str, count: usize| -> Vec<String> {
+        let found = occurrences(text, "UTC", "2026-01-01T00:00:00Z", count);
+        found.iter().map(|at| at[5..10].to_owned()).collect()
+    };
+    assert_eq!(days("0 9 L * *", 3), ["01-31", "02-28", "03-31"]);
+    assert_eq!(days("0 9 L-2 * *", 3), ["01-29", "02-26", "03-29"]);
+    // 31 January and 28 February 2026 are Saturdays.
+    assert_eq!(days("0 9 LW * *", 3), ["01-30", "02-27", "03-31"]);
+    assert_eq!(days("0 9 lw * *", 1), ["01-30"]);
+    // A Saturday moves to Friday, a Sunday to Monday, and neither out of its month.
+    assert_eq!(days("0 9 1W * *", 3), ["01-01", "02-02", "03-02"]);
+    assert_eq!(days("0 9 1W 8 *", 1), ["08-03"]);
+    assert_eq!(days("0 9 31W 5 *", 1), ["05-29"]);
+    assert_eq!(days("0 9 15W 2,3,8 *", 3), ["02-16", "03-16", "08-14"]);
+    assert_eq!(days("0 9 31W * *", 4), ["01-30", "03-31", "05-29", "07-31"]);
+    assert_eq!(days("0 9 29W 2 *", 1), ["02-29"]);
+    assert_eq!(days("0 9 * * 5#2", 3), ["01-09", "02-13", "03-13"]);
+    assert_eq!(days("0 9 * * mon#5", 3), ["03-30", "06-29", "08-31"]);
+    assert_eq!(days("0 9 * * 7#1", 2), ["01-04", "02-01"]);
+    assert_eq!(days("0 9 * * FRIL", 3), ["01-30", "02-27", "03-27"]);
+    assert_eq!(days("0 9 * * 0l", 2), ["01-25", "02-22"]);
+    // They may stand in a list, and keep the rule of the two day fields.
+    assert_eq!(days("0 9 15,L * *", 4), ["01-15", "01-31", "02-15", "02-28"]);
+    assert_eq!(days("0 9 L * 5#2", 4), ["01-09", "01-31", "02-13", "02-28"]);
+    assert_eq!(days("0 9 */2 * 5L", 2), ["02-27", "03-27"]);
 }
 
 #[test]
-fn a_wild_job_follows_real_time_through_a_gap() {
-    let before = "2026-03-29T00:44:00Z";
-    assert_eq!(
-        occurrences("*/15 * * * *", "Europe/Berlin", before, 3),
-        ["2026-03-29 01:45:00+01:00", "2026-03-29 03:00:00+02:00", "2026-03-29 03:15:00+02:00"]
-    );
-    assert_eq!(occurrences("*/15 2 * * *", "Europe/Berlin", before, 1), ["2026-03-30 02:00:00+02:00"]);
-    assert_eq!(occurrences("@hourly", "Europe/Berlin", before, 1), ["2026-03-29 03:00:00+02:00"]);
+fn h_is_drawn_from_the_name_and_stays() {
+    let rule = ClockChanges::default();
+    let first = |text: &str, name: &str| {
+        let expr = text.parse::<CronExpr>().unwrap().for_job(name, rule);
+        occurrences_of(&expr, "UTC", "2026-01-01T00:00:00Z", 3).into_iter().map(|at| at[5..16].to_owned()).collect::<Vec<_>>()
+    };
+    // By sha1sum: the first 8 bytes of "backup:minute" are 25 modulo 60, those of "backup:hour" 8 modulo 24.
+    assert_eq!(first("H H * * *", "backup"), ["01-01T08:25", "01-02T08:25", "01-03T08:25"].map(|at| at.replace('T', " ")));
+    assert_eq!(first("H(0-29)/10 H(7-8) H * *", "backup"), ["01-09 07:05", "01-09 07:15", "01-09 07:25"]);
+    assert_eq!(first("H/15 0 * * *", "backup"), ["01-01 00:10", "01-01 00:25", "01-01 00:40"]);
+    assert_eq!(first("0 0 H * *", "backup"), ["01-09 00:00", "02-09 00:00", "03-09 00:00"]);
+    assert_eq!(first("0 0 * * H(MON-FRI)", "backup").len(), 3);
+    assert_ne!(first("H H * * *", "backup"), first("H H * * *", "report"));
+    // Without an H nothing depends on the name.
+    assert_eq!(first("5 4 * * *", "backup"), first("5 4 * * *", "report"));
+    assert!("H * * * *".parse::<CronExpr>().unwrap().is_drawn() && !"@daily".parse::<CronExpr>().unwrap().is_drawn());
 }
 
 #[test]
-fn a_fixed_job_runs_once_in_a_fold() {
-    let eve = "2026-10-24T23:30:00Z";
-    assert_eq!(occurrences("30 2 * * *", "Europe/Berlin", eve, 2), ["2026-10-25 02:30:00+02:00", "2026-10-26 02:30:00+01:00"]);
-    assert_eq!(
-        occurrences("0,30 2 * * *", "Europe/Berlin", "2026-10-24T23:30:00Z", 3),
-        ["2026-10-25 02:00:00+02:00", "2026-10-25 02:30:00+02:00", "2026-10-26 02:00:00+01:00"]
-    );
-    assert_eq!(
-        occurrences("0 1-3 * * *", "Europe/Berlin", "2026-10-24T22:30:00Z", 3),
-        ["2026-10-25 01:00:00+02:00", "2026-10-25 02:00:00+02:00", "2026-10-25 03:00:00+01:00"]
-    );
-    // Asked from within the second pass it is over for today.
-    assert_eq!(occurrences("30 2 * * *", "Europe/Berlin", "2026-10-25T01:10:00Z", 1), ["2026-10-26 02:30:00+01:00"]);
+fn many_jobs_are_spread_evenly_within_the_range_they_name() {
+    let hits = |text: &str, lowest: usize, highest: usize| {
+        let mut hits = [0_u32; 60];
+        for number in 0..3_000 {
+            let expr = text.parse::<CronExpr>().unwrap().for_job(&format!("job-{number}"), ClockChanges::default());
+            for at in occurrences_of(&expr, "UTC", "2026-01-01T00:59:59Z", 1) {
+                hits[at[14..16].parse::<usize>().unwrap()] += 1;
+            }
+        }
+        assert_eq!(hits.iter().sum::<u32>(), 3_000);
+        assert!(hits.iter().enumerate().all(|(minute, hits)| (lowest..=highest).contains(&minute) == (*hits > 0)), "{hits:?}");
+        let drawn = &hits[lowest..=highest];
+        let even = 3_000 / u32::try_from(drawn.len()).unwrap();
+        assert!(drawn.iter().all(|hits| (even / 2..even * 2).contains(hits)), "{text}: {drawn:?}");
+    };
+    hits("H * * * *", 0, 59);
+    hits("H(10-39) * * * *", 10, 39);
+    hits("H/15 * * * *", 0, 14);
 }
 
 #[test]
-fn a_wild_job_runs_in_both_passes_of_a_fold_in_order() {
-    let expected: Vec<String> = ["+02:00", "+01:00"]
-        .iter()
-        .flat_map(|offset| ["00", "15", "30", "45"].map(|minute| format!("2026-10-25 02:{minute}:00{offset}")))
-        .collect();
-    assert_eq!(occurrences("*/15 * * * *", "Europe/Berlin", "2026-10-24T23:45:00Z", 8), expected);
-    assert_eq!(
-        occurrences("30 * * * *", "Europe/Berlin", "2026-10-24T23:45:00Z", 3),
-        ["2026-10-25 02:30:00+02:00", "2026-10-25 02:30:00+01:00", "2026-10-25 03:30:00+01:00"]
-    );
-    assert_eq!(occurrences("@hourly", "America/New_York", "2026-11-01T05:00:00Z", 1), ["2026-11-01 01:00:00-05:00"]);
+fn every_is_a_period_and_no_expression() {
+    let period =
+        |text: &str| period_of(text).map(|period| period.map(|period| period.as_millis()).map_err(|error| error.to_string()));
+    assert_eq!(period("@every 90s"), Some(Ok(90_000)));
+    assert_eq!(period(" @EVERY\t1h 30m "), Some(Ok(5_400_000)));
+    assert_eq!(period("* * * * *"), None);
+    assert_eq!(period("@everyone"), None);
+    let refused = |text: &str| period(text).unwrap().unwrap_err();
+    assert_eq!(refused("@every 500ms"), "cron \"@every 500ms\": @every 500ms is out of range, wanted 1s to 10 years");
+    assert!(refused("@every").contains("@every: duration \"\" is empty"));
+    assert!(refused("@every 5").contains("has no unit, write \"5s\""));
+    assert!(refusal("@every 90s").contains("@every at character 1 is a period"));
 }
 
 #[test]
-fn a_change_of_three_hours_or_more_is_a_correction_whose_new_time_counts_at_once() {
-    // Samoa had no 30 December 2011.
-    assert_eq!(occurrences("0 12 * * *", "Pacific/Apia", "2011-12-29T23:00:00Z", 1), ["2011-12-31 12:00:00+14:00"]);
+fn a_boot_is_at_no_time_of_a_clock() {
+    let expr: CronExpr = " @Reboot ".parse().unwrap();
+    assert!(expr.is_at_boot() && !"@daily".parse::<CronExpr>().unwrap().is_at_boot());
+    assert!(occurrences_of(&expr, "Europe/Berlin", "2026-01-01T00:00:00Z", 1).is_empty());
+    assert!(refusal("@reboot 5").contains("follows @reboot, wanted nothing after it"));
 }

@@ -45,6 +45,7 @@ pub fn expression_in_words(expression: &CronExpr) -> String {
 fn text_in_words(text: &str) -> String {
     let first = text.split_ascii_whitespace().next().unwrap_or_default();
     let fields = match first.to_ascii_lowercase().as_str() {
+        "@reboot" => return "once on each host after each of its boots".to_owned(),
         "@hourly" => Fields::of("0 * * * *"),
         "@daily" | "@midnight" => Fields::of("0 0 * * *"),
         "@weekly" => Fields::of("0 0 * * 0"),

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a rule that was read has at least one occurrence before 2100, and no question about it costs more than
 //! [`plan::MOST_STEPS`] steps. Its wall clock times become instants by the rule for clock changes that cron has: what comes
-//! hourly or more often follows real time. The start is an occurrence only if the rule says so.
+//! hourly or more often follows real time, unless its job says otherwise. The start is an occurrence only if the rule says so.
 
 mod plan;
 mod read;
@@ -11,6 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::plan::{Plan, Until};
+use super::clock_changes::ClockChanges;
 use super::cron::{Wall, first_from};
 use super::time::UnixMillis;
 use super::zone::Zone;
@@ -23,6 +24,7 @@ pub const LONGEST_RULE: usize = 1_000;
 pub struct Recurrence {
     text: Arc<str>,
     plan: Arc<Plan>,
+    clock_changes: ClockChanges,
 }
 
 /// Why a text is no rule.
@@ -54,7 +56,7 @@ impl Recurrence {
         if plan.first_local_from(plan.start).is_none_or(|local| local >= UnixMillis::END / 1000) {
             return Err(refuse(0, "never comes before 2100, wanted a day that exists".to_owned()));
         }
-        Ok(Self { text: Arc::from(text), plan: Arc::new(plan) })
+        Ok(Self { text: Arc::from(text), plan: Arc::new(plan), clock_changes: ClockChanges::default() })
     }
 
     /// The rule as it was written.
@@ -69,9 +71,15 @@ impl Recurrence {
             .map_or(jiff::civil::DateTime::MIN, |at| jiff::tz::TimeZone::UTC.to_datetime(at))
     }
 
+    /// The rule with its job's rule for clock changes.
+    #[must_use]
+    pub fn for_job(&self, clock_changes: ClockChanges) -> Self {
+        Self { clock_changes, ..self.clone() }
+    }
+
     /// The first occurrence at or after the second `from` in `zone`.
     pub(in crate::domain) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
-        let found = first_from(&*self.plan, zone, from)?;
+        let found = first_from(&*self.plan, zone, self.clock_changes, from)?;
         match self.plan.until {
             Some(Until::Real(until)) if found > until => None,
             _ => Some(found),

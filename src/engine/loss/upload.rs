@@ -11,7 +11,7 @@ use super::super::shared::Shared;
 use crate::domain::ids::{Fence, JobName, RunId};
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
-use crate::store::{JobRecord, Known, RestoreOrder, RestoreReply, StoreError, Successor};
+use crate::store::{JobRecord, Known, RestoreOrder, RestoreReply, StoreError};
 
 /// Runs given back in one call.
 const BATCH: usize = 200;
@@ -116,7 +116,7 @@ async fn give_back_planned(shared: &Shared, order: &RestoreOrder, done: &HashSet
                 let definition = Definition::of(job)
                     .map_err(|error| StoreError::Corrupt { subject: format!("job {name}"), found: error.to_string() })?;
                 from = after_all(&definition, from, done);
-                let next = definition.next_after(from).map(|due| Successor::on_time(&name, due));
+                let next = definition.next_after(from).map(|due| definition.planned(due));
                 order.planned = Some((rev, next));
             }
         }
@@ -147,12 +147,13 @@ fn after_all(definition: &Definition, mut from: UnixMillis, done: &HashSet<RunId
 /// What the journal knows, as orders: of a run that ended more than once the last end. Past history's age nothing is given back.
 fn orders(shared: &Shared, epoch: &str, now: UnixMillis) -> Vec<RestoreOrder> {
     let node = shared.settings.node.as_str();
+    let max_age = shared.keeping().history.max_age;
     shared.watch.journal().with(|memory| {
         let mut orders: HashMap<RunId, RestoreOrder> = HashMap::new();
         let ended = memory.ended().filter_map(|run| ended_order(run, epoch, node));
         let claimed = memory.claimed().filter_map(|run| claimed_order(run, epoch, node, now));
         for order in ended.chain(claimed) {
-            if now.since(order.finished_at) < super::super::janitor::HISTORY_AGE {
+            if now.since(order.finished_at) < max_age {
                 orders.insert(order.run.clone(), order);
             }
         }

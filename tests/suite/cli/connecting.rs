@@ -117,7 +117,14 @@ fn a_server_that_cannot_be_used_is_refused_with_its_reason_and_without_the_passw
         let () = redis::cmd("CONFIG").arg("SET").arg(key).arg(value).query(&mut connection).unwrap();
     };
     config("maxmemory-policy", "allkeys-lru");
-    bench.ctl.run(&["list"]).refused(69, &["allkeys-lru", "noeviction"]);
+    bench.ctl.run(&["list"]).refused(69, &["allkeys-lru", "noeviction", "allow_eviction = true in [redis]"]);
+    // The file may say so although the address comes from elsewhere, and whatever its jobs are like.
+    std::fs::write(bench.ctl.home().join("jobs.toml"), "[redis]\nallow_eviction = true\n[jobs.a]\nshel = 1\n").unwrap();
+    let finished = bench.ctl.run(&["list"]).good();
+    assert!(finished.stderr.contains("warning: ") && finished.stderr.contains("allkeys-lru"), "{finished:?}");
+    std::fs::write(bench.ctl.home().join("jobs.toml"), "[redis]\nallow_eviction = false\n").unwrap();
+    bench.ctl.run(&["list"]).refused(69, &["allkeys-lru"]);
+    std::fs::remove_file(bench.ctl.home().join("jobs.toml")).unwrap();
     config("maxmemory-policy", "noeviction");
     config("requirepass", "s3cret");
     bench.ctl.run(&["list"]).refused(69, &["password"]);

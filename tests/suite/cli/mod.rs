@@ -4,6 +4,7 @@
 
 mod adding;
 mod adding_lines;
+mod backfilling;
 mod cancelling;
 mod checking;
 mod connecting;
@@ -14,6 +15,7 @@ mod durations;
 mod listing;
 mod next_times;
 mod played;
+mod rerunning;
 mod running;
 mod showing;
 mod switching;

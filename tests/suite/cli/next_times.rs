@@ -117,3 +117,36 @@ fn a_job_has_its_own_zone_and_one_by_hand_no_times() {
     assert_eq!(bench.ctl.run(&["next", "e", "-n", "1", "--json"]).good().json()[0], next_due);
     bench.ctl.run(&["next", "m"]).refused(2, &["no schedule", "schedctl run m"]);
 }
+
+#[test]
+fn a_job_runs_by_its_own_rule_for_clock_changes_and_its_own_h() {
+    let bench = Bench::start();
+    let berlin = ["--cron", "30 2 * * *", "--tz", "Europe/Berlin"];
+    bench.add(&[&["--name", "plain"][..], &berlin, &["--", "x"]].concat());
+    bench.add(&[&["--name", "skips", "--dst-gap", "skip", "--dst-fold", "both"][..], &berlin, &["--", "x"]].concat());
+    let next = |job: &str, from: &str| bench.ctl.run(&["next", job, "--from", from, "-n", "2", "--json"]).good().json();
+    let (gap, fold) = ("2027-03-28T00:00:00+01:00", "2027-10-31T00:00:00+02:00");
+    assert_eq!(next("plain", gap), serde_json::json!(["2027-03-28T03:00:00.000+02:00", "2027-03-29T02:30:00.000+02:00"]));
+    assert_eq!(next("skips", gap), serde_json::json!(["2027-03-29T02:30:00.000+02:00", "2027-03-30T02:30:00.000+02:00"]));
+    assert_eq!(next("plain", fold), serde_json::json!(["2027-10-31T02:30:00.000+02:00", "2027-11-01T02:30:00.000+01:00"]));
+    assert_eq!(next("skips", fold), serde_json::json!(["2027-10-31T02:30:00.000+02:00", "2027-10-31T02:30:00.000+01:00"]));
+    let shown = bench.ctl.run(&["show", "skips", "--json"]).good().json();
+    assert_eq!(shown["definition"]["dst"], serde_json::json!({"gap": "skip", "fold": "both"}));
+    let text = bench.ctl.run(&["show", "skips"]).good().stdout;
+    assert!(text.contains("times left out are skipped, a time that comes twice runs twice"), "{text}");
+    bench
+        .ctl
+        .run(&["add", "--dst-gap", "never", "--cron", "@daily", "--", "x"])
+        .refused(2, &["--dst-gap", "\"run-after\" or \"skip\""]);
+
+    // By sha1sum: the first 8 bytes of "backup:minute" are 25 modulo 60, those of "backup:hour" 8 modulo 24.
+    bench.add(&["--name", "backup", "--cron", "H H * * *", "--tz", "UTC", "--", "x"]);
+    assert_eq!(next("backup", "2027-01-01T00:00:00Z")[0], "2027-01-01T08:25:00.000Z");
+    let drawn = bench.ctl.run(&["next", "H H * * *", "-n", "1"]).good();
+    assert!(format!("{}{}", drawn.stdout, drawn.stderr).contains("H is drawn from the job's name"), "{}", drawn.stdout);
+    bench.add(&["--name", "beat", "--cron", "@every 90s", "--", "x"]);
+    assert_eq!(bench.ctl.run(&["show", "beat", "--json"]).json()["schedule"], "every 1m30s");
+    bench.add(&["--name", "boot", "--cron", "@reboot", "--", "x"]);
+    assert_eq!(bench.ctl.run(&["show", "boot", "--json"]).json()["state"], "scheduled");
+    bench.ctl.run(&["next", "@reboot"]).refused(2, &["at no time of a clock"]);
+}

@@ -139,6 +139,7 @@ impl Played {
             boot_id: "b".to_owned(),
             version: "0.1.0",
             running: 2,
+            clock_offset_ms: None,
         };
         let node = "web-1".parse().unwrap();
         let beat =

@@ -2,13 +2,17 @@
 
 mod after_crashes;
 mod answers;
+mod bounds;
 mod catching_up;
 mod done_check;
 mod editing;
+mod explaining;
+mod explaining_late;
 mod flushed;
 mod living;
 mod losing;
 mod outputs;
+mod rebooting;
 mod reloading;
 mod retrying;
 mod rolling;

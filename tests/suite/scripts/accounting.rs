@@ -23,7 +23,7 @@ use super::recovering::{expired, recovery};
 use super::world::{LEASE, World, claimant, name, queue, t, token};
 
 #[derive(Debug, Clone)]
-enum Step {
+pub(crate) enum Step {
     Advance(i64),
     Claim,
     Finish(usize),
@@ -38,7 +38,7 @@ enum Step {
     Remove,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let one = prop_oneof![
         6 => prop_oneof![1_000..40_000_i64, 60_000..900_000_i64].prop_map(Step::Advance),
         8 => Just(Step::Claim),
@@ -56,7 +56,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(one, 5..45)
 }
 
-fn rules() -> impl Strategy<Value = Value> {
+pub(crate) fn rules() -> impl Strategy<Value = Value> {
     let overlap = prop::sample::select(vec![
         json!("skip"),
         json!("queue"),
@@ -80,18 +80,28 @@ struct Era {
     until: Option<UnixMillis>,
 }
 
-struct Play {
-    world: World,
-    now: i64,
+pub(crate) struct Play {
+    pub(crate) world: World,
+    pub(crate) now: i64,
     rules: Value,
     edits: u32,
     schedule: usize,
     eras: Vec<Era>,
-    running: Vec<(Claim, i64)>,
+    pub(crate) running: Vec<(Claim, i64)>,
     is_allowed: bool,
 }
 
 impl Play {
+    /// A job of these rules, just added.
+    pub(crate) async fn begin(rules: Value) -> Self {
+        let world = World::new();
+        let is_allowed = rules["overlap"] == "allow";
+        let mut play = Self { world, now: 0, rules, edits: 0, schedule: 0, eras: Vec::new(), running: Vec::new(), is_allowed };
+        let spec = play.spec();
+        play.apply(&spec).await;
+        play
+    }
+
     fn instant(&self) -> UnixMillis {
         t(self.now)
     }
@@ -144,7 +154,7 @@ impl Play {
         }
     }
 
-    async fn step(&mut self, step: &Step) {
+    pub(crate) async fn step(&mut self, step: &Step) {
         self.now += 1;
         let store = self.world.at(self.now);
         match step {
@@ -197,7 +207,7 @@ impl Play {
         }
     }
 
-    async fn settle(&mut self, at: usize, verdict: Verdict) {
+    pub(crate) async fn settle(&mut self, at: usize, verdict: Verdict) {
         if at < self.running.len() {
             let (claim, _) = self.running.remove(at);
             self.world.finish(self.now, &claim, verdict).await;
@@ -366,11 +376,7 @@ impl Play {
 }
 
 async fn play(rules: Value, steps: &[Step]) {
-    let world = World::new();
-    let is_allowed = rules["overlap"] == "allow";
-    let mut play = Play { world, now: 0, rules, edits: 0, schedule: 0, eras: Vec::new(), running: Vec::new(), is_allowed };
-    let spec = play.spec();
-    play.apply(&spec).await;
+    let mut play = Play::begin(rules).await;
     for (at, step) in steps.iter().enumerate() {
         play.step(step).await;
         if at % 6 == 5 {

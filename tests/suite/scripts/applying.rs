@@ -215,3 +215,20 @@ async fn a_run_asked_for_by_hand_needs_a_job_in_the_queue_it_was_read_in() {
     assert_eq!(world.at(5).plant_manual(&hand, &queue("default")).await.unwrap(), ManualReply::Unknown);
     assert_eq!(world.snapshot(), before);
 }
+
+#[tokio::test]
+async fn an_equal_definition_whose_instants_have_moved_is_planted_anew_and_nothing_else_of_it_changes() {
+    let world = World::new();
+    let old = world.plant("a", 1000).await;
+    let order = ApplyOrder { change: Change::Zone, source: "n9".to_owned(), ..edit(&world, "a", "hash", Some(3000)).await };
+    let order = ApplyOrder { hash: world.job("a").await.hash, ..order };
+    assert_eq!(world.at(5).apply_job(&order).await.unwrap(), ApplyReply::Updated);
+    assert_eq!(world.at(6).apply_job(&order).await.unwrap(), ApplyReply::Updated, "asked again by the same call");
+    let job = world.job("a").await;
+    assert_eq!((job.pending, job.listed_by.len()), (Some(run_of("a", 3000)), 0));
+    assert!(world.indexed("a") == Some(3000) && old != run_of("a", 3000));
+    // Computed from what the job was before.
+    let stale = ApplyOrder { token: "t9".to_owned(), ..order };
+    assert_eq!(world.at(7).apply_job(&stale).await.unwrap(), ApplyReply::Stale);
+    world.assert_sound();
+}

@@ -96,7 +96,7 @@ async fn when_all_was_deleted_every_call_says_so_and_makes_nothing_up() {
     assert_eq!(store.write_output(&claim, &OutputFrames::new(0)).await.unwrap(), None);
     assert_eq!(store.forget_runs(None, t(5), 0).await.unwrap(), 0);
     assert_eq!(store.forget_jobs(t(5), 0).await.unwrap(), 0);
-    assert_eq!(store.forget_outputs(t(5), 0).await.unwrap(), 0);
+    assert_eq!(store.forget_outputs(None, t(5), 0).await.unwrap(), 0);
     let edit = ApplyOrder { read: Some((job.rev, job.queue)), ..definition("a", 0) };
     assert_eq!(store.apply_job(&edit).await.unwrap(), ApplyReply::Stale);
     assert!(world.snapshot().is_empty(), "{:?}", world.snapshot());

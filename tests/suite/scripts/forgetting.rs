@@ -3,10 +3,10 @@
 use schedd::domain::ids::RunId;
 use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
-use schedd::store::{Ended, StopRunning, Verdict};
+use schedd::store::{Ended, SkipOrder, SkipReply, StopRunning, Verdict};
 
 use super::removing::removal;
-use super::world::{World, name, run_of, t};
+use super::world::{World, name, queue, run_of, successor, t};
 
 async fn ended(world: &World, job: &str, times: i64) {
     world.plant(job, 0).await;
@@ -179,4 +179,72 @@ async fn only_what_still_is_a_dead_letter_is_purged() {
     assert_eq!(world.store.read_stats().await.unwrap().dead, 0);
     world.succeed(4, &claim).await;
     world.assert_sound();
+}
+
+#[tokio::test]
+async fn jobs_with_too_much_kept_are_found_however_their_runs_ended() {
+    let world = World::new();
+    ended(&world, "few", 2).await;
+    ended(&world, "many", 5).await;
+    world.plant("skipped", 0).await;
+    for due in 0..5 {
+        let order = SkipOrder {
+            run: run_of("skipped", due),
+            rev: world.job("skipped").await.rev,
+            queue: queue("default"),
+            reason: "missed",
+            last_due: t(due),
+            count: 1,
+            successor: Some(successor("skipped", due + 1)),
+        };
+        assert_eq!(world.at(due).skip_run(&order).await.unwrap(), SkipReply::Skipped);
+    }
+    world.plant("dead", 0).await;
+    for due in 0..3 {
+        let claim = world.win_with(due, &run_of("dead", due), Overlap::Skip, due + 1).await;
+        world.finish(due, &claim, Verdict::Final(RunState::Failed)).await;
+    }
+    let (jobs, next) = world.store.list_overfull(t(-1), 4, 2).await.unwrap();
+    assert_eq!(jobs, ["dead", "many", "skipped"].map(name));
+    assert_eq!(next, Some(t(4)));
+    assert_eq!(world.store.list_overfull(t(4), 0, 0).await.unwrap(), (vec![], None));
+}
+
+#[tokio::test]
+async fn a_look_for_full_jobs_goes_on_where_a_page_ended_and_passes_a_millisecond_with_more_than_one() {
+    let world = World::new();
+    for (from, to, job) in [(0, 1_500, "a"), (1_500, 3_000, "b")] {
+        let mut pipeline = redis::pipe();
+        for due in from..to {
+            let id = run_of(job, due).to_string();
+            // All of `a` ended in one millisecond, those of `b` two in each.
+            let at = if job == "a" { t(0) } else { t(due / 2) };
+            pipeline.zadd(world.key("history"), &id, at.as_i64()).zadd(world.key(&format!("history:{job}")), &id, at.as_i64());
+        }
+        pipeline.exec(&mut world.redis.connection()).unwrap();
+    }
+    let (mut seen, mut found) = (t(-1), Vec::new());
+    while let (jobs, Some(next)) = world.store.list_overfull(seen, 1_000, 1_000).await.unwrap() {
+        assert!(next > seen);
+        (seen, found) = (next, [found, jobs].concat());
+    }
+    assert_eq!(found, ["a", "b", "b"].map(name));
+    assert_eq!(seen, t(1_499));
+}
+
+#[tokio::test]
+async fn nodes_long_gone_are_forgotten_unless_their_file_still_lists_a_job() {
+    let world = World::new();
+    for (node, seen) in [("gone", 1), ("lists", 2), ("there", 900)] {
+        let _: i64 = world.raw("ZADD", "nodes", &[&t(seen).as_i64().to_string(), node]);
+        let _: i64 = world.raw("HSET", &format!("node:{node}"), &["state", "running"]);
+    }
+    let _: i64 = world.raw("HSET", "source:lists", &["a", "hash"]);
+    let gone = world.store.list_gone_nodes(t(500)).await.unwrap();
+    assert_eq!(gone.iter().map(schedd::domain::ids::NodeName::as_str).collect::<Vec<_>>(), ["gone", "lists"]);
+    let all = ["gone", "lists", "there"].map(|node| node.parse().unwrap());
+    assert_eq!(world.store.forget_nodes(&all, t(500)).await.unwrap(), 1);
+    let keys: Vec<String> = world.snapshot().into_keys().filter(|key| key.contains("node:")).collect();
+    assert_eq!(keys, ["lists", "there"].map(|node| world.key(&format!("node:{node}"))));
+    assert_eq!(world.store.forget_nodes(&all, t(500)).await.unwrap(), 0);
 }

@@ -2,17 +2,22 @@
 //!
 //! [`world`] is what the tests share; [`coverage`] holds the replies the headers declare against the tests there are.
 
-mod accounting;
+pub(crate) mod accounting;
 mod applying;
+mod auditing;
+mod backfilling;
 mod cancelling;
 mod claiming;
 mod concurrency;
 mod coverage;
+mod deeds;
 mod delaying;
+mod events;
 mod fences;
 mod finishing;
 mod flushes;
 mod forgetting;
+mod ledger;
 mod link;
 mod losing;
 mod memory;
@@ -22,6 +27,7 @@ mod overlap;
 mod pausing;
 mod polling;
 mod quarantine;
+mod rebooting;
 pub(crate) mod recovering;
 mod removing;
 mod renewing;

@@ -17,6 +17,7 @@ fn facts() -> NodeFacts {
         boot_id: "boot".to_owned(),
         version: "0",
         running: 3,
+        clock_offset_ms: None,
     }
 }
 

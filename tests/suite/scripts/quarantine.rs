@@ -1,6 +1,6 @@
 //! `quarantine_run`: what cannot be understood is put aside whole, and only as it was seen.
 
-use schedd::store::{QueuePoll, RipeEntry};
+use schedd::store::{PutBackReply, QuarantineEntry, Quarantined, QueuePoll, RipeEntry, SetAside};
 
 use super::world::{World, queue};
 
@@ -22,8 +22,9 @@ async fn any_entry_is_put_aside_once_whatever_its_bytes_and_its_score() {
         let () = redis::cmd("ZADD").arg(world.key("due:default")).arg(score).arg(member).query(&mut connection).unwrap();
     }
     while let Some(entry) = first_ripe(&world).await {
-        assert!(world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(), "{entry:?}");
-        assert!(!world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(), "{entry:?}");
+        let put_aside = async || world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap();
+        assert_eq!(put_aside().await, Quarantined::Kept, "{entry:?}");
+        assert_eq!(put_aside().await, Quarantined::Gone, "{entry:?}");
     }
     let mut kept: Vec<Vec<u8>> = world.raw("HKEYS", "quarantine", &[]);
     let mut wanted: Vec<Vec<u8>> = members.into_iter().map(<[u8]>::to_vec).collect();
@@ -40,7 +41,7 @@ async fn an_entry_that_has_moved_meanwhile_is_left() {
     let entry = first_ripe(&world).await.unwrap();
     let _: i64 = world.raw("ZADD", "due:default", &["5", &run.to_string()]);
     let before = world.snapshot();
-    assert!(!world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap());
+    assert_eq!(world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(), Quarantined::Gone);
     assert_eq!(world.snapshot(), before);
 }
 
@@ -55,8 +56,119 @@ async fn what_is_no_lease_is_told_as_it_stands_and_put_aside() {
     let bad: Vec<(String, String)> = world.store.list_leases(10).await.unwrap().into_iter().filter_map(Result::err).collect();
     assert_eq!(bad.len(), 4);
     for (member, score) in bad {
-        assert!(world.at(0).quarantine_lease(&RipeEntry { member, score }, "a test").await.unwrap());
+        let put_aside = world.at(0).quarantine_lease(&RipeEntry { member, score }, "a test").await.unwrap();
+        assert_eq!(put_aside, Quarantined::Kept);
     }
     assert_eq!(world.store.list_leases(10).await.unwrap().len(), 1);
     world.assert_sound();
+}
+
+/// As many entries as there is room for.
+fn fill(world: &World) {
+    let flat: Vec<String> = (0..10_000).flat_map(|number| [format!("entry{number}"), "{}".to_owned()]).collect();
+    let args: Vec<&str> = flat.iter().map(String::as_str).collect();
+    let _: i64 = world.raw("HSET", "quarantine", &args);
+}
+
+#[tokio::test]
+async fn an_entry_beyond_the_bound_is_taken_out_and_counted_and_a_key_stays_where_it_is() {
+    let world = World::new();
+    fill(&world);
+    let _: i64 = world.raw("ZADD", "due:default", &["-5", "garbage"]);
+    let entry = first_ripe(&world).await.unwrap();
+    assert_eq!(world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(), Quarantined::Dropped);
+    assert_eq!((world.total("quarantine_dropped"), world.store.read_stats().await.unwrap().quarantined), (1, 10_000));
+    let _: i64 = world.raw("RPUSH", "leases", &["not ours"]);
+    assert_eq!(world.at(0).quarantine_key("leases", "a test", None).await.unwrap(), SetAside::Full);
+    assert_eq!(world.raw::<i64>("LLEN", "leases", &[]), 1);
+    let (count, oldest) = world.store.list_quarantine(10).await.unwrap();
+    assert_eq!((count, oldest.len()), (10_000, 10));
+}
+
+#[tokio::test]
+async fn the_same_bytes_out_of_two_sets_are_kept_twice() {
+    let world = World::new();
+    for score in ["-5", "-6"] {
+        let _: i64 = world.raw("ZADD", "due:default", &[score, "garbage"]);
+        let entry = first_ripe(&world).await.unwrap();
+        assert_eq!(world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(), Quarantined::Kept);
+    }
+    assert_eq!(world.store.list_quarantine(10).await.unwrap().1.len(), 2);
+}
+
+#[tokio::test]
+async fn a_key_is_moved_aside_whole_to_a_place_that_is_free_and_noted() {
+    let world = World::new();
+    for times in 1..=2 {
+        let _: i64 = world.raw("RPUSH", "leases", &["not ours"]);
+        let SetAside::Kept(aside) = world.at(0).quarantine_key("leases", "a test", None).await.unwrap() else {
+            panic!("{times}")
+        };
+        assert!(world.snapshot().contains_key(&aside));
+        assert_eq!(world.store.list_quarantine(10).await.unwrap().0, times);
+    }
+    assert_eq!(world.at(0).quarantine_key("leases", "a test", None).await.unwrap(), SetAside::Gone);
+}
+
+/// What the one entry in quarantine is.
+async fn only(world: &World) -> QuarantineEntry {
+    let (count, mut entries) = world.store.list_quarantine(10).await.unwrap();
+    assert_eq!(count, 1);
+    entries.remove(0)
+}
+
+#[tokio::test]
+async fn a_due_run_put_back_is_due_at_its_own_time_once() {
+    let world = World::new();
+    let run = world.plant("a", 1000).await;
+    let before = world.snapshot();
+    let _: i64 = world.raw("ZADD", "due:default", &["-inf", &run.to_string()]);
+    let entry = first_ripe(&world).await.unwrap();
+    world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap();
+    let kept = only(&world).await;
+    assert!(matches!(world.at(0).restore(&kept).await.unwrap(), PutBackReply::Restored(Some(at)) if at == run.due()));
+    assert_eq!(world.snapshot(), before);
+    assert_eq!(world.at(0).restore(&kept).await.unwrap(), PutBackReply::Gone);
+}
+
+#[tokio::test]
+async fn an_entry_that_cannot_be_used_or_has_its_place_taken_stays_in_quarantine() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    let refused = async |member: &str, wanted: &str| {
+        let _: i64 = world.raw("DEL", "quarantine", &[]);
+        let set = if member.contains('#') { "leases" } else { "due:default" };
+        let entry = format!("{{\"key\":\"{}\",\"score\":\"5\",\"why\":\"\",\"at\":\"5\"}}", world.key(set));
+        let _: i64 = world.raw("HSET", "quarantine", &[member, &entry]);
+        let reply = world.at(0).restore(&only(&world).await).await.unwrap();
+        assert!(format!("{reply:?}").contains(wanted), "{member}: {reply:?}");
+        only(&world).await;
+    };
+    refused("garbage", "not valid").await;
+    refused("nobody@5", "its job is not known").await;
+    refused("a@5#7", "does not execute").await;
+    refused("a@5#x", "no lease").await;
+    refused(&run.to_string(), "Taken").await;
+    world.win(0, &run).await;
+    refused(&run.to_string(), "its run is running").await;
+}
+
+#[tokio::test]
+async fn a_key_comes_back_only_if_it_holds_what_its_name_says_and_the_name_is_free() {
+    let world = World::new();
+    world.plant("a", 0).await;
+    let before = world.snapshot();
+    world.at(0).quarantine_key("job:a", "a test", Some("a")).await.unwrap();
+    let kept = only(&world).await;
+    let _: i64 = world.raw("HSET", "job:a", &["rev", "5"]);
+    assert_eq!(world.at(0).restore(&kept).await.unwrap(), PutBackReply::Taken);
+    let _: i64 = world.raw("DEL", "job:a", &[]);
+    assert_eq!(world.at(0).restore(&kept).await.unwrap(), PutBackReply::Restored(None));
+    assert_eq!(world.snapshot(), before);
+    assert_eq!(world.at(0).restore(&kept).await.unwrap(), PutBackReply::Gone);
+    let _: i64 = world.raw("DEL", "fence", &[]);
+    let _: i64 = world.raw("RPUSH", "fence", &["not ours"]);
+    world.at(0).quarantine_key("fence", "a test", None).await.unwrap();
+    let reply = world.at(0).restore(&only(&world).await).await.unwrap();
+    assert!(matches!(reply, PutBackReply::Refused(why) if why.contains("wants a string")));
 }

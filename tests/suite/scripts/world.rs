@@ -82,6 +82,7 @@ pub(crate) fn definition(job: &str, offset: i64) -> ApplyOrder {
         existing: Existing::Edit,
         planned: None,
         passed: None,
+        schedules: None,
     }
 }
 

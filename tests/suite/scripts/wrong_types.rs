@@ -1,12 +1,15 @@
 //! Each script with each of its keys holding something else: it is told by name, and nothing has been changed.
 
-use schedd::domain::ids::{NodeName, RunId};
+use schedd::domain::books::{CountFacts, Plan};
+use schedd::domain::ids::{NodeName, QueueName, RunId};
 use schedd::domain::job::Overlap;
 use schedd::domain::lateness::Stretch;
+use schedd::domain::node_event::{Befell, NodeEvent};
 use schedd::domain::run::RunState;
 use schedd::store::{
-    ApplyOrder, Beat, ClaimReply, JobRecord, NameClaim, NodeFacts, OutputFrames, QueuePoll, RemoveOrder, RestoreOrder,
-    ResumeOrder, RipeEntry, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError, Stream, Successor, Verdict,
+    ApplyOrder, Beat, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, NameClaim, NodeFacts, OutputFrames, QueuePoll,
+    RemoveOrder, RestoreOrder, ResumeOrder, RipeEntry, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError, Stream,
+    Successor, Verdict,
 };
 
 use super::coverage::headers;
@@ -14,7 +17,7 @@ use super::losing::{loss, report, restoring};
 use super::recovering::{expired, recovery};
 use super::removing::removal;
 use super::retrying::retrial;
-use super::world::{LEASE, World, claimant, definition, queue, run_of, successor, t, token};
+use super::world::{LEASE, World, claimant, definition, name, queue, run_of, successor, t, token};
 use crate::support::redis::TestRedis;
 
 /// Everything the calls below name: job `a` of node n1's file, due at 0, next at 1000; it has run once, at -500.
@@ -33,7 +36,10 @@ enum Stage {
     Claimed,
     Paused,
     Dead,
+    EntryAside,
+    KeyAside,
     Lost,
+    Backfilled,
 }
 
 fn stage_of(script: &str) -> Stage {
@@ -41,7 +47,10 @@ fn stage_of(script: &str) -> Stage {
         "finish_run" | "recover_run" | "renew_leases" | "write_output" | "forget_outputs" => Stage::Claimed,
         "resume_job" => Stage::Paused,
         "retry_run" => Stage::Dead,
+        "restore_entry" => Stage::EntryAside,
+        "restore_key" => Stage::KeyAside,
         "return_run" => Stage::Lost,
+        "plant_backfill" | "drop_backfill" => Stage::Backfilled,
         _ => Stage::Planted,
     }
 }
@@ -74,11 +83,23 @@ async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Scene {
         let _: () = world.raw("SET", "epoch", &["20-n1-b"]);
         claim = Some(won);
     }
+    // A node nobody has seen for long.
+    let _: i64 = world.raw("ZADD", "nodes", &["1", "n2"]);
+    if stage == Stage::Backfilled {
+        world.at(0).queue_backfill(&name("a"), &[backfilled()]).await.unwrap();
+    }
     if stage == Stage::Paused {
         world.at(0).pause_job(&world.job("a").await).await.unwrap();
     }
     let job = world.job("a").await;
     let entry = RipeEntry { member: run.to_string(), score: t(0).as_i64().to_string() };
+    if stage == Stage::EntryAside {
+        world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap();
+    }
+    if stage == Stage::KeyAside {
+        let _: i64 = world.raw("HSET", "stops", &["b@5", "x"]);
+        world.at(0).quarantine_key("stops", "a test", None).await.unwrap();
+    }
     Scene { world, job, run, claim, entry }
 }
 
@@ -98,6 +119,7 @@ async fn beat(world: &World) -> Result<(), StoreError> {
         boot_id: String::new(),
         version: "0",
         running: 0,
+        clock_offset_ms: None,
     };
     let (node, gone_after): (NodeName, _) = ("n1".parse().unwrap(), std::time::Duration::from_secs(30));
     let beat = Beat { node: &node, incarnation: "i1", gone_after, claim: NameClaim::Ask, facts: &facts };
@@ -108,22 +130,41 @@ async fn beat(world: &World) -> Result<(), StoreError> {
 fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
     Some(match name {
         "nudge" => return None,
-        "job" | "open" | "waiting" | "spread" => format!("{name}:a"),
+        "backfill" => "backfill:a".to_owned(),
+        "run" if script.ends_with("_backfill") => format!("run:{}", backfilled()),
+        // Whatever it holds is what is moved.
+        "key" if script == "quarantine_key" => return None,
+        "key" => "stops".to_owned(),
+        "aside" => format!("quarantined:stops:{}", t(0).as_i64()),
+        "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before" | "deeds" => format!("{name}:a"),
         "job_dead" => "dead:a".to_owned(),
         "job_history" => "history:a".to_owned(),
+        "job_outputs" => "outputs:a".to_owned(),
+        "due" if script == "plant_reboot" => "due:@one".to_owned(),
         "due" | "job_due" | "old_due" | "set" => "due:default".to_owned(),
         "run" if script == "apply_job" => format!("run:{}", run_of("a", 2000)),
-        "run" if script == "plant_manual" => format!("run:{}", by_hand()),
+        "run" if matches!(script, "plant_manual" | "plant_reboot") => format!("run:{}", by_hand()),
         "run" if script == "forget_runs" => format!("run:{}", run_of("a", -500)),
-        "run" => format!("run:{run}"),
+        "run" | "pending_run" => format!("run:{run}"),
         "passed_run" => format!("run:{}", run_of("a", 7)),
         "successor_run" | "planted_run" => format!("run:{}", run_of("a", 1000)),
         "output" if script == "forget_outputs" => format!("output:{}#1", run_of("a", -500)),
         "output" => format!("output:{run}#1"),
+        "node" if script == "forget_nodes" => "node:n2".to_owned(),
+        "source" if script == "forget_nodes" => "source:n2".to_owned(),
         "node" => "node:n1".to_owned(),
+        "events" => "events:n1".to_owned(),
         "source" => "source:n1".to_owned(),
         shared => shared.to_owned(),
     })
+}
+
+fn stopping() -> EventNote {
+    EventNote { event: NodeEvent { what: Befell::Stopped, from: t(5), to: None }, replaces: None }
+}
+
+fn backfilled() -> RunId {
+    RunId::backfill(name("a"), t(-500))
 }
 
 fn by_hand() -> RunId {
@@ -143,6 +184,7 @@ fn spreading(job: &JobRecord, run: &RunId) -> SpreadOrder {
 }
 
 /// Calls `script` as the engine would; what it answered, in words.
+#[allow(clippy::too_many_lines, reason = "an arm a script")]
 async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
     let Scene { world, job, run, claim, entry } = scene;
     let store = world.at(20_000);
@@ -193,7 +235,8 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
             format!("{:?}", store.finish_run(&claim(), &verdict, "", &[], "").await?)
         }
         "forget_jobs" => format!("{:?}", store.forget_jobs(t(9000), 0).await?),
-        "forget_outputs" => format!("{:?}", store.forget_outputs(t(-1), u64::MAX).await?),
+        "forget_nodes" => format!("{:?}", store.forget_nodes(&["n2".parse().unwrap()], t(9000)).await?),
+        "forget_outputs" => format!("{:?}", store.forget_outputs(None, t(-1), u64::MAX).await?),
         "forget_runs" => format!("{:?}", store.forget_runs(Some(&job.name), t(9000), 0).await?),
         "leave_node" => format!("{:?}", store.leave_node(&"n1".parse().unwrap(), "i1").await?),
         "list_ripe" => {
@@ -206,8 +249,13 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
                 other => format!("{other:?}"),
             }
         }
+        "note_events" => format!("{:?}", store.note_events(&"n1".parse().unwrap(), &[stopping()]).await?),
         "pause_job" => format!("{:?}", store.pause_job(job).await?),
+        "drop_backfill" => format!("{:?}", store.drop_backfill(&job.name).await?),
+        "plant_backfill" => format!("{:?}", store.plant_backfill(&backfilled(), &queue("default")).await?),
+        "queue_backfill" => format!("{:?}", store.queue_backfill(&job.name, &[backfilled()]).await?),
         "plant_manual" => format!("{:?}", store.plant_manual(&by_hand(), &queue("default")).await?),
+        "plant_reboot" => format!("{:?}", store.plant_reboot(&by_hand(), &QueueName::of_host("one"), "b1").await?),
         "quarantine_run" => format!("{:?}", store.quarantine_run(&queue("default"), entry, "x").await?),
         "recover_run" => format!("{:?}", store.recover_run(&expired(&claim(), 10_000), &recovery(None)).await?),
         "remove_job" => {
@@ -241,6 +289,36 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
         }
         "spread_runs" => format!("{:?}", store.spread_runs(&spreading(job, run)).await?),
         "write_output" => format!("{:?}", store.write_output(&claim(), &printed()).await?),
+        books => call_on_the_books(books, scene).await?,
+    })
+}
+
+/// The same of the scripts that check, mend and put aside.
+async fn call_on_the_books(script: &str, scene: &Scene) -> Result<String, StoreError> {
+    let Scene { world, job, run, .. } = scene;
+    let store = world.at(20_000);
+    Ok(match script {
+        "inspect_job" => {
+            let to_inspect = JobToInspect { name: &job.name, record: Some(job), plan: Plan::Nothing };
+            format!("{:?}", store.inspect_jobs(&[to_inspect], &[queue("default")]).await?.remove(0)?)
+        }
+        "inspect_runs" => format!("{:?}", store.inspect_runs(&[(run.clone(), None)], &[queue("default")]).await?.remove(0)?),
+        "mend_counts" => format!("{:?}", store.mend_counts(&CountFacts::default()).await?),
+        "mend_job" => {
+            let mending = JobMending { planted: Some(successor("a", 1000)), has_manual_out: false };
+            format!("{:?}", store.mend_job(&job.name, Some(job), &[queue("default")], &mending).await?)
+        }
+        "mend_run" => format!("{:?}", store.mend_run(run, &queue("default"), &[queue("default")], None).await?),
+        "quarantine_key" => format!("{:?}", world.at(0).quarantine_key("output_bytes", "a test", Some("a")).await?),
+        "restore_entry" => {
+            let entry = store.read_quarantined(&run.to_string()).await?.unwrap();
+            format!("{:?}", store.restore(&entry).await?)
+        }
+        "restore_key" => {
+            let entry = store.read_quarantined(&format!("quarantined:stops:{}", t(0).as_i64())).await?.unwrap();
+            format!("{:?}", store.restore(&entry).await?)
+        }
+        "take_audit" => format!("{:?}", store.take_audit(&"n1".parse().unwrap(), LEASE).await?),
         other => panic!("no call of {other}"),
     })
 }
@@ -269,9 +347,16 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
         || matches!(name, "successor_run" | "planted_run")
         || matches!(
             (script, name),
-            ("forget_jobs", "job" | "open" | "waiting" | "spread") | ("forget_runs", "run" | "job_history" | "job_dead")
+            ("forget_jobs", "totals" | "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before" | "deeds")
+                | ("forget_runs", "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before")
         )
-        || matches!((script, name), ("forget_outputs", "output"))
+        || matches!((script, name), ("queue_backfill", "run") | ("forget_nodes", "node" | "source"))
+        || matches!(
+            (script, name),
+            ("forget_outputs", "output" | "job_outputs")
+                | ("quarantine_key", "aside" | "source")
+                | ("restore_key", "aside" | "key")
+        )
 }
 
 #[tokio::test]
@@ -313,7 +398,10 @@ async fn every_call_made_above_does_its_work_when_no_key_is_spoilt() {
         let before = scene.world.snapshot();
         let answer = call(&header.script, &scene).await.unwrap();
         // A call that changes nothing in a sound world would pass the test above whatever it does.
-        let is_reading = matches!(header.script.as_str(), "list_ripe" | "forget_jobs" | "beat_node");
+        let is_reading = matches!(
+            header.script.as_str(),
+            "list_ripe" | "forget_jobs" | "beat_node" | "inspect_job" | "inspect_runs" | "mend_counts" | "mend_job" | "mend_run"
+        );
         assert_eq!(scene.world.snapshot() == before, is_reading, "{}: {answer}", header.script);
         // What is put aside here is a job's pending run, which is what no sound world has to put aside.
         if header.script != "quarantine_run" {

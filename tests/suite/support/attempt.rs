@@ -10,7 +10,7 @@ use schedd::domain::job::Action;
 use schedd::domain::run::Outcome;
 use schedd::domain::time::UnixMillis;
 use schedd::executor::{Attempt, Control, Executors, OutputBuffer, StopReason};
-use schedd::keeper::{BootInstant, Keeper, KeeperSettings};
+use schedd::keeper::{BootInstant, Keeper, KeeperSettings, OutputBounds};
 use tokio::sync::watch;
 
 static NEXT: AtomicI64 = AtomicI64::new(1_790_000_000_000);
@@ -47,6 +47,7 @@ impl Bench {
             node: "web-1".to_owned(),
             incarnation: "one".to_owned(),
             lease,
+            output: OutputBounds::default(),
         };
         let keeper = Keeper::start(settings).await.unwrap();
         Self { executors: Executors::new(keeper.clone()).unwrap(), keeper, dir }
@@ -67,7 +68,7 @@ impl Bench {
     pub(crate) fn begin_until(&self, deadline: BootInstant, attempt: &Attempt) -> Running {
         let (deadline, deadline_seen) = watch::channel(deadline);
         let (stop, stop_seen) = watch::channel(None);
-        let output = OutputBuffer::new();
+        let output = OutputBuffer::new(OutputBounds::default());
         let (executors, attempt, buffer) = (self.executors.clone(), attempt.clone(), output.clone());
         let control = Control { deadline: deadline_seen, stop: stop_seen };
         let task = tokio::spawn(async move { executors.execute(&attempt, control, &buffer).await });

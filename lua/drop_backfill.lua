@@ -1,0 +1,19 @@
+#!lua flags=allow-oom
+-- Gives up the occurrences of a job that wait to be made up for. The run of the one before them is not touched.
+-- Guard: none; what does not wait is not given up.
+-- KEYS 1 backfill
+-- KEYS 2 backfills
+-- KEYS 3 deeds
+-- ARGV 1 now
+-- ARGV 2 job_name
+-- ARGV 3 by: who asks
+-- Reply dropped: how many
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'zset', KEYS[3], 'zset'})
+if bad then return bad end
+local count = redis.call('ZCARD', KEYS[1])
+if count > 0 then note_deed(KEYS[3], now, 'backfill given up', ARGV[3], {}) end
+redis.call('ZREM', KEYS[2], ARGV[2])
+redis.call('UNLINK', KEYS[1])
+return {'dropped', count}

@@ -1,0 +1,34 @@
+#!lua flags=allow-oom
+-- Sets counters to what they count.
+-- Guard: each still says what it said when it was counted; the fence only rises.
+-- KEYS 1 totals
+-- KEYS 2 output_bytes
+-- KEYS 3 fence
+-- ARGV 1 waiting_seen: the counter, or ''
+-- ARGV 2 waiting: counted, or '' to leave it
+-- ARGV 3 bytes_seen: the counter, or ''
+-- ARGV 4 bytes: counted, or '' to leave it
+-- ARGV 5 highest: fence in use, or '' to leave it
+-- Reply mended: a word for each thing done
+-- Reply sound: there was nothing to do
+-- Reply wrong_type: key, found, wanted
+local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'string', KEYS[3], 'string'})
+if bad then return bad end
+local reply = {'mended'}
+local function is_other(seen, counted) return counted ~= '' and (seen == '' and '0' or seen) ~= counted end
+if is_other(ARGV[1], ARGV[2]) and (redis.call('HGET', KEYS[1], 'waiting') or '') == ARGV[1] then
+  redis.call('HSET', KEYS[1], 'waiting', ARGV[2])
+  reply[#reply + 1] = 'waiting runs set to ' .. ARGV[2]
+end
+if is_other(ARGV[3], ARGV[4]) and (redis.call('GET', KEYS[2]) or '') == ARGV[3] then
+  redis.call('SET', KEYS[2], ARGV[4])
+  reply[#reply + 1] = 'bytes of output set to ' .. ARGV[4]
+end
+-- Without one in use the next claim makes it anew from the clock.
+local last = redis.call('GET', KEYS[3])
+if ARGV[5] ~= '' and (whole(last, FENCE) < tonumber(ARGV[5]) or last and whole(last, FENCE) == 0) then
+  if tonumber(ARGV[5]) > 0 then redis.call('SET', KEYS[3], ARGV[5]) else redis.call('DEL', KEYS[3]) end
+  reply[#reply + 1] = 'fence raised'
+end
+if not reply[2] then return {'sound'} end
+return reply

@@ -1,0 +1,110 @@
+#!lua flags=allow-oom
+-- Makes the places of one job agree with its record: its planned run due, or a new one planted; its place in the indexes; the
+-- first of its waiting runs freed if nothing else would free it.
+-- Guard: the job is at the rev and with the planned run read; everything else is looked at anew. What agrees is not touched.
+-- KEYS 1 job
+-- KEYS 2 jobs
+-- KEYS 3 finished
+-- KEYS 4 job_due: of the job's queue as read
+-- KEYS 5 open
+-- KEYS 6 waiting
+-- KEYS 7 pending_run
+-- KEYS 8 planted_run
+-- KEYS 9 totals
+-- KEYS 10 nudge
+-- KEYS* due: of every queue there is
+-- ARGV 1 now
+-- ARGV 2 job_name
+-- ARGV 3 rev: as read, or ''
+-- ARGV 4 pending: as read, or ''
+-- ARGV 5 planted: the run to plant if none is planned, or ''
+-- ARGV 6 planted_due
+-- ARGV 7 planted_ready
+-- ARGV 8 freed_by: '' if no run asked for by hand is out whose end would free one that waits
+-- Reply mended: a word for each thing done
+-- Reply sound: there was nothing to do
+-- Reply stale: the job changed; read it again
+-- Reply occupied: the run to plant has a record already
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local k = {job = KEYS[1], jobs = KEYS[2], finished = KEYS[3], job_due = KEYS[4], open = KEYS[5], waiting = KEYS[6], totals = KEYS[9],
+  nudge = KEYS[10]}
+local types = {k.job, 'hash', k.jobs, 'zset', k.finished, 'zset', k.job_due, 'zset', k.open, 'zset', k.waiting, 'zset', KEYS[7], 'hash',
+  KEYS[8], 'hash', k.totals, 'hash'}
+for at = 11, #KEYS do
+  types[#types + 1] = KEYS[at]
+  types[#types + 1] = 'zset'
+end
+local bad = wrong_type(types)
+if bad then return bad end
+local name, planted = ARGV[2], ARGV[5]
+local job = redis.call('HMGET', k.job, 'rev', 'pending', 'paused', 'held', 'ended', 'ended_at', 'once', 'delay')
+local pending = job[2] or ''
+if (job[1] or '') ~= ARGV[3] or pending ~= ARGV[4] then return {'stale'} end
+local reply = {'mended'}
+local function note(word) reply[#reply + 1] = word end
+local function leave_due()
+  for at = 11, #KEYS do redis.call('ZREM', KEYS[at], pending) end
+  redis.call('ZREM', k.job_due, pending)
+end
+
+if not job[1] then
+  if redis.call('ZREM', k.jobs, name) + redis.call('ZREM', k.finished, name) > 0 then note('unlisted') end
+elseif job[5] then
+  if not redis.call('ZSCORE', k.finished, name) then
+    local ended = whole(job[6], PARKED)
+    redis.call('ZADD', k.finished, ended > 0 and ended or now, name)
+    note('listed among those that ended')
+  end
+  if pending ~= '' then
+    redis.call('HSET', k.job, 'pending', '')
+    leave_due()
+    note('planned run taken out')
+  end
+  if redis.call('ZREM', k.jobs, name) > 0 then note('taken out of the index') end
+else
+  local state = pending ~= '' and redis.call('HGET', KEYS[7], 'state')
+  -- Of a job with a delay the end of its open run plants the next.
+  if (job[8] or '') ~= '' and redis.call('ZCARD', k.open) + redis.call('ZCARD', k.waiting) > 0 then planted = '' end
+  local is_over = state and state ~= 'scheduled'
+  if is_over or (pending == '' and not job[3] and planted ~= '') then
+    if planted ~= '' and redis.call('EXISTS', KEYS[8]) == 1 then
+      if job[7] ~= '1' or is_over then return {'occupied', planted} end
+      settle_job(k, planted, name, now)
+      if not redis.call('HGET', k.job, 'ended') then return {'occupied', planted} end
+      note('ended, for it has run')
+      return reply
+    end
+    if is_over then leave_due() end
+    plant_pending(k, name, planted, ARGV[6], ARGV[7])
+    note(planted ~= '' and 'planted ' .. planted or 'nothing planned any more')
+    pending = planted
+    settle_job(k, ARGV[4], name, now)
+    if redis.call('HGET', k.job, 'ended') then return reply end
+  elseif pending ~= '' and job[3] then
+    if not job[4] then redis.call('HSET', k.job, 'held', pending) end
+    redis.call('HSET', k.job, 'pending', '')
+    leave_due()
+    pending = ''
+    note('held')
+  elseif pending ~= '' and not redis.call('ZSCORE', k.job_due, pending) then
+    redis.call('ZADD', k.job_due, string.match(pending, '@(%d+)'), pending)
+    for at = 11, #KEYS do
+      if KEYS[at] ~= k.job_due then redis.call('ZREM', KEYS[at], pending) end
+    end
+    nudge_if_head(k.nudge, k.job_due, pending)
+    note('made due')
+  end
+  local wanted = pending ~= '' and tonumber(string.match(pending, '@(%d+)')) or PARKED
+  local found = redis.call('ZSCORE', k.jobs, name)
+  if not found or tonumber(found) ~= wanted then
+    redis.call('ZADD', k.jobs, wanted, name)
+    note('put into the index')
+  end
+end
+if ARGV[8] == '' and redis.call('ZCARD', k.open) == 0 and redis.call('ZCARD', k.waiting) > 0 then
+  free_first_waiting(k, now)
+  note('first waiting run freed')
+end
+if not reply[2] then return {'sound'} end
+return reply

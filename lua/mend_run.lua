@@ -1,0 +1,132 @@
+#!lua flags=allow-oom
+-- Makes the places of one run agree with its record: leases, due sets, open, waiting and spread runs, wishes, history.
+-- Guard: everything is looked at anew. What agrees is not touched, nor is what a holder may still be executing.
+-- KEYS 1 run
+-- KEYS 2 job
+-- KEYS 3 jobs
+-- KEYS 4 job_due: of the job's queue
+-- KEYS 5 leases
+-- KEYS 6 open
+-- KEYS 7 waiting
+-- KEYS 8 spread
+-- KEYS 9 stops
+-- KEYS 10 history
+-- KEYS 11 job_history
+-- KEYS 12 dead
+-- KEYS 13 job_dead
+-- KEYS 14 finished
+-- KEYS 15 totals
+-- KEYS 16 nudge
+-- KEYS* due: of every queue there is
+-- ARGV 1 now
+-- ARGV 2 id
+-- ARGV 3 job_name
+-- ARGV 4 due_ms
+-- ARGV 5 kind: regular or manual
+-- ARGV 6 fence: of a lease it was found under, or ''
+-- Reply mended: a word for each thing done
+-- Reply sound: there was nothing to do
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], job_due = KEYS[4], leases = KEYS[5], open = KEYS[6], waiting = KEYS[7],
+  finished = KEYS[14], totals = KEYS[15], nudge = KEYS[16]}
+local spread, stops = KEYS[8], KEYS[9]
+local types = {k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.leases, 'zset', k.open, 'zset', k.waiting, 'zset',
+  spread, 'zset', stops, 'hash', KEYS[10], 'zset', KEYS[11], 'zset', KEYS[12], 'zset', KEYS[13], 'zset', k.finished, 'zset', k.totals,
+  'hash'}
+for at = 17, #KEYS do
+  types[#types + 1] = KEYS[at]
+  types[#types + 1] = 'zset'
+end
+local bad = wrong_type(types)
+if bad then return bad end
+local id, is_regular = ARGV[2], ARGV[5] == 'regular'
+local run = redis.call('HMGET', k.run, 'state', 'fence', 'finished_at')
+local job = redis.call('HMGET', k.job, 'rev', 'pending')
+local state, fence = run[1] or 'none', whole(run[2], FENCE)
+local is_over = state ~= 'none' and state ~= 'scheduled' and state ~= 'running'
+local reply = {'mended'}
+local function note(word) reply[#reply + 1] = word end
+local function leave(key, word)
+  if redis.call('ZREM', key, id) > 0 then note(word) end
+end
+
+-- Leases first: what is held decides about the rest.
+local own = run[2] and id .. '#' .. run[2]
+local stray = ARGV[6] ~= '' and ARGV[6] ~= run[2] and id .. '#' .. ARGV[6]
+local is_stray = stray and redis.call('ZSCORE', k.leases, stray)
+local is_held = state == 'none' and is_stray
+if state == 'running' then
+  local is_later = is_stray and tonumber(ARGV[6]) > fence
+  if fence > 0 and not is_later and not redis.call('ZSCORE', k.leases, own) then
+    redis.call('ZADD', k.leases, now, own)
+    note('lease put back, ended')
+  end
+  if is_stray and not is_later and redis.call('ZREM', k.leases, stray) > 0 then note('earlier lease taken out') end
+  if is_regular and not redis.call('ZSCORE', k.open, id) then
+    redis.call('ZADD', k.open, ARGV[4], id)
+    note('opened')
+  end
+elseif state ~= 'none' then
+  if own and redis.call('ZREM', k.leases, own) > 0 then note('lease taken out') end
+  if is_stray and redis.call('ZREM', k.leases, stray) > 0 then note('lease taken out') end
+end
+
+local due_in = {}
+for at = 17, #KEYS do
+  if redis.call('ZSCORE', KEYS[at], id) then due_in[#due_in + 1] = KEYS[at] end
+end
+local is_waiting = redis.call('ZSCORE', k.waiting, id)
+if state == 'running' or is_over then
+  for _, due in ipairs(due_in) do leave(due, 'no longer due') end
+  due_in = {}
+elseif #due_in > 1 then
+  local kept = redis.call('ZSCORE', k.job_due, id) and k.job_due or due_in[1]
+  for _, due in ipairs(due_in) do
+    if due ~= kept then leave(due, 'due in one queue') end
+  end
+elseif state == 'scheduled' and #due_in == 0 and not is_waiting and job[1] then
+  redis.call('ZADD', k.job_due, now, id)
+  nudge_if_head(k.nudge, k.job_due, id)
+  due_in = {k.job_due}
+  note('made due')
+end
+if is_waiting and (state ~= 'scheduled' or #due_in > 0) then
+  redis.call('ZREM', k.waiting, id)
+  tally(k.totals, 'waiting', -1)
+  note('no longer waiting')
+end
+if state ~= 'scheduled' or #due_in == 0 then leave(spread, 'no longer spread') end
+if is_over or (state == 'none' and #due_in == 0 and not is_held) then
+  if redis.call('HDEL', stops, id) > 0 then note('wish to stop it taken out') end
+end
+
+if is_over then
+  local ended = whole(run[3], PARKED)
+  if ended == 0 then ended = now end
+  local function stand(key, word)
+    if redis.call('ZADD', key, 'NX', ended, id) > 0 then note(word) end
+  end
+  if DEAD[state] then
+    stand(KEYS[12], 'among the dead letters')
+    stand(KEYS[13], 'among the dead letters of its job')
+  else
+    stand(KEYS[10], 'in history')
+    stand(KEYS[11], 'in the history of its job')
+    leave(KEYS[12], 'no dead letter')
+    leave(KEYS[13], 'no dead letter of its job')
+  end
+else
+  leave(KEYS[10], 'out of history')
+  leave(KEYS[11], 'out of the history of its job')
+  leave(KEYS[12], 'no dead letter')
+  leave(KEYS[13], 'no dead letter of its job')
+end
+
+if (is_over or (state == 'none' and not is_held)) and redis.call('ZSCORE', k.open, id) then
+  release_blocked(k, id, now)
+  note('closed')
+  settle_job(k, id, ARGV[3], now)
+end
+if not reply[2] then return {'sound'} end
+return reply

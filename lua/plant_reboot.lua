@@ -1,0 +1,33 @@
+#!lua
+-- Plants a run for a job's @reboot on one host, ready now, in a due set only nodes of that host poll.
+-- Guard: the job is defined and not paused, and was not planted for this boot of the host before. So a call repeated, a restart of the daemon and a second node of the host plant nothing.
+-- KEYS 1 job
+-- KEYS 2 run
+-- KEYS 3 due: of the host
+-- KEYS 4 nudge
+-- KEYS 5 boot_runs
+-- ARGV 1 now
+-- ARGV 2 id
+-- ARGV 3 job_name
+-- ARGV 4 due_ms
+-- ARGV 5 queue: of the host
+-- ARGV 6 boot_id
+-- Reply planted
+-- Reply known: planted for this boot before
+-- Reply unknown
+-- Reply paused
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[5], 'zset'})
+if bad then return bad end
+local mark = ARGV[3] .. ' ' .. ARGV[5] .. ' ' .. ARGV[6]
+local job = redis.call('HMGET', KEYS[1], 'rev', 'ended', 'paused')
+if not job[1] or job[2] then return {'unknown'} end
+if redis.call('ZSCORE', KEYS[5], mark) then return {'known'} end
+if job[3] then return {'paused'} end
+redis.call('ZADD', KEYS[5], now, mark)
+redis.call('ZREMRANGEBYRANK', KEYS[5], 0, -10001)
+redis.call('HSET', KEYS[2], 'job', ARGV[3], 'due', ARGV[4], 'queue', ARGV[5], 'kind', 'manual', 'state', 'scheduled', 'planted_at', int(now))
+redis.call('ZADD', KEYS[3], now, ARGV[2])
+nudge_if_head(KEYS[4], KEYS[3], ARGV[2])
+return {'planted'}

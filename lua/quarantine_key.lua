@@ -1,0 +1,32 @@
+#!lua flags=allow-oom
+-- Moves a key that does not hold what it should, or cannot be read, aside, whole; a job's is taken off the lists of files, so that
+-- they define it again.
+-- Guard: the key is there, and the place it goes to is free. At most 10,000 entries are kept: one more stays where it is.
+-- KEYS 1 key
+-- KEYS 2 aside
+-- KEYS 3 quarantine: may be the key itself
+-- KEYS* source: lists to take the name off
+-- ARGV 1 now
+-- ARGV 2 field: the entry's name
+-- ARGV 3 why
+-- ARGV 4 job_name: to take off the lists, or ''
+-- Reply quarantined
+-- Reply gone
+-- Reply taken: something is where it would go
+-- Reply full
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+if KEYS[1] ~= KEYS[3] then
+  local bad = wrong_type({KEYS[3], 'hash'})
+  if bad then return bad end
+  if redis.call('HLEN', KEYS[3]) >= QUARANTINE then return {'full'} end
+end
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind == 'none' then return {'gone'} end
+if redis.call('EXISTS', KEYS[2]) == 1 then return {'taken'} end
+redis.call('RENAME', KEYS[1], KEYS[2])
+redis.call('HSET', KEYS[3], ARGV[2], cjson.encode({key = KEYS[1], aside = KEYS[2], kind = kind, why = ARGV[3], at = int(now)}))
+for at = 4, #KEYS do
+  if redis.call('TYPE', KEYS[at]).ok == 'hash' then redis.call('HDEL', KEYS[at], ARGV[4]) end
+end
+return {'quarantined'}

@@ -1,0 +1,37 @@
+#!lua
+-- Takes past occurrences of a job among those that are to be made up for, one after the other. Refused by Redis itself when
+-- memory is full: it makes new work.
+-- Guard: the job is defined. An occurrence that has its backfill run, or waits for it, is left as it is. At most 100 a call, and
+-- 10,000 waiting.
+-- KEYS 1 job
+-- KEYS 2 backfill
+-- KEYS 3 backfills
+-- KEYS 4 deeds
+-- KEYS* run
+-- ARGV 1 now
+-- ARGV 2 job_name
+-- ARGV 3 by: who asks; '' in the later calls of one wish, which is one deed
+-- ARGV* id
+-- ARGV* due_ms
+-- Reply queued: how many
+-- Reply full: how many were queued before no more could be
+-- Reply unknown
+-- Reply wrong_type: key, found, wanted
+local WAITING = 10000
+local now = clock(ARGV[1])
+local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'zset', KEYS[3], 'zset', KEYS[4], 'zset'})
+if bad then return bad end
+local job = redis.call('HMGET', KEYS[1], 'rev', 'ended')
+if not job[1] or job[2] then return {'unknown'} end
+local queued, left = 0, WAITING - redis.call('ZCARD', KEYS[2])
+if ARGV[3] ~= '' then note_deed(KEYS[4], now, 'backfill asked for', ARGV[3], {}) end
+for at = 5, #KEYS do
+  local id, due_ms = ARGV[at * 2 - 6], ARGV[at * 2 - 5]
+  if redis.call('EXISTS', KEYS[at]) == 0 and not redis.call('ZSCORE', KEYS[2], id) then
+    if queued >= left then return {'full', queued} end
+    redis.call('ZADD', KEYS[3], 'NX', now, ARGV[2])
+    redis.call('ZADD', KEYS[2], due_ms, id)
+    queued = queued + 1
+  end
+end
+return {'queued', queued}

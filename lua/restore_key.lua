@@ -1,0 +1,24 @@
+#!lua flags=allow-oom
+-- Puts a key back that was moved aside.
+-- Guard: the entry is still what was read, the key holds the type its name says, and its name is free.
+-- KEYS 1 quarantine
+-- KEYS 2 aside
+-- KEYS 3 key
+-- ARGV 1 field: the entry's name
+-- ARGV 2 entry: as read
+-- ARGV 3 kind: what its name says it holds
+-- Reply restored
+-- Reply gone: it is no longer there, or another
+-- Reply taken: its name is in use
+-- Reply refused: why
+-- Reply wrong_type: key, found, wanted
+local bad = wrong_type({KEYS[1], 'hash'})
+if bad then return bad end
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return {'gone'} end
+local kind = redis.call('TYPE', KEYS[2]).ok
+if kind == 'none' then return {'gone'} end
+if kind ~= ARGV[3] then return {'refused', 'it holds a ' .. kind .. ', and its name wants a ' .. ARGV[3]} end
+if redis.call('EXISTS', KEYS[3]) == 1 then return {'taken'} end
+redis.call('RENAME', KEYS[2], KEYS[3])
+redis.call('HDEL', KEYS[1], ARGV[1])
+return {'restored'}

@@ -1,0 +1,141 @@
+//! Quarantine in the report, and moving things there and back.
+
+use serde_json::{Value, json};
+
+use super::report::line;
+use crate::cli::failure::Failure;
+use crate::cli::render::Console;
+use crate::cli::target::Target;
+use crate::engine::Definition;
+use crate::store::{Check, EntryKind, Level, PutBackReply, QuarantineEntry, SetAside, Store, StoreError};
+
+/// Entries shown.
+pub(super) const SHOWN: usize = 1_000;
+
+/// How much is there.
+pub(super) fn summary(count: u64, dropped: u64) -> Vec<Check> {
+    let mut checks = vec![match count {
+        0 => Check::new("entries", Level::Ok, "none"),
+        count => {
+            let text =
+                format!("{count} of at most 10,000; put one back with schedctl doctor --restore ENTRY when it can be used");
+            Check::new("entries", Level::Warn, text)
+        }
+    }];
+    if dropped > 0 {
+        let text = format!("{dropped} entries found no room and stand only in the log of the node that found them");
+        checks.push(Check::new("dropped", Level::Warn, text));
+    }
+    checks
+}
+
+/// What is there, the oldest first.
+pub(super) fn text(count: u64, entries: &[QuarantineEntry], console: &mut Console) {
+    for entry in entries {
+        let at = entry.at.map_or_else(|| "?".to_owned(), |at| at.to_string());
+        let from = match &entry.kind {
+            EntryKind::Member { score } => format!("out of {} at {score}", entry.key),
+            EntryKind::Key { .. } => format!("the key {}", entry.key),
+        };
+        line(Level::Warn, &entry.name, &format!("{from}, {at}: {}", entry.why), console);
+    }
+    let more = count.saturating_sub(entries.len() as u64);
+    if more > 0 {
+        line(Level::Warn, "", &format!("and {more} more"), console);
+    }
+}
+
+pub(super) fn entry_json(entry: &QuarantineEntry) -> Value {
+    let (kind, score, aside) = match &entry.kind {
+        EntryKind::Member { score } => ("member", Some(score), None),
+        EntryKind::Key { aside } => ("key", None, Some(aside)),
+    };
+    json!({
+        "name": entry.name,
+        "key": entry.key,
+        "kind": kind,
+        "score": score,
+        "aside": aside,
+        "why": entry.why,
+        "at": entry.at.map(|at| at.to_string()),
+    })
+}
+
+/// Puts an entry back if it can be used now.
+pub(super) async fn restore(store: &Store, name: &str, console: &mut Console) -> Result<u8, Failure> {
+    let none = || Failure::NotFound(format!("quarantine has no entry {name:?}; schedctl doctor lists what it has"));
+    let entry = store.read_quarantined(name).await?.ok_or_else(none)?;
+    // A definition that still cannot be read would only be moved aside again.
+    let refused = |why: String| Failure::Conflict(format!("entry {name:?} is not put back: {why}"));
+    match store.read_set_aside_job(&entry).await {
+        Ok(Some(record)) => {
+            Definition::of(record).map_err(|error| refused(error.to_string()))?;
+        }
+        Err(error) if error.is_passing() => return Err(error.into()),
+        Err(StoreError::Corrupt { found, .. }) => return Err(refused(found)),
+        // What is no definition is judged by the store.
+        Ok(None) | Err(_) => {}
+    }
+    let at = match store.restore(&entry).await? {
+        PutBackReply::Restored(at) => at,
+        PutBackReply::Gone => return Err(none()),
+        PutBackReply::Taken => return Err(refused(format!("its place in {} is taken", entry.key))),
+        PutBackReply::Refused(why) => return Err(refused(why)),
+    };
+    if console.is_json() {
+        console.json(&json!({"restored": name, "key": entry.key, "at": at.map(|at| at.to_string())}));
+    } else {
+        let at = at.map_or_else(String::new, |at| format!(" at {at}"));
+        console.line(&format!("{name} is back in {}{at}", entry.key));
+        console.note("schedctl doctor tells whether the books agree with it");
+    }
+    Ok(0)
+}
+
+/// Moves the definition of a job, or the record of a run, aside, if it cannot be read.
+pub(super) async fn set_aside(store: &Store, target: &str, console: &mut Console) -> Result<u8, Failure> {
+    let fine = |what: String| Failure::Conflict(format!("{what} can be read, so it is not moved aside"));
+    let gone = |what: String| Failure::NotFound(format!("{what} is not there"));
+    let (rest, what, why, job) = match Target::parse(target)? {
+        Target::Job(name) => {
+            let what = format!("the definition of {name}");
+            let why = match store.read_job(&name).await {
+                Ok(None) => return Err(gone(what)),
+                Ok(Some(record)) => match Definition::of(record) {
+                    Ok(_) => return Err(fine(what)),
+                    Err(error) => error.to_string(),
+                },
+                Err(error) if error.is_passing() => return Err(error.into()),
+                Err(error) => error.to_string(),
+            };
+            (format!("job:{name}"), what, why, Some(name.to_string()))
+        }
+        Target::Run(run) => {
+            let what = format!("the record of {run}");
+            let why = match store.read_run(&run).await {
+                // One without a state reads as none.
+                Ok(None) => "it names no state".to_owned(),
+                Ok(Some(record)) if record.state == crate::domain::run::RunState::Running && record.fence.is_none() => {
+                    "it executes without a fence".to_owned()
+                }
+                Ok(Some(_)) => return Err(fine(what)),
+                Err(error) if error.is_passing() => return Err(error.into()),
+                Err(error) => error.to_string(),
+            };
+            (format!("run:{run}"), what, why, None)
+        }
+    };
+    match store.quarantine_key(&rest, &why, job.as_deref()).await? {
+        SetAside::Kept(aside) => {
+            if console.is_json() {
+                console.json(&json!({"set_aside": target, "aside": aside, "why": why}));
+            } else {
+                console.line(&format!("{what} is now {aside}"));
+                console.note("schedctl doctor --fix mends what named it; a job of a file comes back when its schedd reads the file again (systemctl reload schedd)");
+            }
+            Ok(0)
+        }
+        SetAside::Gone => Err(gone(what)),
+        SetAside::Full => Err(Failure::Conflict(format!("{what} stays where it is: quarantine is full"))),
+    }
+}

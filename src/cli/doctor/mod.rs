@@ -1,0 +1,120 @@
+//! `doctor`: Redis, the nodes, their files, the books and the host looked over; what is safe is mended when asked.
+//!
+//! Exits 1 while anything is wrong: a finding in the books that was not mended, a file that is not taken, a Redis that drops or
+//! cannot write. What only may go wrong one day is a warning and changes no code.
+
+mod aside;
+mod book;
+mod report;
+mod surroundings;
+
+use clap::Args;
+use serde_json::json;
+
+use super::args::Global;
+use super::connect::{meant, unusable};
+use super::failure::Failure;
+use super::render::Console;
+use crate::engine::examination;
+use crate::store::{Check, Level, StoreError};
+use report::{Report, check_json};
+
+const EXAMPLES: &str = "\
+Examples:
+  schedctl doctor
+  schedctl doctor --fix
+  schedctl doctor --json
+  schedctl doctor --set-aside backup
+  schedctl doctor --restore 'quarantined:job:backup:1790000000000'
+
+Everything is read twice before it is told, so what is changing meanwhile is no finding. --fix does
+only what cannot do harm, each step guarded in Redis, and says what it did: a missing planned run is
+planted, a lost lease put back as ended so that a node takes the run back by its delivery rule, a
+closed run's place freed, counters set. What cannot be read is moved to quarantine, never deleted.
+
+Exit codes: 0 nothing wrong, or all of it mended; 1 something is wrong; 69 Redis unreachable.";
+
+/// Checks Redis, the nodes, their files and all that is kept; tells what is wrong and how to mend it.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::cli) struct DoctorArgs {
+    /// Mend what is safe, and say what was done
+    #[arg(long)]
+    fix: bool,
+    /// Put an entry back out of quarantine, by the name shown there, if it can be used now
+    #[arg(long, value_name = "ENTRY", conflicts_with_all = ["fix", "set_aside"])]
+    restore: Option<String>,
+    /// Move the definition of a job, or the record of a run, that cannot be read to quarantine
+    #[arg(long, value_name = "JOB|RUN", conflicts_with = "fix")]
+    set_aside: Option<String>,
+}
+
+/// Looks everything over.
+pub(in crate::cli) async fn doctor(global: &Global, args: &DoctorArgs, console: &mut Console) -> Result<u8, Failure> {
+    let meant = meant(global, console)?;
+    let is_private = meant.is_private;
+    let (store, found) = meant.try_out(global).await?;
+    match found {
+        Ok(_) => {}
+        // It answers, and nothing more can be asked of it.
+        Err(StoreError::Unfit { address, why }) if args.restore.is_none() && args.set_aside.is_none() => {
+            return Ok(unfit(&address, &why, console));
+        }
+        Err(error) => return Err(unusable(error, is_private)),
+    }
+    if let Some(name) = &args.restore {
+        return aside::restore(&store, name, console).await;
+    }
+    if let Some(target) = &args.set_aside {
+        return aside::set_aside(&store, target, console).await;
+    }
+    let mut report = Report::default();
+    let place = if is_private { "private to a schedd of this host" } else { "shared" };
+    let mut redis =
+        vec![Check::new("address", Level::Ok, format!("{}, namespace {}, {place}", store.address(), store.namespace()))];
+    redis.extend(store.check_server().await?);
+    redis.extend(surroundings::spellings(&store).await?);
+    report.add("redis", redis);
+    let (now, nodes) = store.list_nodes().await?;
+    report.add("nodes", surroundings::nodes(&nodes, now));
+    let exam = examination::examine(&store).await?;
+    let (mended, exam) = if args.fix { exam.mend(&store).await? } else { (Vec::new(), exam) };
+    report.add("sources", surroundings::sources(&store, &nodes).await);
+    report.add("books", book::summary(&store, &exam, now).await);
+    let (count, quarantined) = store.list_quarantine(aside::SHOWN).await.unwrap_or_default();
+    let dropped = store.read_stats().await.map_or(0, |stats| stats.totals.get("quarantine_dropped").copied().unwrap_or(0));
+    report.add("quarantine", aside::summary(count, dropped));
+    report.add("host", surroundings::host());
+    let code = u8::from(report.has_failed() || !exam.findings.is_empty() || exam.partial.is_some());
+    if console.is_json() {
+        let mut document = report.json();
+        document["ok"] = json!(code == 0);
+        document["findings"] = exam.findings.iter().map(book::finding_json).collect();
+        document["mended"] = mended.iter().map(book::mended_json).collect();
+        document["quarantine"] = json!({
+            "count": count,
+            "dropped": dropped,
+            "entries": quarantined.iter().map(aside::entry_json).collect::<Vec<_>>(),
+        });
+        console.json(&document);
+    } else {
+        report.text(console, |group, console| match group {
+            "books" => book::text(&mended, &exam, console),
+            "quarantine" => aside::text(count, &quarantined, console),
+            _ => {}
+        });
+    }
+    Ok(code)
+}
+
+fn unfit(address: &str, why: &str, console: &mut Console) -> u8 {
+    let check = Check::new("address", Level::Fail, format!("{address} cannot be used: {why}"));
+    if console.is_json() {
+        console.json(&json!({"ok": false, "redis": [check_json(&check)]}));
+    } else {
+        let mut report = Report::default();
+        report.add("redis", vec![check]);
+        report.text(console, |_, _| {});
+    }
+    1
+}

@@ -1,0 +1,61 @@
+//! The lines of the report, in groups: each `ok`, `warn` or `fail`, what it is, what was found.
+
+use serde_json::{Map, Value, json};
+
+use crate::cli::render::{Colour, Console, one_line};
+use crate::store::{Check, Level};
+
+/// Columns of a line's name.
+const WIDTH: usize = 14;
+
+/// What was looked at, group by group.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    groups: Vec<(&'static str, Vec<Check>)>,
+}
+
+impl Report {
+    pub(super) fn add(&mut self, group: &'static str, checks: Vec<Check>) {
+        self.groups.push((group, checks));
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.groups.iter().flat_map(|(_, checks)| checks).any(|check| check.level == Level::Fail)
+    }
+
+    /// A field for each group, an array of its lines.
+    pub(super) fn json(&self) -> Value {
+        let groups = self.groups.iter();
+        let fields: Map<String, Value> =
+            groups.map(|(group, checks)| ((*group).to_owned(), checks.iter().map(check_json).collect())).collect();
+        Value::Object(fields)
+    }
+
+    /// Writes the lines; `more` writes what belongs below a group.
+    pub(super) fn text(&self, console: &mut Console, more: impl Fn(&str, &mut Console)) {
+        for (group, checks) in &self.groups {
+            let title = console.paint(group, Colour::Bold);
+            console.line(&title);
+            for check in checks {
+                line(check.level, &check.name, &check.text, console);
+            }
+            more(group, console);
+        }
+    }
+}
+
+pub(super) fn check_json(check: &Check) -> Value {
+    json!({"name": check.name, "level": check.level.as_str(), "text": check.text})
+}
+
+/// Writes one line.
+pub(super) fn line(level: Level, name: &str, text: &str, console: &mut Console) {
+    let colour = match level {
+        Level::Ok => Colour::Green,
+        Level::Note => Colour::Dim,
+        Level::Warn => Colour::Yellow,
+        Level::Fail => Colour::Red,
+    };
+    let word = console.paint(&format!("{:<4}", level.as_str()), colour);
+    console.line(format!("  {word}  {:<WIDTH$}  {}", one_line(name), one_line(text)).trim_end());
+}

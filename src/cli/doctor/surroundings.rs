@@ -1,0 +1,144 @@
+//! What stands around the books: other spellings of the namespace, the nodes and their clocks, their files, and what no host
+//! enforces.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::cli::failure::Failure;
+use crate::cli::nodes::{differences, is_present};
+use crate::domain::ids::{JobName, QueueName};
+use crate::domain::time::UnixMillis;
+use crate::store::{Check, Level, NodeRecord, Store, StoreError};
+
+/// Clocks that differ by less are right for a person, ms.
+const TOLERATED_MS: u64 = 1_000;
+/// Jobs read in one call.
+const PAGE: usize = 500;
+/// Jobs named of one trouble.
+const SHOWN: usize = 5;
+
+/// Namespaces that differ from this one by their spelling only.
+pub(super) async fn spellings(store: &Store) -> Result<Vec<Check>, StoreError> {
+    let others: Vec<String> = store.namespaces_like_this().await?.into_iter().collect();
+    if others.is_empty() {
+        return Ok(Vec::new());
+    }
+    let text = format!(
+        "this Redis also has {}: namespaces are told apart by upper and lower case, so a node with that spelling shares nothing with this one",
+        others.join(", ")
+    );
+    Ok(vec![Check::new("namespace", Level::Warn, text)])
+}
+
+/// The nodes, and how far their clocks are off.
+pub(super) fn nodes(nodes: &[NodeRecord], now: UnixMillis) -> Vec<Check> {
+    if !nodes.iter().any(|node| is_present(node, now)) {
+        return vec![Check::new("nodes", Level::Warn, "no schedd runs on this Redis and namespace: nothing is started")];
+    }
+    let versions: BTreeSet<&str> = nodes.iter().filter(|node| is_present(node, now)).map(|node| node.version.as_str()).collect();
+    let mut checks: Vec<Check> = nodes.iter().map(|node| node_check(node, now)).collect();
+    if versions.len() > 1 {
+        let text = format!("nodes of several versions: {}", versions.into_iter().collect::<Vec<_>>().join(", "));
+        checks.push(Check::new("versions", Level::Warn, text));
+    }
+    checks
+}
+
+fn node_check(node: &NodeRecord, now: UnixMillis) -> Check {
+    if !is_present(node, now) {
+        return Check::new(&node.name, Level::Warn, format!("gone: it was not seen for 15 s, on host {}", node.host));
+    }
+    let about = format!("{}, version {}, host {}", node.state, node.version, node.host);
+    match node.clock_offset_ms {
+        None => Check::new(&node.name, Level::Ok, format!("{about}; how far its clock is off is not known yet")),
+        Some(offset) if offset.unsigned_abs() >= TOLERATED_MS => {
+            let word = if offset > 0 { "ahead of" } else { "behind" };
+            let text = format!(
+                "{about}; its clock is {} ms {word} that of Redis, by which jobs come due: set it right (NTP), or its logs and jobs tell other times",
+                offset.unsigned_abs()
+            );
+            Check::new(&node.name, Level::Warn, text)
+        }
+        Some(offset) => Check::new(&node.name, Level::Ok, format!("{about}; clock off by {offset} ms")),
+    }
+}
+
+/// The files: what is wrong in one, what differs between them, and queues nobody declared.
+pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for node in nodes {
+        if let Some(error) = &node.config_error {
+            // A name an api job holds is left out, and the rest of the file is taken.
+            let is_taken = error.split("; ").all(|problem| problem.contains("left out: its name belongs to"));
+            let level = if is_taken { Level::Warn } else { Level::Fail };
+            checks.push(Check::new(&node.name, level, format!("its jobs.toml: {error}")));
+        }
+    }
+    match differences(store, nodes).await {
+        Ok(differences) => {
+            let mut jobs: BTreeMap<JobName, BTreeSet<String>> = BTreeMap::new();
+            for (node, differing) in differences {
+                for (job, others) in differing {
+                    jobs.entry(job).or_default().extend(others.into_iter().chain([node.clone()]));
+                }
+            }
+            checks.extend(jobs.into_iter().map(|(job, nodes)| {
+                let nodes: Vec<String> = nodes.into_iter().collect();
+                let text = format!("the files of {} have it otherwise; the last change holds", nodes.join(", "));
+                Check::new(job.as_str(), Level::Warn, text)
+            }));
+        }
+        Err(failure) => checks.push(not_read(&failure)),
+    }
+    match undeclared(store).await {
+        Ok(queues) => checks.extend(queues.into_iter().map(|(queue, jobs)| {
+            let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
+            let text = format!(
+                "no file declares this queue, which {} jobs have ({shown}): they never run; declare it as [queues.{queue}]",
+                jobs.len()
+            );
+            Check::new(format!("queue {queue}"), Level::Warn, text)
+        })),
+        Err(error) => checks.push(not_read(&error.into())),
+    }
+    if checks.is_empty() {
+        checks.push(Check::new("files", Level::Ok, "all that nodes read were taken, and none differ"));
+    }
+    checks
+}
+
+fn not_read(failure: &Failure) -> Check {
+    Check::new("files", Level::Warn, format!("not all could be read: {}", failure.lines().join("; ")))
+}
+
+/// The queues of jobs that no file has declared.
+async fn undeclared(store: &Store) -> Result<BTreeMap<QueueName, Vec<JobName>>, StoreError> {
+    let known = store.read_queues().await?;
+    let (mut found, mut at): (BTreeMap<QueueName, Vec<JobName>>, usize) = (BTreeMap::new(), 0);
+    loop {
+        let names = store.list_jobs(at, PAGE).await?;
+        if names.is_empty() {
+            return Ok(found);
+        }
+        at += names.len();
+        for job in store.read_jobs(&names).await?.into_iter().filter_map(|job| job.ok().flatten()) {
+            if job.queue != QueueName::default_queue() && !known.contains_key(&job.queue) {
+                found.entry(job.queue).or_default().push(job.name);
+            }
+        }
+    }
+}
+
+/// What this version leaves to the host. Said plainly, so that nobody counts on it.
+pub(super) fn host() -> Vec<Check> {
+    [
+        ("limits", "jobs have no limits of memory, processor or processes of their own: they share those of the schedd unit"),
+        ("user", "jobs run as the user of their schedd: there is no other user for a job"),
+        (
+            "processes",
+            "what a job leaves behind is found by its process group and its environment: one that leaves both goes on unseen",
+        ),
+    ]
+    .map(|(name, text)| Check::new(name, Level::Note, format!("not enforced: {text}")))
+    .into_iter()
+    .collect()
+}

@@ -1,0 +1,79 @@
+//! `explain`: why a run did or did not start when it was due, in plain words.
+
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
+mod instant;
+mod view;
+
+use super::args::Global;
+use super::connect::connect;
+use super::failure::Failure;
+use super::render::{Console, rfc3339, zone_of_job};
+use super::target::{Target, find_run, no_such_job};
+use crate::domain::explain::judge;
+use crate::engine::explaining::{Ask, gather};
+
+const EXAMPLES: &str = "\
+Examples:
+  schedctl explain backup
+  schedctl explain backup --last
+  schedctl explain backup --at 02:30
+  schedctl explain backup --at 2026-12-24T02:30:00+01:00 --json
+  schedctl explain backup@1790000000000
+
+Told in this order: what was planned and who put it there, what became of it, what each node saw at
+that time, whether it was on time (within 1 s) and why not, which rule decided and where it is set,
+what comes next. --at takes what add --at takes, in the job's zone; a time of day or a weekday alone
+is its last coming. Without --at and --last it is the job as it is now.";
+
+/// Tells in plain words why a run did or did not start when it was due; also of jobs that are no longer defined.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::cli) struct ExplainArgs {
+    /// Name of a job or id of a run
+    #[arg(value_name = "JOB|RUN")]
+    target: String,
+    /// The occurrence at this time
+    #[arg(long, value_name = "TIME", conflicts_with = "last")]
+    at: Option<String>,
+    /// The last occurrence
+    #[arg(long)]
+    last: bool,
+}
+
+/// Explains a job, its last occurrence, the one at an instant, or a run.
+pub(super) async fn explain(global: &Global, args: &ExplainArgs, console: &mut Console) -> Result<u8, Failure> {
+    let target = Target::parse(&args.target)?;
+    if let (Target::Run(run), true) = (&target, args.last || args.at.is_some()) {
+        let job = run.job();
+        return Err(Failure::Invalid(format!("--at and --last pick a run of a job: found the run {run}, wanted the job {job}")));
+    }
+    let store = connect(global, console).await?;
+    let (name, ask) = match target {
+        Target::Run(run) => (run.job().clone(), Ask::Run(find_run(&store, &run).await?.run)),
+        Target::Job(name) => {
+            let ask = match &args.at {
+                Some(text) => {
+                    let zone = zone_of_job(&store, &name).await;
+                    let at = instant::asked(text, store.now().await?, &zone)?;
+                    console.note(&format!("at {} ({})", rfc3339(at.at, &zone), zone.name()));
+                    if let Some(note) = &at.note {
+                        console.note(note);
+                    }
+                    Ask::At(at.at)
+                }
+                None if args.last => Ask::Last,
+                None => Ask::Job,
+            };
+            (name, ask)
+        }
+    };
+    let Some(facts) = gather(&store, &name, &ask).await? else { return Err(no_such_job(&store, &name).await) };
+    let findings = judge(&facts);
+    if console.is_json() {
+        console.json(&view::document(&facts, &findings));
+    } else {
+        view::text(&facts, &findings, console);
+    }
+    Ok(0)
+}

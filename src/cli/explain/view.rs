@@ -1,0 +1,146 @@
+//! An explanation as lines for people and as a document for programs.
+
+use serde_json::{Value, json};
+
+use crate::cli::render::{Console, one_line, rfc3339, shown};
+use crate::domain::explain::{AttemptFacts, Facts, Finding, NodeFacts, Part, RunFacts, Source, Subject};
+use crate::domain::time::UnixMillis;
+
+/// The word before the sentences of a part.
+fn word(part: Part) -> &'static str {
+    match part {
+        Part::Planned => "planned",
+        Part::Became => "became",
+        Part::Nodes => "nodes",
+        Part::Timing => "on time?",
+        Part::Rule => "rule",
+        Part::Next => "next",
+    }
+}
+
+/// Writes the sentences, those of a part under each other.
+pub(super) fn text(facts: &Facts, findings: &[Finding], console: &mut Console) {
+    let what = match (facts.at(), facts.run()) {
+        (Some(at), Some(run)) if run.run.is_manual() => format!("{}, asked for {}", run.run, shown(at, &facts.zone)),
+        (Some(at), _) => format!("{} at {}", facts.name, shown(at, &facts.zone)),
+        (None, _) => facts.name.to_string(),
+    };
+    line("job", &what, console);
+    let mut before = None;
+    for finding in findings {
+        let part = finding.part();
+        let label = if before == Some(part) { "" } else { word(part) };
+        line(label, &finding.sentence(&facts.zone), console);
+        before = Some(part);
+    }
+}
+
+fn line(label: &str, text: &str, console: &mut Console) {
+    console.line(&format!("{label:<9} {}", one_line(text)));
+}
+
+/// The same as one document, every field always there.
+pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
+    let tell = |at: UnixMillis| rfc3339(at, &facts.zone);
+    let job = facts.job.as_ref();
+    let definition = job.and_then(|job| job.definition.as_ref().ok());
+    let nodes_of = job.and_then(|job| match &job.source {
+        Source::File(nodes) => Some(nodes.clone()),
+        Source::Api => None,
+    });
+    let findings: Vec<Value> = findings
+        .iter()
+        .map(|found| json!({"part": found.part().as_str(), "code": found.code(), "sentence": found.sentence(&facts.zone)}))
+        .collect();
+    let deeds: Vec<Value> = facts
+        .deeds
+        .iter()
+        .map(|deed| {
+            let (old, new) = deed.schedules.clone().unzip();
+            json!({"at": deed.at.to_string(), "what": deed.what, "by": deed.by, "run_id": deed.run, "old": old, "new": new})
+        })
+        .collect();
+    let next = job.filter(|job| job.ended.is_none()).and_then(|job| job.pending);
+    json!({
+        "job": facts.name.as_str(),
+        "now": facts.now.to_string(),
+        "subject": subject(&facts.subject),
+        "at": facts.at().map(tell),
+        "tz": facts.zone.name().as_str(),
+        "schedule": definition.map(|(spec, timetable)| spec.schedule.text(timetable.zone())),
+        "since": job.map(|job| job.since.to_string()),
+        "source": job.map(|job| if job.source == Source::Api { "api" } else { "file" }),
+        "source_nodes": nodes_of,
+        "created_at": job.and_then(|job| job.created.as_ref()).map(|(at, _)| at.to_string()),
+        "created_by": job.and_then(|job| job.created.as_ref()).and_then(|(_, by)| by.clone()),
+        "paused_at": job.and_then(|job| job.paused_at).map(|at| at.to_string()),
+        "ended": job.and_then(|job| job.ended.as_ref()).map(|(how, _)| how),
+        "next_due": next.map(tell),
+        "run": facts.run().map(|run| run_json(facts, run)),
+        "open": match &facts.subject {
+            Subject::Job { open, .. } => open.iter().map(|run| run_json(facts, run)).collect(),
+            _ => Vec::new(),
+        },
+        "findings": findings,
+        "nodes": facts.nodes.iter().map(node_json).collect::<Vec<_>>(),
+        "deeds": deeds,
+    })
+}
+
+fn subject(subject: &Subject) -> &'static str {
+    match subject {
+        Subject::Job { .. } => "job",
+        Subject::Run(_) => "run",
+        Subject::Stretch { .. } => "stretch",
+        Subject::Ledger { .. } => "ledger",
+        Subject::BeforeLedger { .. } => "before_ledger",
+        Subject::Behind { .. } => "behind",
+        Subject::Unrecorded { .. } => "unrecorded",
+        Subject::ToCome { .. } => "to_come",
+        Subject::NotDue { .. } => "not_due",
+        Subject::Never => "never",
+    }
+}
+
+fn run_json(facts: &Facts, run: &RunFacts) -> Value {
+    let utc = |at: Option<UnixMillis>| at.map(|at| at.to_string());
+    json!({
+        "run_id": run.run.to_string(),
+        "due": rfc3339(run.run.due(), &facts.zone),
+        "state": run.state.as_str(),
+        "reason": run.reason,
+        "by": run.by,
+        "asked_by": run.asked_by,
+        "ready_at": run.ready.unwrap_or(run.ready_at).to_string(),
+        "first_start": utc(run.first_start),
+        "late_ms": run.late().map(|late| u64::try_from(late.as_millis()).unwrap_or(u64::MAX)),
+        "finished_at": utc(run.finished_at),
+        "behind": run.behind.as_ref().map(ToString::to_string),
+        "skipped_to": run.skipped.map(|(last, _)| rfc3339(last, &facts.zone)),
+        "skipped_count": run.skipped.map(|(_, count)| count),
+        "attempts": run.attempts.iter().map(attempt_json).collect::<Vec<_>>(),
+    })
+}
+
+fn attempt_json(attempt: &AttemptFacts) -> Value {
+    json!({
+        "attempt": attempt.number,
+        "node": attempt.node,
+        "started_at": attempt.started_at.map(|at| at.to_string()),
+        "finished_at": attempt.finished_at.map(|at| at.to_string()),
+        "end": attempt.end,
+    })
+}
+
+fn node_json(node: &NodeFacts) -> Value {
+    json!({
+        "node": node.name,
+        "last_seen": node.last_seen.map(|at| at.to_string()),
+        "started_at": node.started_at.map(|at| at.to_string()),
+        "events": node.events.iter().map(|event| json!({
+            "what": event.what.word(),
+            "from": event.from.to_string(),
+            "to": event.to.map(|at| at.to_string()),
+        })).collect::<Vec<_>>(),
+    })
+}

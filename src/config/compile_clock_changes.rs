@@ -1,0 +1,15 @@
+//! `dst = { gap = ..., fold = ... }`: what a job does when the clocks change.
+
+use super::keys;
+use super::problem::Problems;
+use super::reader::Spot;
+use crate::domain::clock_changes::{ClockChanges, Fold, Gap};
+
+pub(super) fn compile_clock_changes(spot: &Spot<'_>, problems: &mut Problems) -> Option<ClockChanges> {
+    let table = spot.table("a table such as { gap = \"skip\", fold = \"both\" }", problems)?;
+    table.refuse_other_keys(&[keys::DST], &[], problems);
+    let faults = problems.faults.len();
+    let gap = table.get("gap").and_then(|spot| spot.choice(&Gap::ALL.map(|gap| (gap.as_str(), gap)), problems));
+    let fold = table.get("fold").and_then(|spot| spot.choice(&Fold::ALL.map(|fold| (fold.as_str(), fold)), problems));
+    (problems.faults.len() == faults).then_some(ClockChanges { gap, fold })
+}

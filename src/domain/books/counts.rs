@@ -1,0 +1,48 @@
+//! The counters: each is what it counts.
+
+use super::finding::{Finding, Rule, Subject};
+use crate::domain::ids::Fence;
+
+/// The counters and what they count.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CountFacts {
+    /// The counter of waiting runs, as text.
+    pub waiting: Option<String>,
+    /// How many wait; none if that moved while it was counted.
+    pub waiting_counted: Option<u64>,
+    /// The counter of bytes of output, as text.
+    pub output_bytes: Option<String>,
+    /// How many are kept; none if that moved while it was counted.
+    pub output_counted: Option<u64>,
+    /// The last fence, as text.
+    pub fence: Option<String>,
+    /// The highest fence in use.
+    pub highest: Option<Fence>,
+}
+
+/// Which counters are wrong. `name` makes a key's whole name of its own.
+pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let number = |text: &Option<String>| text.as_deref().map_or(Some(0), |text| text.parse::<u64>().ok());
+    let counters = [
+        ("totals", "waiting runs", &facts.waiting, facts.waiting_counted),
+        ("output_bytes", "bytes of output", &facts.output_bytes, facts.output_counted),
+    ];
+    for (key, what, counter, counted) in counters {
+        let Some(counted) = counted.filter(|counted| number(counter) != Some(*counted)) else { continue };
+        let found = format!("it counts {} {what}, and there are {counted}", counter.as_deref().unwrap_or("no"));
+        findings.push(Finding::fixed(Rule::Count, Subject::Key(name(key)), found, "a counter that is what it counts", "sets it"));
+    }
+    let last = facts.fence.as_deref().and_then(|text| text.parse::<u64>().ok()).and_then(Fence::new);
+    let is_spoilt = facts.fence.is_some() && last.is_none();
+    if is_spoilt || facts.highest.is_some_and(|highest| last.is_none_or(|last| last < highest)) {
+        let found = match (&facts.fence, facts.highest) {
+            (None, Some(highest)) => format!("it is not there, and {highest} is in use"),
+            (Some(text), Some(highest)) => format!("it is {text:?}, and {highest} is in use"),
+            (text, None) => format!("it is {:?}", text.as_deref().unwrap_or_default()),
+        };
+        let wanted = "a number no lower than any fence in use";
+        findings.push(Finding::fixed(Rule::Fence, Subject::Key(name("fence")), found, wanted, "raises it"));
+    }
+    findings
+}

@@ -1,0 +1,19 @@
+//! The books of a namespace: what its keys must say of each other, and what does not agree.
+//!
+//! Facts of one job or one run, read at one moment, go in; findings come out. Pure, so that the command line, every node and
+//! the tests judge alike. A finding says what was found, what was wanted and how it is mended.
+
+mod counts;
+mod finding;
+mod job;
+mod key;
+mod run;
+
+pub use counts::{CountFacts, judge_counts};
+pub use finding::{Finding, Mend, Rule, Subject};
+pub use job::{JobFacts, PendingFacts, Plan, judge_job, unreadable_job};
+pub use key::{KeyFacts, Known, Member, bad_entries, judge_key, judge_member, judge_outputs, known_key};
+pub use run::{RecordFacts, RunFacts, Standing, judge_run};
+
+/// The score in the index of jobs of one that has no next due time.
+const PARKED: i64 = super::time::UnixMillis::END;

@@ -1,0 +1,349 @@
+//! The rules of one run: where its record says it stands, and where it does.
+
+use super::finding::{Finding, Rule, Subject};
+use crate::domain::ids::{Fence, RunId};
+use crate::domain::run::RunState;
+
+/// What a run's record says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecordFacts {
+    /// There is none: it is planned, or was forgotten.
+    None,
+    /// It cannot be read.
+    Unreadable(String),
+    /// It can.
+    Known {
+        /// Its state.
+        state: RunState,
+        /// Its last fence.
+        fence: Option<Fence>,
+    },
+}
+
+/// How a run's job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It is not known.
+    Unknown,
+    /// It is defined.
+    Live,
+    /// It is over, and its record still there.
+    Ended,
+}
+
+/// Where one run stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "independent places, each by its own name")]
+pub struct RunFacts {
+    /// The run.
+    pub run: RunId,
+    /// What its record says.
+    pub record: RecordFacts,
+    /// How its job stands.
+    pub job: Standing,
+    /// Whether it is its job's planned run.
+    pub is_pending: bool,
+    /// In how many due sets it stands.
+    pub due_sets: usize,
+    /// Whether there is a lease under its record's fence.
+    pub is_leased: bool,
+    /// The fence of another lease of it.
+    pub stray: Option<Fence>,
+    /// Whether it is open.
+    pub is_open: bool,
+    /// Whether it waits.
+    pub is_waiting: bool,
+    /// Whether it was given a time of its own.
+    pub is_spread: bool,
+    /// Whether it is asked to stop.
+    pub is_stopped: bool,
+    /// Whether history names it: that of all, that of its job.
+    pub history: [bool; 2],
+    /// Whether it stands among the dead letters: of all, of its job.
+    pub dead: [bool; 2],
+}
+
+/// What does not agree in one run.
+pub fn judge_run(facts: &RunFacts) -> Vec<Finding> {
+    let mut book = Book { facts, findings: Vec::new() };
+    match &facts.record {
+        RecordFacts::Unreadable(why) => {
+            let advice =
+                format!("move it aside with schedctl doctor --set-aside {}; what else names the run is mended then", facts.run);
+            let subject = book.subject();
+            book.findings.push(Finding::by_hand(Rule::Record, subject, why, "a record that can be read", advice));
+        }
+        RecordFacts::None => book.without_record(),
+        RecordFacts::Known { state: RunState::Running, fence } => book.running(*fence),
+        RecordFacts::Known { state: RunState::Scheduled, .. } => book.scheduled(),
+        RecordFacts::Known { state, .. } => book.over(*state),
+    }
+    book.findings
+}
+
+struct Book<'a> {
+    facts: &'a RunFacts,
+    findings: Vec<Finding>,
+}
+
+impl Book<'_> {
+    fn subject(&self) -> Subject {
+        Subject::Run(self.facts.run.clone(), self.facts.stray)
+    }
+
+    fn fixed(&mut self, rule: Rule, found: impl Into<String>, wanted: &'static str, fix: &'static str) {
+        self.findings.push(Finding::fixed(rule, self.subject(), found, wanted, fix));
+    }
+
+    fn without_record(&mut self) {
+        let facts = self.facts;
+        if facts.stray.is_some() {
+            self.fixed(
+                Rule::StrayLease,
+                "it has a lease and no record",
+                "a record with each lease",
+                "quarantines the lease once it has ended",
+            );
+        }
+        if facts.due_sets > 0 && facts.job == Standing::Unknown {
+            self.fixed(
+                Rule::DueUnknown,
+                "it is due, and its job is not known",
+                "due runs of known jobs",
+                "moves it to quarantine",
+            );
+        } else if facts.due_sets > 0 && !facts.is_pending {
+            let advice = format!("it will run when its time comes; schedctl cancel {} takes it out", facts.run);
+            let found = "it is due without a record, and its job does not plan it";
+            let subject = self.subject();
+            self.findings.push(Finding::by_hand(Rule::DueUnknown, subject, found, "due runs that were planned", advice));
+        } else if facts.due_sets > 1 {
+            self.due_twice();
+        }
+        if facts.is_open && facts.stray.is_none() {
+            self.fixed(
+                Rule::OpenWrong,
+                "it is open and has no record",
+                "open runs that execute or are tried again",
+                "closes it and lets the next that waits run",
+            );
+        }
+        if facts.is_waiting {
+            self.fixed(Rule::WaitingWrong, "it waits and has no record", "waiting runs that are to run", "takes it out");
+        }
+        if facts.is_spread {
+            self.fixed(
+                Rule::SpreadWrong,
+                "it was given a time of its own and has no record",
+                "spread runs that are due",
+                "takes it off that list",
+            );
+        }
+        if facts.is_stopped && facts.due_sets == 0 && facts.stray.is_none() {
+            self.fixed(
+                Rule::StopWrong,
+                "it is asked to stop, and is not there",
+                "wishes for runs that are not over",
+                "takes the wish out",
+            );
+        }
+        if facts.history.contains(&true) {
+            self.fixed(
+                Rule::HistoryWrong,
+                "history names it, and it has no record",
+                "history of runs that are kept",
+                "takes it out of history",
+            );
+        }
+        if facts.dead.contains(&true) {
+            self.fixed(
+                Rule::DeadWrong,
+                "it stands among the dead letters and has no record",
+                "dead letters that are kept",
+                "takes it out of that list",
+            );
+        }
+    }
+
+    fn running(&mut self, fence: Option<Fence>) {
+        let facts = self.facts;
+        match (facts.is_leased, facts.stray, fence) {
+            (_, Some(stray), Some(fence)) if stray < fence => {
+                self.fixed(
+                    Rule::StrayLease,
+                    "it has a lease of an earlier claim",
+                    "one lease, under its last fence",
+                    "takes that lease out",
+                );
+                if !facts.is_leased {
+                    self.no_lease();
+                }
+            }
+            // The holder of a later one ends it, or it is taken back when that lease has ended.
+            (true, None, _) | (_, Some(_), _) => {}
+            (false, None, Some(_)) => self.no_lease(),
+            (false, None, None) => {
+                let found = "it executes by its record, which has neither a fence nor a lease";
+                let advice = format!("move the record aside with schedctl doctor --set-aside {}", facts.run);
+                let subject = self.subject();
+                self.findings.push(Finding::by_hand(Rule::NoLease, subject, found, "a lease of each run that executes", advice));
+            }
+        }
+        if !facts.is_open && !facts.run.is_manual() {
+            self.fixed(Rule::OpenWrong, "it executes and is not open", "open regular runs that execute", "opens it");
+        }
+        self.not_due("it executes and is due");
+        self.not_waiting("it executes and waits");
+        self.not_over();
+    }
+
+    fn no_lease(&mut self) {
+        self.fixed(
+            Rule::NoLease,
+            "it executes by its record and has no lease",
+            "a lease of each run that executes",
+            "puts back an ended lease, so that it is taken back by its delivery rules",
+        );
+    }
+
+    fn scheduled(&mut self) {
+        let facts = self.facts;
+        if facts.due_sets == 0 && !facts.is_waiting {
+            if facts.job == Standing::Unknown {
+                let found = "it is to run, stands nowhere, and its job is not known";
+                let advice =
+                    format!("define the job again, or move the record aside with schedctl doctor --set-aside {}", facts.run);
+                let subject = self.subject();
+                self.findings.push(Finding::by_hand(Rule::Nowhere, subject, found, "planned runs that are due or wait", advice));
+            } else {
+                self.fixed(
+                    Rule::Nowhere,
+                    "it is to run, and is neither due nor waits",
+                    "planned runs that are due or wait",
+                    "makes it due now",
+                );
+            }
+        } else if facts.due_sets > 0 && facts.is_waiting {
+            self.fixed(Rule::WaitingWrong, "it waits and is due", "one of both", "lets it run");
+        } else if facts.due_sets > 1 {
+            self.due_twice();
+        }
+        if facts.is_leased || facts.stray.is_some() {
+            self.fixed(
+                Rule::StrayLease,
+                "it has a lease and does not execute",
+                "leases of runs that execute",
+                "takes the lease out",
+            );
+        }
+        if facts.is_spread && facts.due_sets == 0 {
+            self.fixed(
+                Rule::SpreadWrong,
+                "it was given a time of its own and is not due",
+                "spread runs that are due",
+                "takes it off that list",
+            );
+        }
+        self.not_over();
+    }
+
+    fn over(&mut self, state: RunState) {
+        let facts = self.facts;
+        if facts.is_leased || facts.stray.is_some() {
+            self.fixed(
+                Rule::StrayLease,
+                format!("it is {state} and has a lease"),
+                "leases of runs that execute",
+                "takes the lease out",
+            );
+        }
+        if facts.is_open {
+            self.fixed(
+                Rule::OpenWrong,
+                format!("it is {state} and open"),
+                "open runs that execute or are tried again",
+                "closes it and lets the next that waits run",
+            );
+        }
+        self.not_due(&format!("it is {state} and due"));
+        self.not_waiting(&format!("it is {state} and waits"));
+        if facts.is_spread {
+            self.fixed(
+                Rule::SpreadWrong,
+                format!("it is {state}, and still on the list of spread runs"),
+                "spread runs that are due",
+                "takes it off that list",
+            );
+        }
+        if facts.is_stopped {
+            self.fixed(
+                Rule::StopWrong,
+                format!("it is {state} and asked to stop"),
+                "wishes for runs that are not over",
+                "takes the wish out",
+            );
+        }
+        if state.is_dead() {
+            if facts.dead.contains(&false) {
+                self.fixed(
+                    Rule::DeadWrong,
+                    format!("it is {state} and not among the dead letters"),
+                    "all dead letters in their lists",
+                    "puts it there",
+                );
+            }
+        } else {
+            if facts.dead.contains(&true) {
+                self.fixed(
+                    Rule::DeadWrong,
+                    format!("it is {state} and among the dead letters"),
+                    "dead letters only in their lists",
+                    "takes it out",
+                );
+            }
+            if facts.history.contains(&false) {
+                self.fixed(
+                    Rule::HistoryWrong,
+                    format!("it is {state} and history does not name it"),
+                    "each run that is over in history",
+                    "puts it there",
+                );
+            }
+        }
+    }
+
+    fn due_twice(&mut self) {
+        self.fixed(Rule::DueTwice, "it is due in several queues", "one due set for a run", "leaves it in the queue of its job");
+    }
+
+    fn not_due(&mut self, found: &str) {
+        if self.facts.due_sets > 0 {
+            self.fixed(Rule::DueWrong, found, "due runs that are to run", "takes it out of the due set");
+        }
+    }
+
+    fn not_waiting(&mut self, found: &str) {
+        if self.facts.is_waiting {
+            self.fixed(Rule::WaitingWrong, found, "waiting runs that are to run", "takes it out");
+        }
+    }
+
+    fn not_over(&mut self) {
+        if self.facts.history.contains(&true) {
+            self.fixed(
+                Rule::HistoryWrong,
+                "it is not over and stands in history",
+                "history of runs that are over",
+                "takes it out of history",
+            );
+        }
+        if self.facts.dead.contains(&true) {
+            self.fixed(
+                Rule::DeadWrong,
+                "it is not over and stands among the dead letters",
+                "dead letters only in their lists",
+                "takes it out",
+            );
+        }
+    }
+}

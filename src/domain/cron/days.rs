@@ -1,0 +1,91 @@
+//! Days that are not the same number in every month: `L`, `LW`, `15W`, `5#2`, `5L`, and the day rule of both day fields.
+//!
+//! Invariant: each letter stands for at most one day of a month, and that day is in this month.
+
+use chrono::{Datelike as _, NaiveDate};
+
+use super::field::Values;
+use super::work;
+
+/// A day told by its place in the month. Weekdays count from Sunday = 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Letter {
+    /// `L`, or `L-3`: so many days before the last.
+    Last { before: u8 },
+    /// `LW`: the last from Monday to Friday.
+    LastWorking,
+    /// `15W`: the nearest from Monday to Friday in the month of that day; none in a month without it.
+    Nearest { day: u8 },
+    /// `5#2`: the second Friday.
+    Nth { weekday: u8, nth: u8 },
+    /// `5L`: the last Friday.
+    LastOf { weekday: u8 },
+}
+
+/// Both day fields together.
+#[derive(Debug)]
+pub(super) struct DayRule {
+    pub(super) day: Values,
+    pub(super) weekday: Values,
+}
+
+/// What is to be known of a month.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Month {
+    /// The weekday of its first day.
+    pub(super) first: u8,
+    pub(super) length: u8,
+}
+
+const SUNDAY: u8 = 0;
+const SATURDAY: u8 = 6;
+
+impl Month {
+    fn weekday(self, day: u8) -> u8 {
+        (self.first + day - 1) % 7
+    }
+}
+
+impl Letter {
+    /// The day of the month it stands for.
+    pub(super) fn day_in(self, month: Month) -> Option<u8> {
+        let last = month.length;
+        let day = match self {
+            Self::Last { before } => last.checked_sub(before)?,
+            Self::LastWorking => match month.weekday(last) {
+                SATURDAY => last - 1,
+                SUNDAY => last - 2,
+                _ => last,
+            },
+            Self::Nearest { day } if day > last => return None,
+            Self::Nearest { day } => match month.weekday(day) {
+                SATURDAY if day == 1 => 3,
+                SATURDAY => day - 1,
+                SUNDAY if day == last => day - 2,
+                SUNDAY => day + 1,
+                _ => day,
+            },
+            Self::Nth { weekday, nth } => 1 + (weekday + 7 - month.first) % 7 + 7 * (nth - 1),
+            Self::LastOf { weekday } => last - (month.weekday(last) + 7 - weekday) % 7,
+        };
+        (1..=last).contains(&day).then_some(day)
+    }
+}
+
+impl DayRule {
+    /// The days of the month around `date` that match, day 1 as bit 1: either field if both are restricted, else both.
+    pub(super) fn days_around(&self, date: NaiveDate) -> u32 {
+        work::step();
+        let length = date.num_days_in_month();
+        let first = date.with_day(1).unwrap_or(date).weekday().num_days_from_sunday();
+        let month = Month { first: u8::try_from(first).unwrap_or(SUNDAY), length };
+        let marked = |values: &Values, number: fn(Month, u8) -> u8| {
+            let plain = (1..=length).filter(|day| values.set.has(u16::from(number(month, *day))));
+            let letters = values.letters.iter().filter_map(|letter| letter.day_in(month));
+            plain.chain(letters).fold(0_u32, |mask, day| mask | 1 << day)
+        };
+        let by_day = marked(&self.day, |_, day| day);
+        let by_weekday = marked(&self.weekday, Month::weekday);
+        if self.day.starred || self.weekday.starred { by_day & by_weekday } else { by_day | by_weekday }
+    }
+}

@@ -1,0 +1,98 @@
+//! A text to a plan: its words, the macros, and whether it ever comes.
+
+use std::time::Duration;
+
+use super::CronError;
+use super::draw::Draw;
+use super::piece::{Fault, Piece};
+use super::plan::Plan;
+use super::search::Wall as _;
+use crate::domain::duration::{format_duration, parse_duration};
+
+/// The longest expression, in bytes.
+pub const LONGEST_EXPRESSION: usize = 1_000;
+
+const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
+const LONGEST_PERIOD: Duration = Duration::from_secs(3_650 * 86_400);
+
+/// The plan of an expression that has an occurrence; drawn for a job without a name if it has an `H`.
+pub(super) fn read(text: &str) -> Result<Plan, Fault> {
+    let words = words_of(text)?;
+    let plan = plan_of(&words, Draw::Of(""))?;
+    if plan.is_at_boot() {
+        return Ok(plan);
+    }
+    let possible = if plan.is_drawn() { plan_of(&words, Draw::Each)? } else { plan };
+    if possible.first_local_from(0).is_none() {
+        let offset = words.first().map_or(0, |piece| piece.offset);
+        return Err(Fault { offset, problem: "never comes before 2100, wanted a day that exists".to_owned() });
+    }
+    if possible.is_drawn() { plan_of(&words, Draw::Of("")) } else { Ok(possible) }
+}
+
+/// The plan of an expression as the job `name` has it; none if it cannot be read.
+pub(super) fn plan_drawn_of(text: &str, name: &str) -> Option<Plan> {
+    plan_of(&words_of(text).ok()?, Draw::Of(name)).ok()
+}
+
+/// The period of `@every 90s`; none of any other text. 1 s to 10 years.
+pub fn period_of(text: &str) -> Option<Result<Duration, CronError>> {
+    let word = Piece { text, offset: 0 }.words().into_iter().next()?;
+    if !word.text.eq_ignore_ascii_case("@every") {
+        return None;
+    }
+    let offset = word.offset + word.text.len();
+    let rest = text.get(offset..).unwrap_or_default();
+    let offset = offset + (rest.len() - rest.trim_start().len());
+    let refuse = |problem: String| Err(CronError::of(text, Fault { offset, problem }));
+    Some(match parse_duration(rest) {
+        Ok(period) if (SHORTEST_PERIOD..=LONGEST_PERIOD).contains(&period) => Ok(period),
+        Ok(period) => refuse(format!("@every {} is out of range, wanted 1s to 10 years", format_duration(period))),
+        Err(error) => refuse(format!("@every: {error}")),
+    })
+}
+
+fn words_of(text: &str) -> Result<Vec<Piece<'_>>, Fault> {
+    if text.len() > LONGEST_EXPRESSION {
+        let problem = format!("{} bytes found, wanted at most {LONGEST_EXPRESSION}", text.len());
+        return Err(Fault { offset: LONGEST_EXPRESSION, problem });
+    }
+    let stranger = text.char_indices().find(|(_, c)| !c.is_ascii_graphic() && !c.is_ascii_whitespace());
+    if let Some((offset, stranger)) = stranger {
+        let at = text.chars().take_while(|c| *c != stranger).count() + 1;
+        let problem = format!("{stranger:?} at character {at} is not understood, wanted digits, names and * , - /");
+        return Err(Fault { offset, problem });
+    }
+    Ok(Piece { text, offset: 0 }.words())
+}
+
+fn plan_of(words: &[Piece<'_>], draw: Draw<'_>) -> Result<Plan, Fault> {
+    match words {
+        [] => Err(Fault { offset: 0, problem: "is empty, wanted 5 fields as in \"30 2 * * *\"".to_owned() }),
+        [word, rest @ ..] if word.text.starts_with('@') => read_macro(*word, rest),
+        fields => Plan::read(fields, draw),
+    }
+}
+
+fn read_macro(word: Piece<'_>, rest: &[Piece<'_>]) -> Result<Plan, Fault> {
+    const KNOWN: &str = "wanted @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually, @reboot or @every 90s";
+    let at = word.position();
+    let expansion = match word.text.to_ascii_lowercase().as_str() {
+        "@hourly" => "0 * * * *",
+        "@daily" | "@midnight" => "0 0 * * *",
+        "@weekly" => "0 0 * * 0",
+        "@monthly" => "0 0 1 * *",
+        "@yearly" | "@annually" => "0 0 1 1 *",
+        "@reboot" => "",
+        "@every" => return Err(word.fault(format!("@every at character {at} is a period, wanted it as a schedule of its own"))),
+        _ => return Err(word.fault(format!("{:?} at character {at} is not a known word, {KNOWN}", word.text))),
+    };
+    if let Some(extra) = rest.first() {
+        let (text, at) = (extra.text, extra.position());
+        return Err(extra.fault(format!("{text:?} at character {at} follows {}, wanted nothing after it", word.text)));
+    }
+    if expansion.is_empty() {
+        return Ok(Plan::at_boot());
+    }
+    Plan::read(&Piece { text: expansion, offset: 0 }.words(), Draw::Each)
+}

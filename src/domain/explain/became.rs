@@ -1,0 +1,268 @@
+//! What may have become of an occurrence: how it ran, why it did not, or what it waits for.
+
+use super::facts::AttemptFacts;
+use super::sentences::{by_words, findings};
+use crate::domain::time::UnixMillis;
+use crate::domain::wording::{shown, span};
+use crate::domain::zone::Zone;
+
+findings! {
+    /// What became of an occurrence.
+    Became {
+        /// One attempt.
+        "attempt" Attempt {
+            /// It.
+            attempt: AttemptFacts,
+        },
+        /// A node gave the run back unexecuted.
+        "handed_back" HandedBack {
+            /// Why.
+            why: String,
+        },
+        /// A person had it tried again.
+        "retried" Retried {
+            /// Who.
+            by: Option<String>,
+            /// When.
+            at: UnixMillis,
+        },
+        /// It did what was wanted.
+        "succeeded" Succeeded {
+            /// When.
+            at: Option<UnixMillis>,
+        },
+        /// Its check said that the work was done already.
+        "already_done" AlreadyDone,
+        /// It failed.
+        "failed" Failed {
+            /// Why, if the attempts do not say it.
+            reason: Option<String>,
+        },
+        /// It took too long.
+        "timed_out" TimedOut,
+        /// Nobody knows whether it did its work.
+        "lost" Lost {
+            /// Why.
+            reason: Option<String>,
+        },
+        /// A person cancelled it.
+        "cancelled" Cancelled {
+            /// Who.
+            by: Option<String>,
+            /// When.
+            at: Option<UnixMillis>,
+        },
+        /// A newer run took its place.
+        "replaced" Replaced,
+        /// It ended with its job.
+        "removed_with_job" RemovedWithJob {
+            /// Who.
+            by: Option<String>,
+        },
+        /// An earlier run was still open.
+        "skipped_overlap" SkippedOverlap {
+            /// That one.
+            behind: Option<String>,
+        },
+        /// It could not be started in time.
+        "skipped_missed" SkippedMissed,
+        /// As many runs of its job had begun as may.
+        "skipped_used_up" SkippedUsedUp,
+        /// Its job was paused.
+        "skipped_paused" SkippedPaused {
+            /// Who.
+            by: Option<String>,
+            /// When.
+            at: Option<UnixMillis>,
+        },
+        /// It was skipped for a reason of a newer schedd.
+        "skipped" Skipped {
+            /// The reason.
+            reason: String,
+        },
+        /// It is one of a stretch with one record.
+        "in_stretch" InStretch {
+            /// The first.
+            first: UnixMillis,
+            /// The last.
+            last: UnixMillis,
+            /// How many.
+            count: u64,
+        },
+        /// It executes now.
+        "running" Running {
+            /// Where.
+            node: Option<String>,
+            /// Since when.
+            since: Option<UnixMillis>,
+        },
+        /// It is asked to stop.
+        "asked_to_stop" AskedToStop {
+            /// By whom.
+            by: Option<String>,
+        },
+        /// It waits for another run to end.
+        "waits" Waits {
+            /// That one.
+            behind: Option<String>,
+        },
+        /// It is tried again later.
+        "retry_at" RetryAt {
+            /// From when.
+            at: UnixMillis,
+        },
+        /// Its check is asked again later.
+        "ask_at" AskAt {
+            /// From when.
+            at: UnixMillis,
+            /// What it answered.
+            why: String,
+        },
+        /// It was missed and was given a time of its own.
+        "spread_to" SpreadTo {
+            /// It.
+            at: UnixMillis,
+        },
+        /// It was taken out by a pause.
+        "held" Held,
+        /// Its time has not come.
+        "to_come" ToCome {
+            /// It.
+            at: UnixMillis,
+        },
+        /// It is ready, and no node has claimed it.
+        "owed" Owed {
+            /// Since when.
+            since: UnixMillis,
+        },
+        /// An earlier occurrence is still owed, so this one has not been dealt with.
+        "behind_owed" BehindOwed {
+            /// That one's due time.
+            due: UnixMillis,
+        },
+        /// Its record was folded.
+        "trimmed" Trimmed {
+            /// How the runs of the range ended, with the reason.
+            state: String,
+            /// The first of the range.
+            first: UnixMillis,
+            /// The last.
+            last: UnixMillis,
+            /// How many.
+            count: u64,
+        },
+        /// Only counts are left.
+        "counted" Counted {
+            /// How many ended in which state.
+            counts: Vec<(String, u64)>,
+            /// The last due time counted.
+            until: UnixMillis,
+        },
+        /// Nothing is kept of it.
+        "unrecorded" Unrecorded,
+        /// Nothing was ever due.
+        "never" Never,
+        /// A run of the job that has not ended.
+        "open" Open {
+            /// Its id.
+            run: String,
+            /// What is to be said of it.
+            what: Box<Became>,
+        },
+        /// The run that ended last.
+        "last" Last {
+            /// Its id.
+            run: String,
+            /// How it ended, with the reason.
+            state: String,
+            /// When.
+            at: Option<UnixMillis>,
+        },
+    }
+}
+
+impl Became {
+    /// In plain words.
+    pub fn sentence(&self, zone: &Zone) -> String {
+        let on = |at: &Option<UnixMillis>| at.map_or_else(String::new, |at| format!(" on {}", shown(at, zone)));
+        match self {
+            Self::Attempt { attempt } => attempt_sentence(attempt, zone),
+            Self::HandedBack { why } => format!("A node had claimed it and handed it back unexecuted: {why}."),
+            Self::Retried { by, at } => format!("It was tried again{} on {}.", by_words(by.as_ref()), shown(*at, zone)),
+            Self::Succeeded { at } => format!("It succeeded{}.", on(at)),
+            Self::AlreadyDone => "It succeeded: its done_check said that the work was already done.".to_owned(),
+            Self::Failed { reason: Some(reason) } => format!("It failed: {reason}."),
+            Self::Failed { reason: None } => "It failed.".to_owned(),
+            Self::TimedOut => "It took longer than its timeout and was stopped.".to_owned(),
+            Self::Lost { reason: Some(reason) } => format!("It is lost, for it may or may not have done its work: {reason}."),
+            Self::Lost { reason: None } => "It is lost: it may or may not have done its work.".to_owned(),
+            Self::Cancelled { by: None, at } => format!("It was cancelled{}; by whom is not known.", on(at)),
+            Self::Cancelled { by: Some(by), at } => format!("It was cancelled by {by}{}.", on(at)),
+            Self::Replaced => "It was stopped because the next run of its job took its place.".to_owned(),
+            Self::RemovedWithJob { by } => format!("It ended because its job was removed{}.", by_words(by.as_ref())),
+            Self::SkippedOverlap { behind: Some(run) } => format!("It was skipped because the run {run} was still open."),
+            Self::SkippedOverlap { behind: None } => "It was skipped because an earlier run was still open.".to_owned(),
+            Self::SkippedMissed => "It was skipped because it was missed: it could not be started in time.".to_owned(),
+            Self::SkippedUsedUp => "It was skipped because as many runs had begun as max_runs lets.".to_owned(),
+            Self::SkippedPaused { by: None, at: None } => "It was skipped because its job was paused.".to_owned(),
+            Self::SkippedPaused { by, at } => {
+                format!("It was skipped because its job was paused{}{}.", by_words(by.as_ref()), on(at))
+            }
+            Self::Skipped { reason } => format!("It was skipped: {reason}."),
+            Self::InStretch { first, last, count } => {
+                format!("So were all {count} occurrences from {} to {}.", shown(*first, zone), shown(*last, zone))
+            }
+            Self::Running { node, since } => {
+                let place = node.as_ref().map_or_else(String::new, |node| format!(" on {node}"));
+                let since = since.map_or_else(String::new, |at| format!(" since {}", shown(at, zone)));
+                format!("It is running{place}{since}.")
+            }
+            Self::AskedToStop { by } => format!("It is asked to stop{}.", by_words(by.as_ref())),
+            Self::Waits { behind: Some(run) } => format!("It waits for the run {run} to end."),
+            Self::Waits { behind: None } => "It waits for an open run of its job to end.".to_owned(),
+            Self::RetryAt { at } => format!("It is tried again on {}.", shown(*at, zone)),
+            Self::AskAt { at, why } => {
+                format!("Nothing was started, {why}; it is asked again on {}.", shown(*at, zone))
+            }
+            Self::SpreadTo { at } => {
+                format!("It was missed, and is to start on {} so that not all start at once.", shown(*at, zone))
+            }
+            Self::Held => "The pause of its job holds it.".to_owned(),
+            Self::ToCome { at } => format!("It is still to come, on {}.", shown(*at, zone)),
+            Self::Owed { since } => format!("It is owed: ready since {}, and no node has claimed it yet.", shown(*since, zone)),
+            Self::BehindOwed { due } => {
+                format!("It has not been dealt with yet: the run due {} is still owed.", shown(*due, zone))
+            }
+            Self::Trimmed { state, first, last, count } => format!(
+                "It ended {state}; its record is no longer kept. So did all {count} runs due from {} to {}.",
+                shown(*first, zone),
+                shown(*last, zone)
+            ),
+            Self::Counted { counts, until } => {
+                let counts: Vec<String> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
+                format!(
+                    "It is older than what is kept; of the runs due up to {} only counts are left: {}.",
+                    shown(*until, zone),
+                    counts.join(", ")
+                )
+            }
+            Self::Unrecorded => {
+                "Nothing of it is kept: it was purged, is past the bounds of history, or was before the job was added.".to_owned()
+            }
+            Self::Never => "It has had no occurrence yet.".to_owned(),
+            Self::Open { run, what } => format!("Run {run}: {}", what.sentence(zone)),
+            Self::Last { run, state, at } => format!("The last to end was {run}: {state}{}.", on(at)),
+        }
+    }
+}
+
+fn attempt_sentence(attempt: &AttemptFacts, zone: &Zone) -> String {
+    let AttemptFacts { number, node, started_at, finished_at, end } = attempt;
+    let place = node.as_ref().map_or_else(String::new, |node| format!(" on {node}"));
+    let start = started_at.map_or_else(String::new, |at| format!(" started {}", shown(at, zone)));
+    let took = started_at.zip(*finished_at).map_or_else(String::new, |(from, to)| format!(" after {}", span(to.since(from))));
+    match end {
+        Some(end) => format!("Attempt {number}{place}{start}, ended{took}: {end}."),
+        None => format!("Attempt {number}{place}{start} and is running."),
+    }
+}

@@ -1,0 +1,253 @@
+//! What is to be known to explain a job or one of its occurrences. Gathered by `engine::explaining`, judged here.
+
+use crate::domain::deed::Deed;
+use crate::domain::ids::{JobName, QueueName, RunId};
+use crate::domain::job::JobSpec;
+use crate::domain::node_event::NodeEvent;
+use crate::domain::run::RunState;
+use crate::domain::schedule::Timetable;
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+
+/// All that is known.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// The job.
+    pub name: JobName,
+    /// Redis' time.
+    pub now: UnixMillis,
+    /// The zone instants are told in: the job's.
+    pub zone: Zone,
+    /// The job as it is kept; none if it is not.
+    pub job: Option<JobFacts>,
+    /// What is asked about.
+    pub subject: Subject,
+    /// What was done to the job, oldest first.
+    pub deeds: Vec<Deed>,
+    /// The nodes, by name.
+    pub nodes: Vec<NodeFacts>,
+}
+
+/// A job as it is kept.
+#[derive(Debug, Clone)]
+pub struct JobFacts {
+    /// What it says and when it runs, or why that cannot be read.
+    pub definition: Result<(JobSpec, Timetable), String>,
+    /// From when its schedule holds.
+    pub since: UnixMillis,
+    /// When it was made, and by whom.
+    pub created: Option<(UnixMillis, Option<String>)>,
+    /// Where it comes from.
+    pub source: Source,
+    /// How it ended and when, if it has: `finished`, or why it was removed.
+    pub ended: Option<(String, Option<UnixMillis>)>,
+    /// Since when it is paused.
+    pub paused_at: Option<UnixMillis>,
+    /// How many regular runs may yet begin; none = any number.
+    pub runs_left: Option<u32>,
+    /// The due time of its planted regular run.
+    pub pending: Option<UnixMillis>,
+}
+
+/// Where a job's definition comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The files of these nodes.
+    File(Vec<String>),
+    /// The command line.
+    Api,
+}
+
+/// What is asked about.
+#[derive(Debug, Clone)]
+pub enum Subject {
+    /// The job as it is now.
+    Job {
+        /// The runs that are open, waiting, spread or overdue, oldest due first.
+        open: Vec<RunFacts>,
+        /// The run that ended last.
+        last: Option<Box<RunFacts>>,
+    },
+    /// An occurrence with a record, or planned.
+    Run(Box<RunFacts>),
+    /// An occurrence inside a stretch that was skipped: the record of its first.
+    Stretch {
+        /// The occurrence.
+        at: UnixMillis,
+        /// The record of the whole.
+        run: Box<RunFacts>,
+    },
+    /// An occurrence whose record was folded into a range of the ledger.
+    Ledger {
+        /// The occurrence.
+        at: UnixMillis,
+        /// How the runs of the range ended.
+        state: String,
+        /// Why, if the state does not say it.
+        reason: String,
+        /// The first due time of the range.
+        first: UnixMillis,
+        /// The last.
+        last: UnixMillis,
+        /// How many there are.
+        count: u64,
+    },
+    /// An occurrence older than the ledger, of which only counts are left.
+    BeforeLedger {
+        /// The occurrence.
+        at: UnixMillis,
+        /// How many ended in which state.
+        counts: Vec<(String, u64)>,
+        /// The last due time counted.
+        until: UnixMillis,
+    },
+    /// An occurrence up to now that nobody has dealt with yet: the run before it is still owed.
+    Behind {
+        /// The occurrence.
+        at: UnixMillis,
+        /// The run that is owed.
+        run: Box<RunFacts>,
+    },
+    /// An occurrence of the schedule as it is now of which nothing is kept.
+    Unrecorded {
+        /// The occurrence.
+        at: UnixMillis,
+    },
+    /// An occurrence that is still to come, behind the planned one.
+    ToCome {
+        /// The occurrence.
+        at: UnixMillis,
+    },
+    /// An instant at which nothing was due.
+    NotDue {
+        /// The instant.
+        at: UnixMillis,
+        /// The occurrence before it.
+        before: Option<UnixMillis>,
+        /// The occurrence after it.
+        after: Option<UnixMillis>,
+    },
+    /// The last occurrence is asked for and there was none.
+    Never,
+}
+
+/// A run.
+#[derive(Debug, Clone)]
+pub struct RunFacts {
+    /// Its id.
+    pub run: RunId,
+    /// Its queue.
+    pub queue: QueueName,
+    /// Its state.
+    pub state: RunState,
+    /// Why it is in it.
+    pub reason: Option<String>,
+    /// Who had it cancelled, or asked for it to stop.
+    pub by: Option<String>,
+    /// Of a run by hand: who asked for it.
+    pub asked_by: Option<String>,
+    /// Its attempts, oldest first.
+    pub attempts: Vec<AttemptFacts>,
+    /// When it was first claimed.
+    pub first_start: Option<UnixMillis>,
+    /// When it became ready for that.
+    pub ready_at: UnixMillis,
+    /// When it ended.
+    pub finished_at: Option<UnixMillis>,
+    /// While it is scheduled: from when it may be claimed.
+    pub ready: Option<UnixMillis>,
+    /// Whether it is one of missed runs that were given times of their own.
+    pub is_spread: bool,
+    /// While it is scheduled: where it stands.
+    pub place: Place,
+    /// Whether it was asked to stop.
+    pub is_asked_to_stop: bool,
+    /// The open run it met.
+    pub behind: Option<RunId>,
+    /// Why a node handed it back unexecuted.
+    pub handed_back: Option<String>,
+    /// Of a skipped stretch: its last occurrence and how many there are.
+    pub skipped: Option<(UnixMillis, u64)>,
+}
+
+/// Where a scheduled run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In its queue.
+    Queue,
+    /// Behind an open run of its job, for whose end it waits.
+    Waiting,
+    /// Nowhere: a pause has taken it out.
+    Held,
+}
+
+/// One attempt of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptFacts {
+    /// Its number.
+    pub number: u32,
+    /// The node that made it.
+    pub node: Option<String>,
+    /// When it was claimed.
+    pub started_at: Option<UnixMillis>,
+    /// When it ended.
+    pub finished_at: Option<UnixMillis>,
+    /// How it ended, in words: `exit code 3`; none while it runs.
+    pub end: Option<String>,
+}
+
+/// A node.
+#[derive(Debug, Clone)]
+pub struct NodeFacts {
+    /// Its name.
+    pub name: String,
+    /// When it was last seen; none if it has left in order.
+    pub last_seen: Option<UnixMillis>,
+    /// When its present process started, if it is there.
+    pub started_at: Option<UnixMillis>,
+    /// What befell it, oldest first.
+    pub events: Vec<NodeEvent>,
+}
+
+impl Facts {
+    /// The occurrence asked about; none for the job as a whole.
+    pub fn at(&self) -> Option<UnixMillis> {
+        match &self.subject {
+            Subject::Run(run) => Some(run.run.due()),
+            Subject::Stretch { at, .. }
+            | Subject::Ledger { at, .. }
+            | Subject::BeforeLedger { at, .. }
+            | Subject::Behind { at, .. }
+            | Subject::Unrecorded { at }
+            | Subject::ToCome { at }
+            | Subject::NotDue { at, .. } => Some(*at),
+            Subject::Job { .. } | Subject::Never => None,
+        }
+    }
+
+    /// The one run asked about, or that stands for the occurrence.
+    pub fn run(&self) -> Option<&RunFacts> {
+        match &self.subject {
+            Subject::Run(run) | Subject::Stretch { run, .. } | Subject::Behind { run, .. } => Some(run),
+            _ => None,
+        }
+    }
+
+    /// The newest deed of this kind up to `until`.
+    pub(super) fn deed_before(&self, what: &str, until: UnixMillis) -> Option<&Deed> {
+        self.deeds.iter().rev().find(|deed| deed.what == what && deed.at <= until)
+    }
+}
+
+impl RunFacts {
+    /// How late its first attempt was, if there was one.
+    pub fn late(&self) -> Option<std::time::Duration> {
+        Some(self.first_start?.since(self.run.due()))
+    }
+
+    /// Whether it is due, ready and nobody has claimed it.
+    pub(super) fn is_owed(&self, now: UnixMillis) -> bool {
+        let is_ready = self.ready.is_none_or(|ready| ready <= now);
+        self.state == RunState::Scheduled && self.run.due() <= now && is_ready && self.place == Place::Queue
+    }
+}

@@ -1,0 +1,117 @@
+//! Which of what may become of an occurrence became of the one asked about.
+
+use super::became::Became;
+use super::facts::{Facts, Place, RunFacts, Subject};
+use crate::domain::deed::Deed;
+use crate::domain::run::RunState;
+
+/// What became of what is asked about.
+pub(super) fn became(facts: &Facts) -> Vec<Became> {
+    match &facts.subject {
+        Subject::Run(run) | Subject::Stretch { run, .. } => of_run(facts, run),
+        Subject::Ledger { state, reason, first, last, count, .. } => {
+            let state = state.replace('_', " ");
+            let state = if reason.is_empty() { state } else { format!("{state} ({reason})") };
+            vec![Became::Trimmed { state, first: *first, last: *last, count: *count }]
+        }
+        Subject::BeforeLedger { counts, until, .. } => vec![Became::Counted { counts: counts.clone(), until: *until }],
+        Subject::Behind { run, .. } => vec![Became::BehindOwed { due: run.run.due() }],
+        Subject::Unrecorded { .. } => vec![Became::Unrecorded],
+        Subject::ToCome { at } => vec![Became::ToCome { at: *at }],
+        Subject::NotDue { .. } => Vec::new(),
+        Subject::Never => vec![Became::Never],
+        Subject::Job { open, last } => of_job(facts, open, last.as_deref()),
+    }
+}
+
+fn of_job(facts: &Facts, open: &[RunFacts], last: Option<&RunFacts>) -> Vec<Became> {
+    let mut found = Vec::new();
+    for run in open {
+        let mut states = standing(facts, run);
+        if let Some(what) = (!states.is_empty()).then(|| states.remove(0)) {
+            found.push(Became::Open { run: run.run.to_string(), what: Box::new(what) });
+        }
+    }
+    match last {
+        Some(run) => {
+            let state = run.state.as_str().replace('_', " ");
+            let reason = run.reason.clone().or_else(|| run.attempts.last()?.end.clone()).filter(|end| *end != state);
+            let state = reason.map_or_else(|| state.clone(), |reason| format!("{state} ({reason})"));
+            found.push(Became::Last { run: run.run.to_string(), state, at: run.finished_at });
+        }
+        None if open.is_empty() => found.push(Became::Never),
+        None => {}
+    }
+    found
+}
+
+fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Became> {
+    let mut found: Vec<Became> = run.attempts.iter().map(|attempt| Became::Attempt { attempt: attempt.clone() }).collect();
+    if let Some(why) = &run.handed_back {
+        found.push(Became::HandedBack { why: why.clone() });
+    }
+    let id = run.run.to_string();
+    let retries = facts.deeds.iter().filter(|deed| deed.what == Deed::RUN_RETRIED && deed.run.as_ref() == Some(&id));
+    found.extend(retries.map(|deed| Became::Retried { by: deed.by.clone(), at: deed.at }));
+    found.extend(standing(facts, run));
+    found
+}
+
+/// How a run stands, in a sentence or two.
+fn standing(facts: &Facts, run: &RunFacts) -> Vec<Became> {
+    let at = run.finished_at;
+    let reason = run.reason.clone();
+    let one = match run.state {
+        RunState::Succeeded if reason.as_deref().is_some_and(|reason| reason.starts_with("done_check")) => Became::AlreadyDone,
+        RunState::Succeeded => Became::Succeeded { at },
+        RunState::Failed => Became::Failed { reason },
+        RunState::TimedOut => Became::TimedOut,
+        RunState::Lost => Became::Lost { reason },
+        RunState::Cancelled => match reason.as_deref() {
+            Some("replaced") => Became::Replaced,
+            Some("removed" | "job removed") => Became::RemovedWithJob { by: run.by.clone() },
+            _ => Became::Cancelled { by: run.by.clone(), at },
+        },
+        RunState::Skipped => skipped(facts, run),
+        RunState::Running => Became::Running {
+            node: run.attempts.last().and_then(|attempt| attempt.node.clone()),
+            since: run.attempts.last().and_then(|attempt| attempt.started_at),
+        },
+        RunState::Scheduled => scheduled(facts, run),
+    };
+    let mut found = vec![one];
+    if run.is_asked_to_stop {
+        found.push(Became::AskedToStop { by: run.by.clone() });
+    }
+    if let Some((last, count)) = run.skipped.filter(|(_, count)| *count > 1) {
+        found.push(Became::InStretch { first: run.run.due(), last, count });
+    }
+    found
+}
+
+fn skipped(facts: &Facts, run: &RunFacts) -> Became {
+    match run.reason.as_deref() {
+        Some("overlap") => Became::SkippedOverlap { behind: run.behind.as_ref().map(ToString::to_string) },
+        Some("missed") | None => Became::SkippedMissed,
+        Some("max_runs") => Became::SkippedUsedUp,
+        Some("paused") => {
+            let paused = facts.deed_before(Deed::PAUSED, run.finished_at.unwrap_or(facts.now));
+            Became::SkippedPaused { by: paused.and_then(|deed| deed.by.clone()), at: paused.map(|deed| deed.at) }
+        }
+        Some(reason) => Became::Skipped { reason: reason.to_owned() },
+    }
+}
+
+fn scheduled(facts: &Facts, run: &RunFacts) -> Became {
+    let ready = run.ready.unwrap_or_else(|| run.run.due());
+    let unclear = run.reason.as_ref().filter(|reason| reason.starts_with("done_check unclear"));
+    match unclear {
+        _ if run.place == Place::Waiting => Became::Waits { behind: run.behind.as_ref().map(ToString::to_string) },
+        _ if run.place == Place::Held => Became::Held,
+        Some(why) if ready > facts.now => Became::AskAt { at: ready, why: why.clone() },
+        _ if ready > facts.now && !run.attempts.is_empty() => Became::RetryAt { at: ready },
+        _ if ready > facts.now && run.is_spread => Became::SpreadTo { at: ready },
+        _ if ready > facts.now => Became::ToCome { at: ready },
+        _ => Became::Owed { since: ready },
+    }
+}

@@ -1,0 +1,25 @@
+//! Why a run did or did not start when it was due: from facts to findings, each of which is one sentence.
+//!
+//! Invariant: pure. [`judge`] is a function of the [`Facts`] somebody gathered; what they do not say is not guessed, and a
+//! finding says so. Every sentence there is has an example among the tests.
+
+mod became;
+mod facts;
+mod fate;
+mod judge;
+mod planned;
+mod rules;
+mod saw;
+mod sentences;
+mod timing;
+
+#[cfg(test)]
+mod examples;
+
+pub use facts::{AttemptFacts, Facts, JobFacts, NodeFacts, Place, RunFacts, Source, Subject};
+pub use judge::{Finding, Part, judge};
+
+use std::time::Duration;
+
+/// A run that started within this time from its due time was on time.
+pub const ON_TIME: Duration = Duration::from_secs(1);

@@ -1,0 +1,230 @@
+//! What was planned: by which schedule, who put it there, and what was done to it since.
+
+use super::facts::{Facts, JobFacts, Source, Subject};
+use super::sentences::{by_words, findings, names};
+use crate::domain::days::Days;
+use crate::domain::deed::Deed;
+use crate::domain::schedule::{LeftOut, Schedule};
+use crate::domain::time::UnixMillis;
+use crate::domain::wording::{shown, shown_exactly};
+use crate::domain::zone::Zone;
+
+/// Changes of a schedule that are told, the newest.
+const EDITS: usize = 5;
+
+findings! {
+    /// What was planned.
+    Planned {
+        /// The schedule that holds now.
+        "schedule" Schedule {
+            /// In words.
+            text: String,
+            /// Since when.
+            since: UnixMillis,
+        },
+        /// The schedule that held at the time, which is another now.
+        "schedule_then" ScheduleThen {
+            /// In words.
+            text: String,
+        },
+        /// It has none.
+        "manual" Manual,
+        /// Its definition is spoilt.
+        "unreadable" Unreadable {
+            /// Why.
+            why: String,
+        },
+        /// It comes from files.
+        "of_file" OfFile {
+            /// The job.
+            job: String,
+            /// The nodes whose files list it.
+            nodes: Vec<String>,
+        },
+        /// It comes from the command line.
+        "added" Added {
+            /// Who.
+            by: Option<String>,
+            /// When.
+            at: Option<UnixMillis>,
+        },
+        /// It was a one-shot, which is over.
+        "finished" Finished {
+            /// When.
+            at: Option<UnixMillis>,
+        },
+        /// It was taken out.
+        "removed" Removed {
+            /// Who.
+            by: Option<String>,
+            /// When.
+            at: Option<UnixMillis>,
+        },
+        /// Only its runs are kept.
+        "forgotten" Forgotten,
+        /// It is paused now.
+        "paused" Paused {
+            /// Who.
+            by: Option<String>,
+            /// Since when.
+            since: UnixMillis,
+        },
+        /// The run was asked for by hand.
+        "asked_for" AskedFor {
+            /// Who.
+            by: Option<String>,
+            /// When.
+            at: UnixMillis,
+        },
+        /// Nothing was due at that instant.
+        "not_due" NotDue {
+            /// The instant.
+            at: UnixMillis,
+        },
+        /// The schedule names that instant, and a key leaves it out.
+        "left_out" LeftOut {
+            /// The key.
+            key: &'static str,
+            /// What it says.
+            value: String,
+        },
+        /// The occurrences around it.
+        "nearest" Nearest {
+            /// Before.
+            before: Option<UnixMillis>,
+            /// After.
+            after: Option<UnixMillis>,
+        },
+        /// The schedule was changed after that instant.
+        "edited" Edited {
+            /// When.
+            at: UnixMillis,
+            /// Who.
+            by: Option<String>,
+            /// What it was.
+            old: String,
+            /// What it became.
+            new: String,
+        },
+    }
+}
+
+impl Planned {
+    /// In plain words.
+    pub fn sentence(&self, zone: &Zone) -> String {
+        let on = |at: &Option<UnixMillis>| at.map_or_else(String::new, |at| format!(" on {}", shown(at, zone)));
+        match self {
+            Self::Schedule { text, since } => format!("Its schedule is {text}, since {}.", shown(*since, zone)),
+            Self::ScheduleThen { text } => format!("Its schedule at that time was {text}."),
+            Self::Manual => "It has no schedule: it runs only when asked.".to_owned(),
+            Self::Unreadable { why } => format!("Its definition cannot be read, so nothing of it runs: {why}."),
+            Self::OfFile { job, nodes } => {
+                let files = if nodes.len() == 1 { "the file of node" } else { "the files of nodes" };
+                format!("It is set in [jobs.{job}] of {files} {}.", names(nodes))
+            }
+            Self::Added { by: None, at } => format!("It was added by schedctl{}; by whom is not known.", on(at)),
+            Self::Added { by: Some(by), at } => format!("It was added by {by}{}.", on(at)),
+            Self::Finished { at } => format!("It was a one-shot and is over{}.", on(at)),
+            Self::Removed { by, at } => {
+                format!("The job is no longer defined: it was removed{}{}.", by_words(by.as_ref()), on(at))
+            }
+            Self::Forgotten => "The job is no longer defined, and its definition is no longer kept.".to_owned(),
+            Self::Paused { by, since } => format!("It is paused{} since {}.", by_words(by.as_ref()), shown(*since, zone)),
+            Self::AskedFor { by, at } => format!("It was asked for by hand{} on {}.", by_words(by.as_ref()), shown(*at, zone)),
+            Self::NotDue { at } => format!("It was not due at {}.", shown_exactly(*at, zone)),
+            Self::LeftOut { key, value } => format!("Its schedule names that time, and {key} = {value} leaves it out."),
+            Self::Nearest { before, after } => {
+                let told = |word: &str, at: &Option<UnixMillis>| match at {
+                    Some(at) => format!("the time {word} is {}", shown(*at, zone)),
+                    None => format!("there is no time {word}"),
+                };
+                let text = format!("{}, {}.", told("before", before), told("after", after));
+                text.replacen('t', "T", 1)
+            }
+            Self::Edited { at, by, old, new } => {
+                format!("Its schedule was changed{} on {} from {old} to {new}.", by_words(by.as_ref()), shown(*at, zone))
+            }
+        }
+    }
+}
+
+/// What was planned.
+pub(super) fn planned(facts: &Facts) -> Vec<Planned> {
+    let mut found = Vec::new();
+    if let Some(run) = facts.run().filter(|run| run.run.is_manual()) {
+        found.push(Planned::AskedFor { by: run.asked_by.clone(), at: run.run.due() });
+    }
+    if let Subject::NotDue { at, .. } = facts.subject {
+        found.push(Planned::NotDue { at });
+        found.extend(facts.job.as_ref().and_then(|job| left_out(job, at)));
+    }
+    match &facts.job {
+        None => found.push(Planned::Forgotten),
+        Some(job) => of_job(facts, job, &mut found),
+    }
+    if let Subject::NotDue { before, after, .. } = facts.subject {
+        found.push(Planned::Nearest { before, after });
+    }
+    if let Some(at) = facts.at() {
+        let edits: Vec<Planned> = edits_after(facts, at)
+            .map(|(deed, (old, new))| Planned::Edited { at: deed.at, by: deed.by.clone(), old: old.clone(), new: new.clone() })
+            .collect();
+        found.extend(edits.into_iter().rev().take(EDITS).rev());
+    }
+    found
+}
+
+/// What leaves an instant of the schedule out.
+fn left_out(job: &JobFacts, at: UnixMillis) -> Option<Planned> {
+    let (spec, timetable) = job.definition.as_ref().ok()?;
+    let by = timetable.left_out_by(at)?;
+    let days = |days: &Days| days.texts().join(", ");
+    let value = match by {
+        LeftOut::Start => shown(spec.shape.start?, timetable.zone()),
+        LeftOut::End => shown(spec.shape.end?, timetable.zone()),
+        LeftOut::OnlyOn => days(spec.shape.only_on.as_ref()?),
+        LeftOut::Exclude => days(&spec.shape.exclude),
+    };
+    Some(Planned::LeftOut { key: by.key(), value })
+}
+
+/// Changes of the schedule after an instant, oldest first.
+fn edits_after(facts: &Facts, at: UnixMillis) -> impl Iterator<Item = (&Deed, &(String, String))> {
+    facts.deeds.iter().filter(move |deed| deed.at > at).filter_map(|deed| Some((deed, deed.schedules.as_ref()?)))
+}
+
+fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Planned>) {
+    match &job.definition {
+        Err(why) => found.push(Planned::Unreadable { why: why.clone() }),
+        Ok((spec, _)) if spec.schedule == Schedule::Manual => found.push(Planned::Manual),
+        Ok((spec, timetable)) => {
+            let then = facts.at().and_then(|at| edits_after(facts, at).next());
+            if let Some((_, (old, _))) = then {
+                found.push(Planned::ScheduleThen { text: old.clone() });
+            } else {
+                found.push(Planned::Schedule { text: spec.schedule.text_with_zone(timetable.zone()), since: job.since });
+            }
+        }
+    }
+    match &job.source {
+        Source::File(nodes) if !nodes.is_empty() => {
+            found.push(Planned::OfFile { job: facts.name.to_string(), nodes: nodes.clone() });
+        }
+        Source::File(_) => {}
+        Source::Api => {
+            let (at, by) = job.created.clone().map_or((None, None), |(at, by)| (Some(at), by));
+            found.push(Planned::Added { by, at });
+        }
+    }
+    if let Some((how, at)) = &job.ended {
+        let removed = facts.deed_before(Deed::REMOVED, facts.now);
+        found.push(if how == "finished" {
+            Planned::Finished { at: *at }
+        } else {
+            Planned::Removed { by: removed.and_then(|deed| deed.by.clone()), at: *at }
+        });
+    } else if let Some(since) = job.paused_at {
+        let paused = facts.deed_before(Deed::PAUSED, facts.now);
+        found.push(Planned::Paused { by: paused.and_then(|deed| deed.by.clone()), since });
+    }
+}

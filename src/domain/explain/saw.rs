@@ -1,0 +1,295 @@
+//! What each node saw while a run was to start: whether it was there, reached Redis, had a slot.
+//!
+//! Invariant: a node of which nothing is known for that time is said to be so; it is not taken for running.
+
+use std::time::Duration;
+
+use super::ON_TIME;
+use super::facts::{Facts, NodeFacts, RunFacts, Subject};
+use super::sentences::{findings, stretch_words};
+use crate::domain::ids::QueueName;
+use crate::domain::node_event::{Befell, NodeEvent};
+use crate::domain::time::UnixMillis;
+use crate::domain::wording::shown;
+use crate::domain::zone::Zone;
+
+/// A node unseen for so long is not there.
+const GONE_AFTER: Duration = Duration::from_secs(15);
+/// How long before the time asked about a refused file is still told.
+const REFUSED_LATELY: Duration = Duration::from_secs(3600);
+
+findings! {
+    /// What a node saw.
+    Saw {
+        /// It claimed the run.
+        "claimed" Claimed {
+            /// The node.
+            node: String,
+        },
+        /// It was not running.
+        "not_running" NotRunning {
+            /// The node.
+            node: String,
+            /// Since when, if that is known.
+            from: Option<UnixMillis>,
+            /// When it was back.
+            to: Option<UnixMillis>,
+        },
+        /// It did not reach Redis.
+        "redis_away" RedisAway {
+            /// The node.
+            node: String,
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
+        /// It had no slot.
+        "slots_taken" SlotsTaken {
+            /// The node.
+            node: String,
+            /// The queue.
+            queue: QueueName,
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
+        /// It could not start processes.
+        "claims_held" ClaimsHeld {
+            /// The node.
+            node: String,
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
+        /// It did not take its file.
+        "file_refused" FileRefused {
+            /// The node.
+            node: String,
+            /// When.
+            at: UnixMillis,
+            /// Why.
+            why: String,
+        },
+        /// Nothing kept it from claiming.
+        "free" Free {
+            /// The node.
+            node: String,
+        },
+        /// What it did then is not known.
+        "not_known" NotKnown {
+            /// The node.
+            node: String,
+        },
+        /// There was none.
+        "no_nodes" NoNodes,
+    }
+}
+
+impl Saw {
+    /// In plain words.
+    pub fn sentence(&self, zone: &Zone) -> String {
+        match self {
+            Self::Claimed { node } => format!("{node} claimed it."),
+            Self::NotRunning { node, from, to } => {
+                let from = from.map_or_else(String::new, |at| format!(" since {}", shown(at, zone)));
+                let to = to.map_or_else(String::new, |at| format!("; it started on {}", shown(at, zone)));
+                format!("{node} was not running{from}{to}.")
+            }
+            Self::RedisAway { node, from, to } => format!("{node} did not reach Redis{}.", stretch_words(*from, *to, zone)),
+            Self::SlotsTaken { node, queue, from, to } => {
+                format!("{node} had all its slots of queue {queue} taken{}.", stretch_words(*from, *to, zone))
+            }
+            Self::ClaimsHeld { node, from, to } => {
+                format!("{node} took no runs{}, because its keeper was not ready.", stretch_words(*from, *to, zone))
+            }
+            Self::FileRefused { node, at, why } => {
+                format!("{node} refused its jobs file as it was on {}: {why}.", shown(*at, zone))
+            }
+            Self::Free { node } => format!("{node} was running, and nothing that is noted kept it from claiming."),
+            Self::NotKnown { node } => format!("What {node} did then is not known, or no longer."),
+            Self::NoNodes => "No node is known to have been there.".to_owned(),
+        }
+    }
+}
+
+/// The time in which a run was to start: from being ready to its first claim, or until now.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Window {
+    pub(super) from: UnixMillis,
+    pub(super) to: UnixMillis,
+}
+
+impl Window {
+    /// The time in which the nodes could have started what is asked about; none if they had nothing to start.
+    pub(super) fn of(facts: &Facts) -> Option<Self> {
+        match &facts.subject {
+            Subject::Run(run) => Self::of_run(run, facts.now),
+            Subject::Stretch { at, run } => Some(Self { from: *at, to: run.finished_at.unwrap_or(facts.now) }),
+            Subject::Behind { run, .. } => Some(Self { from: run.run.due(), to: facts.now }),
+            Subject::Job { open, .. } => {
+                open.iter().filter(|run| run.is_owed(facts.now)).find_map(|run| Self::of_run(run, facts.now))
+            }
+            _ => None,
+        }
+    }
+
+    fn of_run(run: &RunFacts, now: UnixMillis) -> Option<Self> {
+        let due = run.run.due();
+        let is_skipped_missed = run.first_start.is_none() && run.reason.as_deref() == Some("missed") && run.state.is_final();
+        match run.first_start {
+            Some(start) => Some(Self { from: run.ready_at.max(due).min(start), to: start }),
+            None if is_skipped_missed => Some(Self { from: due, to: run.finished_at.unwrap_or(now) }),
+            None if run.is_owed(now) => Some(Self { from: run.ready.unwrap_or(due).max(due), to: now }),
+            None => None,
+        }
+    }
+
+    fn meets(self, event: &NodeEvent) -> bool {
+        event.from <= self.to && event.to.is_none_or(|to| to >= self.from)
+    }
+}
+
+/// Whether a node was there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Life {
+    /// It ran all the time, or at least at its beginning.
+    Up,
+    /// It was down at the beginning: since when, and when it started.
+    Down(Option<UnixMillis>, Option<UnixMillis>),
+    /// That is not known.
+    Unknown,
+}
+
+/// Whether `node` ran at `at`.
+pub(super) fn life(node: &NodeFacts, at: UnixMillis) -> Life {
+    let is_life = |event: &&NodeEvent| matches!(event.what, Befell::Started { .. } | Befell::Stopped);
+    let before = node.events.iter().rev().filter(is_life).find(|event| event.from <= at);
+    let next = node.events.iter().find(|event| event.from > at && matches!(event.what, Befell::Started { .. }));
+    let seen_before_next = next.and_then(|event| match event.what {
+        Befell::Started { seen_before } => seen_before,
+        _ => None,
+    });
+    match before.map(|event| &event.what) {
+        Some(Befell::Stopped) => Life::Down(before.map(|event| event.from), next.map(|event| event.from)),
+        Some(_) => match (next, seen_before_next) {
+            // It died without a word, and the next of its name found when it had last been seen.
+            (Some(next), Some(seen)) if at > seen => Life::Down(Some(seen), Some(next.from)),
+            (None, _) if node.last_seen.is_none_or(|seen| at > seen.saturating_add(GONE_AFTER)) => {
+                Life::Down(node.last_seen, None)
+            }
+            _ => Life::Up,
+        },
+        None => match (node.started_at, next) {
+            (Some(started), _) if started <= at => Life::Up,
+            (_, Some(next)) if seen_before_next.is_none_or(|seen| at > seen) => Life::Down(seen_before_next, Some(next.from)),
+            (Some(started), None) => Life::Down(None, Some(started)),
+            _ => Life::Unknown,
+        },
+    }
+}
+
+/// What kept a node that was there from claiming a run of `queue`, within `window`.
+pub(super) fn obstacles<'f>(node: &'f NodeFacts, window: Window, queue: &'f QueueName) -> impl Iterator<Item = &'f NodeEvent> {
+    node.events.iter().filter(move |event| {
+        let is_one = match &event.what {
+            Befell::RedisAway | Befell::ClaimsHeld => true,
+            Befell::SlotsTaken { queue: taken } => taken == queue,
+            Befell::Started { .. } | Befell::Stopped | Befell::FileRefused { .. } => false,
+        };
+        is_one && window.meets(event) && lasted(node, event, window)
+    })
+}
+
+/// Whether an event that was never said to be over was not ended by the next start of its node.
+fn lasted(node: &NodeFacts, event: &NodeEvent, window: Window) -> bool {
+    let began_anew =
+        |other: &NodeEvent| matches!(other.what, Befell::Started { .. }) && other.from > event.from && other.from <= window.from;
+    event.to.is_some() || !node.events.iter().any(began_anew)
+}
+
+/// What each node saw.
+pub(super) fn saw(facts: &Facts) -> Vec<Saw> {
+    let mut found = Vec::new();
+    let run = facts.run().or(match &facts.subject {
+        Subject::Job { open, .. } => open.iter().find(|run| run.is_owed(facts.now)),
+        _ => None,
+    });
+    let claimers: Vec<&String> = run.iter().flat_map(|run| &run.attempts).filter_map(|attempt| attempt.node.as_ref()).collect();
+    let is_on_time = run.and_then(RunFacts::late).is_some_and(|late| late <= ON_TIME);
+    if let (Some(window), Some(run)) = (Window::of(facts), run) {
+        let mut nodes = 0;
+        for node in &facts.nodes {
+            let has_claimed = claimers.contains(&&node.name);
+            let told = of_node(node, window, &run.queue);
+            nodes += usize::from(has_claimed || !matches!(told.as_slice(), [Saw::NotKnown { .. }]));
+            if !is_on_time {
+                let is_plain = matches!(told.as_slice(), [Saw::Free { .. } | Saw::NotKnown { .. }]);
+                found.extend(if has_claimed && is_plain { Vec::new() } else { told });
+            }
+        }
+        if nodes == 0 && claimers.is_empty() {
+            found.push(Saw::NoNodes);
+        }
+    }
+    let mut named: Vec<&String> = Vec::new();
+    for node in claimers {
+        if !named.contains(&node) {
+            named.push(node);
+            found.push(Saw::Claimed { node: node.clone() });
+        }
+    }
+    found.extend(refused_files(facts));
+    found
+}
+
+fn of_node(node: &NodeFacts, window: Window, queue: &QueueName) -> Vec<Saw> {
+    let name = || node.name.clone();
+    let mut found = Vec::new();
+    match life(node, window.from) {
+        Life::Unknown => return vec![Saw::NotKnown { node: name() }],
+        Life::Down(from, to) => {
+            let to = to.filter(|to| *to <= window.to);
+            found.push(Saw::NotRunning { node: name(), from, to });
+            if to.is_none() {
+                return found;
+            }
+        }
+        Life::Up => {}
+    }
+    for event in obstacles(node, window, queue) {
+        let (node, from, to) = (name(), event.from, event.to);
+        found.push(match &event.what {
+            Befell::SlotsTaken { queue } => Saw::SlotsTaken { node, queue: queue.clone(), from, to },
+            Befell::ClaimsHeld => Saw::ClaimsHeld { node, from, to },
+            _ => Saw::RedisAway { node, from, to },
+        });
+    }
+    if found.is_empty() {
+        found.push(Saw::Free { node: name() });
+    }
+    found
+}
+
+/// Files refused a while before the time asked about: what should have been planned may not have been.
+fn refused_files(facts: &Facts) -> Vec<Saw> {
+    let until = match Window::of(facts) {
+        Some(window) => window.to,
+        None => facts.at().unwrap_or(facts.now),
+    };
+    let from = facts.at().unwrap_or(facts.now).saturating_sub(REFUSED_LATELY);
+    let of_node = |node: &NodeFacts| {
+        let refused = node
+            .events
+            .iter()
+            .rev()
+            .find(|event| matches!(event.what, Befell::FileRefused { .. }) && event.from >= from && event.from <= until)?;
+        match &refused.what {
+            Befell::FileRefused { why } => Some(Saw::FileRefused { node: node.name.clone(), at: refused.from, why: why.clone() }),
+            _ => None,
+        }
+    };
+    facts.nodes.iter().filter_map(of_node).collect()
+}

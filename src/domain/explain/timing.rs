@@ -1,0 +1,250 @@
+//! Whether a run started on time, and why not.
+//!
+//! Invariant: only what is recorded counts as a reason; where nothing is, that is said.
+
+use std::time::Duration;
+
+use super::ON_TIME;
+use super::facts::{Facts, RunFacts, Subject};
+use super::saw::{Life, Window, life, obstacles};
+use super::sentences::{findings, names, stretch_words};
+use crate::domain::ids::QueueName;
+use crate::domain::job::CatchUpMode;
+use crate::domain::node_event::Befell;
+use crate::domain::time::UnixMillis;
+use crate::domain::wording::{shown, span};
+use crate::domain::zone::Zone;
+
+findings! {
+    /// Whether a run was on time.
+    Timing {
+        /// It was.
+        "on_time" OnTime {
+            /// How long after its due time it started.
+            late: Duration,
+        },
+        /// It was not.
+        "late" Late {
+            /// By how much.
+            late: Duration,
+        },
+        /// It has not started.
+        "not_started" NotStarted {
+            /// For how long it has been due.
+            late: Duration,
+        },
+        /// It waited for another run of its job.
+        "late_behind" Behind {
+            /// That one.
+            run: Option<String>,
+            /// Until when.
+            until: UnixMillis,
+        },
+        /// It was missed and spread.
+        "late_spread" Spread {
+            /// The time it was given.
+            until: UnixMillis,
+        },
+        /// Its schedule's jitter and splay put it off.
+        "late_shifted" Shifted {
+            /// To when.
+            until: UnixMillis,
+        },
+        /// It was put off for a reason that is not recorded.
+        "late_ready" ReadyLater {
+            /// When it was ready.
+            at: UnixMillis,
+        },
+        /// No node was running.
+        "late_no_node" NoNode {
+            /// When one was.
+            until: Option<UnixMillis>,
+        },
+        /// Nodes did not reach Redis.
+        "late_redis" Redis {
+            /// The nodes.
+            nodes: Vec<String>,
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
+        /// Nodes had no slot.
+        "late_slots" Slots {
+            /// The nodes.
+            nodes: Vec<String>,
+            /// The queue.
+            queue: QueueName,
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
+        /// Nodes could not start processes.
+        "late_keeper" Keeper {
+            /// The nodes.
+            nodes: Vec<String>,
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
+        /// It counted as missed, and ran all the same.
+        "caught_up" CaughtUp {
+            /// The mode of `catch_up`.
+            mode: &'static str,
+        },
+        /// Nothing says why.
+        "late_unexplained" Unexplained,
+    }
+}
+
+impl Timing {
+    /// In plain words.
+    pub fn sentence(&self, zone: &Zone) -> String {
+        match self {
+            Self::OnTime { late } => format!("It started on time, {} after it was due.", span(*late)),
+            Self::Late { late } => format!("It started {} late.", span(*late)),
+            Self::NotStarted { late } => format!("It has been due for {} and has not started.", span(*late)),
+            Self::Behind { run: Some(run), until } => {
+                format!("It waited until {} for the run {run} to end.", shown(*until, zone))
+            }
+            Self::Behind { run: None, until } => {
+                format!("It waited until {} for an open run of its job to end.", shown(*until, zone))
+            }
+            Self::Spread { until } => {
+                format!("It was missed, and catch_up's spread gave it {} to start.", shown(*until, zone))
+            }
+            Self::Shifted { until } => format!("Its jitter and splay moved its start to {}.", shown(*until, zone)),
+            Self::ReadyLater { at } => format!("It was not ready before {}.", shown(*at, zone)),
+            Self::NoNode { until: Some(until) } => format!("No node was running until {}.", shown(*until, zone)),
+            Self::NoNode { until: None } => "No node was running.".to_owned(),
+            Self::Redis { nodes, from, to } => {
+                format!("Redis was out of reach of {}{}.", names(nodes), stretch_words(*from, *to, zone))
+            }
+            Self::Slots { nodes, queue, from, to } => {
+                format!("All slots of queue {queue} were taken on {}{}.", names(nodes), stretch_words(*from, *to, zone))
+            }
+            Self::Keeper { nodes, from, to } => {
+                format!("The keeper was not ready on {}{}.", names(nodes), stretch_words(*from, *to, zone))
+            }
+            Self::CaughtUp { mode } => format!("So late it counted as missed; it ran because catch_up is {mode}."),
+            Self::Unexplained => "Nothing that is noted says why.".to_owned(),
+        }
+    }
+}
+
+/// Whether what is asked about was on time.
+pub(super) fn timing(facts: &Facts) -> Vec<Timing> {
+    match &facts.subject {
+        Subject::Run(run) => of_run(facts, run),
+        Subject::Stretch { run, .. } | Subject::Behind { run, .. } => waiting_for_nodes(facts, run),
+        Subject::Job { open, .. } => {
+            open.iter().find(|run| run.is_owed(facts.now)).map_or_else(Vec::new, |run| of_run(facts, run))
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
+    let due = run.run.due();
+    let Some(late) = run.late() else {
+        if run.is_owed(facts.now) {
+            let ready = run.ready.unwrap_or(due).max(due);
+            let late = facts.now.since(ready);
+            if late <= ON_TIME {
+                return Vec::new();
+            }
+            return [vec![Timing::NotStarted { late }], waiting_for_nodes(facts, run)].concat();
+        }
+        return if run.state.is_final() { waiting_for_nodes(facts, run) } else { Vec::new() };
+    };
+    if late <= ON_TIME {
+        return vec![Timing::OnTime { late }];
+    }
+    let mut found = vec![Timing::Late { late }];
+    let put_off = run.ready_at.since(due) > ON_TIME;
+    if put_off {
+        let until = run.ready_at;
+        found.push(match &run.behind {
+            Some(run) => Timing::Behind { run: Some(run.to_string()), until },
+            None if run.is_spread => Timing::Spread { until },
+            None if until.since(due) <= latest_shift(facts, run) => Timing::Shifted { until },
+            None => Timing::ReadyLater { at: until },
+        });
+    }
+    let waited_ready = run.first_start.is_some_and(|start| start.since(run.ready_at.max(due)) > ON_TIME);
+    if waited_ready {
+        let causes = waiting_for_nodes(facts, run);
+        found.extend(if causes.is_empty() { vec![Timing::Unexplained] } else { causes });
+    }
+    if let Some(mode) = caught_up(facts, run, late) {
+        found.push(Timing::CaughtUp { mode });
+    }
+    found
+}
+
+/// How far jitter and splay may move a run's start.
+fn latest_shift(facts: &Facts, run: &RunFacts) -> Duration {
+    let definition = facts.job.as_ref().and_then(|job| job.definition.as_ref().ok()).filter(|_| !run.run.is_manual());
+    definition.map_or(Duration::ZERO, |(spec, _)| spec.shape.latest_shift(&facts.name))
+}
+
+/// The mode by which a missed run ran; none if it was not missed, or is of a kind that always runs.
+fn caught_up(facts: &Facts, run: &RunFacts, late: Duration) -> Option<&'static str> {
+    let (spec, timetable) = facts.job.as_ref()?.definition.as_ref().ok()?;
+    let late = late.saturating_sub(latest_shift(facts, run));
+    let is_missed = late > spec.late_after && run.behind.is_none() && !run.run.is_manual() && !timetable.is_one_shot();
+    is_missed.then_some(mode_word(spec.catch_up.mode))
+}
+
+pub(super) fn mode_word(mode: CatchUpMode) -> &'static str {
+    match mode {
+        CatchUpMode::Skip => "skip",
+        CatchUpMode::Latest => "latest",
+        CatchUpMode::All => "all",
+    }
+}
+
+/// Why no node claimed a run while it was ready.
+fn waiting_for_nodes(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
+    let Some(window) = Window::of(facts).filter(|window| window.to.since(window.from) > ON_TIME) else { return Vec::new() };
+    let mut found = Vec::new();
+    let lives: Vec<Life> = facts.nodes.iter().map(|node| life(node, window.from)).collect();
+    let is_known = lives.iter().any(|life| *life != Life::Unknown);
+    if is_known && lives.iter().all(|life| matches!(life, Life::Down(..) | Life::Unknown)) {
+        let starts = lives.iter().filter_map(|life| match life {
+            Life::Down(_, to) => *to,
+            _ => None,
+        });
+        found.push(Timing::NoNode { until: starts.min().filter(|to| *to <= window.to) });
+    }
+    for word in ["redis_away", "slots_taken", "claims_held"] {
+        found.extend(obstacle(facts, run, window, word));
+    }
+    found
+}
+
+/// All nodes' obstacles of one kind, as one.
+fn obstacle(facts: &Facts, run: &RunFacts, window: Window, word: &str) -> Option<Timing> {
+    let mut nodes: Vec<String> = Vec::new();
+    let mut stretch: Option<(UnixMillis, Option<UnixMillis>)> = None;
+    for node in &facts.nodes {
+        for event in obstacles(node, window, &run.queue).filter(|event| event.what.word() == word) {
+            if !nodes.contains(&node.name) {
+                nodes.push(node.name.clone());
+            }
+            stretch = Some(match stretch {
+                None => (event.from, event.to),
+                Some((from, to)) => (from.min(event.from), to.zip(event.to).map(|(a, b)| a.max(b))),
+            });
+        }
+    }
+    let (from, to) = stretch?;
+    let what = Befell::SlotsTaken { queue: run.queue.clone() };
+    Some(match word {
+        "redis_away" => Timing::Redis { nodes, from, to },
+        word if word == what.word() => Timing::Slots { nodes, queue: run.queue.clone(), from, to },
+        _ => Timing::Keeper { nodes, from, to },
+    })
+}

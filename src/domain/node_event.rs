@@ -1,0 +1,55 @@
+//! What befell a node that may have kept runs from starting.
+
+use super::ids::QueueName;
+use super::time::UnixMillis;
+
+/// Something that befell a node, by Redis' clock as far as the node knew it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeEvent {
+    /// What.
+    pub what: Befell,
+    /// When it began.
+    pub from: UnixMillis,
+    /// When it was over; none if it lasts, or takes no time.
+    pub to: Option<UnixMillis>,
+}
+
+/// What may befall a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Befell {
+    /// It started.
+    Started {
+        /// When a node of this name was last seen before.
+        seen_before: Option<UnixMillis>,
+    },
+    /// It stopped taking runs, because it was told to.
+    Stopped,
+    /// Its polls were not answered by Redis.
+    RedisAway,
+    /// All its slots of a queue were taken.
+    SlotsTaken {
+        /// The queue.
+        queue: QueueName,
+    },
+    /// It took no runs because its keeper was not ready.
+    ClaimsHeld,
+    /// It did not take its jobs file as it was.
+    FileRefused {
+        /// Why.
+        why: String,
+    },
+}
+
+impl Befell {
+    /// The word for it in Redis and in JSON.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Started { .. } => "started",
+            Self::Stopped => "stopped",
+            Self::RedisAway => "redis_away",
+            Self::SlotsTaken { .. } => "slots_taken",
+            Self::ClaimsHeld => "claims_held",
+            Self::FileRefused { .. } => "file_refused",
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Sizes as people write them: `"48KiB"`, `"256MiB"`.
+//!
+//! Invariant: only the units that mean one thing are read; `KB` and `K` mean two.
+
+/// A text that is no size.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("size {found:?} is not valid: wanted a whole number with the unit B, KiB, MiB or GiB, as in \"256MiB\"")]
+pub struct SizeError {
+    found: String,
+}
+
+/// The bytes `text` means. Fails unless it is a whole number and one of `B`, `KiB`, `MiB`, `GiB`.
+pub fn parse_size(text: &str) -> Result<u64, SizeError> {
+    let found = || SizeError { found: text.chars().take(40).collect() };
+    let trimmed = text.trim();
+    let digits = trimmed.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = trimmed.split_at(digits);
+    let unit: u64 = match unit.trim_start() {
+        "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return Err(found()),
+    };
+    number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_a_number_and_its_unit() {
+        for (text, bytes) in [("0B", 0), ("16KiB", 16 * 1024), (" 256 MiB ", 256 << 20), ("1GiB", 1 << 30)] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_may_mean_two_things_or_none_is_refused() {
+        for text in ["", "16", "16K", "16KB", "16kib", "KiB", "-1B", "1.5MiB", "99999999999999999999B", "99999999999GiB", "1B2"] {
+            let error = parse_size(text).unwrap_err().to_string();
+            assert!(error.contains("256MiB"), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Checks the books slowly, all the time: each minute one node looks at a slice of them and writes down what does not agree.
+//!
+//! Invariant: it only reads and tells. A slice has a bound, whatever the books hold; the next goes on where it ended. What was
+//! found before is looked at again at each turn, so what is mended is no longer told.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use super::books::{self, Books};
+use super::shared::Shared;
+use crate::domain::books::{Finding, Subject};
+use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::store::{AuditNote, Index, StoreError};
+
+/// How often a slice is looked at, by whichever node comes first.
+const EVERY: Duration = Duration::from_secs(60);
+/// How often a node asks whether it is its turn.
+const ASK: Duration = Duration::from_secs(5);
+/// Members of indexes looked at in one turn.
+const SLICE: usize = 500;
+const PAGE: usize = 100;
+/// Runs of one job looked at in each of its places.
+const PLACES: usize = 20;
+/// Findings kept.
+const KEPT: usize = 100;
+
+/// Asks for its turn, for ever.
+pub(super) async fn run(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(ASK.mul_f64(0.75 + fastrand::f64() / 2.0)).await;
+        if let Err(error) = turn(&shared).await {
+            shared.weather.failed(&error, "the books are not checked");
+        }
+    }
+}
+
+async fn turn(shared: &Shared) -> Result<(), StoreError> {
+    let store = &shared.store;
+    let Some(turn) = store.take_audit(&shared.settings.node, EVERY).await? else { return Ok(()) };
+    let known = Known::read(&turn.list);
+    let no_more = BTreeSet::new();
+    let mut books = Books::open(store, &no_more).await?;
+    let mut found = books.look_at(&known.subjects).await?;
+    let queues = books.queues();
+    let mut place = Place::parse(&turn.place, &queues);
+    let (first, mut looked_at) = (place.index.clone(), 0);
+    while looked_at < SLICE {
+        let (findings, members) = look(shared, &mut books, &mut place).await?;
+        found.extend(findings);
+        looked_at += members.max(1);
+        if place.cursor == 0 {
+            place = place.next(&queues);
+            if place.index == first {
+                break;
+            }
+        }
+    }
+    let mut found = books::confirm(store, &no_more, found).await?;
+    // Those told before keep their place, so that none is told again for want of room.
+    found.sort_by(|a, b| (!known.has(a), a.rule, &a.subject).cmp(&(!known.has(b), b.rule, &b.subject)));
+    for finding in found.iter().take(KEPT).filter(|finding| !known.has(finding)) {
+        warn!(rule = finding.rule.as_str(), "The books do not agree: {finding}.");
+    }
+    if found.is_empty() && !known.subjects.is_empty() {
+        info!("The books agree again.");
+    }
+    let list: Vec<Value> = found.iter().take(KEPT).map(finding_json).collect();
+    let note =
+        AuditNote { at: turn.now, place: place.text(), list: Value::Array(list).to_string(), findings: found.len() as u64 };
+    store.note_audit(&note).await
+}
+
+/// Looks at one page of an index and moves the place on; how many members it had.
+async fn look(shared: &Shared, books: &mut Books<'_>, place: &mut Place) -> Result<(Vec<Finding>, usize), StoreError> {
+    let page = match shared.store.scan_index(&place.index, place.cursor, PAGE).await {
+        Ok(page) => page,
+        // A key that holds something else is told by whoever needs it, and keeps nobody from the others.
+        Err(StoreError::WrongType { key, .. }) => {
+            place.cursor = 0;
+            return Ok((books.look_at(&BTreeSet::from([Subject::Key(key)])).await?, 0));
+        }
+        Err(error) => return Err(error),
+    };
+    place.cursor = page.cursor;
+    let count = page.members.len();
+    if matches!(place.index, Index::Jobs | Index::Finished) {
+        let names: Vec<JobName> = page.members.iter().filter_map(|name| name.parse().ok()).collect();
+        let mut findings = books.look_at_jobs(&names).await?;
+        for name in &names {
+            // Its wrong types are told above.
+            let Ok(places) = shared.store.list_places(name, PLACES).await else { continue };
+            let runs: Vec<(RunId, Option<Fence>)> = places.into_iter().map(|run| (run, None)).collect();
+            if !runs.is_empty() {
+                findings.extend(books.look_at_runs(&runs).await?);
+            }
+        }
+        return Ok((findings, count));
+    }
+    let runs: Vec<(RunId, Option<Fence>)> = page.members.iter().filter_map(|member| place.index.run_of(member)).collect();
+    Ok((books.look_at_runs(&runs).await?, count))
+}
+
+/// Where the check goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    index: Index,
+    cursor: u64,
+}
+
+impl Place {
+    /// The indexes in the order they are looked at.
+    fn round(queues: &[QueueName]) -> Vec<Index> {
+        let mut round = vec![Index::Jobs, Index::Finished, Index::Leases, Index::Stops];
+        round.extend(queues.iter().cloned().map(Index::Due));
+        round.extend([Index::History, Index::Dead]);
+        round
+    }
+
+    fn word(index: &Index) -> String {
+        match index {
+            Index::Jobs => "jobs".to_owned(),
+            Index::Finished => "finished".to_owned(),
+            Index::Due(queue) => format!("due:{queue}"),
+            Index::Leases => "leases".to_owned(),
+            Index::Stops => "stops".to_owned(),
+            Index::History => "history".to_owned(),
+            Index::Dead => "dead".to_owned(),
+        }
+    }
+
+    /// What the last turn wrote; what is no place is the beginning.
+    fn parse(text: &str, queues: &[QueueName]) -> Self {
+        let (word, cursor) = text.split_once(' ').unwrap_or((text, ""));
+        let index = Self::round(queues).into_iter().find(|index| Self::word(index) == word);
+        match (index, cursor.parse()) {
+            (Some(index), Ok(cursor)) => Self { index, cursor },
+            _ => Self { index: Index::Jobs, cursor: 0 },
+        }
+    }
+
+    fn text(&self) -> String {
+        format!("{} {}", Self::word(&self.index), self.cursor)
+    }
+
+    fn next(&self, queues: &[QueueName]) -> Self {
+        let round = Self::round(queues);
+        let at = round.iter().position(|index| *index == self.index).map_or(0, |at| (at + 1) % round.len());
+        Self { index: round.get(at).cloned().unwrap_or(Index::Jobs), cursor: 0 }
+    }
+}
+
+/// What earlier turns found.
+struct Known {
+    told: BTreeSet<(String, Subject)>,
+    subjects: BTreeSet<Subject>,
+}
+
+impl Known {
+    /// What cannot be read was never told.
+    fn read(list: &str) -> Self {
+        let items = match serde_json::from_str(list) {
+            Ok(Value::Array(items)) => items,
+            _ => Vec::new(),
+        };
+        let told: BTreeSet<(String, Subject)> = items.iter().filter_map(told).collect();
+        Self { subjects: told.iter().map(|(_, subject)| subject.clone()).collect(), told }
+    }
+
+    fn has(&self, finding: &Finding) -> bool {
+        self.told.contains(&(finding.rule.as_str().to_owned(), finding.subject.clone()))
+    }
+}
+
+fn told(item: &Value) -> Option<(String, Subject)> {
+    let text = |word: &str| item.get(word).and_then(Value::as_str);
+    let subject = match (text("job"), text("run"), text("key")) {
+        (Some(name), _, _) => Subject::Job(name.parse().ok()?),
+        (_, Some(run), _) => Subject::Run(run.parse().ok()?, item.get("fence").and_then(Value::as_u64).and_then(Fence::new)),
+        (_, _, Some(key)) => Subject::Key(key.to_owned()),
+        _ => return None,
+    };
+    Some((text("rule")?.to_owned(), subject))
+}
+
+/// A finding as it is kept.
+fn finding_json(finding: &Finding) -> Value {
+    let mut item = match &finding.subject {
+        Subject::Job(name) => json!({"job": name.as_str()}),
+        Subject::Run(run, fence) => json!({"run": run.to_string(), "fence": fence.map(Fence::as_u64)}),
+        Subject::Key(key) => json!({"key": key}),
+    };
+    item["rule"] = json!(finding.rule.as_str());
+    item["found"] = json!(finding.found);
+    item
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_passes_every_index_and_begins_again_also_from_a_place_nobody_knows() {
+        let queues = ["default".parse().unwrap(), "other".parse().unwrap()];
+        let mut place = Place::parse("no such place", &queues);
+        let mut words = BTreeSet::new();
+        for _ in 0..8 {
+            assert!(words.insert(place.text()));
+            place = Place::parse(&place.next(&queues).text(), &queues);
+        }
+        assert_eq!(place.text(), "jobs 0");
+    }
+
+    #[test]
+    fn a_finding_reads_back_as_it_was_told() {
+        let (run, fence) = ("a@5".parse::<RunId>().unwrap(), Fence::new(7));
+        let subject = Subject::Run(run, fence);
+        let finding = Finding {
+            rule: crate::domain::books::Rule::NoLease,
+            subject,
+            found: String::new(),
+            wanted: "",
+            mend: crate::domain::books::Mend::Fix(""),
+        };
+        let known = Known::read(&Value::Array(vec![finding_json(&finding)]).to_string());
+        assert!(known.has(&finding));
+        assert!(!known.has(&Finding { rule: crate::domain::books::Rule::Nowhere, ..finding }));
+        assert!(Known::read("{\"spoilt\":").subjects.is_empty());
+    }
+}

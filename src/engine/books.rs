@@ -1,0 +1,179 @@
+//! The books looked at: facts read from the store, judged by `domain::books`, and what was found looked at again.
+//!
+//! Invariant: what changed while it was looked at is told nobody: a finding stands only if it is found again a moment later,
+//! from facts read anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::definition::{Definition, DefinitionError};
+use crate::config::SurfaceError;
+use crate::domain::books::{self, Finding, Plan, Subject};
+use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::schedule::Schedule;
+use crate::domain::time::UnixMillis;
+use crate::store::{JobRecord, JobToInspect, Store, StoreError};
+
+/// How long after the first look the second is.
+const MOMENT: Duration = Duration::from_millis(300);
+/// Leases read to know which runs are held.
+pub(super) const LEASES: usize = 20_000;
+/// Jobs or runs looked at in one step.
+pub(super) const STEP: usize = 500;
+/// Pages of a due set read to find a run asked for by hand.
+const STEPS: usize = 100;
+
+/// One look at the books.
+pub struct Books<'a> {
+    store: &'a Store,
+    now: UnixMillis,
+    queues: BTreeSet<QueueName>,
+    leased: BTreeMap<RunId, Vec<Fence>>,
+}
+
+impl<'a> Books<'a> {
+    /// Opens the books: every queue that was declared, those of `more`, and the leases.
+    pub async fn open(store: &'a Store, more: &BTreeSet<QueueName>) -> Result<Self, StoreError> {
+        let mut queues: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
+        queues.insert(QueueName::default_queue());
+        queues.extend(more.iter().cloned());
+        Ok(Self { store, now: store.now().await?, queues, leased: store.read_leased(LEASES).await? })
+    }
+
+    /// The queues it looks into.
+    pub fn queues(&self) -> Vec<QueueName> {
+        self.queues.iter().cloned().collect()
+    }
+
+    /// What does not agree in these jobs. A queue of theirs that nobody declared is looked into from now on.
+    pub async fn look_at_jobs(&mut self, names: &[JobName]) -> Result<Vec<Finding>, StoreError> {
+        let mut findings = Vec::new();
+        let mut records = Vec::with_capacity(names.len());
+        for (name, record) in names.iter().zip(self.store.read_jobs(names).await?) {
+            match record {
+                Ok(record) => records.push((name, record)),
+                Err(StoreError::Corrupt { found, .. }) => findings.push(books::unreadable_job(name, &found, None)),
+                Err(error) => findings.extend(self.of_key(error).await?),
+            }
+        }
+        self.queues.extend(records.iter().filter_map(|(_, record)| Some(record.as_ref()?.queue.clone())));
+        let plan = |record: &Option<JobRecord>| record.as_ref().map_or(Plan::Nothing, |record| plan_of(record, self.now));
+        let to_inspect = records.iter().map(|(name, record)| JobToInspect { name, record: record.as_ref(), plan: plan(record) });
+        let to_inspect: Vec<JobToInspect<'_>> = to_inspect.collect();
+        for facts in self.store.inspect_jobs(&to_inspect, &self.queues()).await? {
+            match facts {
+                Ok(Some(mut facts)) => {
+                    if facts.open == 0
+                        && (facts.waiting > 0 || facts.pending.is_none() && matches!(facts.plan, Plan::Once | Plan::AfterEnd))
+                    {
+                        facts.has_manual_out = self.has_manual_out(&facts.name).await?;
+                    }
+                    findings.extend(books::judge_job(&facts));
+                }
+                // It changed meanwhile: there is nothing to say of how it was.
+                Ok(None) => {}
+                Err(error) => findings.extend(self.of_key(error).await?),
+            }
+        }
+        Ok(findings)
+    }
+
+    /// Whether a run of `job` asked for by hand is due or executes.
+    pub async fn has_manual_out(&self, job: &JobName) -> Result<bool, StoreError> {
+        let is_held = self.leased.keys().any(|run| run.job() == job && run.is_manual());
+        Ok(is_held || self.store.has_manual_due(job, &self.queues(), STEPS).await?)
+    }
+
+    /// What does not agree in these runs, each with the fence of a lease it was found under.
+    pub async fn look_at_runs(&mut self, runs: &[(RunId, Option<Fence>)]) -> Result<Vec<Finding>, StoreError> {
+        let names: BTreeSet<JobName> = runs.iter().map(|(run, _)| run.job().clone()).collect();
+        let names: Vec<JobName> = names.into_iter().collect();
+        let jobs = self.store.read_jobs(&names).await?;
+        self.queues.extend(jobs.into_iter().filter_map(|job| job.ok().flatten()).map(|job| job.queue));
+        // One found elsewhere may be held under a fence its record does not say.
+        let held = |run: &RunId, fence: Option<Fence>| fence.or_else(|| self.leased.get(run).and_then(|all| all.last().copied()));
+        let runs: BTreeSet<(RunId, Option<Fence>)> = runs.iter().map(|(run, fence)| (run.clone(), held(run, *fence))).collect();
+        let runs: Vec<_> = runs.into_iter().collect();
+        let mut findings = Vec::new();
+        for facts in self.store.inspect_runs(&runs, &self.queues()).await? {
+            match facts {
+                Ok(facts) => findings.extend(books::judge_run(&facts)),
+                Err(error) => findings.extend(self.of_key(error).await?),
+            }
+        }
+        Ok(findings)
+    }
+
+    /// What there is to say of the key an error names; other errors are handed on.
+    async fn of_key(&self, error: StoreError) -> Result<Vec<Finding>, StoreError> {
+        match error {
+            StoreError::WrongType { key, .. } => {
+                Ok(self.store.look_at_key(&key).await?.iter().flat_map(books::judge_key).collect())
+            }
+            error => Err(error),
+        }
+    }
+
+    /// What does not agree in these.
+    pub async fn look_at(&mut self, subjects: &BTreeSet<Subject>) -> Result<Vec<Finding>, StoreError> {
+        let (mut jobs, mut runs, mut findings) = (Vec::new(), Vec::new(), Vec::new());
+        for subject in subjects {
+            match subject {
+                Subject::Job(name) => jobs.push(name.clone()),
+                Subject::Run(run, fence) => runs.push((run.clone(), *fence)),
+                Subject::Key(key) => {
+                    findings.extend(self.store.look_at_key(key).await?.iter().flat_map(books::judge_key));
+                }
+            }
+        }
+        // In steps, so that no answer takes long.
+        for some in jobs.chunks(STEP) {
+            findings.extend(self.look_at_jobs(some).await?);
+        }
+        for some in runs.chunks(STEP) {
+            findings.extend(self.look_at_runs(some).await?);
+        }
+        Ok(findings)
+    }
+}
+
+/// Those of `findings` that are found again a moment later.
+pub async fn confirm(store: &Store, more: &BTreeSet<QueueName>, findings: Vec<Finding>) -> Result<Vec<Finding>, StoreError> {
+    if findings.is_empty() {
+        return Ok(findings);
+    }
+    tokio::time::sleep(MOMENT).await;
+    let subjects: BTreeSet<Subject> = findings.iter().map(|finding| finding.subject.clone()).collect();
+    let again = Books::open(store, more).await?.look_at(&subjects).await?;
+    let mut stood: Vec<Finding> = Vec::new();
+    for finding in again {
+        if findings.iter().any(|first| first.is_same(&finding)) && !stood.iter().any(|other| other.is_same(&finding)) {
+            stood.push(finding);
+        }
+    }
+    Ok(stood)
+}
+
+/// What a job's definition says of its next run.
+fn plan_of(record: &JobRecord, now: UnixMillis) -> Plan {
+    let definition = match Definition::of(record.clone()) {
+        Ok(definition) => definition,
+        Err(error) => {
+            let advice = match &error {
+                DefinitionError::Surface(SurfaceError::Newer { .. }) => {
+                    Some("update schedd here; it is left alone until then, and nodes that can read it run it")
+                }
+                DefinitionError::Zone(_) => Some("install the zone data (tzdata) on this host; nodes that have it run the job"),
+                DefinitionError::Surface(SurfaceError::Corrupt { .. }) => None,
+            };
+            return Plan::Unreadable { why: error.to_string(), advice };
+        }
+    };
+    match definition.spec.schedule {
+        Schedule::Manual => Plan::Nothing,
+        Schedule::At(_) => Plan::Once,
+        Schedule::Delay(_) if !definition.is_used_up() => Plan::AfterEnd,
+        _ if definition.next_after(now).is_some() => Plan::Recurring,
+        _ => Plan::Nothing,
+    }
+}

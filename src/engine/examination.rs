@@ -1,0 +1,266 @@
+//! The whole of the books looked at, as `schedctl doctor` does: every key, every job, every run, every counter.
+//!
+//! Invariant: it only reads, and what it tells was found twice. A key that holds something else keeps it from judging what stands
+//! there, which it says, and from nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::books::{self, Books, STEP};
+use super::mending;
+use crate::domain::books::{
+    CountFacts, Finding, KeyFacts, Known, Member, Mend, Rule, Subject, bad_entries, judge_counts, judge_key, judge_member,
+    judge_outputs, known_key,
+};
+use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::store::{Quarantined, RipeEntry, Store, StoreError};
+
+/// Sets read in one call.
+const SETS: usize = 100;
+/// Rounds of mending: what one thing hides comes out when it is mended.
+const ROUNDS: usize = 4;
+
+/// What an examination found.
+#[derive(Debug, Clone, Default)]
+pub struct Examination {
+    /// What does not agree.
+    pub findings: Vec<Finding>,
+    /// Keys looked at.
+    pub keys: usize,
+    /// Jobs looked at.
+    pub jobs: usize,
+    /// Runs looked at.
+    pub runs: usize,
+    /// Why not all could be judged.
+    pub partial: Option<String>,
+    entries: BTreeMap<String, Vec<RipeEntry>>,
+    counts: CountFacts,
+    outputs: (Vec<String>, Vec<String>),
+    queues: BTreeSet<QueueName>,
+}
+
+/// What mending did.
+#[derive(Debug, Clone)]
+pub struct Mended {
+    /// What was wrong.
+    pub finding: Finding,
+    /// What was done about it.
+    pub done: Vec<String>,
+}
+
+/// What the names and members of keys led to.
+#[derive(Default)]
+struct Census {
+    jobs: BTreeSet<JobName>,
+    /// With a record, so that their record says where they are to stand.
+    runs: BTreeSet<(RunId, Option<Fence>)>,
+    entries: BTreeMap<String, Vec<(RipeEntry, String)>>,
+}
+
+/// Looks at all of the books.
+pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
+    let keys = store.scan_keys("*").await?;
+    let mut exam = Examination { keys: keys.len(), ..Examination::default() };
+    let mut found: Vec<Finding> = keys.iter().flat_map(judge_key).collect();
+    let good = |key: &&KeyFacts| known_key(&key.rest) == known_type(&key.kind);
+    let good: Vec<&KeyFacts> = keys.iter().filter(good).collect();
+    exam.queues = good.iter().filter_map(|key| key.rest.strip_prefix("due:")?.parse().ok()).collect();
+    match exam.judge_all(store, &good, &mut found).await {
+        Ok(()) => {}
+        Err(StoreError::WrongType { key, .. }) => {
+            exam.partial = Some(format!("the books cannot be judged until the key {key} is mended"));
+        }
+        Err(error) => return Err(error),
+    }
+    let (own, rest): (Vec<Finding>, Vec<Finding>) = found.into_iter().partition(is_of_whole);
+    exam.findings = own;
+    match books::confirm(store, &exam.queues, rest.clone()).await {
+        Ok(found) => exam.findings.extend(found),
+        // Of what cannot be judged only the keys are looked at again.
+        Err(StoreError::WrongType { .. }) => {
+            exam.findings.extend(rest.into_iter().filter(|finding| matches!(finding.subject, Subject::Key(_))));
+        }
+        Err(error) => return Err(error),
+    }
+    exam.findings.sort_by(|a, b| (&a.subject, a.rule).cmp(&(&b.subject, b.rule)));
+    exam.findings.dedup_by(|a, b| a.is_same(b));
+    Ok(exam)
+}
+
+fn known_type(kind: &str) -> Known {
+    match kind {
+        "zset" => Known::Type("zset"),
+        "hash" => Known::Type("hash"),
+        "string" => Known::Type("string"),
+        _ => Known::No,
+    }
+}
+
+/// Those that are looked at again by reading the whole again, which has been done.
+fn is_of_whole(finding: &Finding) -> bool {
+    matches!(finding.rule, Rule::Count | Rule::Fence | Rule::OutputWrong | Rule::Entry)
+}
+
+impl Examination {
+    async fn judge_all(&mut self, store: &Store, keys: &[&KeyFacts], found: &mut Vec<Finding>) -> Result<(), StoreError> {
+        let census = take_census(store, keys).await?;
+        for (rest, bad) in &census.entries {
+            // Again: one that is gone by now was only on its way.
+            let still = still_there(store, rest, bad).await?;
+            let Some((first, why)) = still.first() else { continue };
+            found.push(bad_entries(store.key_named(rest), still.len(), &format!("{:?}: {why}", first.member)));
+            self.entries.insert(rest.clone(), still.into_iter().map(|(entry, _)| entry).collect());
+        }
+        (self.jobs, self.runs) = (census.jobs.len(), census.runs.len());
+        let mut books = Books::open(store, &self.queues).await?;
+        let jobs: Vec<JobName> = census.jobs.into_iter().collect();
+        for some in jobs.chunks(STEP) {
+            found.extend(books.look_at_jobs(some).await?);
+        }
+        let runs: Vec<(RunId, Option<Fence>)> = census.runs.into_iter().collect();
+        for some in runs.chunks(STEP) {
+            found.extend(books.look_at_runs(some).await?);
+        }
+        self.judge_whole(store, keys, found).await
+    }
+
+    /// What only all keys together tell: counters, and the index of outputs. Looked at twice.
+    async fn judge_whole(&mut self, store: &Store, keys: &[&KeyFacts], found: &mut Vec<Finding>) -> Result<(), StoreError> {
+        let of =
+            |prefix: &str| keys.iter().map(|key| key.rest.clone()).filter(|rest| rest.starts_with(prefix)).collect::<Vec<_>>();
+        let (mut waiting, mut outputs) = (of("waiting:"), of("output:"));
+        let mut first: Option<Vec<Finding>> = None;
+        loop {
+            self.counts = store.count_facts(&waiting, &outputs).await?;
+            self.outputs = store.compare_outputs(&outputs).await?;
+            let mut now = judge_counts(&self.counts, |rest| store.key_named(rest));
+            now.extend(judge_outputs(store.key_named("outputs"), self.outputs.0.len(), self.outputs.1.len()));
+            if now.is_empty() {
+                return Ok(());
+            }
+            if let Some(first) = first {
+                found.extend(now.into_iter().filter(|finding| first.iter().any(|other| other.is_same(finding))));
+                return Ok(());
+            }
+            first = Some(now);
+            // What was made since the keys were read counts too.
+            let names = |keys: Vec<KeyFacts>| keys.into_iter().map(|key| key.rest).collect();
+            waiting = names(store.scan_keys("waiting:*").await?);
+            outputs = names(store.scan_keys("output:*").await?);
+        }
+    }
+
+    /// Mends what is safe and looks again, until nothing more is to be mended. What was done, and what is left.
+    pub async fn mend(mut self, store: &Store) -> Result<(Vec<Mended>, Self), StoreError> {
+        let mut mended: Vec<Mended> = Vec::new();
+        for _ in 0..ROUNDS {
+            let before = mended.len();
+            // Keys first: what they hold decides about the rest.
+            let (keys, rest): (Vec<&Finding>, Vec<&Finding>) =
+                self.findings.iter().partition(|finding| matches!(finding.subject, Subject::Key(_)));
+            for finding in keys.into_iter().chain(rest).filter(|finding| matches!(finding.mend, Mend::Fix(_))) {
+                let done = self.mend_one(store, finding).await?;
+                if !done.is_empty() {
+                    mended.push(Mended { finding: finding.clone(), done });
+                }
+            }
+            if mended.len() == before {
+                break;
+            }
+            self = examine(store).await?;
+        }
+        Ok((mended, self))
+    }
+
+    async fn mend_one(&self, store: &Store, finding: &Finding) -> Result<Vec<String>, StoreError> {
+        let done = match (finding.rule, &finding.subject) {
+            (Rule::Count | Rule::Fence, _) => mending::mend_counts(store, &self.counts).await,
+            (Rule::OutputWrong, _) => {
+                let (missing, unlisted) = &self.outputs;
+                store.mend_outputs(missing, unlisted).await?;
+                Ok(vec![format!("{} entries taken out, {} outputs put in", missing.len(), unlisted.len())])
+            }
+            (Rule::Entry, Subject::Key(key)) => self.mend_entries(store, key).await,
+            _ => mending::mend(store, &self.queues, finding).await,
+        };
+        match done {
+            // Told as a finding of its own.
+            Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => Ok(Vec::new()),
+            done => done,
+        }
+    }
+
+    async fn mend_entries(&self, store: &Store, key: &str) -> Result<Vec<String>, StoreError> {
+        let prefix = store.key_named("");
+        let rest = key.strip_prefix(&prefix).unwrap_or_default();
+        let (mut kept, mut dropped) = (0, Vec::new());
+        for entry in self.entries.get(rest).into_iter().flatten() {
+            match store.quarantine_entry(rest, entry, "it cannot stand there").await? {
+                Quarantined::Kept => kept += 1,
+                Quarantined::Dropped => {
+                    dropped.push(format!("taken out, for quarantine is full: {:?} at {}", entry.member, entry.score));
+                }
+                Quarantined::Gone => {}
+            }
+        }
+        let kept = (kept > 0).then(|| format!("{kept} moved to quarantine"));
+        Ok(kept.into_iter().chain(dropped).collect())
+    }
+}
+
+/// Goes over the members of all sets: which jobs and runs there are, and what is neither.
+async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreError> {
+    let mut census = Census::default();
+    let mut sets: Vec<(String, u64)> = Vec::new();
+    for key in keys {
+        let (family, name) = key.rest.split_once(':').unwrap_or((&key.rest, ""));
+        match family {
+            "job" | "open" | "waiting" | "spread" => census.jobs.extend(name.parse().ok()),
+            "run" => census.runs.extend(name.parse().ok().map(|run| (run, None))),
+            _ => {}
+        }
+        if key.kind == "zset" {
+            sets.push((key.rest.clone(), 0));
+        }
+    }
+    while !sets.is_empty() {
+        let some: Vec<(String, u64)> = sets.split_off(sets.len().saturating_sub(SETS));
+        let pages = store.scan_sets(&some).await?;
+        for ((rest, _), (entries, next)) in some.into_iter().zip(pages) {
+            for entry in entries {
+                match judge_member(&rest, &entry.member, &entry.score) {
+                    Ok(Member::Run(run, fence)) => {
+                        census.runs.insert((run, fence));
+                    }
+                    Ok(Member::Job(name)) => {
+                        census.jobs.insert(name);
+                    }
+                    Ok(Member::Other) => {}
+                    Err(why) => census.entries.entry(rest.clone()).or_default().push((entry, why)),
+                }
+            }
+            if next != 0 {
+                sets.push((rest, next));
+            }
+        }
+    }
+    census.runs.extend(store.list_stops().await?.iter().filter_map(|run| run.parse().ok()).map(|run| (run, None)));
+    Ok(census)
+}
+
+/// Those of some entries that are still in their set.
+async fn still_there(store: &Store, rest: &str, bad: &[(RipeEntry, String)]) -> Result<Vec<(RipeEntry, String)>, StoreError> {
+    let (mut there, mut cursor) = (BTreeSet::new(), 0);
+    loop {
+        let pages = store.scan_sets(&[(rest.to_owned(), cursor)]).await?;
+        let Some((entries, next)) = pages.into_iter().next() else { break };
+        there.extend(entries.into_iter().map(|entry| (entry.member, entry.score)));
+        cursor = next;
+        if cursor == 0 {
+            break;
+        }
+    }
+    let mut still: Vec<(RipeEntry, String)> =
+        bad.iter().filter(|(entry, _)| there.contains(&(entry.member.clone(), entry.score.clone()))).cloned().collect();
+    still.dedup_by(|(a, _), (b, _)| a == b);
+    Ok(still)
+}

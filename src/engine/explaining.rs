@@ -1,0 +1,346 @@
+//! Gathering what is to be known to explain a job or an occurrence of it, with reads that are bounded whatever is kept.
+
+use std::time::Duration;
+
+use super::definition::Definition;
+use crate::domain::deed::Deed;
+use crate::domain::explain::{AttemptFacts, Facts, JobFacts, NodeFacts, Place, RunFacts, Source, Subject};
+use crate::domain::ids::{JobName, RunId};
+use crate::domain::run::RunState;
+use crate::domain::time::UnixMillis;
+use crate::domain::wording::in_words;
+use crate::domain::zone::Zone;
+use crate::store::{JobRecord, PastAttempt, RunRecord, SourceKind, Standing, Store, StoreError};
+
+/// Runs of each kind that are told of a job.
+const OPEN_SHOWN: usize = 10;
+/// Runs that ended looked through for the one meant.
+const LOOKED_THROUGH: usize = 50;
+/// As long as history is kept: of what was due within it there is a record, unless newer ones pushed it out.
+const HISTORY_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// What is asked about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// The job as it is now.
+    Job,
+    /// Its last occurrence.
+    Last,
+    /// The occurrence at this instant.
+    At(UnixMillis),
+    /// This run.
+    Run(RunId),
+}
+
+/// What is known of a job, and of what is asked about; none if nothing is kept of a job of this name.
+pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<Facts>, StoreError> {
+    let now = store.now().await?;
+    let record = store.read_job(name).await?;
+    let deeds = store.read_deeds(name).await?;
+    let known = Known { store, name, now, definition: record.clone().map(Definition::of), record };
+    if known.record.is_none() && deeds.is_empty() && store.read_history(Some(name), 0, 1).await?.entries == 0 {
+        let ledger = store.read_ledger(name).await?;
+        if ledger.ranges.is_empty() && ledger.until.is_none() && !matches!(ask, Ask::Run(_)) {
+            return Ok(None);
+        }
+    }
+    let subject = match ask {
+        Ask::Job => known.job(&deeds).await?,
+        Ask::Last => known.last().await?,
+        Ask::At(at) => known.at(*at).await?,
+        Ask::Run(run) => match known.run(run).await? {
+            Some(run) => Subject::Run(Box::new(run)),
+            None => Subject::Unrecorded { at: run.due() },
+        },
+    };
+    let mut facts = Facts { name: name.clone(), now, zone: known.zone(), job: known.facts(), subject, deeds, nodes: Vec::new() };
+    let looked_at = match &facts.subject {
+        Subject::Job { open, .. } => open.first().map_or(now, |run| run.run.due()),
+        _ => facts.run().map(|run| run.run.due()).or_else(|| facts.at()).unwrap_or(now),
+    };
+    let nodes = store.read_events(looked_at).await?.into_iter();
+    facts.nodes = nodes
+        .map(|node| NodeFacts {
+            name: node.node.to_string(),
+            last_seen: node.last_seen,
+            started_at: node.started_at,
+            events: node.events,
+        })
+        .collect();
+    Ok(Some(facts))
+}
+
+/// A job as it was read.
+struct Known<'s> {
+    store: &'s Store,
+    name: &'s JobName,
+    now: UnixMillis,
+    record: Option<JobRecord>,
+    definition: Option<Result<Definition, super::definition::DefinitionError>>,
+}
+
+impl Known<'_> {
+    fn understood(&self) -> Option<&Definition> {
+        self.definition.as_ref()?.as_ref().ok()
+    }
+
+    fn zone(&self) -> Zone {
+        self.understood().map_or_else(Zone::utc, |definition| definition.timetable.zone().clone())
+    }
+
+    fn facts(&self) -> Option<JobFacts> {
+        let record = self.record.as_ref()?;
+        let definition = match self.definition.as_ref()? {
+            Ok(definition) => Ok((definition.spec.clone(), definition.timetable.clone())),
+            Err(why) => Err(why.to_string()),
+        };
+        let nodes =
+            || if record.listed_by.is_empty() { vec![record.source.clone()] } else { record.listed_by.keys().cloned().collect() };
+        Some(JobFacts {
+            definition,
+            since: record.since,
+            created: record.created.clone(),
+            source: if record.kind == SourceKind::File { Source::File(nodes()) } else { Source::Api },
+            ended: record.ended.clone().map(|how| (how, record.ended_at)),
+            paused_at: record.paused_at,
+            runs_left: self.understood().and_then(Definition::runs_left),
+            pending: record.pending.as_ref().map(RunId::due),
+        })
+    }
+
+    /// The pending or held run.
+    fn planned(&self) -> Option<&RunId> {
+        let record = self.record.as_ref()?;
+        record.pending.as_ref().or(record.held.as_ref())
+    }
+
+    /// A run with a record, or planned.
+    async fn run(&self, run: &RunId) -> Result<Option<RunFacts>, StoreError> {
+        let planned = || {
+            let queue = self.record.as_ref().map(|job| job.queue.clone())?;
+            (self.planned() == Some(run)).then(|| RunRecord::planted(run.clone(), queue))
+        };
+        match self.store.read_run(run).await?.or_else(planned) {
+            Some(record) => Ok(Some(self.of_record(record).await?)),
+            None => Ok(None),
+        }
+    }
+
+    async fn of_record(&self, record: RunRecord) -> Result<RunFacts, StoreError> {
+        let standing = if record.state.is_final() {
+            Standing { ready: None, is_waiting: false, stop_asked_by: None }
+        } else {
+            self.store.standing(&record.run, &record.queue).await?
+        };
+        let is_held = self.record.as_ref().is_some_and(|job| job.held.as_ref() == Some(&record.run));
+        let place = match (standing.is_waiting, is_held) {
+            (true, _) => Place::Waiting,
+            (false, true) => Place::Held,
+            (false, false) => Place::Queue,
+        };
+        Ok(run_facts(record, standing, place))
+    }
+
+    /// The job as it is now: what is open of it, oldest due first, and what ended last.
+    async fn job(&self, deeds: &[Deed]) -> Result<Subject, StoreError> {
+        let (store, name) = (self.store, self.name);
+        let mut ids: Vec<RunId> = Vec::new();
+        for mut some in [store.list_open(name).await?, store.list_waiting(name).await?, store.list_spread(name).await?] {
+            some.truncate(OPEN_SHOWN);
+            ids.extend(some);
+        }
+        // Manual runs stand in no index of their job; those asked for lately are known by that.
+        let asked = deeds.iter().rev().filter(|deed| deed.what == Deed::RUN_ASKED).take(OPEN_SHOWN);
+        ids.extend(asked.filter_map(|deed| deed.run.as_ref()?.parse::<RunId>().ok()));
+        ids.extend(self.record.as_ref().and_then(|job| job.pending.clone()).filter(|run| run.due() <= self.now));
+        ids.sort_by(|a, b| a.due().cmp(&b.due()).then_with(|| a.cmp(b)));
+        ids.dedup();
+        let mut open = Vec::new();
+        for id in &ids {
+            open.extend(self.run(id).await?.filter(|run| !run.state.is_final()));
+        }
+        let last = match store.read_history(Some(name), 0, 1).await?.runs.pop() {
+            Some(record) => Some(Box::new(self.of_record(record).await?)),
+            None => None,
+        };
+        Ok(Subject::Job { open, last })
+    }
+
+    /// The last regular occurrence up to now; of a job that has none the last run asked for by hand.
+    async fn last(&self) -> Result<Subject, StoreError> {
+        let (store, name) = (self.store, self.name);
+        let mut ids: Vec<RunId> = self.planned().filter(|run| run.due() <= self.now).cloned().into_iter().collect();
+        for some in [store.list_open(name).await?, store.list_waiting(name).await?, store.list_spread(name).await?] {
+            ids.extend(some.into_iter().max_by_key(RunId::due));
+        }
+        let open = ids.into_iter().map(|run| (run.is_manual(), run.due(), run));
+        let ended = store.read_history(Some(name), 0, LOOKED_THROUGH).await?.runs;
+        let ended = ended.into_iter().map(|record| {
+            let last = record.skipped.map_or_else(|| record.run.due(), |(last, _)| last);
+            (record.run.is_manual(), last, record.run)
+        });
+        let newest = open.chain(ended).max_by_key(|(is_manual, due, _)| (!is_manual, *due));
+        let Some((_, at, id)) = newest else { return Ok(Subject::Never) };
+        Ok(match self.run(&id).await? {
+            Some(run) if at != id.due() => Subject::Stretch { at, run: Box::new(run) },
+            Some(run) => Subject::Run(Box::new(run)),
+            None => Subject::Never,
+        })
+    }
+
+    /// The occurrence at an instant.
+    async fn at(&self, at: UnixMillis) -> Result<Subject, StoreError> {
+        if let Some(run) = self.run(&RunId::regular(self.name.clone(), at)).await? {
+            return Ok(Subject::Run(Box::new(run)));
+        }
+        // Whoever names a second means the run due within it: one-shots and runs by hand are due at a millisecond.
+        let is_meant = |run: &RunId| run.due() == at || run.due().floor_to_second() == at;
+        let ended = self.store.read_ended_from(self.name, at, LOOKED_THROUGH).await?;
+        let mut candidates: Vec<RunId> = self.planned().cloned().into_iter().collect();
+        candidates.extend(self.store.list_open(self.name).await?);
+        candidates.extend(ended.iter().map(|record| record.run.clone()));
+        if let Some(id) = candidates.iter().find(|run| is_meant(run))
+            && let Some(run) = self.run(id).await?
+        {
+            return Ok(Subject::Run(Box::new(run)));
+        }
+        let since = self.record.as_ref().map(|job| job.since);
+        let timetable = self.understood().map(|definition| &definition.timetable);
+        let is_of_now = since.is_some_and(|since| since <= at);
+        let is_occurrence = timetable.is_some_and(|timetable| timetable.latest_in(at, at) == Some(at));
+        let covers = |record: &&RunRecord| record.skipped.is_some_and(|(last, _)| record.run.due() <= at && at <= last);
+        if let Some(record) = ended.iter().find(covers)
+            && (is_occurrence || since.is_none_or(|since| record.run.due() < since))
+        {
+            return Ok(Subject::Stretch { at, run: Box::new(self.of_record(record.clone()).await?) });
+        }
+        if at > self.now {
+            return Ok(if is_occurrence { Subject::ToCome { at } } else { self.not_due(at, &ended).await? });
+        }
+        let ledger = self.store.read_ledger(self.name).await?;
+        if let Some(range) = ledger.fate_at(at).filter(|_| is_occurrence || !is_of_now) {
+            let (state, reason) = (range.state.as_str().to_owned(), range.reason.clone().unwrap_or_default());
+            return Ok(Subject::Ledger { at, state, reason, first: range.from, last: range.to, count: range.count });
+        }
+        if is_occurrence && is_of_now {
+            return self.undone(at).await;
+        }
+        if let Some(until) = ledger.until.filter(|until| *until >= at) {
+            let counts = ledger.before.into_iter().map(|(state, count)| (state.replace('_', " "), count)).collect();
+            return Ok(Subject::BeforeLedger { at, counts, until });
+        }
+        if is_of_now || self.is_within_history(at).await? {
+            return self.not_due(at, &ended).await;
+        }
+        Ok(Subject::Unrecorded { at })
+    }
+
+    /// An occurrence of the schedule up to now without a record.
+    async fn undone(&self, at: UnixMillis) -> Result<Subject, StoreError> {
+        let Some(planned) = self.planned().filter(|run| run.due() < at).cloned() else { return Ok(Subject::Unrecorded { at }) };
+        let Some(run) = self.run(&planned).await? else { return Ok(Subject::Unrecorded { at }) };
+        Ok(if run.place == Place::Held {
+            Subject::Run(Box::new(RunFacts { run: RunId::regular(self.name.clone(), at), ready: None, ready_at: at, ..run }))
+        } else {
+            Subject::Behind { at, run: Box::new(run) }
+        })
+    }
+
+    /// Whether all that was due at an instant would have a record: history reaches back to it, or the job was made later.
+    async fn is_within_history(&self, at: UnixMillis) -> Result<bool, StoreError> {
+        let Some(job) = &self.record else { return Ok(false) };
+        let oldest = self.store.read_ended_from(self.name, UnixMillis::EPOCH, 1).await?.pop();
+        let reaches_back = match oldest {
+            Some(run) => run.finished_at.is_some_and(|ended| ended <= at),
+            None => self.now.since(at) < HISTORY_AGE,
+        };
+        Ok(reaches_back || job.created.as_ref().is_some_and(|(created, _)| *created > at))
+    }
+
+    /// Nothing was due at `at`: with what was before and after.
+    async fn not_due(&self, at: UnixMillis, ended_after: &[RunRecord]) -> Result<Subject, StoreError> {
+        let Some(definition) = self.understood() else { return Ok(Subject::Unrecorded { at }) };
+        let (timetable, since) = (&definition.timetable, definition.record.since);
+        let scheduled_before = if since <= at { timetable.latest_in(since, at) } else { None };
+        let before = match scheduled_before {
+            Some(before) => Some(before),
+            None => self.before(at).await?,
+        };
+        let recorded_after = ended_after.iter().map(|record| record.run.due()).filter(|due| *due > at).min();
+        let after = timetable.next_after(at.max(since));
+        let after = if since <= at { after } else { recorded_after.or(after) };
+        Ok(Subject::NotDue { at, before, after })
+    }
+
+    /// The due time of the run that ended last before an instant.
+    async fn before(&self, at: UnixMillis) -> Result<Option<UnixMillis>, StoreError> {
+        let ended = crate::store::Ended { job: Some(self.name.clone()), until: Some(at), ..crate::store::Ended::history() };
+        Ok(self.store.read_ended(&ended, 0, 1).await?.runs.pop().map(|record| record.run.due()))
+    }
+}
+
+fn run_facts(record: RunRecord, standing: Standing, place: Place) -> RunFacts {
+    let attempts = attempts(&record);
+    let was_first = record.past.first().filter(|past| past.number == 1).and_then(|past| past_instant(past, "started_at_ms"));
+    let due = record.run.due();
+    RunFacts {
+        first_start: record.first_start.or(was_first).or(record.started_at),
+        ready_at: record.ready_at.unwrap_or(due),
+        ready: standing.ready.or(record.ready),
+        is_spread: record.planted_at.is_some() && !record.run.is_manual(),
+        place,
+        is_asked_to_stop: standing.stop_asked_by.is_some(),
+        by: record.by.or(standing.stop_asked_by.flatten()),
+        attempts,
+        queue: record.queue,
+        state: record.state,
+        reason: record.reason.filter(|reason| !(record.state == RunState::Scheduled && reason == "retry")),
+        asked_by: record.asked_by,
+        finished_at: record.finished_at,
+        behind: record.behind,
+        handed_back: record.handed_back,
+        skipped: record.skipped,
+        run: record.run,
+    }
+}
+
+fn past_instant(past: &PastAttempt, field: &str) -> Option<UnixMillis> {
+    let record: serde_json::Value = serde_json::from_str(&past.record).ok()?;
+    UnixMillis::new(record[field].as_i64()?)
+}
+
+/// Every attempt, oldest first.
+fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
+    let past = record.past.iter().map(past_attempt);
+    let is_told = record.attempt == 0 || record.past.iter().any(|past| past.number == record.attempt);
+    let current = (!is_told).then(|| AttemptFacts {
+        number: record.attempt,
+        node: record.node.clone(),
+        started_at: record.started_at,
+        finished_at: record.finished_at,
+        end: (record.state != RunState::Running).then(|| match record.state {
+            RunState::Succeeded => "succeeded".to_owned(),
+            RunState::TimedOut => "timed out".to_owned(),
+            RunState::Cancelled => "stopped".to_owned(),
+            state => in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status)
+                .or_else(|| record.reason.clone())
+                .unwrap_or_else(|| state.as_str().to_owned()),
+        }),
+    });
+    past.chain(current).collect()
+}
+
+fn past_attempt(past: &PastAttempt) -> AttemptFacts {
+    let record: serde_json::Value = serde_json::from_str(&past.record).unwrap_or_default();
+    let number = |field: &str| record[field].as_i64().and_then(|number| i32::try_from(number).ok());
+    let status = record["http_status"].as_u64().and_then(|status| u16::try_from(status).ok());
+    let state = record["state"].as_str().unwrap_or("ended").replace('_', " ");
+    let said = in_words(record["error"].as_str(), number("signal"), number("exit_code"), status);
+    AttemptFacts {
+        number: past.number,
+        node: record["node"].as_str().map(str::to_owned),
+        started_at: past_instant(past, "started_at_ms"),
+        finished_at: past_instant(past, "finished_at_ms"),
+        end: Some(if state == "timed out" { state } else { said.unwrap_or(state) }),
+    }
+}

@@ -1,0 +1,286 @@
+//! What befalls this node, kept in memory until Redis takes it, so that it can be told later why a run was late.
+//!
+//! Invariant: nothing here disturbs a run: notes are bounded, no caller waits for one, and one that cannot be written is
+//! tried again or dropped. Times are Redis' own, carried on by this node's monotonic clock while Redis is away. What comes and
+//! goes is one event as long as the gaps are short, and what lasted less than a second is none.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tracing::debug;
+
+use super::shared::Shared;
+use crate::domain::ids::QueueName;
+use crate::domain::node_event::{Befell, NodeEvent};
+use crate::domain::time::UnixMillis;
+use crate::keeper::BootInstant;
+use crate::store::EventNote;
+
+const EVERY: Duration = Duration::from_secs(1);
+/// Notes kept while Redis is away; of more the oldest are dropped.
+const MOST: usize = 200;
+/// What lasted no longer is not worth a note: a run so late is on time.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// A gap so short does not end an event; slots of a busy queue are given back and taken all the time.
+const GAP: Duration = Duration::from_secs(1);
+const SLOTS_GAP: Duration = Duration::from_secs(10);
+/// How often a node says that what is kept of it is still wanted, which is for 30 days.
+const STILL_HERE: Duration = Duration::from_secs(6 * 3600);
+/// The longest reason kept of a refused file, in characters.
+const LONGEST_REASON: usize = 500;
+
+/// What befalls a node.
+pub(super) struct Notes {
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Redis' time at an instant of this node's clock.
+    clock: (UnixMillis, BootInstant),
+    /// What lasts, by its word and queue.
+    lasting: BTreeMap<(&'static str, Option<QueueName>), Lasting>,
+    waiting: VecDeque<EventNote>,
+}
+
+struct Lasting {
+    what: Befell,
+    from: UnixMillis,
+    seen: UnixMillis,
+    /// As it was written when it had lasted for a while.
+    written: Option<NodeEvent>,
+}
+
+impl State {
+    fn now(&self) -> UnixMillis {
+        let (at, instant) = self.clock;
+        at.saturating_add(BootInstant::now().since(instant))
+    }
+
+    fn push(&mut self, note: EventNote) {
+        if self.waiting.len() >= MOST {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(note);
+    }
+
+    fn note_lasting(&mut self, what: Befell, from: UnixMillis) {
+        let now = self.now();
+        let lasting = self.lasting.entry(key(&what)).or_insert_with(|| Lasting { what, from, seen: now, written: None });
+        lasting.seen = now;
+        if lasting.written.is_none() && now.since(lasting.from) >= SHORTEST {
+            let event = NodeEvent { what: lasting.what.clone(), from: lasting.from, to: None };
+            lasting.written = Some(event.clone());
+            self.push(EventNote { event, replaces: None });
+        }
+    }
+
+    /// Ends what was not seen for `gap`: when it was last seen, or now if there is no gap to wait for.
+    fn end(&mut self, key: &(&'static str, Option<QueueName>), gap: Duration) {
+        let now = self.now();
+        if self.lasting.get(key).is_none_or(|lasting| now.since(lasting.seen) < gap) {
+            return;
+        }
+        if let Some(Lasting { what, from, seen, written }) = self.lasting.remove(key) {
+            let to = if gap.is_zero() { now } else { seen };
+            if written.is_some() || to.since(from) >= SHORTEST {
+                self.push(EventNote { event: NodeEvent { what, from, to: Some(to) }, replaces: written });
+            }
+        }
+    }
+}
+
+fn key(what: &Befell) -> (&'static str, Option<QueueName>) {
+    let queue = match what {
+        Befell::SlotsTaken { queue } => Some(queue.clone()),
+        _ => None,
+    };
+    (what.word(), queue)
+}
+
+impl Notes {
+    /// Of a node that starts at `now` by Redis' clock.
+    pub(super) fn new(now: UnixMillis) -> Self {
+        let state = State { clock: (now, BootInstant::now()), lasting: BTreeMap::new(), waiting: VecDeque::new() };
+        Self { state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Redis answered a poll at `now`: it is not away.
+    pub(super) fn redis_answered(&self, now: UnixMillis) {
+        let mut state = self.state();
+        // Closed by the clock as it was when the polls failed: Redis' own may have been set meanwhile.
+        state.end(&key(&Befell::RedisAway), Duration::ZERO);
+        state.clock = (now, BootInstant::now());
+    }
+
+    /// Redis did not answer a poll sent at `sent`.
+    pub(super) fn redis_silent(&self, sent: BootInstant) {
+        let mut state = self.state();
+        let from = state.now().saturating_sub(BootInstant::now().since(sent));
+        state.note_lasting(Befell::RedisAway, from);
+    }
+
+    /// Whether this node could start what it claimed.
+    pub(super) fn claims(&self, are: Claims) {
+        let mut state = self.state();
+        match are {
+            Claims::Held => {
+                let from = state.now();
+                state.note_lasting(Befell::ClaimsHeld, from);
+            }
+            Claims::Taken => state.end(&key(&Befell::ClaimsHeld), GAP),
+        }
+    }
+
+    /// How many slots of each queue are free.
+    pub(super) fn slots(&self, free: &[(QueueName, usize)]) {
+        let mut state = self.state();
+        for (queue, free) in free {
+            let taken = Befell::SlotsTaken { queue: queue.clone() };
+            if *free == 0 {
+                let from = state.now();
+                state.note_lasting(taken, from);
+            } else if !state.lasting.is_empty() {
+                state.end(&key(&taken), SLOTS_GAP);
+            }
+        }
+    }
+
+    /// The jobs file is not taken.
+    pub(super) fn file_refused(&self, why: &str) {
+        self.happened(Befell::FileRefused { why: why.chars().take(LONGEST_REASON).collect() });
+    }
+
+    /// This node takes no runs any more.
+    pub(super) fn stopped(&self) {
+        let lasting: Vec<_> = self.state().lasting.keys().cloned().collect();
+        for key in lasting {
+            self.state().end(&key, Duration::ZERO);
+        }
+        self.happened(Befell::Stopped);
+    }
+
+    fn happened(&self, what: Befell) {
+        let mut state = self.state();
+        let from = state.now();
+        state.push(EventNote { event: NodeEvent { what, from, to: None }, replaces: None });
+    }
+
+    fn take(&self) -> Vec<EventNote> {
+        self.state().waiting.drain(..).collect()
+    }
+
+    fn put_back(&self, notes: Vec<EventNote>) {
+        let mut state = self.state();
+        for note in notes.into_iter().rev() {
+            if state.waiting.len() < MOST {
+                state.waiting.push_front(note);
+            }
+        }
+    }
+}
+
+/// Whether runs are claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Claims {
+    /// They are.
+    Taken,
+    /// They are left to others: the keeper is not ready.
+    Held,
+}
+
+/// Writes notes down, for ever.
+pub(super) async fn run(shared: Arc<Shared>) {
+    let mut last = BootInstant::now();
+    loop {
+        tokio::time::sleep(EVERY).await;
+        let nothing = if BootInstant::now().since(last) >= STILL_HERE { Nothing::IsSaid } else { Nothing::IsNot };
+        if write(&shared, nothing).await {
+            last = BootInstant::now();
+        }
+    }
+}
+
+/// Whether a call is made though there is nothing to note.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Nothing {
+    /// Yes: that this node is there keeps what is known of it.
+    IsSaid,
+    /// No.
+    IsNot,
+}
+
+/// Writes what there is. Whether a call was made and answered.
+pub(super) async fn write(shared: &Shared, nothing: Nothing) -> bool {
+    let notes = shared.notes.take();
+    if notes.is_empty() && nothing == Nothing::IsNot {
+        return false;
+    }
+    match shared.store.note_events(&shared.settings.node, &notes).await {
+        Ok(()) => true,
+        Err(error) => {
+            // That Redis is away is said by whoever has work for it.
+            debug!("What befell this node is not noted yet: {error}.");
+            shared.notes.put_back(notes);
+            false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: i64) -> UnixMillis {
+        UnixMillis::new(ms).unwrap()
+    }
+
+    fn words(notes: &Notes) -> Vec<(&'static str, bool, bool)> {
+        notes.take().iter().map(|note| (note.event.what.word(), note.event.to.is_some(), note.replaces.is_some())).collect()
+    }
+
+    #[test]
+    fn what_lasts_is_written_when_it_began_and_again_when_it_is_over() {
+        let notes = Notes::new(at(1_000_000));
+        let sent = BootInstant::now();
+        notes.redis_silent(sent);
+        assert!(words(&notes).is_empty(), "it may be over in a moment");
+        // As if the poll had been sent long ago.
+        notes.state().lasting.clear();
+        notes.redis_silent(BootInstant::from_nanos(0));
+        assert_eq!(words(&notes), [("redis_away", false, false)]);
+        notes.redis_answered(at(1_000_500));
+        assert_eq!(words(&notes), [("redis_away", true, true)]);
+        notes.redis_answered(at(1_000_600));
+        assert!(words(&notes).is_empty());
+    }
+
+    #[test]
+    fn slots_taken_for_a_moment_are_no_event() {
+        let notes = Notes::new(at(1_000_000));
+        let queue: QueueName = "q".parse().unwrap();
+        notes.slots(&[(queue.clone(), 0)]);
+        notes.slots(&[(queue, 3)]);
+        notes.stopped();
+        assert_eq!(words(&notes), [("stopped", false, false)]);
+    }
+
+    #[test]
+    fn notes_that_cannot_be_written_are_kept_in_order_and_bounded() {
+        let notes = Notes::new(at(1_000_000));
+        for number in 0..MOST + 5 {
+            notes.file_refused(&format!("{number}"));
+        }
+        let taken = notes.take();
+        assert_eq!(taken.len(), MOST);
+        assert_eq!(taken[0].event.what, Befell::FileRefused { why: "5".to_owned() });
+        notes.stopped();
+        notes.put_back(taken);
+        let again = notes.take();
+        assert_eq!((again.len(), again[MOST - 1].event.what.word()), (MOST, "stopped"));
+    }
+}

@@ -1,0 +1,62 @@
+//! Plants the runs of jobs with `@reboot` when the first schedd since a boot of this host starts.
+//!
+//! As with cron, what is added later waits for the next boot: neither a restart of the daemon nor an edit starts anything. The
+//! run stands in the host's own queue (`@HOST`), which only nodes of this host poll, and comes back there for retries and
+//! recovery. A boot is noted when all its runs are planted; until then a repeated start goes on, and the script plants each once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::info;
+
+use super::definition::Definition;
+use super::planting;
+use super::reconciler::Wish;
+use super::shared::Shared;
+use crate::domain::ids::{QueueName, RunId};
+use crate::store::{RebootReply, StoreError};
+
+/// Jobs read in one call at most.
+const BATCH: usize = 200;
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// Plants once what this boot asks for, after this node's file has been told to Redis.
+pub(super) async fn run(shared: Arc<Shared>, wish: Arc<Wish>) {
+    if wish.is_told() {
+        shared.file_taken.notified().await;
+    }
+    while let Err(error) = plant(&shared).await {
+        shared.weather.failed(&error, "jobs with @reboot are not planted");
+        tokio::time::sleep(TRY_AGAIN).await;
+    }
+}
+
+async fn plant(shared: &Shared) -> Result<(), StoreError> {
+    let (store, boot_id) = (&shared.store, &shared.settings.host.boot_id);
+    let host = QueueName::of_host(&shared.settings.host.host);
+    if store.is_boot_noted(&host, boot_id).await? {
+        return Ok(());
+    }
+    let mut offset = 0;
+    loop {
+        let names = store.list_jobs(offset, BATCH).await?;
+        let now = store.now().await?;
+        for record in store.read_jobs(&names).await? {
+            let Ok(Some(record)) = record else { continue };
+            let Some(Ok(definition)) = (!record.is_once).then(|| Definition::of(record)) else { continue };
+            if !definition.spec.schedule.is_at_boot() {
+                continue;
+            }
+            let word = format!("boot{}", planting::token().get(..8).unwrap_or_default());
+            let Ok(run) = RunId::manual(definition.record.name.clone(), now, &word) else { continue };
+            if store.plant_reboot(&run, &host, boot_id).await? == RebootReply::Planted {
+                info!(run = %run, "Planted for @reboot.");
+            }
+        }
+        if names.len() < BATCH {
+            break;
+        }
+        offset += BATCH;
+    }
+    store.note_boot(&host, boot_id, store.now().await?).await
+}

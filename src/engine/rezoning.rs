@@ -1,0 +1,106 @@
+//! Plants runs anew whose instant the zone data no longer means.
+//!
+//! At a start, and when the zone data was read again, each planned run of a schedule read on a clock, or by days, that is still to come and is none of
+//! its schedule's occurrences any more gives way to the next one. So an updated `tzdata` moves the run already planned too, and
+//! not only those after it. What is due is owed and stays.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use super::definition::Definition;
+use super::planting;
+use super::shared::Shared;
+use crate::domain::ids::JobName;
+use crate::domain::time::UnixMillis;
+use crate::store::{ApplyOrder, ApplyReply, Change, Existing, StoreError};
+
+/// Jobs read in one call at most.
+const BATCH: usize = 200;
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// Looks at all jobs once, and again whenever the zone data was read again, for ever.
+pub(super) async fn run(shared: Arc<Shared>) {
+    loop {
+        match look(&shared).await {
+            Ok(()) => shared.zones_now.notified().await,
+            Err(error) => {
+                shared.weather.failed(&error, "planned runs are not held against the zone data");
+                tokio::time::sleep(TRY_AGAIN).await;
+            }
+        }
+    }
+}
+
+async fn look(shared: &Shared) -> Result<(), StoreError> {
+    let mut offset = 0;
+    loop {
+        let names = shared.store.list_jobs(offset, BATCH).await?;
+        let now = shared.store.now().await?;
+        let records = shared.store.read_jobs(&names).await?;
+        for (name, record) in names.iter().zip(records) {
+            // What cannot be worked with is told where it is to run.
+            let Ok(Some(record)) = record else { continue };
+            let Some(Ok(definition)) = (!record.is_once).then(|| Definition::of(record)) else { continue };
+            if let Some(from) = misplaced(&definition, now) {
+                move_run(shared, name, &definition, from, now).await?;
+            }
+        }
+        // One that moves meanwhile changes its place in the list by its new instant: looked at twice or, at worst, at the next start.
+        if names.len() < BATCH {
+            return Ok(());
+        }
+        offset += BATCH;
+    }
+}
+
+/// The instant of a planned run still to come at which its schedule has no occurrence.
+fn misplaced(definition: &Definition, now: UnixMillis) -> Option<UnixMillis> {
+    let due = definition.record.pending.as_ref()?.due();
+    let is_zoned = definition.spec.schedule.goes_by_clocks() || definition.spec.shape.counts_by_days();
+    (is_zoned && due > now && definition.timetable.latest_in(due, due).is_none()).then_some(due)
+}
+
+async fn move_run(
+    shared: &Shared,
+    name: &JobName,
+    definition: &Definition,
+    from: UnixMillis,
+    now: UnixMillis,
+) -> Result<(), StoreError> {
+    let record = &definition.record;
+    let next = definition.next_after(now);
+    let order = ApplyOrder {
+        name: name.clone(),
+        definition: record.definition.clone(),
+        hash: record.hash.clone(),
+        read: Some((record.rev.clone(), record.queue.clone())),
+        kind: record.kind,
+        source: record.source.clone(),
+        token: planting::token(),
+        tz: record.tz.clone(),
+        queue: record.queue.clone(),
+        is_once: false,
+        change: Change::Zone,
+        planted: next.map(|due| definition.planned(due)),
+        anchor: record.anchor,
+        existing: Existing::Edit,
+        planned: record.pending.clone(),
+        passed: None,
+        schedules: None,
+        delay: None,
+        max_runs: definition.spec.shape.max_runs,
+    };
+    match shared.store.apply_job(&order).await {
+        Ok(ApplyReply::Updated) => {
+            let next = next.map_or_else(|| "none".to_owned(), |at| at.to_string());
+            info!(job = %name, from = %from, to = next, "The zone data has changed: its next run is moved.");
+        }
+        // Somebody changed it meanwhile, and computed its next run by the data of now.
+        Ok(_) => {}
+        Err(error) if error.is_passing() => return Err(error),
+        Err(error) => warn!(job = %name, "Its next run is not moved: {error}."),
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! Past occurrences that are to be made up for: they wait in the job's own list, and one of them has a run at a time.
+
+use redis::Value;
+
+use super::Store;
+use super::error::StoreError;
+use super::reply::text_of;
+use super::scripts::{self, Invocation};
+use crate::domain::ids::{JobName, QueueName, RunId};
+
+/// Runs of one call.
+const STEP: usize = 100;
+
+/// What became of occurrences that were to be queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BackfillReply {
+    /// So many are; the others were already.
+    Queued(u64),
+    /// So many are, and no more may wait.
+    Full(u64),
+    /// No such job.
+    Unknown,
+}
+
+/// What became of the first that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlantReply {
+    /// Its run is due now.
+    Planted,
+    /// Its run is not over.
+    Busy,
+    /// Its run is over: the next is the first now.
+    Over,
+    /// Nothing waits.
+    Empty,
+    /// Read again: another is the first, or the job changed.
+    Stale,
+}
+
+impl Store {
+    /// Queues occurrences by the ids of their backfill runs, in steps of 100.
+    pub async fn queue_backfill(&self, job: &JobName, runs: &[RunId]) -> Result<BackfillReply, StoreError> {
+        let (mut queued, mut by) = (0, &*self.by);
+        for step in runs.chunks(STEP) {
+            let mut call = Invocation::new(&scripts::QUEUE_BACKFILL)
+                .key("job", self.keys.job(job))
+                .key("backfill", self.keys.backfill(job))
+                .key("backfills", self.keys.backfills())
+                .key("deeds", self.keys.deeds(job))
+                .arg("now", self.now_arg())
+                .arg("job_name", job.as_str())
+                .arg("by", by);
+            by = "";
+            for run in step {
+                call = call.key("run", self.keys.run(run)).arg("id", run.to_string()).arg("due_ms", run.due().as_i64());
+            }
+            let mut reply = self.link.invoke(&call).await?;
+            let word = reply.word.clone();
+            if word == "unknown" {
+                return Ok(BackfillReply::Unknown);
+            }
+            queued += u64::try_from(reply.number()?).unwrap_or(0);
+            match word.as_str() {
+                "queued" => {}
+                "full" => return Ok(BackfillReply::Full(queued)),
+                _ => return Err(reply.unknown()),
+            }
+        }
+        Ok(BackfillReply::Queued(queued))
+    }
+
+    /// Plants the run of `first`, which is the first that waits of its job, unless one is out. `queue` is the job's, as read.
+    pub async fn plant_backfill(&self, first: &RunId, queue: &QueueName) -> Result<PlantReply, StoreError> {
+        let (keys, job) = (&self.keys, first.job());
+        let call = Invocation::new(&scripts::PLANT_BACKFILL)
+            .key("job", keys.job(job))
+            .key("backfill", keys.backfill(job))
+            .key("backfills", keys.backfills())
+            .key("run", keys.run(first))
+            .key("job_due", keys.due(queue))
+            .key("nudge", keys.nudge())
+            .arg("now", self.now_arg())
+            .arg("id", first.to_string())
+            .arg("job_name", job.as_str())
+            .arg("due_ms", first.due().as_i64())
+            .arg("queue", queue.as_str());
+        let reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "planted" => PlantReply::Planted,
+            "busy" => PlantReply::Busy,
+            "over" => PlantReply::Over,
+            "empty" | "unknown" => PlantReply::Empty,
+            "stale" => PlantReply::Stale,
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    /// Gives up what waits to be made up for. Gives how many that were, the one that has a run among them.
+    pub async fn drop_backfill(&self, job: &JobName) -> Result<u64, StoreError> {
+        let call = Invocation::new(&scripts::DROP_BACKFILL)
+            .key("backfill", self.keys.backfill(job))
+            .key("backfills", self.keys.backfills())
+            .key("deeds", self.keys.deeds(job))
+            .arg("now", self.now_arg())
+            .arg("job_name", job.as_str())
+            .arg("by", &*self.by);
+        let mut reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "dropped" => Ok(u64::try_from(reply.number()?).unwrap_or(0)),
+            _ => Err(reply.unknown()),
+        }
+    }
+
+    /// The backfill runs of a job that are out or still to come, oldest due first, at most `limit`.
+    pub async fn list_backfill(&self, job: &JobName, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.run_ids(&self.keys.backfill(job), limit).await
+    }
+
+    /// The jobs with occurrences to be made up for, at most `limit`.
+    pub async fn list_backfills(&self, limit: usize) -> Result<Vec<JobName>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.backfills()).arg(0).arg(limit.saturating_sub(1));
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(names)) = answer.first() else { return Ok(Vec::new()) };
+        Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
+    }
+}

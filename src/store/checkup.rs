@@ -1,0 +1,252 @@
+//! The server looked over: what it says of itself, and how long it takes to answer, judged line by line.
+//!
+//! Invariant: what a user of this Redis may not ask is told as not known, and is no reason for anything else.
+
+use std::time::{Duration, Instant};
+
+use redis::Value;
+
+use super::Store;
+use super::error::StoreError;
+use super::reply::{number_of, text_of};
+use crate::domain::ids::QueueName;
+
+/// A part of a script's answer that takes longer than this delays every start.
+const SLOW_SCRIPT: Duration = Duration::from_millis(20);
+
+/// How good something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// As it should be.
+    Ok,
+    /// As it is, and good to know.
+    Note,
+    /// It works, and may not one day.
+    Warn,
+    /// It is wrong.
+    Fail,
+}
+
+impl Level {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Note => "note",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// What it is, in a word.
+    pub name: String,
+    /// How good it is.
+    pub level: Level,
+    /// What was found, and if it is not good what to do.
+    pub text: String,
+}
+
+impl Check {
+    /// A check of that outcome.
+    pub fn new(name: impl Into<String>, level: Level, text: impl Into<String>) -> Self {
+        Self { name: name.into(), level, text: text.into() }
+    }
+}
+
+impl Store {
+    /// Looks the server over.
+    pub async fn check_server(&self) -> Result<Vec<Check>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("INFO");
+        pipeline.cmd("CONFIG").arg("GET").arg("appendfsync");
+        pipeline.cmd("CONFIG").arg("GET").arg("min-replicas-to-write");
+        pipeline.cmd("SLOWLOG").arg("GET").arg(10);
+        let answers = self.link.ask(&mut pipeline).await?;
+        let answer = |at: usize| answers.get(at).and_then(|answer| answer.as_ref().ok());
+        let setting = |at: usize| match answer(at) {
+            Some(Value::Array(pair)) => pair.get(1).and_then(text_of),
+            _ => None,
+        };
+        let info = answer(0).and_then(info_text).ok_or_else(|| StoreError::corrupt("INFO", "no text"))?;
+        let mut checks = judge_info(&info, setting(1).as_deref(), setting(2).as_deref());
+        checks.push(slow_log(answer(3)));
+        checks.push(self.time_script().await?);
+        Ok(checks)
+    }
+
+    /// How long a script of a node takes that finds nothing to do: the best of three, so that one slow answer says nothing.
+    async fn time_script(&self) -> Result<Check, StoreError> {
+        let mut best = Duration::MAX;
+        for _ in 0..3 {
+            let sent = Instant::now();
+            self.list_ripe(&[(QueueName::default_queue(), 0)]).await?;
+            best = best.min(sent.elapsed());
+        }
+        let millis = best.as_secs_f64() * 1_000.0;
+        Ok(if best > SLOW_SCRIPT {
+            let text = format!(
+                "a script that does nothing takes {millis:.1} ms to be answered; each start waits so long: look at the network and at what else this Redis does"
+            );
+            Check::new("script time", Level::Warn, text)
+        } else {
+            Check::new("script time", Level::Ok, format!("{millis:.1} ms for a script that does nothing"))
+        })
+    }
+}
+
+fn info_text(value: &Value) -> Option<String> {
+    match value {
+        Value::VerbatimString { text, .. } => Some(text.clone()),
+        other => text_of(other),
+    }
+}
+
+/// Whether scripts of anybody were slow of late.
+fn slow_log(answer: Option<&Value>) -> Check {
+    let Some(Value::Array(entries)) = answer else {
+        return Check::new("slow log", Level::Ok, "not known: this user may not ask it (SLOWLOG)");
+    };
+    let took = |entry: &Value| match entry {
+        Value::Array(parts) => number_of(parts.get(2)?),
+        _ => None,
+    };
+    let slowest = entries.iter().filter_map(took).max().unwrap_or(0);
+    // In microseconds: what takes so long keeps everybody else waiting.
+    if slowest > 100_000 {
+        let text = format!("a command took {} ms, in which nothing else was answered: see SLOWLOG GET", slowest / 1_000);
+        return Check::new("slow log", Level::Warn, text);
+    }
+    let text = if entries.is_empty() {
+        "empty".to_owned()
+    } else {
+        format!("slowest of the last {}: {} ms", entries.len(), slowest / 1_000)
+    };
+    Check::new("slow log", Level::Ok, text)
+}
+
+/// Judges what `INFO` says, with the settings that are known.
+fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>) -> Vec<Check> {
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+    let number = |name: &str| field(name).and_then(|text| text.parse::<u64>().ok());
+    let mut checks = Vec::new();
+    let mut say = |name: &str, level: Level, text: String| checks.push(Check::new(name, level, text));
+    let (kind, version) = match field("valkey_version") {
+        Some(version) => ("valkey", version),
+        None => ("redis", field("redis_version").unwrap_or("?")),
+    };
+    say("version", Level::Ok, format!("{kind} {version}"));
+
+    match field("maxmemory_policy") {
+        Some("noeviction") => say("eviction", Level::Ok, "noeviction".to_owned()),
+        None => say("eviction", Level::Warn, "not known: INFO does not say it; wanted noeviction".to_owned()),
+        // Refused long before, unless the jobs file allows it.
+        Some(policy) => say(
+            "eviction",
+            Level::Warn,
+            format!(
+                "{policy} drops jobs when memory is short (allow_eviction); set it to noeviction (CONFIG SET maxmemory-policy noeviction)"
+            ),
+        ),
+    }
+
+    let fsync = match appendfsync {
+        Some(word) => format!(", appendfsync {word}"),
+        None => ", appendfsync not known".to_owned(),
+    };
+    match (field("aof_enabled"), appendfsync) {
+        (Some("0"), _) => say(
+            "persistence",
+            Level::Warn,
+            "the append-only file is off: jobs and runs since the last snapshot are lost when Redis dies; set appendonly yes".to_owned(),
+        ),
+        (_, Some("no")) => say(
+            "persistence",
+            Level::Warn,
+            "the append-only file is written out only when the system likes (appendfsync no): a power cut loses up to half a minute; set appendfsync everysec".to_owned(),
+        ),
+        _ => say("persistence", Level::Ok, format!("append-only file{fsync}")),
+    }
+    let failed: Vec<&str> = [
+        ("aof_last_write_status", "writing the append-only file"),
+        ("aof_last_bgrewrite_status", "rewriting the append-only file"),
+        ("rdb_last_bgsave_status", "the last snapshot"),
+    ]
+    .into_iter()
+    .filter(|(name, _)| field(name).is_some_and(|status| status != "ok"))
+    .map(|(_, what)| what)
+    .collect();
+    if failed.is_empty() {
+        say("last write", Level::Ok, "ok".to_owned());
+    } else {
+        say(
+            "last write",
+            Level::Fail,
+            format!("failed: {}; see the log of Redis, and whether its disk is full", failed.join(", ")),
+        );
+    }
+    if field("loading") == Some("1") {
+        say("loading", Level::Warn, "it still loads its data".to_owned());
+    }
+
+    let used = number("used_memory").unwrap_or(0);
+    let shown = |bytes: u64| format!("{} MiB", bytes / (1024 * 1024));
+    match number("maxmemory").filter(|most| *most > 0) {
+        None => say("memory", Level::Ok, format!("{} used, no bound (maxmemory 0)", shown(used))),
+        Some(most) => {
+            let percent = used.saturating_mul(100) / most;
+            let text = format!("{} of {} used ({percent} %)", shown(used), shown(most));
+            if percent >= 80 {
+                say("memory", Level::Warn, format!("{text}; at the bound nothing can be added: raise maxmemory"));
+            } else {
+                say("memory", Level::Ok, text);
+            }
+        }
+    }
+
+    let replicas = number("connected_slaves").unwrap_or(0);
+    let wanted = min_replicas.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    let meaning = "what was not yet copied is lost by a failover, and may be done again";
+    match (replicas, wanted) {
+        (0, _) => say("replicas", Level::Ok, "none: when this server is lost for good, so is the data".to_owned()),
+        (count, 0) => {
+            say("replicas", Level::Warn, format!("{count}, and none has to follow (min-replicas-to-write 0): {meaning}"));
+        }
+        (count, wanted) => say("replicas", Level::Ok, format!("{count}, {wanted} have to follow; {meaning}")),
+    }
+    checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "redis_version:7.0.15\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\naof_last_write_status:ok\r\nused_memory:1048576\r\nmaxmemory:0\r\nconnected_slaves:0\r\nrdb_last_bgsave_status:ok\r\n";
+
+    fn level(info: &str, fsync: Option<&str>, name: &str) -> Level {
+        judge_info(info, fsync, None).into_iter().find(|check| check.name == name).unwrap().level
+    }
+
+    #[test]
+    fn a_server_as_it_should_be_is_all_ok() {
+        assert!(judge_info(GOOD, Some("everysec"), None).iter().all(|check| check.level == Level::Ok));
+    }
+
+    #[test]
+    fn each_thing_that_is_wrong_has_its_own_line_and_level() {
+        for (from, to, name, wanted) in [
+            ("noeviction", "allkeys-lru", "eviction", Level::Warn),
+            ("aof_enabled:1", "aof_enabled:0", "persistence", Level::Warn),
+            ("aof_last_write_status:ok", "aof_last_write_status:err", "last write", Level::Fail),
+            ("rdb_last_bgsave_status:ok", "rdb_last_bgsave_status:err", "last write", Level::Fail),
+            ("maxmemory:0", "maxmemory:1100000", "memory", Level::Warn),
+            ("connected_slaves:0", "connected_slaves:2", "replicas", Level::Warn),
+        ] {
+            assert_eq!(level(&GOOD.replace(from, to), Some("everysec"), name), wanted, "{name}");
+        }
+        assert_eq!(level(GOOD, Some("no"), "persistence"), Level::Warn);
+    }
+}

@@ -1,0 +1,52 @@
+//! What was done to a job and by whom, read back. The scripts that do it write it.
+
+use redis::Value;
+
+use super::Store;
+use super::error::StoreError;
+use super::reply::text_of;
+use crate::domain::ids::JobName;
+use crate::domain::time::UnixMillis;
+
+pub use crate::domain::deed::Deed;
+
+/// Deeds read at most: as many as are kept.
+const MOST: usize = 100;
+
+impl Store {
+    /// What was done to a job, oldest first, as far as it is kept. Entries that cannot be read are left out.
+    pub async fn read_deeds(&self, job: &JobName) -> Result<Vec<Deed>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.deeds(job)).arg(-i64::try_from(MOST).unwrap_or(i64::MAX)).arg(-1);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(members)) = answer.first() else { return Ok(Vec::new()) };
+        Ok(members.iter().filter_map(text_of).filter_map(|member| deed(&member)).collect())
+    }
+}
+
+fn deed(member: &str) -> Option<Deed> {
+    let value: serde_json::Value = serde_json::from_str(member).ok()?;
+    let text = |field: &str| value[field].as_str().map(str::to_owned);
+    Some(Deed {
+        at: UnixMillis::new(value["at"].as_i64()?)?,
+        what: text("what")?,
+        by: text("by"),
+        run: text("run"),
+        schedules: text("old").zip(text("new")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deed_reads_back_and_what_is_none_does_not() {
+        let read = deed(r#"{"at":5,"what":"edited","by":"ana@h","old":"a","new":"b"}"#).unwrap();
+        assert_eq!((read.at.as_i64(), read.what.as_str(), read.by.as_deref()), (5, Deed::EDITED, Some("ana@h")));
+        assert_eq!(read.schedules, Some(("a".to_owned(), "b".to_owned())));
+        for bad in ["", "5", "{}", r#"{"at":-1,"what":"x"}"#, r#"{"at":5}"#] {
+            assert!(deed(bad).is_none(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! The facts of the books: how one job's keys stand to each other, and where runs stand. Read, never changed.
+//!
+//! Invariant: the facts of one job, or of one run, are those of one moment. What is read in pages may be old by the time it is
+//! judged, so it is looked at again before anybody is told.
+
+use std::collections::BTreeMap;
+
+use redis::Value;
+
+use super::Store;
+use super::error::StoreError;
+use super::jobs::JobRecord;
+use super::keys::parse_lease_member;
+use super::quarantine::shown_member;
+use super::reply::{Reply, number_of, text_of};
+use super::scripts::{self, Invocation};
+use crate::domain::books::{JobFacts, PendingFacts, Plan, RecordFacts, RunFacts, Standing};
+use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::run::RunState;
+
+/// Items of one call of `inspect_runs.lua` at most.
+const ITEMS: usize = 200;
+
+/// Jobs asked about in one go.
+const CALLS: usize = 100;
+
+/// A job to be inspected, as it was read.
+#[derive(Debug, Clone)]
+pub struct JobToInspect<'a> {
+    /// Its name.
+    pub name: &'a JobName,
+    /// Its record, if it has one.
+    pub record: Option<&'a JobRecord>,
+    /// What its definition says.
+    pub plan: Plan,
+}
+
+impl JobToInspect<'_> {
+    fn pending(&self) -> Option<&RunId> {
+        self.record.and_then(|record| record.pending.as_ref())
+    }
+}
+
+/// A set of the namespace whose members are jobs or runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Index {
+    /// The jobs that are defined.
+    Jobs,
+    /// The jobs that ended.
+    Finished,
+    /// What is due in a queue.
+    Due(QueueName),
+    /// The leases.
+    Leases,
+    /// The runs that are asked to stop.
+    Stops,
+    /// The runs that ended.
+    History,
+    /// The dead letters.
+    Dead,
+}
+
+/// What one page of an index holds, and where the next begins; 0 = there is none.
+#[derive(Debug, Clone, Default)]
+pub struct IndexPage {
+    /// Its members, as text, bytes that are no text written `\xNN`.
+    pub members: Vec<String>,
+    /// Where the next begins.
+    pub cursor: u64,
+}
+
+impl Store {
+    /// A page of an index: members that stay in it while it is read are met, some perhaps twice.
+    pub async fn scan_index(&self, index: &Index, cursor: u64, count: usize) -> Result<IndexPage, StoreError> {
+        let keys = &self.keys;
+        let (command, key) = match index {
+            Index::Jobs => ("ZSCAN", keys.jobs()),
+            Index::Finished => ("ZSCAN", keys.finished()),
+            Index::Due(queue) => ("ZSCAN", keys.due(queue)),
+            Index::Leases => ("ZSCAN", keys.leases()),
+            Index::Stops => ("HSCAN", keys.stops()),
+            Index::History => ("ZSCAN", keys.history()),
+            Index::Dead => ("ZSCAN", keys.dead()),
+        };
+        let mut pipeline = redis::pipe();
+        pipeline.cmd(command).arg(key).arg(cursor).arg("COUNT").arg(count);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(parts)) = answer.first() else { return Ok(IndexPage::default()) };
+        let [next, Value::Array(flat)] = parts.as_slice() else { return Ok(IndexPage::default()) };
+        let cursor = text_of(next).and_then(|text| text.parse().ok()).unwrap_or(0);
+        Ok(IndexPage { members: flat.chunks_exact(2).filter_map(|pair| shown_member(&pair[0])).collect(), cursor })
+    }
+
+    /// How the keys of each of these jobs stand to each other, all of one job at one moment; none for one that changed since it
+    /// was read. Whether a run asked for by hand is out is not looked at.
+    pub async fn inspect_jobs(
+        &self,
+        jobs: &[JobToInspect<'_>],
+        queues: &[QueueName],
+    ) -> Result<Vec<Result<Option<JobFacts>, StoreError>>, StoreError> {
+        let mut all = Vec::with_capacity(jobs.len());
+        for some in jobs.chunks(CALLS) {
+            let calls: Vec<Invocation> = some.iter().map(|job| self.inspection(job, queues)).collect();
+            let replies = self.link.invoke_all(&calls).await?;
+            all.extend(some.iter().zip(replies).map(|(job, reply)| job_facts(reply?, job)));
+        }
+        Ok(all)
+    }
+
+    fn inspection(&self, job: &JobToInspect<'_>, queues: &[QueueName]) -> Invocation {
+        let (keys, name) = (&self.keys, job.name);
+        let pending = job.pending();
+        let queue = job.record.map_or_else(QueueName::default_queue, |record| record.queue.clone());
+        let mut call = Invocation::new(&scripts::INSPECT_JOB)
+            .key("job", keys.job(name))
+            .key("jobs", keys.jobs())
+            .key("finished", keys.finished())
+            .key("job_due", keys.due(&queue))
+            .key("open", keys.open(name))
+            .key("waiting", keys.waiting(name))
+            .key("spread", keys.spread(name))
+            .key("pending_run", pending.map_or_else(|| keys.job(name), |run| keys.run(run)))
+            .arg("job_name", name.as_str())
+            .arg("pending", pending.map_or_else(String::new, RunId::to_string));
+        for queue in queues {
+            call = call.key("due", keys.due(queue));
+        }
+        call
+    }
+
+    /// Where each of these runs stands, each with the fence of a lease it was found under; or why that cannot be told.
+    pub async fn inspect_runs(
+        &self,
+        runs: &[(RunId, Option<Fence>)],
+        queues: &[QueueName],
+    ) -> Result<Vec<Result<RunFacts, StoreError>>, StoreError> {
+        let mut all = Vec::with_capacity(runs.len());
+        for some in runs.chunks((ITEMS / queues.len().max(1)).max(1)) {
+            all.extend(self.inspect_some(some, queues).await?);
+        }
+        Ok(all)
+    }
+
+    async fn inspect_some(
+        &self,
+        runs: &[(RunId, Option<Fence>)],
+        queues: &[QueueName],
+    ) -> Result<Vec<Result<RunFacts, StoreError>>, StoreError> {
+        let keys = &self.keys;
+        let mut call = Invocation::new(&scripts::INSPECT_RUNS)
+            .key("leases", keys.leases())
+            .key("stops", keys.stops())
+            .key("history", keys.history())
+            .key("dead", keys.dead());
+        for (run, fence) in runs {
+            let job = run.job();
+            for queue in queues {
+                call = call
+                    .key("run", keys.run(run))
+                    .key("job", keys.job(job))
+                    .key("open", keys.open(job))
+                    .key("waiting", keys.waiting(job))
+                    .key("spread", keys.spread(job))
+                    .key("job_history", keys.job_history(job))
+                    .key("job_dead", keys.job_dead(job))
+                    .key("due", keys.due(queue))
+                    .arg("id", run.to_string())
+                    .arg("fence", fence.map_or_else(String::new, |fence| fence.to_string()));
+            }
+        }
+        let mut reply = self.link.invoke(&call).await?;
+        if reply.word != "items" {
+            return Err(reply.unknown());
+        }
+        let mut all = Vec::with_capacity(runs.len());
+        for (run, fence) in runs {
+            let mut facts: Option<Result<RunFacts, StoreError>> = None;
+            for _ in queues {
+                let next = run_facts(reply.reply()?, run, *fence);
+                match (&mut facts, next) {
+                    (Some(Ok(before)), Ok(next)) => before.due_sets += next.due_sets,
+                    (Some(Err(_)), _) => {}
+                    (facts, next) => *facts = Some(next),
+                }
+            }
+            all.extend(facts);
+        }
+        Ok(all)
+    }
+
+    /// The runs of a job that are open, wait or were given a time of their own, at most `limit` of each.
+    pub async fn list_places(&self, job: &JobName, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        let mut pipeline = redis::pipe();
+        for key in [self.keys.open(job), self.keys.waiting(job), self.keys.spread(job)] {
+            pipeline.cmd("ZRANGE").arg(key).arg(0).arg(limit.saturating_sub(1));
+        }
+        let answers = self.link.query(&mut pipeline).await?;
+        let ids = answers.iter().filter_map(|answer| match answer {
+            Value::Array(ids) => Some(ids),
+            _ => None,
+        });
+        Ok(ids.flatten().filter_map(text_of).filter_map(|id| id.parse().ok()).collect())
+    }
+
+    /// The fences under which each run has leases, of the first `limit` leases.
+    pub async fn read_leased(&self, limit: usize) -> Result<BTreeMap<RunId, Vec<Fence>>, StoreError> {
+        let mut leased: BTreeMap<RunId, Vec<Fence>> = BTreeMap::new();
+        for lease in self.list_leases(limit).await?.into_iter().flatten() {
+            leased.entry(lease.run).or_default().push(lease.fence);
+        }
+        Ok(leased)
+    }
+
+    /// Whether a run of `job` asked for by hand is due in one of `queues`; at most `steps` pages of each are read, and one that
+    /// was not read to its end counts as yes.
+    pub async fn has_manual_due(&self, job: &JobName, queues: &[QueueName], steps: usize) -> Result<bool, StoreError> {
+        let pattern = format!("{job}@*~*");
+        for queue in queues {
+            let mut cursor = 0;
+            for step in 0.. {
+                if step == steps {
+                    return Ok(true);
+                }
+                let mut pipeline = redis::pipe();
+                let scan = pipeline.cmd("ZSCAN").arg(self.keys.due(queue)).arg(cursor);
+                scan.arg("MATCH").arg(&pattern).arg("COUNT").arg(1_000);
+                let answer = self.link.query(&mut pipeline).await?;
+                let Some(Value::Array(parts)) = answer.first() else { break };
+                let [next, Value::Array(found)] = parts.as_slice() else { break };
+                if !found.is_empty() {
+                    return Ok(true);
+                }
+                cursor = number_of(next).and_then(|next| u64::try_from(next).ok()).unwrap_or(0);
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Index {
+    /// The run, and the fence of a lease, that a member of this index names; none if it names none.
+    pub fn run_of(&self, member: &str) -> Option<(RunId, Option<Fence>)> {
+        match self {
+            Self::Leases => parse_lease_member(member).map(|(run, fence)| (run, Some(fence))),
+            _ => Some((member.parse().ok()?, None)),
+        }
+    }
+}
+
+fn job_facts(mut reply: Reply, job: &JobToInspect<'_>) -> Result<Option<JobFacts>, StoreError> {
+    match reply.word.as_str() {
+        "job" => {}
+        "stale" => return Ok(None),
+        _ => return Err(reply.unknown()),
+    }
+    let mut there = || reply.text().map(|text| Some(text).filter(|text| !text.is_empty()));
+    let (rev, ended, paused, held) = (there()?, there()?, there()?, there()?);
+    let (indexed, among_ended, state, in_own) = (there()?, there()?, there()?, there()?);
+    let mut number = || reply.number().map(|number| u64::try_from(number).unwrap_or(0));
+    let due_sets = usize::try_from(number()?).unwrap_or(usize::MAX);
+    let pending = job.pending().cloned().map(|run| PendingFacts {
+        run,
+        state: state.map(|word| word.parse::<RunState>().map_err(|error| error.0)),
+        due_sets,
+        is_in_own: in_own.is_some(),
+    });
+    Ok(Some(JobFacts {
+        name: job.name.clone(),
+        is_known: rev.is_some(),
+        indexed,
+        is_among_ended: among_ended.is_some(),
+        has_ended: ended.is_some(),
+        is_paused: paused.is_some(),
+        pending,
+        has_held: held.is_some(),
+        open: number()?,
+        waiting: number()?,
+        has_manual_out: false,
+        spread: number()?,
+        plan: job.plan.clone(),
+    }))
+}
+
+fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>) -> Result<RunFacts, StoreError> {
+    match reply.word.as_str() {
+        "run" => {}
+        "wrong_type" => return Err(StoreError::WrongType { key: reply.text()?, found: reply.text()?, wanted: reply.text()? }),
+        _ => return Err(reply.unknown()),
+    }
+    let has_record = reply.number()? == 1;
+    let (state, fence) = (reply.text()?, reply.text()?);
+    let record = match state.parse::<RunState>() {
+        _ if !has_record => RecordFacts::None,
+        Ok(state) => RecordFacts::Known { state, fence: fence.parse().ok().and_then(Fence::new) },
+        Err(_) if state.is_empty() => RecordFacts::Unreadable("its record names no state".to_owned()),
+        Err(error) => RecordFacts::Unreadable(error.to_string()),
+    };
+    let own = match &record {
+        RecordFacts::Known { fence, .. } => *fence,
+        _ => None,
+    };
+    let is_known = !reply.text()?.is_empty();
+    let has_ended = !reply.text()?.is_empty();
+    let is_pending = reply.number()? == 1;
+    let mut there = || reply.text().map(|text| !text.is_empty());
+    let due_sets = usize::from(there()?);
+    let is_leased = there()?;
+    let is_found = there()?;
+    let (is_open, is_waiting, is_spread, is_stopped) = (there()?, there()?, there()?, there()?);
+    Ok(RunFacts {
+        run: run.clone(),
+        record,
+        job: match (is_known, has_ended) {
+            (false, _) => Standing::Unknown,
+            (true, true) => Standing::Ended,
+            (true, false) => Standing::Live,
+        },
+        is_pending,
+        due_sets,
+        is_leased,
+        stray: found_under.filter(|fence| is_found && Some(*fence) != own),
+        is_open,
+        is_waiting,
+        is_spread,
+        is_stopped,
+        history: [there()?, there()?],
+        dead: [there()?, there()?],
+    })
+}

@@ -1,0 +1,144 @@
+//! Making the books agree: one script for a job, one for a run, one for the counters. Each looks at everything anew.
+
+use super::Store;
+use super::error::StoreError;
+use super::jobs::JobRecord;
+use super::quarantine::member_bytes;
+use super::reply::Reply;
+use super::runs::Successor;
+use super::scripts::{self, Invocation};
+use crate::domain::books::CountFacts;
+use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+
+/// What was done to make the books agree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MendReply {
+    /// These things, in words.
+    Mended(Vec<String>),
+    /// Nothing: everything agreed.
+    Sound,
+    /// The job changed: read it again.
+    Stale,
+    /// The run to plant has a record already.
+    Occupied,
+}
+
+/// What is to be planted of a job if nothing is, and what frees its waiting runs.
+#[derive(Debug, Clone)]
+pub struct JobMending {
+    /// The run to plant, if none is planned.
+    pub planted: Option<Successor>,
+    /// Whether the end of a run asked for by hand will free one that waits.
+    pub has_manual_out: bool,
+}
+
+impl Store {
+    /// Makes one job's places agree with its record, as read.
+    pub async fn mend_job(
+        &self,
+        name: &JobName,
+        record: Option<&JobRecord>,
+        queues: &[QueueName],
+        mending: &JobMending,
+    ) -> Result<MendReply, StoreError> {
+        let keys = &self.keys;
+        let default = QueueName::default_queue();
+        let pending = record.and_then(|record| record.pending.as_ref());
+        let planted = mending.planted.as_ref();
+        let mut call = Invocation::new(&scripts::MEND_JOB)
+            .key("job", keys.job(name))
+            .key("jobs", keys.jobs())
+            .key("finished", keys.finished())
+            .key("job_due", keys.due(record.map_or(&default, |record| &record.queue)))
+            .key("open", keys.open(name))
+            .key("waiting", keys.waiting(name))
+            .key("pending_run", pending.map_or_else(|| keys.job(name), |run| keys.run(run)))
+            .key("planted_run", self.successor_key(planted, name))
+            .key("totals", keys.totals())
+            .key("nudge", keys.nudge())
+            .arg("now", self.now_arg())
+            .arg("job_name", name.as_str())
+            .arg("rev", record.map_or("", |record| record.rev.as_str()))
+            .arg("pending", pending.map_or_else(String::new, RunId::to_string))
+            .arg("planted", Successor::id(planted))
+            .arg("planted_due", Successor::due(planted))
+            .arg("planted_ready", Successor::ready(planted))
+            .arg("freed_by", if mending.has_manual_out { "manual" } else { "" });
+        for queue in queues {
+            call = call.key("due", keys.due(queue));
+        }
+        mended(self.link.invoke(&call).await?)
+    }
+
+    /// Makes one run's places agree with its record. `job_queue` is its job's, `found_under` the fence of a lease of it.
+    pub async fn mend_run(
+        &self,
+        run: &RunId,
+        job_queue: &QueueName,
+        queues: &[QueueName],
+        found_under: Option<Fence>,
+    ) -> Result<MendReply, StoreError> {
+        let (keys, job) = (&self.keys, run.job());
+        let mut call = Invocation::new(&scripts::MEND_RUN)
+            .key("run", keys.run(run))
+            .key("job", keys.job(job))
+            .key("jobs", keys.jobs())
+            .key("job_due", keys.due(job_queue))
+            .key("leases", keys.leases())
+            .key("open", keys.open(job))
+            .key("waiting", keys.waiting(job))
+            .key("spread", keys.spread(job))
+            .key("stops", keys.stops())
+            .key("history", keys.history())
+            .key("job_history", keys.job_history(job))
+            .key("dead", keys.dead())
+            .key("job_dead", keys.job_dead(job))
+            .key("finished", keys.finished())
+            .key("totals", keys.totals())
+            .key("nudge", keys.nudge())
+            .arg("now", self.now_arg())
+            .arg("id", run.to_string())
+            .arg("job_name", job.as_str())
+            .arg("due_ms", run.due().as_i64())
+            .arg("kind", if run.is_manual() { "manual" } else { "regular" })
+            .arg("fence", found_under.map_or_else(String::new, |fence| fence.to_string()));
+        for queue in queues {
+            call = call.key("due", keys.due(queue));
+        }
+        mended(self.link.invoke(&call).await?)
+    }
+
+    /// Sets the counters to what they count, if they still say what they said then.
+    pub async fn mend_counts(&self, facts: &CountFacts) -> Result<MendReply, StoreError> {
+        let text = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
+        // As it stands there, which may be no text.
+        let seen = |text: &Option<String>| text.as_deref().map_or_else(Vec::new, member_bytes);
+        let highest = facts.highest.map_or(0, Fence::as_u64);
+        let call = Invocation::new(&scripts::MEND_COUNTS)
+            .key("totals", self.keys.totals())
+            .key("output_bytes", self.keys.output_bytes())
+            .key("fence", self.keys.fence())
+            .arg("waiting_seen", seen(&facts.waiting))
+            .arg("waiting", text(facts.waiting_counted))
+            .arg("bytes_seen", seen(&facts.output_bytes))
+            .arg("bytes", text(facts.output_counted))
+            .arg("highest", highest);
+        mended(self.link.invoke(&call).await?)
+    }
+}
+
+fn mended(mut reply: Reply) -> Result<MendReply, StoreError> {
+    Ok(match reply.word.as_str() {
+        "mended" => {
+            let mut done = Vec::new();
+            while let Ok(word) = reply.text() {
+                done.push(word);
+            }
+            MendReply::Mended(done)
+        }
+        "sound" => MendReply::Sound,
+        "stale" => MendReply::Stale,
+        "occupied" => MendReply::Occupied,
+        _ => return Err(reply.unknown()),
+    })
+}

@@ -1,0 +1,65 @@
+//! Runs for `@reboot`: which boot of a host was dealt with, and planting a job's run for one.
+
+use super::Store;
+use super::error::StoreError;
+use super::scripts::{self, Invocation};
+use crate::domain::ids::{QueueName, RunId};
+use crate::domain::time::UnixMillis;
+
+/// Boots remembered: hosts may come and go under new names.
+const MOST_BOOTS: i64 = 1_000;
+
+/// What became of a run for a boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RebootReply {
+    /// It is planted.
+    Planted,
+    /// It was before: each boot of a host plants a job once.
+    Known,
+    /// No such job.
+    Unknown,
+    /// The job is paused.
+    Paused,
+}
+
+impl Store {
+    /// Whether all jobs of this boot of a host are planted.
+    pub async fn is_boot_noted(&self, host: &QueueName, boot_id: &str) -> Result<bool, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZSCORE").arg(self.keys.boots()).arg(format!("{host} {boot_id}"));
+        let answer = self.link.query(&mut pipeline).await?;
+        Ok(answer.first().is_some_and(|score| !matches!(score, redis::Value::Nil)))
+    }
+
+    /// Notes that all jobs of this boot of a host are planted, at `now`.
+    pub async fn note_boot(&self, host: &QueueName, boot_id: &str, now: UnixMillis) -> Result<(), StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZADD").arg(self.keys.boots()).arg(now.as_i64()).arg(format!("{host} {boot_id}"));
+        pipeline.cmd("ZREMRANGEBYRANK").arg(self.keys.boots()).arg(0).arg(-MOST_BOOTS - 1);
+        self.link.query(&mut pipeline).await.map(|_| ())
+    }
+
+    /// Plants the run of a job for a boot of a host, once; only nodes of that host can claim it.
+    pub async fn plant_reboot(&self, run: &RunId, host: &QueueName, boot_id: &str) -> Result<RebootReply, StoreError> {
+        let call = Invocation::new(&scripts::PLANT_REBOOT)
+            .key("job", self.keys.job(run.job()))
+            .key("run", self.keys.run(run))
+            .key("due", self.keys.due(host))
+            .key("nudge", self.keys.nudge())
+            .key("boot_runs", self.keys.boot_runs())
+            .arg("now", self.now_arg())
+            .arg("id", run.to_string())
+            .arg("job_name", run.job().as_str())
+            .arg("due_ms", run.due().as_i64())
+            .arg("queue", host.as_str())
+            .arg("boot_id", boot_id);
+        let reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "planted" => RebootReply::Planted,
+            "known" => RebootReply::Known,
+            "unknown" => RebootReply::Unknown,
+            "paused" => RebootReply::Paused,
+            _ => return Err(reply.unknown()),
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! Garbage in every key while a node runs: it lives on, other jobs run, `doctor` names the key, and mends what it says.
+
+use redis::Commands;
+use serde_json::json;
+
+use crate::support::ctl::Schedctl;
+use crate::support::daemon::Schedd;
+use crate::support::eye::Eye;
+use crate::support::redis::TestRedis;
+use crate::support::wait::{LONG, until};
+
+/// What is written, and whether the key is lost for it.
+const GARBAGE: [(&str, &[&[u8]]); 3] =
+    [("RPUSH", &[b"not ours"]), ("SET", &[b"\xff\xfe\x00 no text"]), ("SADD", &[b"{\"every\":", b"-1", b"1e300"])];
+
+/// Values a field is spoilt with.
+const SPOILT: [&[u8]; 7] = [b"", b"\xff\xfe", b"-1", b"nan", b"1e300", b"{\"every\":", &[b'x'; 100_000]];
+
+/// Every key there is but the marks by which nodes know each other and the data.
+fn keys(redis: &TestRedis) -> Vec<String> {
+    let keys: Vec<String> = redis.connection().keys("{schedd}:*").unwrap();
+    let spared = ["node:", "nodes", "epoch", "quarantine", "queues", "source:"];
+    keys.into_iter().filter(|key| !spared.iter().any(|word| key.contains(&format!("}}:{word}")))).collect()
+}
+
+fn type_of(redis: &TestRedis, key: &str) -> String {
+    redis::cmd("TYPE").arg(key).query(&mut redis.connection()).unwrap()
+}
+
+/// A namespace with something of every kind in it, and a node at work.
+fn busy() -> (TestRedis, Schedd) {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).node("one").jobs("[daemon]\nlease = \"2s\"\n[queues.other]\nconcurrency = 2\n").start();
+    node.wait_for_log("Jobs are as the file says");
+    eye.add(&json!({"name": "ended", "in": "0s", "shell": "echo hello"}));
+    eye.add(&json!({"name": "failed", "in": "0s", "shell": "exit 3"}));
+    eye.add(&json!({"name": "beat", "every": "1h", "shell": "true"}));
+    eye.wait_for_history("ended", 1);
+    eye.wait_for_history("failed", 1);
+    (redis, node)
+}
+
+#[track_caller]
+fn assert_alive(redis: &TestRedis, node: &Schedd, number: usize, what: &str) {
+    let ctl = Schedctl::on(redis);
+    let name = format!("after{number}");
+    ctl.run(&["add", "--name", &name, "--in", "0s", "--shell", "true"]).good();
+    let eye = Eye::on(redis);
+    until(&format!("another job runs beside {what}; {}", node.log()), LONG, || eye.history(&name).into_iter().next());
+}
+
+#[test]
+fn a_key_that_holds_something_else_is_named_and_mended_and_the_node_lives_on() {
+    let (redis, node) = busy();
+    let ctl = Schedctl::on(&redis);
+    ctl.run(&["doctor"]).good();
+    let mut number = 0;
+    for key in keys(&redis) {
+        let (command, values) = GARBAGE[number % GARBAGE.len()];
+        let wanted = type_of(&redis, &key);
+        let _: () = redis.connection().del(&key).unwrap();
+        let _: redis::Value = redis::cmd(command).arg(&key).arg(values).query(&mut redis.connection()).unwrap();
+        if type_of(&redis, &key) == wanted {
+            continue; // A text where a text belongs: the counters' own tests.
+        }
+        let told = ctl.run(&["doctor", "--json"]);
+        assert_eq!(told.code, 1, "{key}: {told:?}");
+        let findings = told.json()["findings"].clone();
+        let is_named = findings.as_array().unwrap().iter().any(|item| item["rule"] == "wrong_type" && item["key"] == *key);
+        assert!(is_named, "{key} is not named: {findings:#}");
+        let fixed = ctl.run(&["doctor", "--fix", "--json"]);
+        assert_eq!(fixed.code, 0, "{key} is not mended: {:#}", fixed.json());
+        assert_alive(&redis, &node, number, &key);
+        number += 1;
+    }
+    assert!(number > 15, "only {number} keys");
+    let kept = ctl.run(&["doctor", "--json"]).good().json()["quarantine"]["count"].as_u64().unwrap();
+    assert!(kept >= number as u64, "{kept} of {number} are kept");
+}
+
+#[test]
+fn spoilt_fields_and_members_of_every_key_stop_nothing_and_are_mended_or_told_with_what_to_do() {
+    let (redis, node) = busy();
+    let ctl = Schedctl::on(&redis);
+    let mut connection = redis.connection();
+    for (number, key) in keys(&redis).into_iter().enumerate() {
+        let value = SPOILT[number % SPOILT.len()];
+        match type_of(&redis, &key).as_str() {
+            "hash" => {
+                let fields: Vec<Vec<u8>> = connection.hkeys(&key).unwrap();
+                for field in fields {
+                    let _: () = connection.hset(&key, field, value).unwrap();
+                }
+            }
+            "zset" => {
+                for (score, member) in [("inf", &b"a@5"[..]), ("-inf", b"\xff\xfe"), ("1e300", b"garbage"), ("5", value)] {
+                    let _: i64 = redis::cmd("ZADD").arg(&key).arg(score).arg(member).query(&mut connection).unwrap();
+                }
+            }
+            _ => {
+                let _: () = connection.set(&key, value).unwrap();
+            }
+        }
+        assert_alive(&redis, &node, number, &key);
+    }
+    // What no rule mends says what a person can do, who does it; what that uncovers is mended or told again.
+    for _ in 0..3 {
+        for finding in ctl.run(&["doctor", "--fix", "--json"]).json()["findings"].as_array().unwrap() {
+            assert_eq!(finding["fixable"], false, "{finding:#}");
+            let advice = finding["mend"].as_str().unwrap();
+            let words = advice.split_once("schedctl ").unwrap_or_else(|| panic!("{finding:#}")).1;
+            let words: Vec<&str> = match words.split_once("--set-aside ") {
+                Some((_, target)) => vec!["doctor", "--set-aside", target],
+                None => words.split(' ').take(2).collect(),
+            };
+            // One may be gone with what was done about another.
+            let done = ctl.run(&words.iter().map(|word| word.split(';').next().unwrap()).collect::<Vec<_>>());
+            assert!(matches!(done.code, 0 | 1 | 3 | 4), "{words:?}: {done:?}");
+        }
+    }
+    let left = ctl.run(&["doctor", "--fix", "--json"]);
+    assert_eq!(left.code, 0, "{:#}", left.json());
+    assert_alive(&redis, &node, 1_000, "what was mended");
+}

@@ -1,0 +1,140 @@
+//! A namespace whose books are checked: jobs with real definitions, broken by hand.
+
+use std::ops::Deref;
+
+use redis::FromRedisValue;
+use schedd::config;
+use schedd::domain::books::{Finding, Rule};
+use schedd::domain::ids::RunId;
+use schedd::domain::job::Overlap;
+use schedd::domain::zone::Zone;
+use schedd::engine::examination::{Mended, examine};
+use schedd::engine::planting::{self, Request};
+use schedd::store::{Claim, Existing, SourceKind};
+use serde_json::{Value, json};
+
+use crate::scripts::world::{World, name};
+
+pub(super) struct Desk {
+    pub(super) world: World,
+    now: i64,
+}
+
+impl Deref for Desk {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+impl Desk {
+    /// At the tests' zero, with nothing in it.
+    pub(super) fn new() -> Self {
+        Self { world: World::new(), now: 0 }
+    }
+
+    /// Adds a job and gives its planned run.
+    pub(super) async fn add(&self, job: &str, keys: Value) -> RunId {
+        self.add_unplanned(job, keys).await;
+        self.world.job(job).await.pending.unwrap()
+    }
+
+    /// Adds a job.
+    pub(super) async fn add_unplanned(&self, job: &str, mut keys: Value) {
+        keys["name"] = json!(job);
+        keys["shell"] = json!("true");
+        let job = config::job_from_value(&keys, &Zone::utc()).unwrap();
+        let request = Request {
+            name: job.name.unwrap(),
+            spec: job.spec,
+            start_in: None,
+            kind: SourceKind::Api,
+            source: "api".to_owned(),
+            existing: Existing::Edit,
+        };
+        planting::apply_one(&self.world.at(-1000), &Zone::utc(), &request).await.unwrap();
+    }
+
+    /// A job of every minute.
+    pub(super) async fn minutely(&self, job: &str) -> RunId {
+        self.add(job, json!({"every": "1m", "overlap": {"mode": "queue", "max": 3}})).await
+    }
+
+    /// Lets the time go on to when `run` is due, and claims it with its successor.
+    pub(super) async fn win_due(&mut self, run: &RunId) -> Claim {
+        self.now = self.now.max(run.due().as_i64() - crate::scripts::world::t(0).as_i64());
+        let next = successor_of(run);
+        self.world.win_with(self.now, run, Overlap::Queue { max: 3 }, next).await
+    }
+
+    /// The same of one that is to wait.
+    pub(super) async fn wait_due(&mut self, run: &RunId) {
+        self.now = self.now.max(run.due().as_i64() - crate::scripts::world::t(0).as_i64());
+        let order = self.world.order_with(run, Overlap::Queue { max: 3 }, successor_of(run)).await;
+        self.world.claim(self.now, &order).await;
+    }
+
+    /// Lets the time go on.
+    pub(super) fn go_on_to(&mut self, now: i64) {
+        self.now = now;
+    }
+
+    pub(super) fn now(&self) -> i64 {
+        self.now
+    }
+
+    pub(super) async fn pending(&self, job: &str) -> RunId {
+        self.world.store.read_job(&name(job)).await.unwrap().unwrap().pending.unwrap()
+    }
+
+    /// A command on a key of the namespace whose answer does not matter.
+    #[track_caller]
+    pub(super) fn break_by(&self, command: &str, rest: &str, args: &[&str]) {
+        let _: redis::Value = self.world.raw(command, rest, args);
+    }
+
+    pub(super) fn get<T: FromRedisValue>(&self, command: &str, rest: &str, args: &[&str]) -> T {
+        self.world.raw(command, rest, args)
+    }
+
+    pub(super) async fn findings(&self) -> Vec<Finding> {
+        examine(&self.world.at(self.now)).await.unwrap().findings
+    }
+
+    /// Demands that the rule is told of the subject, mends, and demands that the books then agree. What was done.
+    pub(super) async fn mend(&self, rule: Rule, subject: &str) -> Vec<Mended> {
+        let store = self.world.at(self.now);
+        let exam = examine(&store).await.unwrap();
+        demand(&exam.findings, rule, subject);
+        let (mended, left) = exam.mend(&store).await.unwrap();
+        assert!(left.findings.is_empty(), "left after {mended:#?}: {:#?}", left.findings);
+        assert!(!mended.is_empty());
+        self.world.assert_sound();
+        mended
+    }
+
+    /// Demands that the rule is told of the subject, that mending leaves it, and that its advice says `word`.
+    pub(super) async fn leaves(&self, rule: Rule, subject: &str, word: &str) {
+        let store = self.world.at(self.now);
+        let before = self.world.snapshot();
+        let exam = examine(&store).await.unwrap();
+        demand(&exam.findings, rule, subject);
+        let told = exam.findings.iter().find(|finding| finding.rule == rule).unwrap().to_string();
+        assert!(told.contains(word), "{told}");
+        let (_, left) = exam.mend(&store).await.unwrap();
+        demand(&left.findings, rule, subject);
+        assert_eq!(self.world.snapshot(), before, "something was changed");
+    }
+}
+
+/// When the next occurrence of a job of every minute is due, as ms from the tests' zero.
+fn successor_of(run: &RunId) -> i64 {
+    run.due().as_i64() - crate::scripts::world::t(0).as_i64() + 60_000
+}
+
+#[track_caller]
+pub(super) fn demand(findings: &[Finding], rule: Rule, subject: &str) {
+    let is_there = findings.iter().any(|finding| finding.rule == rule && finding.subject.to_string().contains(subject));
+    assert!(is_there, "no {rule:?} of {subject}: {findings:#?}");
+}

@@ -1,0 +1,9 @@
+//! The books: each rule broken by hand and mended, garbage in every key, and random walks that leave them clean.
+
+mod corruption;
+mod desk;
+mod node;
+mod quarantine;
+mod rules;
+mod verb;
+mod walk;

@@ -1,0 +1,42 @@
+//! The slow check of a running node: what does not agree is logged once, shown in `stats`, and gone when it is mended.
+
+use redis::Commands;
+use serde_json::{Value, json};
+
+use crate::support::ctl::Schedctl;
+use crate::support::daemon::Schedd;
+use crate::support::eye::Eye;
+use crate::support::redis::TestRedis;
+use crate::support::wait::{LONG, until};
+
+/// Has the next turn begin at once, and waits until it has been.
+#[track_caller]
+fn turn(redis: &TestRedis) -> Value {
+    let ctl = Schedctl::on(redis);
+    let audit = "{schedd}:audit";
+    let _: () = redis.connection().hdel(audit, &["at", "taken_at"][..]).unwrap();
+    until("the books were checked", LONG, || {
+        let at: Option<String> = redis.connection().hget(audit, "at").unwrap();
+        at
+    });
+    ctl.run(&["stats", "--json"]).good().json()
+}
+
+#[test]
+fn a_node_finds_what_does_not_agree_says_it_once_and_no_more_when_it_is_mended() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).start();
+    eye.add(&json!({"name": "a", "every": "1h", "shell": "true"}));
+    let sound = turn(&redis);
+    assert_eq!(sound["findings"], 0, "{sound}");
+    assert!(sound["audited_at"].is_string(), "{sound}");
+    let _: () = redis.connection().del("{schedd}:due:default").unwrap();
+    assert_eq!(turn(&redis)["findings"], 1);
+    assert_eq!(turn(&redis)["findings"], 1);
+    assert_eq!(node.log().matches("The books do not agree").count(), 1, "{}", node.log());
+    node.wait_for_log("rule=not_due");
+    Schedctl::on(&redis).run(&["doctor", "--fix"]).good();
+    assert_eq!(turn(&redis)["findings"], 0);
+    node.wait_for_log("The books agree again");
+}

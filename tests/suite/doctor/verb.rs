@@ -1,0 +1,91 @@
+//! `schedctl doctor` as its users meet it: its groups, its codes, its JSON.
+
+use redis::Commands;
+use serde_json::{Value, json};
+
+use crate::support::ctl::Schedctl;
+use crate::support::daemon::Schedd;
+use crate::support::eye::Eye;
+use crate::support::redis::TestRedis;
+use crate::support::wait::{LONG, until};
+
+fn level(document: &Value, group: &str, name: &str) -> String {
+    let lines = document[group].as_array().unwrap_or_else(|| panic!("no {group}: {document:#}"));
+    let line = lines.iter().find(|line| line["name"] == name).unwrap_or_else(|| panic!("no {name}: {lines:#?}"));
+    line["level"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn nothing_wrong_is_code_0_with_every_group_there_and_warnings_change_no_code() {
+    let redis = TestRedis::start();
+    let ctl = Schedctl::on(&redis);
+    let told = ctl.run(&["doctor"]).good();
+    for word in ["redis", "nodes", "sources", "books", "quarantine", "host", "eviction", "memory", "script time", "replicas"] {
+        assert!(told.stdout.contains(word), "no {word}: {}", told.stdout);
+    }
+    let document = ctl.run(&["doctor", "--json"]).good().json();
+    assert_eq!((document["ok"].clone(), document["findings"].clone()), (json!(true), json!([])));
+    assert_eq!(level(&document, "redis", "persistence"), "warn");
+    assert_eq!(level(&document, "nodes", "nodes"), "warn");
+    assert_eq!(level(&document, "host", "limits"), "note");
+}
+
+#[test]
+fn a_finding_is_code_1_and_mending_it_says_what_was_done_and_is_code_0() {
+    let redis = TestRedis::start();
+    let ctl = Schedctl::on(&redis);
+    Eye::on(&redis).add(&json!({"name": "a", "every": "1h", "shell": "true"}));
+    let _: () = redis.connection().zrem("{schedd}:jobs", "a").unwrap();
+    let told = ctl.run(&["doctor"]);
+    assert_eq!(told.code, 1, "{told:?}");
+    assert!(told.stdout.contains("job_index") && told.stdout.contains("--fix puts it there"), "{}", told.stdout);
+    let document = ctl.run(&["doctor", "--fix", "--json"]).good().json();
+    assert_eq!(document["mended"][0]["rule"], "job_index", "{document:#}");
+    assert_eq!(document["mended"][0]["done"], json!(["put into the index"]));
+    ctl.run(&["doctor"]).good();
+}
+
+#[test]
+fn a_redis_that_may_drop_keys_is_told_and_is_code_1() {
+    let redis = TestRedis::start();
+    let () = redis::cmd("CONFIG").arg("SET").arg("maxmemory-policy").arg("allkeys-lru").query(&mut redis.connection()).unwrap();
+    let told = Schedctl::on(&redis).run(&["doctor"]);
+    assert_eq!(told.code, 1, "{told:?}");
+    assert!(told.stdout.contains("allkeys-lru") && told.stdout.contains("noeviction"), "{}", told.stdout);
+}
+
+#[test]
+fn a_redis_nobody_reaches_is_code_69() {
+    Schedctl::alone().env("SCHEDD_REDIS_URL", "redis://127.0.0.1:1").run(&["doctor"]).refused(69, &["reached"]);
+}
+
+#[test]
+fn a_namespace_spelt_otherwise_is_told() {
+    let redis = TestRedis::start();
+    let _: () = redis.connection().set("{SchedD}:fence", "5").unwrap();
+    let document = Schedctl::on(&redis).run(&["doctor", "--json"]).good().json();
+    assert_eq!(level(&document, "redis", "namespace"), "warn");
+}
+
+#[test]
+fn a_node_publishes_how_far_its_clock_is_off_and_a_file_it_does_not_take_is_code_1() {
+    let redis = TestRedis::start();
+    let ctl = Schedctl::on(&redis);
+    let node = Schedd::on(&redis).node("one").jobs("[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n").start();
+    let nodes = until("its clock is known", LONG, || {
+        let nodes = ctl.run(&["nodes", "--json"]).good().json();
+        Some(nodes).filter(|nodes| nodes[0]["clock_offset_ms"].is_i64())
+    });
+    assert!(nodes[0]["clock_offset_ms"].as_i64().unwrap().abs() < 1_000, "{nodes}");
+    assert_eq!(level(&ctl.run(&["doctor", "--json"]).good().json(), "nodes", "one"), "ok");
+    let _: () = redis.connection().hset("{schedd}:node:two", "clock_offset_ms", "-5000").unwrap();
+    let _: () = redis.connection().hset("{schedd}:node:two", "state", "running").unwrap();
+    let now: Vec<i64> = redis::cmd("TIME").query(&mut redis.connection()).unwrap();
+    let _: i64 = redis.connection().zadd("{schedd}:nodes", "two", now[0] * 1_000).unwrap();
+    let told = ctl.run(&["doctor", "--json"]).good().json();
+    assert_eq!(level(&told, "nodes", "two"), "warn", "{told:#}");
+    std::fs::write(node.jobs_file(), "[jobs.a]\nevry = \"1h\"\n").unwrap();
+    node.hup();
+    let told = until("the file is refused", LONG, || Some(ctl.run(&["doctor", "--json"])).filter(|told| told.code == 1));
+    assert_eq!(level(&told.json(), "sources", "one"), "fail");
+}

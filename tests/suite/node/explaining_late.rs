@@ -1,0 +1,101 @@
+//! `schedctl explain` of runs that started late: each time the reason is made, and named.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::explaining::{assert_says, explained};
+use crate::support::daemon::Schedd;
+use crate::support::eye::Eye;
+use crate::support::redis::TestRedis;
+use crate::support::wait::{LONG, until};
+
+/// Waits until an explanation has this finding: nodes write theirs down within a second or two.
+#[track_caller]
+fn until_found(redis: &TestRedis, words: &[&str], code: &str) {
+    until(&format!("{words:?} is explained with {code}"), LONG, || {
+        let (_, document) = explained(redis, words);
+        document["findings"].as_array().unwrap().iter().any(|found| found["code"] == code).then_some(())
+    });
+}
+
+#[test]
+fn a_run_is_late_because_no_node_ran_and_before_that_it_is_owed_for_the_same_reason() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let mut node = Schedd::on(&redis).node("n1").start();
+    until("the node is there", LONG, || eye.ask(eye.store().list_nodes()).unwrap().1.pop());
+    node.term();
+    node.wait_exit();
+    eye.add(&json!({"name": "j", "in": "0s", "shell": "true"}));
+    let due = eye.job("j").unwrap().pending.unwrap().due().as_i64();
+    until("it is late", LONG, || Some(()).filter(|()| eye.ask(eye.store().now()).unwrap().as_i64() > due + 2_000));
+    let owed = ["It is owed", "n1 was not running since", "has not started", "No node was running."];
+    assert_says(&redis, &["j", "--last"], &owed);
+    assert_says(&redis, &["j"], &owed);
+    node.start_again();
+    eye.wait_for_history("j", 1);
+    assert_says(
+        &redis,
+        &["j", "--last"],
+        &["It started 2s late.", "No node was running until", "n1 claimed it."].map(|said| {
+            // How late exactly is the machine's business.
+            if said.starts_with("It started") { "It started " } else { said }
+        }),
+    );
+}
+
+#[test]
+fn a_run_is_late_because_redis_was_away() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let _node = Schedd::on(&redis).node("n1").start();
+    until("the node is there", LONG, || eye.ask(eye.store().list_nodes()).unwrap().1.pop());
+    eye.add(&json!({"name": "j", "in": "1s", "shell": "true"}));
+    redis.stop_signal(Signal::STOP);
+    std::thread::sleep(Duration::from_secs(5));
+    redis.stop_signal(Signal::CONT);
+    eye.wait_for_history("j", 1);
+    until_found(&redis, &["j", "--last"], "late_redis");
+    assert_says(&redis, &["j", "--last"], &["n1 did not reach Redis from", "Redis was out of reach of n1 from"]);
+}
+
+#[test]
+fn a_run_is_late_because_all_slots_were_taken() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let _node = Schedd::on(&redis).node("n1").jobs("[queues.q]\nconcurrency = 1\n").start();
+    eye.add(&json!({"name": "long", "in": "0s", "shell": "sleep 4", "queue": "q"}));
+    until("it runs", LONG, || Some(()).filter(|()| eye.ask(eye.store().list_leases(9)).unwrap().len() == 1));
+    eye.add(&json!({"name": "j", "in": "0s", "shell": "true", "queue": "q"}));
+    eye.wait_for_history("j", 1);
+    until_found(&redis, &["j", "--last"], "late_slots");
+    let said = ["n1 had all its slots of queue q taken from", "All slots of queue q were taken on n1", "queue = q, set with"];
+    assert_says(&redis, &["j", "--last"], &said);
+}
+
+#[test]
+fn a_run_is_late_because_it_waited_for_another() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let jobs = "[jobs.j]\nevery = \"1s\"\nshell = \"sleep 3\"\noverlap = \"queue\"\n";
+    let _node = Schedd::on(&redis).node("n1").jobs(jobs).start();
+    let waited = until("one has waited", LONG, || {
+        eye.history("j").into_iter().find(|run| run.started_at.is_some() && run.behind.is_some())
+    });
+    let said = format!("for the run {} to end.", waited.behind.unwrap());
+    assert_says(&redis, &[&waited.run.to_string()], &["It waited until", &said, "overlap = queue, set in [jobs.j]"]);
+}
+
+#[test]
+fn a_refused_file_is_told_where_a_job_is_missed() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).node("n1").jobs("[jobs.j]\nevery = \"1h\"\nshell = \"true\"\n").start();
+    until("the job is there", LONG, || eye.job("j"));
+    std::fs::write(node.jobs_file(), "[jobs.j]\nevery = \"never\"\n").unwrap();
+    node.hup();
+    until_found(&redis, &["j"], "file_refused");
+    assert_says(&redis, &["j"], &["n1 refused its jobs file as it was on"]);
+}
