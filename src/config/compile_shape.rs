@@ -121,7 +121,9 @@ pub(super) fn compile_shape(
 /// Refuses a schedule of which its shape leaves no occurrence at all.
 pub(super) fn refuse_nothing_left(table: &Table<'_>, schedule: &Schedule, shape: &Shape, clock: &Clock, problems: &mut Problems) {
     let is_cut = shape.start.is_some() || shape.end.is_some() || shape.only_on.is_some() || !shape.exclude.is_empty();
-    if !is_cut || matches!(schedule, Schedule::Manual | Schedule::Delay(_)) {
+    // What comes at a boot comes at no time of a clock; which times H stands for the job's name decides.
+    let is_open = schedule.is_at_boot() || schedule.is_drawn();
+    if !is_cut || is_open || matches!(schedule, Schedule::Manual | Schedule::Delay(_)) {
         return;
     }
     let zone = clock.zone().cloned().unwrap_or_else(Zone::utc);

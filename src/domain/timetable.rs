@@ -99,6 +99,13 @@ impl Timetable {
         self.from(0).next()
     }
 
+    /// Whether its window and days let anything start at `at` that comes at no time of a clock.
+    pub fn lets(&self, at: UnixMillis) -> bool {
+        let millis = at.as_i64();
+        let is_allowed = self.filter.as_ref().is_none_or(|filter| filter.left_out_by(&self.zone, millis).is_none());
+        is_allowed && (self.first..=self.last).contains(&millis)
+    }
+
     /// What keeps `at` from being an occurrence although its schedule names it; none if it is one, or is named nowhere.
     pub fn left_out_by(&self, at: UnixMillis) -> Option<LeftOut> {
         let millis = at.as_i64();
@@ -384,6 +391,31 @@ mod tests {
         assert_eq!((once.next_after(ms(4_999)), once.next_after(ms(5_000))), (Some(ms(5_000)), None));
         assert_eq!((once.latest_in(ms(5_000), ms(5_000)), once.count_in(ms(0), ms(5_000))), (Some(ms(5_000)), 1));
         assert_eq!((once.latest_in(ms(0), ms(4_999)), once.count_in(ms(5_001), ms(9_000))), (None, 0));
+    }
+
+    #[test]
+    fn what_leaves_a_time_out_is_told_and_what_the_schedule_does_not_name_is_left_out_by_nothing() {
+        let days = |text: &str| Days::of([text.parse().unwrap()]);
+        let shape = Shape {
+            start: Some(at("2026-12-20T00:00:00Z")),
+            end: Some(at("2026-12-30T00:00:00Z")),
+            exclude: days("2026-12-24"),
+            only_on: Some(days("mon..fri")),
+            ..Shape::default()
+        };
+        let daily = Schedule::Cron(vec!["0 9 * * *".parse().unwrap()]);
+        let table = Timetable::shaped(daily, &shape, zone("UTC"), ms(0));
+        for (text, by) in [
+            ("2026-12-19T09:00:00Z", Some(LeftOut::Start)),
+            ("2026-12-20T09:00:00Z", Some(LeftOut::OnlyOn)),
+            ("2026-12-23T09:00:00Z", None),
+            ("2026-12-24T09:00:00Z", Some(LeftOut::Exclude)),
+            ("2026-12-24T09:00:01Z", None),
+            ("2026-12-31T09:00:00Z", Some(LeftOut::End)),
+        ] {
+            assert_eq!(table.left_out_by(at(text)), by, "{text}");
+            assert_eq!(table.lets(at(text)), by.is_none() && !text.contains("-24T"), "{text}");
+        }
     }
 
     #[test]

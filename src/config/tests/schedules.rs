@@ -71,6 +71,7 @@ fn what_is_drawn_and_what_clock_changes_do_reach_every_form() {
     assert_eq!(several, [drawn[0].as_str(), "2027-01-01T12:00"]);
     let spec = job(&good("[jobs.b]\nshell = 'true'\nschedules = [{ cron = 'H 9 * * *' }, { cron = '@reboot' }]"), "b");
     assert!(spec.schedule.is_drawn() && spec.schedule.is_at_boot());
+    good("[jobs.a]\nshell = 'true'\ncron = '@reboot'\nexclude = 'sun'");
 }
 
 #[test]
