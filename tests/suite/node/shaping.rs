@@ -37,7 +37,10 @@ fn jitter_and_splay_move_the_start_and_not_the_due_time() {
     let job = eye.job("moved").unwrap();
     let first = job.pending.unwrap();
     let _node = Schedd::on(&redis).start();
-    let runs = eye.wait_for_history("moved", 5);
+    // One may end before an earlier one that began just before it.
+    let mut runs = eye.wait_for_history("moved", 7);
+    runs.sort_by_key(|run| run.run.due());
+    runs.truncate(4);
     assert_eq!(runs[0].run, first);
     let late: Vec<u64> =
         runs.iter().map(|run| u64::try_from(run.started_at.unwrap().since(run.run.due()).as_millis()).unwrap()).collect();
@@ -46,7 +49,7 @@ fn jitter_and_splay_move_the_start_and_not_the_due_time() {
     assert!(dues.windows(2).all(|pair| pair[1] - pair[0] == 1_000), "each second has its run: {dues:?}");
     assert!(late.iter().any(|late| *late > 50), "{late:?}");
     let told = effects.of("moved");
-    assert!(told.iter().zip(&runs).all(|(effect, run)| effect.run == run.run.to_string()));
+    assert!(runs.iter().all(|run| told.iter().any(|effect| effect.run == run.run.to_string())));
 }
 
 #[test]
