@@ -81,6 +81,8 @@ findings! {
         },
         /// Nothing: the job is over.
         "next_over" Over,
+        /// With the next boot of a host.
+        "next_boot" AtBoot,
         /// Nothing: the schedule has come to its end.
         "next_none" Nothing,
     }
@@ -95,6 +97,7 @@ impl Next {
             Self::Paused => "Nothing comes while it is paused; schedctl resume lets it go on.".to_owned(),
             Self::Manual { job } => format!("Nothing comes by itself; schedctl run {job} runs it."),
             Self::Over => "Nothing comes any more.".to_owned(),
+            Self::AtBoot => "It runs again after the next boot of a host.".to_owned(),
             Self::Nothing => "Its schedule has no further time.".to_owned(),
         }
     }
@@ -189,6 +192,7 @@ fn catch_up(rule: &CatchUp) -> String {
 fn retry(rule: &Retry) -> String {
     match rule.limit {
         0 => "0".to_owned(),
+        1 => format!("once, after {}", format_duration(rule.delay)),
         limit => format!("{limit} times, after {} at first", format_duration(rule.delay)),
     }
 }
@@ -211,6 +215,7 @@ pub(super) fn next(facts: &Facts) -> Vec<Next> {
         },
         Some(due) if due > facts.now => Next::At { at: due },
         Some(at) => Next::Owed { at },
+        None if spec.schedule.is_at_boot() => Next::AtBoot,
         None => Next::Nothing,
     }]
 }
