@@ -151,7 +151,7 @@ fn every_attempt_is_told_and_the_rule_that_ended_them() {
             "Attempt 2 on n1 started",
             ": exit code 3.",
             "It failed.",
-            "retry = 1 times, after 100ms at first",
+            "retry = once, after 100ms",
         ],
     );
 }
