@@ -5,6 +5,8 @@
 use super::failure::Failure;
 use super::history::open_runs;
 use crate::domain::ids::{JobName, RunId};
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
 use crate::store::{JobRecord, RunRecord, Store};
 
 /// How many names are looked through for near ones.
@@ -45,6 +47,13 @@ pub(super) async fn find_job(store: &Store, name: &JobName) -> Result<JobRecord,
 /// The failure for a job that is not there, with the nearest names.
 pub(super) async fn no_such_job(store: &Store, name: &JobName) -> Failure {
     let namespace = store.namespace();
+    if let Some(at) = lost_with(store, name).await {
+        let at = super::render::shown(at, &Zone::of_host());
+        return Failure::NotFound(format!(
+            "no job {name} in namespace {namespace}: it was lost when Redis lost data, noticed {at}; see schedctl losses, and add \
+             it again if it is wanted"
+        ));
+    }
     let names = match store.list_jobs(0, NAMES_COMPARED).await {
         Ok(names) => names,
         Err(error) => return error.into(),
@@ -57,6 +66,12 @@ pub(super) async fn no_such_job(store: &Store, name: &JobName) -> Failure {
         return Failure::NotFound(format!("no job {name} in namespace {namespace}; schedctl list shows those there are"));
     }
     Failure::NotFound(format!("no job {name} in namespace {namespace}; the nearest names are {}", near.join(", ")))
+}
+
+/// When it was noticed that Redis had lost this job, the last time it did.
+async fn lost_with(store: &Store, name: &JobName) -> Option<UnixMillis> {
+    let losses = store.read_losses().await.unwrap_or_default();
+    losses.iter().find(|record| record.jobs_gone().iter().any(|(gone, _)| gone == name)).and_then(|record| record.at)
 }
 
 /// The record of a run, given by its id or by what only its id begins with.

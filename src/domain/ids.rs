@@ -146,6 +146,8 @@ pub enum RunKind {
     Backfill,
     /// By `schedctl rerun`, to do the work of a run anew.
     Rerun,
+    /// By `@reboot`, after a boot of a host.
+    Boot,
 }
 
 impl RunKind {
@@ -156,6 +158,7 @@ impl RunKind {
             Self::Manual => "manual",
             Self::Backfill => "backfill",
             Self::Rerun => "rerun",
+            Self::Boot => "boot",
         }
     }
 }
@@ -164,6 +167,9 @@ impl RunKind {
 const BACKFILL: &str = "backfill";
 const RERUN: &str = "rerun";
 const RERUN_WORD_LEN: usize = 6;
+/// What the word behind the id of a run planted by `@reboot` begins with, and how many letters and digits follow.
+const BOOT: &str = "boot";
+const BOOT_WORD_LEN: usize = 8;
 
 /// The id of a run: `job@due_ms`, and `~word` behind it for a manual run. The due time in it never moves, so planting the
 /// same occurrence twice names the same run.
@@ -203,12 +209,22 @@ impl RunId {
         }
     }
 
+    /// The id of a run planted by `@reboot`; `word` keeps boots apart. Fails unless `word` is 8 of a-z 0-9.
+    pub fn boot(job: JobName, at: UnixMillis, word: &str) -> Result<Self, IdError> {
+        if word.len() == BOOT_WORD_LEN {
+            Self::manual(job, at, &format!("{BOOT}{word}"))
+        } else {
+            Err(IdError::Run { found: shortened(word) })
+        }
+    }
+
     /// How it came about.
     pub fn kind(&self) -> RunKind {
         match self.manual.as_deref() {
             None => RunKind::Regular,
             Some(BACKFILL) => RunKind::Backfill,
             Some(word) if word.len() == RERUN.len() + RERUN_WORD_LEN && word.starts_with(RERUN) => RunKind::Rerun,
+            Some(word) if word.len() == BOOT.len() + BOOT_WORD_LEN && word.starts_with(BOOT) => RunKind::Boot,
             Some(_) => RunKind::Manual,
         }
     }
@@ -223,7 +239,7 @@ impl RunId {
         self.due
     }
 
-    /// Whether a person asked for this run, of whatever kind: it is none of the schedule's.
+    /// Whether it is of another kind than regular: none of the schedule's own occurrences.
     pub fn is_manual(&self) -> bool {
         self.manual.is_some()
     }

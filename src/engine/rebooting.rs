@@ -47,8 +47,8 @@ async fn plant(shared: &Shared) -> Result<(), StoreError> {
             if !definition.spec.schedule.is_at_boot() || !definition.timetable.lets(now) {
                 continue;
             }
-            let word = format!("boot{}", planting::token().get(..8).unwrap_or_default());
-            let Ok(run) = RunId::manual(definition.record.name.clone(), now, &word) else { continue };
+            let token = planting::token();
+            let Ok(run) = RunId::boot(definition.record.name.clone(), now, token.get(..8).unwrap_or_default()) else { continue };
             if store.plant_reboot(&run, &host, boot_id).await? == RebootReply::Planted {
                 info!(run = %run, "Planted for @reboot.");
             }

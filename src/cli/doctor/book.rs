@@ -16,6 +16,7 @@ pub(super) async fn summary(store: &Store, exam: &Examination, now: UnixMillis) 
     let mut checks = vec![match (exam.findings.len(), &exam.partial) {
         (_, Some(why)) => Check::new("books", Level::Fail, format!("{looked_at}; {why}")),
         (0, None) => Check::new("books", Level::Ok, format!("{looked_at}; they agree")),
+        (1, None) => Check::new("books", Level::Fail, format!("{looked_at}; 1 finding")),
         (count, None) => Check::new("books", Level::Fail, format!("{looked_at}; {count} findings")),
     }];
     checks.push(match store.read_audit().await {

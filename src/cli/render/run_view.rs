@@ -70,7 +70,7 @@ impl RunView {
     fn late(&self) -> Option<Duration> {
         let kind = self.record.run.kind();
         // What is done anew, or made up for, is not late: it is of another day.
-        let is_of_now = matches!(kind, RunKind::Regular | RunKind::Manual);
+        let is_of_now = matches!(kind, RunKind::Regular | RunKind::Manual | RunKind::Boot);
         first_start(&self.record).filter(|_| is_of_now).map(|at| at.since(self.record.run.due()))
     }
 

@@ -212,6 +212,24 @@ const PLANNED: &[Example] = &[
         },
         "It was asked for by hand by ana@h1 on Sat 2026-11-21 12:00:00 UTC.",
     ),
+    (
+        "made_up",
+        || about(RunFacts { run: RunId::backfill("j".parse().unwrap(), s(0)), ..started(0) }),
+        "It makes up for the occurrence of Sat 2026-11-21 12:00:00 UTC: schedctl backfill asked for it.",
+    ),
+    (
+        "done_anew",
+        || {
+            let run = RunId::rerun("j".parse().unwrap(), s(0), "abc123").unwrap();
+            about(RunFacts { run, asked_by: Some(ana()), ..started(0) })
+        },
+        "It does the work of Sat 2026-11-21 12:00:00 UTC anew: schedctl rerun asked for it by ana@h1.",
+    ),
+    (
+        "booted",
+        || about(RunFacts { run: RunId::boot("j".parse().unwrap(), s(0), "abc12345").unwrap(), ..started(0) }),
+        "It came with a boot of its host: the first schedd there started on Sat 2026-11-21 12:00:00 UTC.",
+    ),
     ("not_due", not_due, "It was not due at Sat 2026-11-21 12:00:30 UTC."),
     ("nearest", not_due, "The time before is Sat 2026-11-21 12:00:00 UTC, the time after is Sat 2026-11-21 12:01:00 UTC."),
     (
@@ -584,6 +602,14 @@ const NEXT: &[Example] = &[
         "Nothing comes by itself; schedctl run j runs it.",
     ),
     ("next_over", || Facts { job: None, ..about(started(0)) }, "Nothing comes any more."),
+    (
+        "next_boot",
+        || {
+            let boot = || Schedule::Cron(vec!["@reboot".parse().unwrap()]);
+            with_job(with_spec(the_job(vec![], None), |spec| spec.schedule = boot()), |job| job.pending = None)
+        },
+        "It runs again after the next boot of a host.",
+    ),
     ("next_none", || with_job(about(started(0)), |job| job.pending = None), "Its schedule has no further time."),
     (
         "next_after_end",

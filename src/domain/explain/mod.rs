@@ -1,6 +1,6 @@
 //! Why a run did or did not start when it was due: from facts to findings, each of which is one sentence.
 //!
-//! Invariant: pure. [`judge`] is a function of the [`Facts`] somebody gathered; what they do not say is not guessed, and a
+//! Invariant: pure. [`mod@judge`] is a function of the [`Facts`] somebody gathered; what they do not say is not guessed, and a
 //! finding says so. Every sentence there is has an example among the tests.
 
 mod became;

@@ -4,6 +4,7 @@ use super::facts::{Facts, JobFacts, Source, Subject};
 use super::sentences::{by_words, findings, names};
 use crate::domain::days::Days;
 use crate::domain::deed::Deed;
+use crate::domain::ids::RunKind;
 use crate::domain::schedule::{LeftOut, Schedule};
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::{shown, shown_exactly};
@@ -76,6 +77,23 @@ findings! {
             /// When.
             at: UnixMillis,
         },
+        /// The run makes up for an occurrence of the past.
+        "made_up" MadeUp {
+            /// The occurrence.
+            due: UnixMillis,
+        },
+        /// The run does the work of another anew.
+        "done_anew" DoneAnew {
+            /// Who asked for it.
+            by: Option<String>,
+            /// The due time of that run.
+            due: UnixMillis,
+        },
+        /// The run came with a boot of a host.
+        "booted" Booted {
+            /// When schedd started.
+            at: UnixMillis,
+        },
         /// Nothing was due at that instant.
         "not_due" NotDue {
             /// The instant.
@@ -131,6 +149,15 @@ impl Planned {
             Self::Forgotten => "The job is no longer defined, and its definition is no longer kept.".to_owned(),
             Self::Paused { by, since } => format!("It is paused{} since {}.", by_words(by.as_ref()), shown(*since, zone)),
             Self::AskedFor { by, at } => format!("It was asked for by hand{} on {}.", by_words(by.as_ref()), shown(*at, zone)),
+            Self::MadeUp { due } => {
+                format!("It makes up for the occurrence of {}: schedctl backfill asked for it.", shown(*due, zone))
+            }
+            Self::DoneAnew { by, due } => {
+                format!("It does the work of {} anew: schedctl rerun asked for it{}.", shown(*due, zone), by_words(by.as_ref()))
+            }
+            Self::Booted { at } => {
+                format!("It came with a boot of its host: the first schedd there started on {}.", shown(*at, zone))
+            }
             Self::NotDue { at } => format!("It was not due at {}.", shown_exactly(*at, zone)),
             Self::LeftOut { key, value } => format!("Its schedule names that time, and {key} = {value} leaves it out."),
             Self::Nearest { before, after } => {
@@ -151,8 +178,15 @@ impl Planned {
 /// What was planned.
 pub(super) fn planned(facts: &Facts) -> Vec<Planned> {
     let mut found = Vec::new();
-    if let Some(run) = facts.run().filter(|run| run.run.is_manual()) {
-        found.push(Planned::AskedFor { by: run.asked_by.clone(), at: run.run.due() });
+    if let Some(run) = facts.run() {
+        let (by, due) = (run.asked_by.clone(), run.run.due());
+        match run.run.kind() {
+            RunKind::Regular => {}
+            RunKind::Manual => found.push(Planned::AskedFor { by, at: due }),
+            RunKind::Backfill => found.push(Planned::MadeUp { due }),
+            RunKind::Rerun => found.push(Planned::DoneAnew { by, due }),
+            RunKind::Boot => found.push(Planned::Booted { at: due }),
+        }
     }
     if let Subject::NotDue { at, .. } = facts.subject {
         found.push(Planned::NotDue { at });

@@ -83,6 +83,8 @@ findings! {
         },
         /// Nothing: the job is over.
         "next_over" Over,
+        /// With the next boot of a host.
+        "next_boot" AtBoot,
         /// Nothing: the schedule has come to its end.
         "next_none" Nothing,
         /// One after the end of a run that is not over.
@@ -104,6 +106,7 @@ impl Next {
             Self::Paused => "Nothing comes while it is paused; schedctl resume lets it go on.".to_owned(),
             Self::Manual { job } => format!("Nothing comes by itself; schedctl run {job} runs it."),
             Self::Over => "Nothing comes any more.".to_owned(),
+            Self::AtBoot => "It runs again after the next boot of a host.".to_owned(),
             Self::Nothing => "Its schedule has no further time.".to_owned(),
             Self::AfterEnd { delay } => {
                 format!("The next is due {} after the end of a run that is not over.", format_duration(*delay))
@@ -211,6 +214,7 @@ fn catch_up(rule: &CatchUp) -> String {
 fn retry(rule: &Retry) -> String {
     match rule.limit {
         0 => "0".to_owned(),
+        1 => format!("once, after {}", format_duration(rule.delay)),
         limit => format!("{limit} times, after {} at first", format_duration(rule.delay)),
     }
 }
@@ -228,22 +232,25 @@ pub(super) fn next(facts: &Facts) -> Vec<Next> {
     let is_subject = |due: UnixMillis| facts.run().is_some_and(|run| !run.run.is_manual() && run.run.due() == due);
     let is_planned = job.pending.is_some();
     let is_told = job.pending.is_some_and(is_subject);
+    let is_used_up = !is_planned && job.runs_left == Some(0) || is_told && job.runs_left == Some(1);
     vec![match job.pending {
-        _ if !is_planned && job.runs_left == Some(0) || is_told && job.runs_left == Some(1) => Next::UsedUp,
+        _ if is_used_up && spec.schedule.is_at_boot() => Next::AtBoot,
+        _ if is_used_up => Next::UsedUp,
         Some(due) if is_told => match timetable.next_after(due.max(job.since)) {
             Some(at) => Next::At { at },
-            None => after_end(spec),
+            None => without_time(spec),
         },
         Some(due) if due > facts.now => Next::At { at: due },
         Some(at) => Next::Owed { at },
-        None => after_end(spec),
+        None => without_time(spec),
     }]
 }
 
 /// What comes of a schedule that names no further time.
-fn after_end(spec: &JobSpec) -> Next {
+fn without_time(spec: &JobSpec) -> Next {
     match spec.schedule {
         Schedule::Delay(delay) => Next::AfterEnd { delay },
+        _ if spec.schedule.is_at_boot() => Next::AtBoot,
         _ => Next::Nothing,
     }
 }

@@ -9,6 +9,7 @@ use super::facts::{Facts, RunFacts, Subject};
 use super::saw::{Life, Window, life, obstacles};
 use super::sentences::{findings, names, stretch_words};
 use crate::domain::ids::QueueName;
+use crate::domain::ids::RunKind;
 use crate::domain::job::CatchUpMode;
 use crate::domain::node_event::Befell;
 use crate::domain::time::UnixMillis;
@@ -147,6 +148,10 @@ pub(super) fn timing(facts: &Facts) -> Vec<Timing> {
 }
 
 fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
+    // What is made up for, or done anew, is of another day.
+    if matches!(run.run.kind(), RunKind::Backfill | RunKind::Rerun) {
+        return Vec::new();
+    }
     let due = run.run.due();
     let Some(late) = run.late() else {
         if run.is_owed(facts.now) {

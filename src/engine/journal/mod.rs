@@ -1,6 +1,6 @@
 //! A node's own journal: what it knows of its data that Redis may lose. Kept in memory, and in a small file over restarts.
 //!
-//! - [`line`] the file's lines; [`memory`] what is remembered, within bounds; [`file`] the file and the thread that writes it
+//! - [`mod@line`] the file's lines; [`memory`] what is remembered, within bounds; [`mod@file`] the file and the thread that writes it
 //!
 //! Invariant: a disk that is slow, full or gone holds nothing up: facts are taken into memory at once, and written behind by a
 //! thread of its own. Only the start mark of an at-most-once run is waited for, and not long.

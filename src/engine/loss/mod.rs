@@ -4,7 +4,7 @@
 //! what is lost, marks the data anew if it is the first to notice, and gives back what its [`Journal`] knows; meanwhile nothing
 //! is ripe for any node, for as long as a lease lasts, so that nothing started before the loss is alive when claims begin again.
 //!
-//! - [`judge`] what the data is; [`upload`] gives back; [`catalog`] keeps the names of the jobs no file would bring back
+//! - [`mod@judge`] what the data is; [`upload`] gives back; [`catalog`] keeps the names of the jobs no file would bring back
 //!
 //! Invariant: nothing of a journal goes into data that it is not the journal of.
 
