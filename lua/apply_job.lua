@@ -15,6 +15,7 @@
 -- KEYS 11 passed_run: of the first of the stretch that passed
 -- KEYS 12 totals
 -- KEYS 13 deeds
+-- KEYS 14 open
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 definition
@@ -39,6 +40,8 @@
 -- ARGV 22 by: whose wish it is, or ''
 -- ARGV 23 old_schedule: in words, of a change of it
 -- ARGV 24 new_schedule
+-- ARGV 25 delay: in ms, of a job that is planted at the end of each run, else ''
+-- ARGV 26 max_runs: of such a job, or ''
 -- Reply created
 -- Reply updated
 -- Reply unchanged
@@ -50,7 +53,7 @@
 local now, micros = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], history = KEYS[7], nudge = KEYS[10]}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', KEYS[4], 'zset', k.run, 'hash', KEYS[6], 'zset',
-  k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[13], 'zset'})
+  k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[13], 'zset', KEYS[14], 'zset'})
 if bad then return bad end
 local name, planted, kind = ARGV[2], ARGV[13], ARGV[6]
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'hash', 'token', 'pending', 'held', 'paused', 'applied')
@@ -88,18 +91,21 @@ if planted_is_new and redis.call('EXISTS', k.run) == 1 then
   redis.call('ZREM', KEYS[8], planted)
 end
 
+-- With a run open, its end plants the next.
+if ARGV[25] ~= '' and is_live and redis.call('ZCARD', KEYS[14]) > 0 then planted = '' end
+
 local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
 if not is_live then
   redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'kind', kind, 'token', ARGV[8], 'queue', ARGV[10],
     'once', ARGV[11], 'applied', 'created', 'tz', ARGV[9], 'anchor', ARGV[16], 'since', int(now), 'created_at', int(now),
-    'source', ARGV[7], 'created_by', ARGV[22])
+    'source', ARGV[7], 'created_by', ARGV[22], 'delay', ARGV[25], 'max_runs', ARGV[26])
   -- Of a one-shot, of which there are the most, its record alone says who added it.
   if ARGV[11] ~= '1' then note_deed(KEYS[13], now, 'added', ARGV[22], {}) end
   list_in_source()
   plant_pending(k, name, planted, ARGV[14], ARGV[15])
   if job[1] then
     -- An earlier job of this name leaves nothing behind, nor do the files that listed it list this one.
-    redis.call('HDEL', k.job, 'ended', 'ended_at', 'paused', 'held')
+    redis.call('HDEL', k.job, 'ended', 'ended_at', 'paused', 'held', 'begun')
     redis.call('ZREM', KEYS[6], name)
     for _, field in ipairs(kind ~= 'file' and redis.call('HKEYS', k.job) or {}) do
       if string.sub(field, 1, 4) == 'src:' then redis.call('HDEL', k.job, field) end
@@ -109,7 +115,7 @@ if not is_live then
 end
 
 redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'token', ARGV[8], 'queue', ARGV[10], 'once', ARGV[11],
-  'applied', 'updated')
+  'applied', 'updated', 'delay', ARGV[25], 'max_runs', ARGV[26])
 redis.call('HSETNX', k.job, 'tz', ARGV[9])
 list_in_source()
 redis.call('HSET', k.job, 'source', ARGV[7])

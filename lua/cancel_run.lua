@@ -73,5 +73,5 @@ if is_waiting then
   tally(k.totals, 'waiting', -1)
 end
 release_blocked(k, id, now)
-finish_job_if_done(k, ARGV[3], now)
+settle_job(k, id, ARGV[3], now)
 return {'cancelled'}

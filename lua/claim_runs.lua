@@ -36,6 +36,8 @@
 -- ARGV* overlap: skip, queue, replace or allow
 -- ARGV* max_waiting
 -- ARGV* max_age: in ms, or ''
+-- ARGV* latest_start: after which a first attempt of a regular run is skipped, or ''
+-- ARGV* max_runs: how many regular runs may begin, or ''
 -- ARGV* successor: id or ''
 -- ARGV* successor_due
 -- ARGV* successor_ready
@@ -98,6 +100,13 @@ local function replace(k)
   redis.call('PUBLISH', nudge, 'stop')
 end
 
+-- The last run that may begin has begun, out of its turn: what is planned is not to run any more.
+local function end_schedule(k, job_name, pending)
+  redis.call('HDEL', k.job, 'held')
+  plant_pending(k, job_name, '')
+  redis.call('ZREM', k.job_due, pending or '')
+end
+
 local function claim(k, a)
   local id = a.id
   local item_bad = wrong_type({k.run, 'hash', k.job, 'hash', k.open, 'zset', k.waiting, 'zset', k.job_history, 'zset', k.job_due, 'zset',
@@ -114,7 +123,7 @@ local function claim(k, a)
     return {'gone'}
   end
   if tonumber(ready) > now then return {'early', ready} end
-  local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'once')
+  local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'once', 'begun')
   if not job[1] then return {'orphan'} end
   if job[1] ~= a.rev then return {'stale'} end
   local is_pending = job[2] == id
@@ -126,6 +135,8 @@ local function claim(k, a)
   -- that was spread, and may have waited for another since.
   local is_owed = redis.call('ZSCORE', k.spread, id) or run[10]
   local removed = job[3] and not (job[3] == 'finished' and (a.kind == 'manual' or is_owed))
+  local begins = first and a.kind == 'regular'
+  local begun, most = whole(job[6], COUNT), tonumber(a.max_runs) or math.huge
   local too_late = a.max_age ~= '' and now - tonumber(ready) > tonumber(a.max_age)
   local base = {'job', a.job_name, 'due', a.due_ms, 'queue', ARGV[6], 'kind', a.kind, 'rev', a.rev}
   local stop = redis.call('HGET', stops, id)
@@ -138,7 +149,9 @@ local function claim(k, a)
   elseif first and job[4] and a.kind == 'regular' and job[5] ~= '1' then
     -- It was owed when its job was paused: it waited for its turn, or was spread.
     fate, reason = 'skipped', 'paused'
-  elseif too_late and first then
+  elseif begins and begun >= most then
+    fate, reason = 'skipped', 'max_runs'
+  elseif too_late and first or begins and a.latest_start ~= '' and now > tonumber(a.latest_start) then
     fate, reason = 'skipped', 'missed'
   elseif too_late then
     fate, reason = 'failed', 'its next attempt came too late for max_age'
@@ -173,18 +186,25 @@ local function claim(k, a)
       'claimed_before', before, unpack(base))
     redis.call('ZADD', leases, lease_end, id .. '#' .. int(fence))
     if a.kind == 'regular' then redis.call('ZADD', k.open, a.due_ms, id) end
+    if begins then
+      begun = begun + 1
+      redis.call('HSET', k.job, 'begun', begun)
+      if begun >= most and not is_pending then end_schedule(k, a.job_name, job[2]) end
+    end
     -- Those that began to wait under another rule are not to wait for a moment without any run open.
     if a.overlap == 'allow' and first then free_first_waiting(k, now) end
     run.reply = {'claimed', int(fence), attempt, lease_end, whole(run[5], COUNT), whole(run[6], COUNT),
       whole(run[8], COUNT), before}
   end
 
-  if is_pending then plant_pending(k, a.job_name, a.successor, a.successor_due, a.successor_ready) end
+  if is_pending then
+    plant_pending(k, a.job_name, begun < most and a.successor or '', a.successor_due, a.successor_ready)
+  end
   redis.call('ZREM', due, id)
   redis.call('ZREM', k.spread, id)
   if fate and fate ~= 'waiting' then
     release_blocked(k, id, now)
-    finish_job_if_done(k, a.job_name, now)
+    settle_job(k, id, a.job_name, now)
   end
   if run.reply then return run.reply end
   return {fate, reason}
@@ -198,8 +218,9 @@ while run_at <= #KEYS do
     job_due = KEYS[run_at + 5], successor_run = KEYS[run_at + 6], spread = KEYS[run_at + 7], job_dead = KEYS[run_at + 8]}
   local a = {id = ARGV[arg_at], job_name = ARGV[arg_at + 1], due_ms = ARGV[arg_at + 2], kind = ARGV[arg_at + 3],
     rev = ARGV[arg_at + 4], overlap = ARGV[arg_at + 5], max_waiting = ARGV[arg_at + 6], max_age = ARGV[arg_at + 7],
-    successor = ARGV[arg_at + 8], successor_due = ARGV[arg_at + 9], successor_ready = ARGV[arg_at + 10]}
+    latest_start = ARGV[arg_at + 8], max_runs = ARGV[arg_at + 9],
+    successor = ARGV[arg_at + 10], successor_due = ARGV[arg_at + 11], successor_ready = ARGV[arg_at + 12]}
   reply[#reply + 1] = claim(k, a)
-  run_at, arg_at = run_at + 9, arg_at + 11
+  run_at, arg_at = run_at + 9, arg_at + 13
 end
 return reply

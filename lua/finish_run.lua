@@ -93,5 +93,5 @@ end_run(k, id, verdict, reason, now, facts)
 redis.call('ZREM', k.leases, member)
 redis.call('HDEL', k.stops, id)
 release_blocked(k, id, now)
-finish_job_if_done(k, ARGV[3], now)
+settle_job(k, id, ARGV[3], now)
 return {'finished', redis.call('ZCARD', k.job_history)}

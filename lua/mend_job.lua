@@ -38,7 +38,7 @@ end
 local bad = wrong_type(types)
 if bad then return bad end
 local name, planted = ARGV[2], ARGV[5]
-local job = redis.call('HMGET', k.job, 'rev', 'pending', 'paused', 'held', 'ended', 'ended_at', 'once')
+local job = redis.call('HMGET', k.job, 'rev', 'pending', 'paused', 'held', 'ended', 'ended_at', 'once', 'delay')
 local pending = job[2] or ''
 if (job[1] or '') ~= ARGV[3] or pending ~= ARGV[4] then return {'stale'} end
 local reply = {'mended'}
@@ -64,11 +64,13 @@ elseif job[5] then
   if redis.call('ZREM', k.jobs, name) > 0 then note('taken out of the index') end
 else
   local state = pending ~= '' and redis.call('HGET', KEYS[7], 'state')
+  -- Of a job with a delay the end of its open run plants the next.
+  if (job[8] or '') ~= '' and redis.call('ZCARD', k.open) + redis.call('ZCARD', k.waiting) > 0 then planted = '' end
   local is_over = state and state ~= 'scheduled'
   if is_over or (pending == '' and not job[3] and planted ~= '') then
     if planted ~= '' and redis.call('EXISTS', KEYS[8]) == 1 then
       if job[7] ~= '1' or is_over then return {'occupied', planted} end
-      finish_job_if_done(k, name, now)
+      settle_job(k, planted, name, now)
       if not redis.call('HGET', k.job, 'ended') then return {'occupied', planted} end
       note('ended, for it has run')
       return reply
@@ -77,7 +79,7 @@ else
     plant_pending(k, name, planted, ARGV[6], ARGV[7])
     note(planted ~= '' and 'planted ' .. planted or 'nothing planned any more')
     pending = planted
-    finish_job_if_done(k, name, now)
+    settle_job(k, ARGV[4], name, now)
     if redis.call('HGET', k.job, 'ended') then return reply end
   elseif pending ~= '' and job[3] then
     if not job[4] then redis.call('HSET', k.job, 'held', pending) end

@@ -126,7 +126,7 @@ end
 if (is_over or (state == 'none' and not is_held)) and redis.call('ZSCORE', k.open, id) then
   release_blocked(k, id, now)
   note('closed')
-  finish_job_if_done(k, ARGV[3], now)
+  settle_job(k, id, ARGV[3], now)
 end
 if not reply[2] then return {'sound'} end
 return reply

@@ -79,15 +79,24 @@ local function end_run(k, id, state, reason, now, facts)
   tally(k.totals, state, 1)
 end
 
--- A one-shot whose run is over, and which has no other planned, is over itself: it leaves `list` and frees its name.
-local function finish_job_if_done(k, job_name, now)
+-- What the end of `id` means for its job. A one-shot whose run is over, and which has no other planned, is over itself: it
+-- leaves `list` and frees its name. A job with a delay is planted anew, so long after this end, if nothing of it is planned or
+-- open: it has one pending or one open run, never two.
+local function settle_job(k, id, job_name, now)
   if redis.call('ZCARD', k.open) > 0 or redis.call('ZCARD', k.waiting) > 0 then return end
-  local job = redis.call('HMGET', k.job, 'once', 'pending', 'held', 'ended', 'rev')
-  if job[1] == '1' and job[2] == '' and not job[3] and not job[4] and job[5] then
+  local job = redis.call('HMGET', k.job, 'once', 'pending', 'held', 'ended', 'rev', 'delay', 'paused', 'begun', 'max_runs')
+  if job[2] ~= '' or job[3] or job[4] or not job[5] then return end
+  if job[1] == '1' then
     redis.call('ZADD', k.finished, now, job_name)
     redis.call('HSET', k.job, 'ended', 'finished', 'ended_at', int(now))
     redis.call('ZREM', k.jobs, job_name)
+    return
   end
+  local delay = whole(job[6], PARKED)
+  if delay == 0 or job[7] or whole(job[8], COUNT) >= (tonumber(job[9]) or math.huge) then return end
+  -- Later than the run that ended, so that no id comes twice, also if that one was cancelled in the moment it was planted.
+  local due = math.max(now + delay, whole(string.match(id, '@(%d+)'), PARKED) + 1)
+  if due < PARKED then plant_pending(k, job_name, job_name .. '@' .. int(due), int(due), int(due)) end
 end
 
 -- The first of the runs that wait becomes ready. A regular one is open from now on, so that no later run overtakes it and

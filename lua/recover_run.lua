@@ -71,5 +71,5 @@ end_run(k, id, verdict, reason, now, {'by', by})
 redis.call('ZREM', k.leases, member)
 redis.call('HDEL', k.stops, id)
 release_blocked(k, id, now)
-finish_job_if_done(k, ARGV[3], now)
+settle_job(k, id, ARGV[3], now)
 return {'ended', verdict}

@@ -63,7 +63,7 @@ if run[1] and run[1] ~= 'scheduled' and run[1] ~= 'running' then return {'known'
 if last > fence or run[3] == ARGV[11] then return {'known'} end
 local member = id .. '#' .. ARGV[11]
 if ARGV[7] == 'claimed' and redis.call('ZSCORE', k.leases, member) then return {'known'} end
-local job = redis.call('HMGET', k.job, 'rev', 'pending', 'held')
+local job = redis.call('HMGET', k.job, 'rev', 'pending', 'held', 'begun', 'max_runs')
 local is_pending, is_held = job[2] == id, job[3] == id
 if is_pending or is_held then
   if job[1] ~= ARGV[12] then return {'stale'} end
@@ -74,8 +74,15 @@ local facts = {'job', ARGV[4], 'due', ARGV[5], 'queue', ARGV[6], 'fence', ARGV[1
   'kind', string.find(id, '~', 1, true) and 'manual' or 'regular'}
 for at = 16, #ARGV do facts[#facts + 1] = ARGV[at] end
 end_run(k, id, ARGV[8], ARGV[9], math.min(tonumber(ARGV[10]), now), facts)
+-- A beginning that Redis lost too counts for max_runs.
+local begun = whole(job[4], COUNT)
+if last == 0 and job[1] and not string.find(id, '~', 1, true) then
+  begun = begun + 1
+  redis.call('HSET', k.job, 'begun', begun)
+end
+local is_used_up = begun >= (tonumber(job[5]) or math.huge)
 if is_pending then
-  plant_pending(k, ARGV[4], ARGV[13], ARGV[14], ARGV[15])
+  plant_pending(k, ARGV[4], is_used_up and '' or ARGV[13], ARGV[14], ARGV[15])
 elseif is_held then
   if ARGV[13] == '' then redis.call('HDEL', k.job, 'held') else redis.call('HSET', k.job, 'held', ARGV[13]) end
 end
@@ -86,5 +93,5 @@ redis.call('ZREM', k.leases, member, id .. '#' .. int(last))
 redis.call('HDEL', k.stops, id)
 if redis.call('ZREM', k.waiting, id) == 1 then tally(k.totals, 'waiting', -1) end
 release_blocked(k, id, now)
-finish_job_if_done(k, ARGV[4], now)
+settle_job(k, id, ARGV[4], now)
 return {'restored'}

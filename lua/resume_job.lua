@@ -11,6 +11,7 @@
 -- KEYS 8 nudge
 -- KEYS 9 planted_run
 -- KEYS 10 deeds
+-- KEYS 11 open
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 rev
@@ -32,9 +33,9 @@ local now = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[4], history = KEYS[5], job_history = KEYS[6],
   totals = KEYS[7], nudge = KEYS[8]}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.run, 'hash', k.history, 'zset', k.job_history, 'zset',
-  k.totals, 'hash', KEYS[10], 'zset'})
+  k.totals, 'hash', KEYS[10], 'zset', KEYS[11], 'zset'})
 if bad then return bad end
-local job = redis.call('HMGET', k.job, 'rev', 'ended', 'held', 'paused', 'queue')
+local job = redis.call('HMGET', k.job, 'rev', 'ended', 'held', 'paused', 'queue', 'delay')
 if not job[1] or job[2] then return {'unknown'} end
 if not job[4] then return {'already'} end
 if job[1] ~= ARGV[3] or (job[3] or '') ~= ARGV[4] then return {'stale'} end
@@ -44,7 +45,9 @@ if ARGV[4] ~= '' and ARGV[6] ~= '' then
     'skipped_to', ARGV[6], 'skipped_count', ARGV[7]})
   if tonumber(ARGV[7]) > 1 then tally(k.totals, 'skipped', tonumber(ARGV[7]) - 1) end
 end
-plant_pending(k, ARGV[2], ARGV[8], ARGV[9], ARGV[10])
+-- Of a job with a delay the end of its open run plants the next.
+local has_own_end = (job[6] or '') ~= '' and redis.call('ZCARD', KEYS[11]) > 0
+plant_pending(k, ARGV[2], has_own_end and '' or ARGV[8], ARGV[9], ARGV[10])
 redis.call('HSET', k.job, 'since', int(now))
 note_deed(KEYS[10], now, 'resumed', ARGV[11], {})
 redis.call('HDEL', k.job, 'paused', 'held')

@@ -7,6 +7,7 @@
 -- KEYS 4 open
 -- KEYS 5 epoch
 -- KEYS 6 nudge
+-- KEYS 7 jobs
 -- ARGV 1 now
 -- ARGV 2 claimed_in: the epoch it was claimed in
 -- ARGV 3 id
@@ -22,17 +23,22 @@
 -- Reply unknown: no such job
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
-local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'string'})
+local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'string', KEYS[7], 'zset'})
 if bad then return bad end
 local epoch, id = redis.call('GET', KEYS[5]), ARGV[3]
 if redis.call('EXISTS', KEYS[1]) == 1 or redis.call('ZSCORE', KEYS[3], id) then return {'known'} end
 if not epoch or epoch == ARGV[2] then return {'same'} end
-local job = redis.call('HMGET', KEYS[2], 'rev', 'ended')
+local job = redis.call('HMGET', KEYS[2], 'rev', 'ended', 'delay', 'pending', 'queue')
 if not job[1] or job[2] then return {'unknown'} end
 local is_manual = string.find(id, '~', 1, true)
 redis.call('HSET', KEYS[1], 'job', ARGV[4], 'due', ARGV[5], 'queue', ARGV[6], 'kind', is_manual and 'manual' or 'regular', 'state',
   'scheduled', 'ready', int(now), 'attempt', ARGV[7], 'fence', ARGV[8], 'reason', ARGV[9])
 redis.call('ZADD', KEYS[3], now, id)
 if not is_manual then redis.call('ZADD', KEYS[4], ARGV[5], id) end
+-- Of a job with a delay its end plants the next: what was planned anew since the loss gives way to it.
+if not is_manual and (job[3] or '') ~= '' and (job[4] or '') ~= '' and job[5] == ARGV[6] then
+  redis.call('ZREM', KEYS[3], job[4])
+  plant_pending({job = KEYS[2], jobs = KEYS[7]}, ARGV[4], '')
+end
 nudge_if_head(KEYS[6], KEYS[3], id)
 return {'returned'}

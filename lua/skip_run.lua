@@ -46,5 +46,5 @@ end_run(k, id, 'skipped', ARGV[7], now, {'job', ARGV[3], 'due', ARGV[4], 'queue'
 if count > 1 then tally(k.totals, 'skipped', count - 1) end
 plant_pending(k, ARGV[3], ARGV[10], ARGV[11], ARGV[12])
 redis.call('ZREM', k.job_due, id)
-finish_job_if_done(k, ARGV[3], now)
+settle_job(k, id, ARGV[3], now)
 return {'skipped'}

@@ -70,6 +70,11 @@ pub(super) async fn backfill(global: &Global, args: &BackfillArgs, console: &mut
             "job {name} has no schedule, so nothing of it was missed: schedctl run {name} runs it"
         )));
     }
+    if let Schedule::Delay(_) = definition.spec.schedule {
+        return Err(Failure::Invalid(format!(
+            "job {name} runs so long after the end of each run, so no time of it was missed: schedctl run {name} runs it"
+        )));
+    }
     let zone = definition.timetable.zone().clone();
     let window = window(args, store.now().await?, &zone)?;
     let most = usize::try_from(args.max).unwrap_or(usize::MAX);

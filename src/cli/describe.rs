@@ -29,7 +29,8 @@ pub(super) async fn describe(global: &Global, args: &Describe, console: &mut Con
     // A moment is shown in the zone asked for; the zone an expression is read in is the job's own.
     let shown_in = asked.or_else(|| zone.clone()).unwrap_or_else(Zone::utc);
     let words = in_words(&schedule, &shown_in);
-    let read_in = zone.filter(|_| matches!(schedule, Schedule::Cron(_)));
+    let read_in = zone
+        .filter(|_| matches!(schedule, Schedule::Cron(_) | Schedule::Calendar(_) | Schedule::Rules(_) | Schedule::Several(_)));
     if console.is_json() {
         console.json(&json!({
             "job": job.as_ref().map(JobName::as_str),

@@ -70,7 +70,8 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
 fn upcoming(job: &JobView, now: UnixMillis) -> Vec<UnixMillis> {
     let (Some(first), Ok(definition)) = (job.next_due(), &job.definition) else { return job.next_due().into_iter().collect() };
     let after = |at: &UnixMillis| definition.next_after((*at).max(now));
-    std::iter::successors(Some(first), after).take(UPCOMING).collect()
+    let left = definition.runs_left().and_then(|left| usize::try_from(left).ok()).unwrap_or(UPCOMING);
+    std::iter::successors(Some(first), after).take(UPCOMING.min(left)).collect()
 }
 
 fn job_json(job: &JobView, upcoming: &[UnixMillis], backfill: usize, runs: &[RunView]) -> Map<String, Value> {
@@ -119,8 +120,8 @@ fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Rela
     }
     if let Ok(Definition { spec, timetable, .. }) = &job.definition {
         let zone = match spec.schedule {
-            Schedule::Cron(_) | Schedule::At(_) => format!(" ({})", timetable.zone().name()),
-            Schedule::Every(_) | Schedule::Manual => String::new(),
+            Schedule::Every(_) | Schedule::Delay(_) | Schedule::Manual => String::new(),
+            _ => format!(" ({})", timetable.zone().name()),
         };
         field("schedule", &format!("{}{zone}", job.schedule().unwrap_or_default()), console);
         for rule in day_rules(&spec.schedule) {

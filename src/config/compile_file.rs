@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::compile_calendars::compile_calendars;
 use super::compile_job::{JobContext, compile_job};
 use super::config_error::ConfigError;
 use super::keeping::{HistoryConfig, OutputConfig, compile_history, compile_output};
@@ -39,7 +40,7 @@ pub(super) fn compile_file(text: &str, file_name: &str, host_zone: &Zone, exposu
     let config = match node::from_toml(text) {
         Ok((tree, duplicates)) => {
             problems.faults = duplicates;
-            Spot::root(&tree).as_table().map(|root| compile_root(&root, host_zone, exposure, &mut problems))
+            Spot::root(&tree).as_table().map(|root| compile_root(&root, file_name, host_zone, exposure, &mut problems))
         }
         Err(faults) => {
             problems.faults = faults;
@@ -70,7 +71,7 @@ pub(super) fn compile_redis_alone(text: &str) -> Option<RedisConfig> {
     problems.faults.is_empty().then_some(redis)
 }
 
-fn compile_root(root: &Table<'_>, host_zone: &Zone, exposure: Exposure, problems: &mut Problems) -> Config {
+fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, exposure: Exposure, problems: &mut Problems) -> Config {
     root.refuse_other_keys(&[keys::SECTIONS], keys::LATER_SECTIONS, problems);
     let section = |name: &str, problems: &mut Problems| {
         let spot = root.get(name)?;
@@ -93,7 +94,8 @@ fn compile_root(root: &Table<'_>, host_zone: &Zone, exposure: Exposure, problems
     let queues = compile_queues(root, problems);
     // Those with a fault inside are declared all the same.
     let declared: BTreeSet<QueueName> = queues.keys().cloned().collect();
-    let origin = Origin::File { queues: &declared };
+    let calendars = compile_calendars(root, file_name, host_zone, problems);
+    let origin = Origin::File { queues: &declared, calendars: &calendars };
     let defaults = section("defaults", problems).map(|table| compile_defaults(&table, origin, problems)).unwrap_or_default();
     let context = JobContext { defaults: &defaults, host_zone: Some(host_zone), origin };
     let jobs = compile_jobs(root, context, problems);
@@ -109,7 +111,7 @@ fn compile_root(root: &Table<'_>, host_zone: &Zone, exposure: Exposure, problems
 }
 
 fn compile_defaults(table: &Table<'_>, origin: Origin<'_>, problems: &mut Problems) -> Policies {
-    let misplaced = [keys::SCHEDULE, keys::ACTION, &["in"]].concat();
+    let misplaced = [keys::SCHEDULE, keys::SHAPE, keys::ACTION, &["in"]].concat();
     table.refuse_keys_beyond(&[keys::POLICY], &misplaced, keys::LATER_JOB, problems);
     for (key, key_span, spot) in table.entries().filter(|(key, ..)| misplaced.contains(key)) {
         let message = format!("{key} belongs to one job and cannot be a default, wanted {}", one_of(keys::POLICY));

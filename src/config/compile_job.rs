@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::compile_action::{Keys, compile_action, refuse_oversize};
 use super::compile_retry::refuse_impossible_codes;
-use super::compile_schedule::compile_schedule;
+use super::compile_schedule::{Clock, compile_schedule};
+use super::compile_shape::{compile_shape, refuse_nothing_left};
 use super::keys;
 use super::policies::{Origin, Policies, compile_policies, refuse_contradictions};
 use super::problem::Problems;
@@ -35,7 +36,7 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
         Origin::Line => (&["name", "in"], &[]),
         Origin::Surface => (&[], &[]),
     };
-    let known = [keys::SCHEDULE, keys::ACTION, keys::POLICY, beside];
+    let known = [keys::SCHEDULE, keys::SHAPE, keys::ACTION, keys::POLICY, beside];
     table.refuse_keys_beyond(&known, misplaced, keys::LATER_JOB, problems);
     let keys = if problems.faults.len() == faults_before { Keys::Known } else { Keys::Misspelt };
     if let (Origin::File { .. }, Some(spot)) = (context.origin, table.get("in")) {
@@ -45,7 +46,9 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
     let own = compile_policies(table, context.origin, problems);
     let merged = own.clone().over(context.defaults);
     refuse_contradictions(table, &own, &merged, problems);
-    let schedule = compile_schedule(table, &merged, context.host_zone, problems);
+    let clock = Clock::new(&merged, context.host_zone);
+    let schedule = compile_schedule(table, &clock, problems);
+    let shape = schedule.as_ref().and_then(|schedule| compile_shape(table, schedule, &merged.shaping, &clock, problems));
     let action = compile_action(table, keys, problems);
     // What is in Redis may have its codes from [defaults], which are for every kind of job.
     if let (Origin::File { .. } | Origin::Line, Some(action)) = (context.origin, &action) {
@@ -54,6 +57,11 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
 
     let mut spec = JobSpec::with_defaults(schedule?, action?);
     merged.apply_to(&mut spec);
+    spec.shape = shape?;
+    // What is in Redis was held against this, and its zone may be the one kept with the job.
+    if !matches!(context.origin, Origin::Surface) {
+        refuse_nothing_left(table, &spec.schedule, &spec.shape, &clock, problems);
+    }
     refuse_oversize(table, &spec.action, &spec.env, problems);
     if let (Some(check), Some(own)) = (&spec.done_check, table.get("done_check").and_then(|spot| spot.as_table())) {
         refuse_oversize(&own, &check.question, &BTreeMap::new(), problems);

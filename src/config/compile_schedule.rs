@@ -1,43 +1,76 @@
-//! When a job runs: at most one of `cron`, `every` and `at` (and `in` for a line, whose moment is now).
+//! When a job runs: at most one of `cron`, `every`, `delay`, `at`, `calendar`, `rrule` and `schedules` (and `in` for a line,
+//! whose moment is now).
 
 use std::time::Duration;
 
 use super::instant::instant;
 use super::keys;
 use super::policies::Policies;
-use super::problem::{Problems, one_of};
+use super::problem::{Problems, one_of, quoted};
 use super::reader::{DurationBounds, Spot, Table};
-use crate::domain::schedule::{CronError, CronExpr, Schedule};
+use crate::domain::schedule::{CalendarError, CronError, CronExpr, Recurrence, RecurrenceError, Schedule};
+use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
 /// 10 years of 365 days.
 const EVERY: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "30s");
 /// How many expressions one job may have.
-const MOST_CRONS: usize = 32;
+const MOST_EXPRESSIONS: usize = 32;
+/// How many instants.
+const MOST_INSTANTS: usize = 1_000;
 
-/// The schedule of a job's table; manual if it names none. `host` is the zone of a job that names none: without it a
-/// local time is refused.
-pub(super) fn compile_schedule(
-    table: &Table<'_>,
-    policies: &Policies,
-    host: Option<&Zone>,
-    problems: &mut Problems,
-) -> Option<Schedule> {
+/// What a local time in a table is read by.
+pub(super) struct Clock {
+    zone: Option<Zone>,
+}
+
+impl Clock {
+    /// By the zone the rules name, else by that of the host; without both a local time is refused.
+    pub(super) fn new(policies: &Policies, host: Option<&Zone>) -> Self {
+        let own = policies.tz.as_ref().and_then(|name| Zone::load(name).ok());
+        Self { zone: own.or_else(|| host.cloned()) }
+    }
+
+    /// The zone, if it is known.
+    pub(super) fn zone(&self) -> Option<&Zone> {
+        self.zone.as_ref()
+    }
+
+    /// The instant a text or an unquoted date names.
+    pub(super) fn instant(&self, spot: &Spot<'_>, problems: &mut Problems) -> Option<UnixMillis> {
+        let Some(text) = spot.as_text_or_date() else {
+            return spot.wanted(problems, "a date and time such as \"2026-12-24T09:00:00+01:00\"");
+        };
+        instant(text, self.zone()).map_err(|message| spot.fault(problems, message)).ok()
+    }
+}
+
+/// The schedule of a job's table; manual if it names none.
+pub(super) fn compile_schedule(table: &Table<'_>, clock: &Clock, problems: &mut Problems) -> Option<Schedule> {
     let given: Vec<&str> = keys::SCHEDULE.iter().chain(&["in"]).copied().filter(|key| table.get(key).is_some()).collect();
     if let [_, second, ..] = given.as_slice()
         && let Some(spot) = table.get(second)
     {
-        spot.fault(problems, format!("found {} together, wanted at most one schedule", one_of(&given).replace(" or ", " and ")));
+        let found = one_of(&given).replace(" or ", " and ");
+        spot.fault(
+            problems,
+            format!("found {found} together, wanted at most one schedule, or schedules = [{{ ... }}, {{ ... }}]"),
+        );
+    }
+    if let (Some(spot), None) = (table.get("dtstart"), table.get("rrule")) {
+        spot.fault(problems, "found dtstart without rrule, wanted both");
     }
     let mut schedule = Some(Schedule::Manual);
-    if let Some(spot) = table.get("cron") {
-        schedule = compile_cron(&spot, problems);
+    match compile_form(table, clock, problems) {
+        Form::Silent => {}
+        Form::Faulty => schedule = None,
+        Form::Read(form) => schedule = Some(form),
     }
-    if let Some(spot) = table.get("every") {
-        schedule = spot.duration(&EVERY, problems).map(Schedule::Every);
+    if let Some(spot) = table.get("delay") {
+        schedule = spot.duration(&EVERY, problems).map(Schedule::Delay);
     }
-    if let Some(spot) = table.get("at") {
-        schedule = compile_at(&spot, policies, host, problems);
+    if let Some(spot) = table.get("schedules") {
+        schedule = compile_several(&spot, clock, problems);
     }
     schedule
 }
@@ -47,36 +80,144 @@ pub(super) fn compile_in(spot: &Spot<'_>, problems: &mut Problems) -> Option<Dur
     spot.duration(&DurationBounds::to_days(0, 3_650, "0s to 10 years", "10m"), problems)
 }
 
-fn compile_cron(spot: &Spot<'_>, problems: &mut Problems) -> Option<Schedule> {
-    let Some(items) = spot.as_items() else {
-        let Some(text) = spot.as_text() else {
-            return spot.wanted(problems, "a cron expression such as \"30 2 * * *\", or a list of them");
-        };
-        return Schedule::of_cron(text).map_err(|error| spot.fault_at(problems, error.offset, error.to_string())).ok();
-    };
-    let items: Vec<Spot<'_>> = items.collect();
-    if items.is_empty() || items.len() > MOST_CRONS {
-        spot.fault(problems, format!("found {} expressions, wanted 1 to {MOST_CRONS}", items.len()));
-        return None;
-    }
-    let mut read = |item: &Spot<'_>| {
-        let parsed = item.text("30 2 * * *", problems)?.parse();
-        parsed.map_err(|error: CronError| item.fault_at(problems, error.offset, error.to_string())).ok()
-    };
-    let parsed: Vec<Option<CronExpr>> = items.iter().map(&mut read).collect();
-    parsed.into_iter().collect::<Option<_>>().map(Schedule::Cron)
+/// What a table says by `cron`, `every`, `at`, `calendar` or `rrule`.
+enum Form {
+    /// None of them is there.
+    Silent,
+    /// One is, with a fault that was noted.
+    Faulty,
+    Read(Schedule),
 }
 
-fn compile_at(spot: &Spot<'_>, policies: &Policies, host: Option<&Zone>, problems: &mut Problems) -> Option<Schedule> {
-    let Some(text) = spot.as_text_or_date() else {
-        return spot.wanted(problems, "a date and time such as \"2026-12-24T09:00:00+01:00\"");
+fn compile_form(table: &Table<'_>, clock: &Clock, problems: &mut Problems) -> Form {
+    const CALENDAR: &str = "Mon..Fri 09:00";
+    let mut form = Form::Silent;
+    let mut say = |read: Option<Schedule>| form = read.map_or(Form::Faulty, Form::Read);
+    if let Some(spot) = table.get("cron") {
+        say(compile_crons(&spot, problems));
+    }
+    if let Some(spot) = table.get("every") {
+        say(spot.duration(&EVERY, problems).map(Schedule::Every));
+    }
+    if let Some(spot) = table.get("at") {
+        say(compile_at(&spot, clock, problems));
+    }
+    if let Some(spot) = table.get("calendar") {
+        let read = |item: &Spot<'_>, problems: &mut Problems| {
+            let parsed = item.text(CALENDAR, problems)?.parse();
+            parsed.map_err(|error: CalendarError| item.fault_at(problems, error.offset, error.to_string())).ok()
+        };
+        say(compile_list(&spot, problems, CALENDAR, read).map(Schedule::Calendar));
+    }
+    if let Some(spot) = table.get("rrule") {
+        say(compile_rules(&spot, table, problems).map(Schedule::Rules));
+    }
+    form
+}
+
+/// The expressions of `cron`. An `@every` among them is a schedule of its own.
+fn compile_crons(spot: &Spot<'_>, problems: &mut Problems) -> Option<Schedule> {
+    const EXAMPLE: &str = "30 2 * * *";
+    let read = |item: &Spot<'_>, problems: &mut Problems| {
+        let read = Schedule::of_cron(item.text(EXAMPLE, problems)?);
+        read.map_err(|error: CronError| item.fault_at(problems, error.offset, error.to_string())).ok()
     };
-    let own = policies.tz.as_ref().and_then(|name| Zone::load(name).ok());
-    match instant(text, own.as_ref().or(host)) {
-        Ok(at) => Some(Schedule::At(at)),
-        Err(message) => {
-            spot.fault(problems, message);
-            None
+    let mut expressions: Vec<CronExpr> = Vec::new();
+    let mut schedules = Vec::new();
+    for one in compile_list(spot, problems, EXAMPLE, read)? {
+        match one {
+            Schedule::Cron(list) => expressions.extend(list),
+            other => schedules.push(other),
         }
     }
+    if schedules.is_empty() {
+        return Some(Schedule::Cron(expressions));
+    }
+    if !expressions.is_empty() {
+        schedules.push(Schedule::Cron(expressions));
+    }
+    if schedules.len() > 1 { Some(Schedule::Several(schedules)) } else { schedules.pop() }
+}
+
+/// One expression, or a list of them.
+fn compile_list<T>(
+    spot: &Spot<'_>,
+    problems: &mut Problems,
+    example: &str,
+    mut read: impl FnMut(&Spot<'_>, &mut Problems) -> Option<T>,
+) -> Option<Vec<T>> {
+    let Some(items) = spot.as_items() else {
+        if spot.as_text().is_none() {
+            return spot.wanted(problems, format_args!("an expression such as {example:?}, or a list of them"));
+        }
+        return Some(vec![read(spot, problems)?]);
+    };
+    let items: Vec<Spot<'_>> = items.collect();
+    if items.is_empty() || items.len() > MOST_EXPRESSIONS {
+        spot.fault(problems, format!("found {} expressions, wanted 1 to {MOST_EXPRESSIONS}", items.len()));
+        return None;
+    }
+    let read: Vec<Option<T>> = items.iter().map(|item| read(item, problems)).collect();
+    read.into_iter().collect()
+}
+
+fn compile_at(spot: &Spot<'_>, clock: &Clock, problems: &mut Problems) -> Option<Schedule> {
+    let Some(items) = spot.as_items() else { return clock.instant(spot, problems).map(Schedule::At) };
+    let items: Vec<Spot<'_>> = items.collect();
+    if items.is_empty() || items.len() > MOST_INSTANTS {
+        spot.fault(problems, format!("found {} times, wanted 1 to {MOST_INSTANTS}", items.len()));
+        return None;
+    }
+    let read: Vec<Option<UnixMillis>> = items.iter().map(|item| clock.instant(item, problems)).collect();
+    let mut instants: Vec<UnixMillis> = read.into_iter().collect::<Option<_>>()?;
+    instants.sort_unstable();
+    instants.dedup();
+    Some(if let [one] = instants[..] { Schedule::At(one) } else { Schedule::Instants(instants) })
+}
+
+fn compile_rules(spot: &Spot<'_>, table: &Table<'_>, problems: &mut Problems) -> Option<Vec<Recurrence>> {
+    const EXAMPLE: &str = "FREQ=WEEKLY;BYDAY=MO";
+    let Some(start) = table.get("dtstart") else {
+        spot.fault(problems, "a rule is counted from its start, wanted dtstart = \"2026-01-05T09:00\" beside it");
+        return None;
+    };
+    let wanted = "a date and time by the wall clock, such as \"2026-01-05T09:00\"";
+    let Some(text) = start.as_text_or_date() else { return start.wanted(problems, wanted) };
+    let within = |at: &jiff::civil::DateTime| (1970..2100).contains(&at.year());
+    let Some(from) = text.parse::<jiff::civil::DateTime>().ok().filter(within).filter(|_| !text.ends_with(['Z', 'z'])) else {
+        start.fault(problems, format!("found {}, wanted {wanted}", quoted(text)));
+        return None;
+    };
+    let read = |item: &Spot<'_>, problems: &mut Problems| {
+        let rule = Recurrence::new(item.text(EXAMPLE, problems)?, from);
+        rule.map_err(|error: RecurrenceError| item.fault_at(problems, error.offset, error.to_string())).ok()
+    };
+    compile_list(spot, problems, EXAMPLE, read)
+}
+
+fn compile_several(spot: &Spot<'_>, clock: &Clock, problems: &mut Problems) -> Option<Schedule> {
+    const WANTED: &str = "a list of tables such as [{ cron = \"0 9 * * *\" }, { calendar = \"Sat 12:00\" }]";
+    let Some(items) = spot.as_items() else { return spot.wanted(problems, WANTED) };
+    let items: Vec<Spot<'_>> = items.collect();
+    if items.len() < 2 || items.len() > MOST_EXPRESSIONS {
+        spot.fault(problems, format!("found {} schedules, wanted 2 to {MOST_EXPRESSIONS}", items.len()));
+        return None;
+    }
+    let (mut schedules, mut are_read) = (Vec::new(), true);
+    for item in &items {
+        let table = item.table(WANTED, problems)?;
+        let faults_before = problems.faults.len();
+        table.refuse_other_keys(&[keys::ONE_OF_SEVERAL], &[], problems);
+        let given = keys::ONE_OF_SEVERAL.iter().filter(|key| **key != "dtstart" && table.get(key).is_some()).count();
+        if given != 1 && problems.faults.len() == faults_before {
+            item.fault(problems, format!("found {given} schedules in one table, wanted one: cron, every, at, calendar or rrule"));
+        }
+        match compile_form(&table, clock, problems) {
+            Form::Read(Schedule::At(at)) => schedules.push(Schedule::Instants(vec![at])),
+            Form::Read(Schedule::Several(list)) => schedules.extend(list),
+            Form::Read(other) => schedules.push(other),
+            Form::Silent | Form::Faulty => are_read = false,
+        }
+    }
+    are_read.then_some(Schedule::Several(schedules))
 }

@@ -3,9 +3,9 @@
 //! A key the design names but this version cannot do is refused as such: "unknown" would send people looking for a typo.
 
 /// The sections of a file.
-pub(super) const SECTIONS: &[&str] = &["redis", "daemon", "history", "output", "defaults", "queues", "jobs"];
+pub(super) const SECTIONS: &[&str] = &["redis", "daemon", "history", "output", "defaults", "queues", "calendars", "jobs"];
 /// Sections of later versions.
-pub(super) const LATER_SECTIONS: &[&str] = &["groups", "calendars", "limits"];
+pub(super) const LATER_SECTIONS: &[&str] = &["groups", "limits"];
 /// `[redis]`
 pub(super) const REDIS: &[&str] = &["url", "url_file", "allow_eviction"];
 /// `[daemon]`
@@ -20,7 +20,11 @@ pub(super) const QUEUE: &[&str] = &["concurrency"];
 pub(super) const LATER_QUEUE: &[&str] = &["rate", "limit", "limits", "weight", "priority", "per_key"];
 
 /// When a job runs.
-pub(super) const SCHEDULE: &[&str] = &["cron", "every", "at"];
+pub(super) const SCHEDULE: &[&str] = &["cron", "every", "delay", "at", "calendar", "rrule", "schedules"];
+/// A table of `schedules`.
+pub(super) const ONE_OF_SEVERAL: &[&str] = &["cron", "every", "at", "calendar", "rrule", "dtstart"];
+/// What belongs to one job's schedule.
+pub(super) const SHAPE: &[&str] = &["anchor", "dtstart", "start", "end", "max_runs"];
 /// What a job does.
 pub(super) const ACTION: &[&str] = &["command", "shell", "http"];
 /// By which rules; also the keys of `[defaults]`.
@@ -38,6 +42,11 @@ pub(super) const POLICY: &[&str] = &[
     "late_after",
     "delivery",
     "done_check",
+    "jitter",
+    "splay",
+    "exclude",
+    "only_on",
+    "skip_if_late",
 ];
 /// Keys of jobs of later versions.
 pub(super) const LATER_JOB: &[&str] = &[
@@ -45,22 +54,12 @@ pub(super) const LATER_JOB: &[&str] = &[
     "on_success",
     "on_late",
     "on_recovered",
-    "jitter",
     "group",
     "key",
     "per_key",
     "unique",
     "priority",
     "requires",
-    "calendar",
-    "rrule",
-    "delay",
-    "splay",
-    "start",
-    "end",
-    "max_runs",
-    "exclude",
-    "only_on",
     "limits",
     "limit",
     "rate",
@@ -69,6 +68,9 @@ pub(super) const LATER_JOB: &[&str] = &[
     "stdin",
     "ping_url",
 ];
+
+/// `[calendars.X]`
+pub(super) const CALENDAR: &[&str] = &["dates", "file", "tz"];
 
 /// `http = { ... }`
 pub(super) const HTTP: &[&str] = &["method", "url", "headers", "body", "expect", "redirects"];

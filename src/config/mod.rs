@@ -6,6 +6,7 @@
 //! [`job_from_value`] for `schedctl add`.
 
 mod compile_action;
+mod compile_calendars;
 mod compile_clock_changes;
 mod compile_done_check;
 mod compile_file;
@@ -13,8 +14,10 @@ mod compile_http;
 mod compile_job;
 mod compile_retry;
 mod compile_schedule;
+mod compile_shape;
 mod config_error;
 mod config_file;
+mod ics;
 mod instant;
 mod json_job;
 mod keeping;

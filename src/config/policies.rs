@@ -10,10 +10,12 @@ use std::time::Duration;
 use super::compile_clock_changes::compile_clock_changes;
 use super::compile_done_check::compile_done_check;
 use super::compile_retry::compile_retry;
+use super::compile_shape::{Shaping, compile_shaping};
 use super::keys;
 use super::problem::{Problems, key_text, nearest, one_of, quoted};
 use super::reader::{DurationBounds, Spot, Table};
 use crate::domain::clock_changes::ClockChanges;
+use crate::domain::days::Days;
 use crate::domain::ids::QueueName;
 use crate::domain::job::{CatchUp, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
 use crate::domain::zone::ZoneName;
@@ -25,6 +27,8 @@ pub(super) enum Origin<'a> {
     File {
         /// The queues it declares, and `default`.
         queues: &'a BTreeSet<QueueName>,
+        /// The calendars it declares; none where one has a fault.
+        calendars: &'a BTreeMap<String, Option<Days>>,
     },
     /// A line or flags: the caller knows the queues.
     Line,
@@ -48,6 +52,7 @@ pub(super) struct Policies {
     late_after: Option<Duration>,
     delivery: Option<Delivery>,
     done_check: Option<DoneCheck>,
+    pub(super) shaping: Shaping,
 }
 
 const TIMEOUT: DurationBounds = DurationBounds::millis(100, 30 * 86_400_000, "100ms to 30 days", "30s");
@@ -80,6 +85,7 @@ impl Policies {
             late_after: self.late_after.or(below.late_after),
             delivery: self.delivery.or(below.delivery),
             done_check: self.done_check.or_else(|| below.done_check.clone()),
+            shaping: self.shaping.over(&below.shaping),
         }
     }
 
@@ -124,6 +130,7 @@ pub(super) fn compile_policies(table: &Table<'_>, origin: Origin<'_>, problems: 
             spot.choice(&[("at-least-once", Delivery::AtLeastOnce), ("at-most-once", Delivery::AtMostOnce)], problems)
         }),
         done_check: table.get("done_check").and_then(|spot| compile_done_check(&spot, problems)),
+        shaping: compile_shaping(table, origin, problems),
     }
 }
 
@@ -186,7 +193,7 @@ fn compile_queue(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -
     if queue.is_of_host() {
         return spot.wanted(problems, "a name without @: the queue of a host holds what @reboot plants there");
     }
-    if let Origin::File { queues } = origin
+    if let Origin::File { queues, .. } = origin
         && !queues.contains(&queue)
     {
         let names: Vec<&str> = queues.iter().map(QueueName::as_str).collect();

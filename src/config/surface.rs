@@ -21,7 +21,8 @@ use crate::domain::duration::format_duration;
 use crate::domain::job::{
     Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec, Overlap, Retry,
 };
-use crate::domain::schedule::{CronExpr, Schedule};
+use crate::domain::schedule::Schedule;
+use crate::domain::shape::Shape;
 
 /// Why a text out of Redis is no definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,15 +46,8 @@ pub fn to_surface(spec: &JobSpec) -> String {
     // Without the schedule and the action, which have no default, to tell what else is as by default.
     let plain = JobSpec::with_defaults(Schedule::Manual, Action::Shell(String::new()));
     let mut out = Sheet::default();
-    match &spec.schedule {
-        Schedule::Manual => {}
-        Schedule::At(at) => out.put("at", at.to_string()),
-        Schedule::Every(period) => out.put_duration("every", *period),
-        Schedule::Cron(expressions) => match expressions.as_slice() {
-            [one] => out.put("cron", one.as_str()),
-            many => out.put("cron", many.iter().map(CronExpr::as_str).collect::<Vec<_>>()),
-        },
-    }
+    put_schedule(&mut out, &spec.schedule);
+    put_shape(&mut out, &spec.shape);
     put_action(&mut out, &spec.action);
     if let Some(tz) = &spec.tz {
         out.put("tz", tz.as_str());
@@ -135,12 +129,76 @@ impl Sheet {
         self.0.insert(key, value.into());
     }
 
+    /// A list; one alone as it is.
+    fn put_list(&mut self, key: &'static str, texts: impl Iterator<Item = String>) {
+        let mut texts: Vec<String> = texts.collect();
+        match (texts.pop(), texts.is_empty()) {
+            (Some(one), true) => self.put(key, one),
+            (last, _) => {
+                texts.extend(last);
+                self.put(key, texts);
+            }
+        }
+    }
+
     fn put_duration(&mut self, key: &'static str, duration: Duration) {
         self.put(key, format_duration(duration));
     }
 
     fn value(self) -> Value {
         Value::Object(self.0.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+    }
+}
+
+fn put_schedule(out: &mut Sheet, schedule: &Schedule) {
+    match schedule {
+        Schedule::Manual => {}
+        Schedule::At(at) => out.put("at", at.to_string()),
+        Schedule::Instants(list) => out.put_list("at", list.iter().map(ToString::to_string)),
+        Schedule::Every(period) => out.put_duration("every", *period),
+        Schedule::Delay(delay) => out.put_duration("delay", *delay),
+        Schedule::Cron(list) => out.put_list("cron", list.iter().map(ToString::to_string)),
+        Schedule::Calendar(list) => out.put_list("calendar", list.iter().map(ToString::to_string)),
+        Schedule::Rules(list) => {
+            out.put_list("rrule", list.iter().map(|rule| rule.as_str().to_owned()));
+            if let Some(rule) = list.first() {
+                out.put("dtstart", rule.start().to_string());
+            }
+        }
+        Schedule::Several(list) => {
+            let one = |schedule: &Schedule| {
+                let mut out = Sheet::default();
+                put_schedule(&mut out, schedule);
+                out.value()
+            };
+            out.put("schedules", list.iter().map(one).collect::<Vec<_>>());
+        }
+    }
+}
+
+fn put_shape(out: &mut Sheet, shape: &Shape) {
+    let Shape { anchor, start, end, max_runs, jitter, splay, exclude, only_on, skip_if_late } = shape;
+    for (key, at) in [("anchor", anchor), ("start", start), ("end", end)] {
+        if let Some(at) = at {
+            out.put(key, at.to_string());
+        }
+    }
+    if let Some(max_runs) = max_runs {
+        out.put("max_runs", *max_runs);
+    }
+    for (key, by) in [("jitter", jitter), ("splay", splay)] {
+        if !by.is_zero() {
+            out.put_duration(key, *by);
+        }
+    }
+    if !exclude.is_empty() {
+        out.put("exclude", exclude.texts());
+    }
+    if let Some(only_on) = only_on {
+        out.put("only_on", only_on.texts());
+    }
+    if let Some(late) = skip_if_late {
+        out.put_duration("skip_if_late", *late);
     }
 }
 

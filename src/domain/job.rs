@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::clock_changes::ClockChanges;
 use super::ids::QueueName;
 use super::schedule::Schedule;
+use super::shape::Shape;
 use super::zone::ZoneName;
 
 /// A job's definition, without its name.
@@ -17,6 +18,8 @@ use super::zone::ZoneName;
 pub struct JobSpec {
     /// When it runs.
     pub schedule: Schedule,
+    /// Which of its times count, and how its runs are moved.
+    pub shape: Shape,
     /// The zone its own text or `[defaults]` names; none = the zone stored with the job at its first apply.
     pub tz: Option<ZoneName>,
     /// What it does when the clocks of that zone change.
@@ -211,6 +214,7 @@ impl JobSpec {
     pub fn with_defaults(schedule: Schedule, action: Action) -> Self {
         Self {
             schedule,
+            shape: Shape::default(),
             tz: None,
             dst: ClockChanges::default(),
             action,

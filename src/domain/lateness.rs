@@ -41,6 +41,8 @@ pub struct Due<'a> {
     pub taken: UnixMillis,
     /// What becomes of missed ones.
     pub catch_up: &'a CatchUp,
+    /// Past this age it is skipped whatever else holds, as past `max_age`.
+    pub skip_if_late: Option<Duration>,
     /// Past this age a run counts as missed.
     pub late_after: Duration,
     /// The run's planned instant.
@@ -55,7 +57,8 @@ pub fn judge(run: Due<'_>) -> Decision {
     let base = due.max(run.since);
     let later = timetable.next_after(base);
     let successor_after = |at: UnixMillis| timetable.next_after(at.max(run.taken));
-    let is_too_old = catch_up.max_age.is_some_and(|most| now.since(due) > most);
+    let max_age = [catch_up.max_age, run.skip_if_late].into_iter().flatten().min();
+    let is_too_old = max_age.is_some_and(|most| now.since(due) > most);
     if timetable.is_one_shot() {
         // One that is owed from an older schedule is followed by the one-shot it was edited to.
         return if is_too_old {
@@ -77,7 +80,7 @@ pub fn judge(run: Due<'_>) -> Decision {
         CatchUpMode::Latest => Some(newest),
         CatchUpMode::All => Some(newest_of(timetable, base, now, catch_up.max_count).map_or(due, |first| first.max(due))),
     };
-    let first_to_run = match (first_to_run, catch_up.max_age) {
+    let first_to_run = match (first_to_run, max_age) {
         (Some(first), Some(most)) if now.since(first) > most => first_within(timetable, base, now, most, catch_up.mode),
         (first, _) => first,
     };

@@ -2,9 +2,12 @@
 //! arguments. (The one thing read from outside is the system's zone data, as a table.)
 
 pub mod books;
+pub mod calendar;
+mod civil;
 pub mod clock_changes;
 pub mod clock_notes;
 pub mod cron;
+pub mod days;
 pub mod deed;
 pub mod describe;
 pub mod duration;
@@ -16,9 +19,11 @@ pub mod lateness;
 #[cfg(test)]
 pub(crate) mod mutation;
 pub mod node_event;
+pub mod recurrence;
 pub mod retry;
 pub mod run;
 pub mod schedule;
+pub mod shape;
 pub mod size;
 pub mod time;
 pub mod timetable;

@@ -63,7 +63,9 @@ impl<'a> Books<'a> {
         for facts in self.store.inspect_jobs(&to_inspect, &self.queues()).await? {
             match facts {
                 Ok(Some(mut facts)) => {
-                    if facts.open == 0 && (facts.waiting > 0 || facts.plan == Plan::Once && facts.pending.is_none()) {
+                    if facts.open == 0
+                        && (facts.waiting > 0 || facts.pending.is_none() && matches!(facts.plan, Plan::Once | Plan::AfterEnd))
+                    {
                         facts.has_manual_out = self.has_manual_out(&facts.name).await?;
                     }
                     findings.extend(books::judge_job(&facts));
@@ -170,6 +172,7 @@ fn plan_of(record: &JobRecord, now: UnixMillis) -> Plan {
     match definition.spec.schedule {
         Schedule::Manual => Plan::Nothing,
         Schedule::At(_) => Plan::Once,
+        Schedule::Delay(_) if !definition.is_used_up() => Plan::AfterEnd,
         _ if definition.next_after(now).is_some() => Plan::Recurring,
         _ => Plan::Nothing,
     }

@@ -19,9 +19,10 @@ use super::runner;
 use super::shared::{Phase, Shared};
 use crate::domain::ids::{QueueName, RunId, RunKind};
 use crate::domain::lateness::Decision;
+use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::keeper::BootInstant;
-use crate::store::{ClaimOrder, ClaimReply, Claimant, Quarantined, RipeEntry, StoreError, Successor};
+use crate::store::{ClaimOrder, ClaimReply, Claimant, Quarantined, RipeEntry, StoreError};
 
 /// Rounds before a run is left to the next poll.
 const ROUNDS: usize = 5;
@@ -164,7 +165,11 @@ impl Claimer {
                 match self.judge(&definition, &ripe.run, now) {
                     Decision::Run { successor: next, is_missed } => {
                         successor = next;
-                        if is_missed && let Some(within) = definition.spec.catch_up.spread {
+                        let is_alone = matches!(definition.spec.schedule, Schedule::Delay(_));
+                        if is_missed
+                            && !is_alone
+                            && let Some(within) = definition.spec.catch_up.spread
+                        {
                             dealt = self.spread(&definition, &ripe.run, within, now).await?;
                         }
                         if is_missed {
@@ -201,7 +206,9 @@ impl Claimer {
                 rev: definition.record.rev.clone(),
                 overlap,
                 max_age: definition.spec.catch_up.max_age,
-                successor: successor.map(|due| Successor::on_time(ripe.run.job(), due)),
+                latest_start: definition.latest_start(&ripe.run),
+                max_runs: definition.spec.shape.max_runs,
+                successor: successor.map(|due| definition.planned(due)),
                 job_queue: definition.record.queue.clone(),
             };
             planned.push(Planned { ripe, order, definition });

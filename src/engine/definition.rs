@@ -1,12 +1,14 @@
 //! A job as the engine works with it: its record, its checked definition and its stream of occurrences.
 
 use crate::config::{self, SurfaceError};
+use crate::domain::ids::{JobName, RunId};
 use crate::domain::job::JobSpec;
 use crate::domain::lateness::{self, Stretch};
 use crate::domain::schedule::Timetable;
+use crate::domain::shape::Shape;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::{Zone, ZoneError};
-use crate::store::JobRecord;
+use crate::store::{JobRecord, Successor};
 
 /// A job, read and understood.
 #[derive(Debug, Clone)]
@@ -38,7 +40,7 @@ impl Definition {
             Some(name) => Zone::load(name)?,
             None => Zone::load(&record.tz.parse()?)?,
         };
-        let timetable = Timetable::new(spec.schedule.for_job(&record.name, spec.dst), zone, record.anchor);
+        let timetable = Timetable::shaped(spec.schedule.for_job(&record.name, spec.dst), &spec.shape, zone, record.anchor);
         Ok(Self { record, spec, timetable })
     }
 
@@ -49,12 +51,44 @@ impl Definition {
 
     /// The first occurrence of the schedule as it holds now after `due`, which may be one of an older schedule.
     pub fn next_after(&self, due: UnixMillis) -> Option<UnixMillis> {
-        self.timetable.next_after(due.max(self.since()))
+        self.timetable.next_after(due.max(self.since())).filter(|_| !self.is_used_up())
+    }
+
+    /// What is planted of it at `now` if nothing is: see [`Timetable::planted_after`].
+    pub fn planted_after(&self, now: UnixMillis) -> Option<UnixMillis> {
+        self.timetable.planted_after(now.max(self.since())).filter(|_| !self.is_used_up())
+    }
+
+    /// How many regular runs may yet begin; none = any number.
+    pub fn runs_left(&self) -> Option<u32> {
+        self.spec.shape.max_runs.map(|most| most.saturating_sub(self.record.begun))
+    }
+
+    /// Whether as many runs have begun as may.
+    pub fn is_used_up(&self) -> bool {
+        self.runs_left() == Some(0)
+    }
+
+    /// The run of an occurrence, to be planted: ready when jitter and splay say.
+    pub fn planned(&self, due: UnixMillis) -> Successor {
+        planned(&self.record.name, &self.spec.shape, due)
+    }
+
+    /// After which instant a regular run is not to start any more, if `skip_if_late` says so.
+    pub fn latest_start(&self, run: &RunId) -> Option<UnixMillis> {
+        let late = self.spec.shape.skip_if_late?;
+        Some(run.due().saturating_add(self.spec.shape.latest_shift(&self.record.name)).saturating_add(late))
+    }
+
+    /// The time by which occurrences are judged at `now`: those that jitter and splay may still hold back have not come.
+    pub fn judged_at(&self, now: UnixMillis) -> UnixMillis {
+        now.saturating_sub(self.spec.shape.latest_shift(&self.record.name))
     }
 
     /// The occurrences up to `now` that nobody has dealt with and nobody would after a change of the schedule: those a pause
     /// left out; of a job that runs, those behind its pending run, which is owed.
     pub fn passed(&self, now: UnixMillis) -> Option<Stretch> {
+        let now = self.judged_at(now);
         match (&self.record.pending, &self.record.held) {
             (Some(pending), _) => lateness::stretch_behind(&self.timetable, pending.due(), self.since(), now),
             (None, Some(held)) => {
@@ -70,4 +104,9 @@ impl Definition {
     pub fn since(&self) -> UnixMillis {
         if self.timetable.is_one_shot() { UnixMillis::EPOCH } else { self.record.since }
     }
+}
+
+/// The run of `job` due at `due`, ready when `shape` says.
+pub(super) fn planned(job: &JobName, shape: &Shape, due: UnixMillis) -> Successor {
+    Successor { run: RunId::regular(job.clone(), due), ready: shape.ready(job, due, fastrand::f64()) }
 }

@@ -103,6 +103,7 @@ impl Known<'_> {
             source: if record.kind == SourceKind::File { Source::File(nodes()) } else { Source::Api },
             ended: record.ended.clone().map(|how| (how, record.ended_at)),
             paused_at: record.paused_at,
+            runs_left: self.understood().and_then(Definition::runs_left),
             pending: record.pending.as_ref().map(RunId::due),
         })
     }

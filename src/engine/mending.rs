@@ -8,7 +8,7 @@ use crate::domain::books::{CountFacts, Finding, Mend, Rule, Subject};
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
-use crate::store::{JobMending, MendReply, Quarantined, RipeEntry, SetAside, Store, StoreError, Successor};
+use crate::store::{JobMending, MendReply, Quarantined, RipeEntry, SetAside, Store, StoreError};
 
 /// Rounds before a job is left for changing faster than it can be read.
 const ROUNDS: usize = 8;
@@ -60,16 +60,17 @@ async fn mend_job(store: &Store, more: &BTreeSet<QueueName>, name: &JobName) -> 
         books.look_at_jobs(std::slice::from_ref(name)).await?;
         let now = store.now().await?;
         let definition = record.clone().filter(|job| job.is_live() && job.paused_at.is_none()).map(Definition::of);
-        let next = match definition {
-            Some(Ok(definition)) => match definition.spec.schedule {
+        // What cannot be read plants nothing.
+        let definition = definition.and_then(Result::ok);
+        let next = match &definition {
+            Some(definition) => match definition.spec.schedule {
                 Schedule::At(at) => Some(at).filter(|_| definition.record.pending.is_none()),
-                _ => definition.next_after(now.max(not_before)),
+                _ => definition.planted_after(now.max(not_before)),
             },
-            // What cannot be read plants nothing.
-            _ => None,
+            None => None,
         };
         let mending = JobMending {
-            planted: next.map(|due| Successor::on_time(name, due)),
+            planted: next.and_then(|due| definition.as_ref().map(|definition| definition.planned(due))),
             has_manual_out: books.has_manual_out(name).await?,
         };
         match store.mend_job(name, record.as_ref(), &books.queues(), &mending).await? {

@@ -10,7 +10,7 @@ use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::store::{
     CancelOrder, CancelReply, JobRecord, ManualReply, PauseReply, RemoveOrder, RemoveReply, ResumeOrder, ResumeReply, SourceKind,
-    StopRunning, Store, StoreError, Successor,
+    StopRunning, Store, StoreError,
 };
 
 const ROUNDS: usize = 8;
@@ -52,7 +52,10 @@ pub async fn cancel_run(store: &Store, run: &RunId, reason: &str) -> Result<Canc
         let record = store.read_run(run).await?;
         let is_pending = job.as_ref().is_some_and(|job| job.pending.as_ref() == Some(run));
         let successor = match &job {
-            Some(job) if is_pending => understand(job.clone())?.next_after(run.due().max(not_before)),
+            Some(job) if is_pending => {
+                let definition = understand(job.clone())?;
+                definition.next_after(run.due().max(not_before)).map(|due| definition.planned(due))
+            }
             _ => None,
         };
         let queue = match (&record, &job) {
@@ -64,12 +67,12 @@ pub async fn cancel_run(store: &Store, run: &RunId, reason: &str) -> Result<Canc
             run: run.clone(),
             queue,
             job: job.map(|job| (job.rev, job.queue)),
-            successor: successor.map(|due| Successor::on_time(run.job(), due)),
+            successor: successor.clone(),
             reason: reason.to_owned(),
         };
         match store.cancel_run(&order).await? {
             CancelReply::Stale => {}
-            CancelReply::Occupied => not_before = successor.unwrap_or(not_before),
+            CancelReply::Occupied => not_before = successor.map_or(not_before, |next| next.run.due()),
             CancelReply::Cancelled if run.kind() == RunKind::Backfill => {
                 backfilling::advance(store, run.job()).await?;
                 return Ok(CancelReply::Cancelled);
@@ -156,7 +159,7 @@ pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Optio
         let now = store.now().await?;
         let Some(job) = store.read_job(name).await? else { return Ok((ResumeReply::Unknown, None)) };
         let definition = understand(job)?;
-        let job = &definition.record;
+        let (job, now) = (&definition.record, definition.judged_at(now));
         let (skipped, next) = match (&definition.spec.schedule, &job.held) {
             (Schedule::At(_), held) => (None, held.as_ref().map(RunId::due)),
             (_, Some(held)) => {
@@ -164,11 +167,11 @@ pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Optio
                 let next = if held.due() > now.max(not_before) {
                     Some(held.due())
                 } else {
-                    definition.timetable.next_after(now.max(not_before))
+                    definition.timetable.planted_after(now.max(not_before))
                 };
                 (skipped, next)
             }
-            (_, None) => (None, definition.timetable.next_after(now.max(not_before))),
+            (_, None) => (None, definition.timetable.planted_after(now.max(not_before))),
         };
         let order = ResumeOrder {
             name: name.clone(),
@@ -176,7 +179,7 @@ pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Optio
             queue: job.queue.clone(),
             held: job.held.clone(),
             skipped,
-            planted: next.map(|due| Successor::on_time(name, due)),
+            planted: next.filter(|_| !definition.is_used_up()).map(|due| definition.planned(due)),
         };
         match store.resume_job(&order).await? {
             ResumeReply::Stale => {}

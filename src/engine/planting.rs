@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
-use super::definition::Definition;
+use super::definition::{Definition, planned as planned_run};
 use crate::config;
 use crate::domain::ids::JobName;
 use crate::domain::job::JobSpec;
 use crate::domain::schedule::{Schedule, Timetable};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::{Zone, ZoneError};
-use crate::store::{ApplyOrder, ApplyReply, Change, Existing, JobRecord, SourceKind, Store, StoreError, Successor};
+use crate::store::{ApplyOrder, ApplyReply, Change, Existing, JobRecord, SourceKind, Store, StoreError};
 
 /// Rounds before giving up on a job that changes faster than it can be read.
 const ROUNDS: usize = 8;
@@ -164,11 +164,12 @@ impl<'a> Open<'a> {
         };
         let anchor = live.as_ref().map_or(now.floor_to_second(), |job| job.anchor);
         let schedule = self.spec.schedule.for_job(&self.request.name, self.spec.dst);
-        let timetable = Timetable::new(schedule, zone.clone(), anchor);
+        let timetable = Timetable::shaped(schedule, &self.spec.shape, zone.clone(), anchor);
+        let is_used_up = |most: u32| live.as_ref().is_some_and(|job| job.begun >= most);
         let first = match &self.spec.schedule {
             // What a person asks for at an instant is owed from that instant on, also if it is just past.
             Schedule::At(at) if self.request.kind == SourceKind::Api => Some(*at),
-            _ => timetable.next_after(now.max(self.not_before)),
+            _ => timetable.planted_after(now.max(self.not_before)),
         };
         let change = match &live {
             Some(job) if !is_same_schedule(job, &self.spec, &zone) => Change::Schedule,
@@ -199,8 +200,15 @@ impl<'a> Open<'a> {
             tz: zone.name().as_str().to_owned(),
             queue: self.spec.queue.clone(),
             is_once: matches!(self.spec.schedule, Schedule::At(_)),
+            delay: match self.spec.schedule {
+                Schedule::Delay(delay) => Some(delay),
+                _ => None,
+            },
+            max_runs: self.spec.shape.max_runs,
             change,
-            planted: first.filter(|_| change == Change::Schedule).map(|due| Successor::on_time(&self.request.name, due)),
+            planted: first
+                .filter(|_| change == Change::Schedule && !self.spec.shape.max_runs.is_some_and(is_used_up))
+                .map(|due| planned_run(&self.request.name, &self.spec.shape, due)),
             anchor,
             existing: self.request.existing,
             planned,
@@ -214,7 +222,7 @@ impl<'a> Open<'a> {
 fn is_same_schedule(old: &JobRecord, new: &JobSpec, zone: &Zone) -> bool {
     Definition::of(old.clone()).is_ok_and(|old| {
         let is_same_clock = old.timetable.zone().name() == zone.name() && old.spec.dst == new.dst;
-        is_same_clock && old.spec.schedule == new.schedule
+        is_same_clock && old.spec.schedule == new.schedule && old.spec.shape.counts_as(&new.shape)
     })
 }
 

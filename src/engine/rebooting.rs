@@ -44,7 +44,7 @@ async fn plant(shared: &Shared) -> Result<(), StoreError> {
         for record in store.read_jobs(&names).await? {
             let Ok(Some(record)) = record else { continue };
             let Some(Ok(definition)) = (!record.is_once).then(|| Definition::of(record)) else { continue };
-            if !definition.spec.schedule.is_at_boot() {
+            if !definition.spec.schedule.is_at_boot() || !definition.timetable.lets(now) {
                 continue;
             }
             let token = planting::token();

@@ -1,6 +1,6 @@
 //! Plants runs anew whose instant the zone data no longer means.
 //!
-//! At a start, and when the zone data was read again, each planned run of a cron schedule that is still to come and is none of
+//! At a start, and when the zone data was read again, each planned run of a schedule read on a clock, or by days, that is still to come and is none of
 //! its schedule's occurrences any more gives way to the next one. So an updated `tzdata` moves the run already planned too, and
 //! not only those after it. What is due is owed and stays.
 
@@ -13,9 +13,8 @@ use super::definition::Definition;
 use super::planting;
 use super::shared::Shared;
 use crate::domain::ids::JobName;
-use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
-use crate::store::{ApplyOrder, ApplyReply, Change, Existing, StoreError, Successor};
+use crate::store::{ApplyOrder, ApplyReply, Change, Existing, StoreError};
 
 /// Jobs read in one call at most.
 const BATCH: usize = 200;
@@ -59,8 +58,8 @@ async fn look(shared: &Shared) -> Result<(), StoreError> {
 /// The instant of a planned run still to come at which its schedule has no occurrence.
 fn misplaced(definition: &Definition, now: UnixMillis) -> Option<UnixMillis> {
     let due = definition.record.pending.as_ref()?.due();
-    let is_cron = matches!(definition.spec.schedule, Schedule::Cron(_));
-    (is_cron && due > now && definition.timetable.latest_in(due, due).is_none()).then_some(due)
+    let is_zoned = definition.spec.schedule.goes_by_clocks() || definition.spec.shape.counts_by_days();
+    (is_zoned && due > now && definition.timetable.latest_in(due, due).is_none()).then_some(due)
 }
 
 async fn move_run(
@@ -71,7 +70,7 @@ async fn move_run(
     now: UnixMillis,
 ) -> Result<(), StoreError> {
     let record = &definition.record;
-    let next = definition.timetable.next_after(now);
+    let next = definition.next_after(now);
     let order = ApplyOrder {
         name: name.clone(),
         definition: record.definition.clone(),
@@ -84,12 +83,14 @@ async fn move_run(
         queue: record.queue.clone(),
         is_once: false,
         change: Change::Zone,
-        planted: next.map(|due| Successor::on_time(name, due)),
+        planted: next.map(|due| definition.planned(due)),
         anchor: record.anchor,
         existing: Existing::Edit,
         planned: record.pending.clone(),
         passed: None,
         schedules: None,
+        delay: None,
+        max_runs: definition.spec.shape.max_runs,
     };
     match shared.store.apply_job(&order).await {
         Ok(ApplyReply::Updated) => {

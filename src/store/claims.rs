@@ -39,6 +39,10 @@ pub struct ClaimOrder {
     pub overlap: Overlap,
     /// A run whose ready time passed longer ago than this does not start any more.
     pub max_age: Option<Duration>,
+    /// A first attempt of a regular run is skipped after this instant.
+    pub latest_start: Option<UnixMillis>,
+    /// Of the job's regular runs so many may begin.
+    pub max_runs: Option<u32>,
     /// The job's next run, planted if this one is the pending one.
     pub successor: Option<Successor>,
     /// The job's queue, where the successor goes.
@@ -185,6 +189,8 @@ impl Store {
                 .arg("overlap", overlap)
                 .arg("max_waiting", max_waiting)
                 .arg("max_age", order.max_age.map_or_else(String::new, |age| millis(age).to_string()))
+                .arg("latest_start", order.latest_start.map_or_else(String::new, |at| at.as_i64().to_string()))
+                .arg("max_runs", order.max_runs.map_or_else(String::new, |most| most.to_string()))
                 .arg("successor", Successor::id(order.successor.as_ref()))
                 .arg("successor_due", Successor::due(order.successor.as_ref()))
                 .arg("successor_ready", Successor::ready(order.successor.as_ref()));

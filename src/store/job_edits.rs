@@ -3,6 +3,8 @@
 //! Invariant: each of these says which rev it was computed from; a script that finds another answers stale and has changed
 //! nothing.
 
+use std::time::Duration;
+
 use super::Store;
 use super::claims::count;
 use super::error::StoreError;
@@ -66,6 +68,10 @@ pub struct ApplyOrder {
     pub queue: QueueName,
     /// Whether it runs once.
     pub is_once: bool,
+    /// The pause between the end of a run and the next, of a job that is planted so.
+    pub delay: Option<Duration>,
+    /// How many regular runs may begin.
+    pub max_runs: Option<u32>,
     /// What it means for the planted run.
     pub change: Change,
     /// The run to plant, if any.
@@ -239,6 +245,7 @@ impl Store {
             .key("passed_run", passed_run.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run)))
             .key("totals", keys.totals())
             .key("deeds", keys.deeds(name))
+            .key("open", keys.open(name))
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("definition", &order.definition)
@@ -263,6 +270,8 @@ impl Store {
             .arg("by", &*self.by)
             .arg("old_schedule", order.schedules.as_ref().map_or("", |(old, _)| old))
             .arg("new_schedule", order.schedules.as_ref().map_or("", |(_, new)| new))
+            .arg("delay", order.delay.map_or_else(String::new, |delay| delay.as_millis().to_string()))
+            .arg("max_runs", order.max_runs.map_or_else(String::new, |most| most.to_string()))
     }
 
     /// The list of a file source; what is no node's name (the command line) gets a key no node can have.
@@ -350,6 +359,7 @@ impl Store {
             .key("nudge", keys.nudge())
             .key("planted_run", self.successor_key(next, name))
             .key("deeds", keys.deeds(name))
+            .key("open", keys.open(name))
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("rev", order.rev.as_str())

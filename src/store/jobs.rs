@@ -84,6 +84,8 @@ pub struct JobRecord {
     pub ended_at: Option<UnixMillis>,
     /// Whether it runs once.
     pub is_once: bool,
+    /// How many of its regular runs have begun.
+    pub begun: u32,
     /// What is left of the time its missed runs are being spread over.
     pub window: Option<Window>,
     /// The files that list it, each with its own text's hash.
@@ -127,6 +129,7 @@ impl JobRecord {
             ended: map.get("ended").cloned(),
             ended_at: instant("ended_at"),
             is_once: text("once")? == "1",
+            begun: map.get("begun").and_then(|count| count.parse().ok()).unwrap_or(0),
             window: map.get("window").and_then(|text| Window::parse(text)),
             listed_by: map
                 .iter()

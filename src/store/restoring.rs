@@ -141,6 +141,7 @@ impl Store {
             .key("open", keys.open(job))
             .key("epoch", keys.epoch())
             .key("nudge", keys.nudge())
+            .key("jobs", keys.jobs())
             .arg("now", self.now_arg())
             .arg("claimed_in", claimed_in)
             .arg("id", claim.run.to_string())

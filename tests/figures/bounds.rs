@@ -71,6 +71,8 @@ async fn define(store: &Store) {
         token: "t".to_owned(),
         tz: "UTC".to_owned(),
         queue: schedd::domain::ids::QueueName::default_queue(),
+        delay: None,
+        max_runs: None,
         is_once: false,
         change: Change::Schedule,
         planted,

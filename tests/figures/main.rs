@@ -245,7 +245,16 @@ fn claim() {
     let order = |job: schedd::store::JobRecord| {
         let run = job.pending.unwrap();
         let successor = Some(Successor::on_time(&job.name, run.due().saturating_add(Duration::from_secs(60))));
-        ClaimOrder { run, rev: job.rev, overlap: Overlap::Skip, max_age: None, successor, job_queue: job.queue }
+        ClaimOrder {
+            run,
+            rev: job.rev,
+            overlap: Overlap::Skip,
+            max_age: None,
+            latest_start: None,
+            max_runs: None,
+            successor,
+            job_queue: job.queue,
+        }
     };
     let mut calls: Vec<Vec<ClaimOrder>> = Vec::new();
     for names in names.chunks(50) {

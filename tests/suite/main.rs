@@ -17,4 +17,5 @@ mod rules;
 mod scripts;
 mod support;
 mod support_itself;
+mod twins;
 mod unit_files;

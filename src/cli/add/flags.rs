@@ -8,9 +8,10 @@ Examples:
   schedctl add --name report --at 'tomorrow 9am' --tz Europe/Berlin --shell 'make report'
   schedctl add --name backup --cron '30 2 * * *' --retry 3 --timeout 2h -- /usr/local/bin/backup
   schedctl add --name ping --every 30s --http https://example.com/ping --method POST
+  schedctl add --name close --calendar 'Mon..Fri 17:30' --tz Europe/Berlin --exclude 2026-12-24..2027-01-01 -- /usr/local/bin/close
   schedctl add --stdin < jobs.jsonl
 
-Without --in, --at, --cron or --every the job runs only when asked, by schedctl run.
+Without --in, --at, --cron, --every, --delay, --calendar or --rrule the job runs only when asked, by schedctl run.
 
 Times for --at: 2026-12-24T09:00:00+01:00, '2026-12-24 09:00', '24 dec 9am', 09:00, noon, 'tomorrow
 9am', 'fri 17:00', 'next fri', 'in 2h30m', @1790000000. A day alone is its midnight. The time that was
@@ -37,14 +38,14 @@ pub(super) enum Fold {
     Second,
 }
 
-/// Adds a job and prints its name. Without --in, --at, --cron or --every it runs only when asked (schedctl run).
+/// Adds a job and prints its name. Without a schedule it runs only when asked (schedctl run).
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line, and clap keeps them apart")]
 #[allow(clippy::doc_markdown, reason = "these comments are texts of --help")]
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = EXAMPLES,
     override_usage = USAGE,
-    group(ArgGroup::new("when").args(["start_in", "at", "cron", "every"])),
+    group(ArgGroup::new("when").args(["start_in", "at", "cron", "every", "delay", "calendar", "rrule"])),
     group(ArgGroup::new("what").required(true).args(["command", "shell", "http", "stdin"])),
     group(ArgGroup::new("taken").args(["replace", "if_absent"])),
 )]
@@ -56,16 +57,55 @@ pub(in crate::cli) struct AddArgs {
     /// Run once, so long from now; 0s is at once
     #[arg(long = "in", value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
     pub(super) start_in: Option<String>,
-    /// Run once at this time
+    /// Run once at this time; given several times, at each of them
     #[arg(long, value_name = "TIME", help_heading = "When")]
-    pub(super) at: Option<String>,
+    pub(super) at: Vec<String>,
     /// Run when this cron expression matches (@every 90s and @daily too); may be given several times
     #[arg(long, value_name = "EXPR", help_heading = "When")]
     pub(super) cron: Vec<String>,
     /// Run again and again, so far apart
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
     pub(super) every: Option<String>,
-    /// Time zone of --cron and --at, such as Europe/Berlin [default: that of this host]
+    /// Run again and again, so long after the end of the run before
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
+    pub(super) delay: Option<String>,
+    /// Run when this expression of systemd's OnCalendar matches, such as 'Mon..Fri 09:00'; may be given several times
+    #[arg(long, value_name = "EXPR", help_heading = "When")]
+    pub(super) calendar: Vec<String>,
+    /// Run as this iCalendar rule says, such as 'FREQ=MONTHLY;BYDAY=-1FR'; may be given several times
+    #[arg(long, value_name = "RULE", requires = "dtstart", help_heading = "When")]
+    pub(super) rrule: Vec<String>,
+    /// What --rrule counts from, by the wall clock: 2026-01-05T09:00
+    #[arg(long, value_name = "LOCAL TIME", requires = "rrule", help_heading = "When")]
+    pub(super) dtstart: Option<String>,
+    /// What --every counts from, itself a time to run [default: when the job was first added]
+    #[arg(long, value_name = "TIME", requires = "every", help_heading = "When")]
+    pub(super) anchor: Option<String>,
+    /// Nothing before this time
+    #[arg(long, value_name = "TIME", help_heading = "When")]
+    pub(super) start: Option<String>,
+    /// Nothing after this time
+    #[arg(long, value_name = "TIME", help_heading = "When")]
+    pub(super) end: Option<String>,
+    /// So many runs, then no more
+    #[arg(long, value_name = "N", help_heading = "When")]
+    pub(super) max_runs: Option<u32>,
+    /// Start each run up to so much later, drawn anew each time
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
+    pub(super) jitter: Option<String>,
+    /// Start all runs so much later, up to this; the same for each run of the job
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
+    pub(super) splay: Option<String>,
+    /// Not on these days: 2026-12-24, 2026-12-24..2027-01-01, sat, sat..sun; may be given several times
+    #[arg(long, value_name = "DAYS", value_delimiter = ',', help_heading = "When")]
+    pub(super) exclude: Vec<String>,
+    /// Only on these days
+    #[arg(long, value_name = "DAYS", value_delimiter = ',', help_heading = "When")]
+    pub(super) only_on: Vec<String>,
+    /// Skip a run that would start later than so long after it was to
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
+    pub(super) skip_if_late: Option<String>,
+    /// Time zone of --cron, --calendar, --rrule and --at, such as Europe/Berlin [default: that of this host]
     #[arg(long, value_name = "ZONE", help_heading = "When")]
     pub(super) tz: Option<String>,
     /// Which one of a local --at that comes twice, as the clock goes back [default: first]
@@ -74,12 +114,12 @@ pub(in crate::cli) struct AddArgs {
     /// Take an --at that is past: it runs at once
     #[arg(long, requires = "at", help_heading = "When")]
     pub(super) allow_past: bool,
-    /// When the clock goes forward over a time of --cron: run-after (once, right after) or skip [default: run-after, but skip if
-    /// the minute or hour begins with *]
+    /// When the clock goes forward over a time of --cron, --calendar or --rrule: run-after (once, right after) or skip [default:
+    /// run-after, but skip if the minute or hour begins with *]
     #[arg(long, value_name = "RULE", help_heading = "When")]
     pub(super) dst_gap: Option<String>,
-    /// When the clock goes back and shows a time of --cron twice: first, last or both [default: first, but both if the minute or
-    /// hour begins with *]
+    /// When the clock goes back and shows a time of --cron, --calendar or --rrule twice: first, last or both [default: first, but
+    /// both if the minute or hour begins with *]
     #[arg(long, value_name = "RULE", help_heading = "When")]
     pub(super) dst_fold: Option<String>,
 
@@ -159,8 +199,9 @@ pub(in crate::cli) struct AddArgs {
 
     /// Read one JSON object a line from the standard input
     #[arg(long, conflicts_with_all = [
-        "name", "when", "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "cwd", "queue", "timeout", "kill_grace", "retry",
-        "overlap", "catch_up", "max_age", "spread", "delivery", "done_check",
+        "name", "when", "dtstart", "anchor", "start", "end", "max_runs", "jitter", "splay", "exclude", "only_on", "skip_if_late",
+        "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "cwd", "queue", "timeout", "kill_grace", "retry", "overlap",
+        "catch_up", "max_age", "spread", "delivery", "done_check",
     ])]
     pub(super) stdin: bool,
     /// If the name is taken, change that job

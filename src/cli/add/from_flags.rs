@@ -13,7 +13,7 @@ use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
 /// The job the flags describe; `at` is what `--at` means. Every problem is told, in one line.
-pub(super) fn job_of_flags(args: &AddArgs, at: Option<UnixMillis>, host_zone: &Zone) -> Result<NamedJob, Failure> {
+pub(super) fn job_of_flags(args: &AddArgs, at: &[UnixMillis], host_zone: &Zone) -> Result<NamedJob, Failure> {
     refuse_flags_alone(args)?;
     let value = keys_of(args, at)?;
     config::job_from_value(&value, host_zone).map_err(|problems| {
@@ -24,7 +24,7 @@ pub(super) fn job_of_flags(args: &AddArgs, at: Option<UnixMillis>, host_zone: &Z
 
 /// Clap does not ask for a flag that another one excludes.
 fn refuse_flags_alone(args: &AddArgs) -> Result<(), Failure> {
-    let (has_request, has_time) = (args.http.is_some(), args.at.is_some());
+    let (has_request, has_time) = (args.http.is_some(), !args.at.is_empty());
     let given = [
         ("--method", args.method.is_some(), has_request, "a request, wanted --http URL"),
         ("--header", !args.header.is_empty(), has_request, "a request, wanted --http URL"),
@@ -39,7 +39,7 @@ fn refuse_flags_alone(args: &AddArgs) -> Result<(), Failure> {
     }
 }
 
-fn keys_of(args: &AddArgs, at: Option<UnixMillis>) -> Result<Value, Failure> {
+fn keys_of(args: &AddArgs, at: &[UnixMillis]) -> Result<Value, Failure> {
     let mut keys = Map::new();
     let mut put = |key: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -49,16 +49,22 @@ fn keys_of(args: &AddArgs, at: Option<UnixMillis>) -> Result<Value, Failure> {
     let text = |text: &Option<String>| text.as_deref().map(Value::from);
     put("name", text(&args.name));
     put("in", text(&args.start_in));
-    put("at", at.map(|at| at.to_string().into()));
-    put(
-        "cron",
-        match args.cron.as_slice() {
-            [] => None,
-            [one] => Some(one.as_str().into()),
-            many => Some(json!(many)),
-        },
-    );
+    put("at", list_of(at.iter().map(ToString::to_string)));
+    put("cron", list_of(args.cron.iter().cloned()));
+    put("calendar", list_of(args.calendar.iter().cloned()));
+    put("rrule", list_of(args.rrule.iter().cloned()));
+    put("dtstart", text(&args.dtstart));
+    put("anchor", text(&args.anchor));
+    put("start", text(&args.start));
+    put("end", text(&args.end));
+    put("max_runs", args.max_runs.map(Value::from));
+    put("jitter", text(&args.jitter));
+    put("splay", text(&args.splay));
+    put("exclude", list_of(args.exclude.iter().cloned()));
+    put("only_on", list_of(args.only_on.iter().cloned()));
+    put("skip_if_late", text(&args.skip_if_late));
     put("every", text(&args.every));
+    put("delay", text(&args.delay));
     put("tz", text(&args.tz));
     put("dst", clock_changes_of(args));
     put("command", (!args.command.is_empty()).then(|| json!(args.command)));
@@ -75,6 +81,16 @@ fn keys_of(args: &AddArgs, at: Option<UnixMillis>) -> Result<Value, Failure> {
     put("delivery", text(&args.delivery));
     put("done_check", args.done_check.as_deref().map(|line| done_check_of(args, line)));
     Ok(Value::Object(keys))
+}
+
+/// One text as it is, several as a list, none as nothing.
+fn list_of(texts: impl Iterator<Item = String>) -> Option<Value> {
+    let texts: Vec<String> = texts.collect();
+    match texts.as_slice() {
+        [] => None,
+        [one] => Some(one.as_str().into()),
+        many => Some(json!(many)),
+    }
 }
 
 fn clock_changes_of(args: &AddArgs) -> Option<Value> {

@@ -12,18 +12,20 @@ use crate::domain::human_time::{Instant, parse_instant};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
-/// What `--at` means at `now` in `zone`, if it is given.
-pub(super) fn instant_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<Option<Instant>, Failure> {
-    let Some(text) = &args.at else { return Ok(None) };
-    let read = parse_instant(text, now, zone).map_err(|error| Failure::at_time("--at", text, &error))?;
-    Ok(Some(folded(read, args.fold, zone)))
+/// What each `--at` means at `now` in `zone`.
+pub(super) fn instants_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<Vec<Instant>, Failure> {
+    let read = |text: &String| {
+        let read = parse_instant(text, now, zone).map_err(|error| Failure::at_time("--at", text, &error))?;
+        Ok(folded(read, args.fold, zone))
+    };
+    args.at.iter().map(read).collect()
 }
 
 /// Whether what is asked for is counted from now or read on a local clock, so that a wrong clock matters to who asks.
 pub(super) fn depends_on_a_clock(args: &AddArgs) -> bool {
     let counts_from_1970 = |text: &str| text.trim_start_matches('@').bytes().all(|b| b.is_ascii_digit());
     let is_local = |text: &String| !counts_from_1970(text.trim()) && text.parse::<jiff::Timestamp>().is_err();
-    args.start_in.is_some() || args.at.as_ref().is_some_and(is_local)
+    args.start_in.is_some() || args.at.iter().any(is_local)
 }
 
 /// The coming of a local time that `fold` asks for. An instant without a note comes once, or says its offset.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 pub(super) use flags::AddArgs;
-use instant::{instant_of, judge_instant};
+use instant::{instants_of, judge_instant};
 
 use super::args::Global;
 use super::connect::connect;
@@ -42,19 +42,20 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     }
     let zone = args.tz.as_deref().map(zone_of).transpose()?.unwrap_or_else(|| host_zone.clone());
     // Judged by this host's clock first: what cannot be meant at all needs no Redis to be refused.
-    let draft = instant_of(args, skew::own_now(), &zone)?;
-    from_flags::job_of_flags(args, draft.map(|instant| instant.at), &host_zone)?;
+    let draft: Vec<UnixMillis> = instants_of(args, skew::own_now(), &zone)?.iter().map(|instant| instant.at).collect();
+    from_flags::job_of_flags(args, &draft, &host_zone)?;
 
     let store = connect(global, console).await?;
     let (now, skew) = skew::ask_time(&store).await?;
     if let Some(skew) = skew.filter(|_| instant::depends_on_a_clock(args)) {
         console.warn(&skew);
     }
-    let instant = instant_of(args, now, &zone)?;
-    if let (Some(text), Some(instant)) = (&args.at, &instant) {
+    let instants = instants_of(args, now, &zone)?;
+    for (text, instant) in args.at.iter().zip(&instants) {
         judge_instant(args, text, instant, now, &zone, console)?;
     }
-    let job = from_flags::job_of_flags(args, instant.map(|instant| instant.at), &host_zone)?;
+    let at: Vec<UnixMillis> = instants.iter().map(|instant| instant.at).collect();
+    let job = from_flags::job_of_flags(args, &at, &host_zone)?;
     refuse_unknown_queue(&store, &job.spec.queue).await?;
     if let Some(cwd) = job.spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
         console.warn(&format!(

@@ -10,9 +10,10 @@ use super::failure::Failure;
 use super::render::{Console, day_rules, one_line, rfc3339, shown};
 use super::target::find_job;
 use crate::config::{self, Rendering};
+use crate::domain::duration::format_duration;
 use crate::domain::human_time::{Instant, parse_instant};
 use crate::domain::ids::JobName;
-use crate::domain::schedule::{Schedule, Timetable};
+use crate::domain::schedule::{CalendarExpr, Schedule, Timetable};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::{Zone, ZoneName};
 use crate::engine::Definition;
@@ -101,11 +102,12 @@ pub(super) fn zone_of(name: &str) -> Result<Zone, Failure> {
 
 /// The schedule an expression says.
 pub(super) fn schedule_of(text: &str) -> Result<Schedule, Failure> {
-    Schedule::of_cron(text).map_err(|error| Failure::Pointed {
-        line: error.to_string(),
-        text: text.to_owned(),
-        offset: error.offset,
-    })
+    let read = Schedule::of_cron(text);
+    // What is no cron may be meant for systemd; what is neither is told as cron.
+    if let (Err(_), Ok(expression)) = (&read, text.parse::<CalendarExpr>()) {
+        return Ok(Schedule::Calendar(vec![expression]));
+    }
+    read.map_err(|error| Failure::Pointed { line: error.to_string(), text: text.to_owned(), offset: error.offset })
 }
 
 /// The time by this host's clock, where no Redis is asked.
@@ -137,7 +139,21 @@ async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Resul
         return Err(Failure::Invalid(format!("job {name} has no schedule: it runs only when asked, by schedctl run {name}")));
     }
     let rules = day_rules(&definition.spec.schedule);
-    let planned = Planned { job: Some(name.clone()), timetable: definition.timetable, remark: None };
+    let (timetable, remark) = match (&definition.spec.schedule, definition.runs_left()) {
+        (Schedule::Delay(delay), _) => {
+            let Some(pending) = &definition.record.pending else {
+                let delay = format_duration(*delay);
+                return Err(Failure::Invalid(format!(
+                    "job {name} runs {delay} after the end of a run, which is not known before it ends"
+                )));
+            };
+            let planted = Schedule::At(pending.due());
+            (Timetable::new(planted, definition.timetable.zone().clone(), now), Some("the one after it comes after its end"))
+        }
+        (_, Some(left)) => (definition.timetable.ending_after(now, left), None),
+        (_, None) => (definition.timetable, None),
+    };
+    let planned = Planned { job: Some(name.clone()), timetable, remark };
     Ok(Found { planned: vec![planned], now, rules })
 }
 
@@ -150,8 +166,10 @@ fn of_file(file: &Path) -> Result<Found, Failure> {
     let mut planned = Vec::new();
     for (name, spec) in config.jobs {
         let zone = spec.tz.as_ref().map(Zone::load).transpose().map_err(|error| Failure::Failed(error.to_string()))?;
-        let remark = matches!(spec.schedule, Schedule::Every(_)).then_some("counted from now: its first apply is not known here");
-        let timetable = Timetable::new(spec.schedule.for_job(&name, spec.dst), zone.unwrap_or_else(|| host_zone.clone()), now);
+        let is_from_now = matches!(spec.schedule, Schedule::Every(_)) && spec.shape.anchor.is_none();
+        let remark = is_from_now.then_some("counted from now: its first apply is not known here");
+        let schedule = spec.schedule.for_job(&name, spec.dst);
+        let timetable = Timetable::shaped(schedule, &spec.shape, zone.unwrap_or_else(|| host_zone.clone()), now);
         planned.push(Planned { job: Some(name), timetable, remark });
     }
     Ok(Found { planned, now, rules: Vec::new() })

@@ -1,19 +1,27 @@
 //! A job's definition with every rule that holds for it, also those it does not name.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::config;
 use crate::domain::clock_changes::{ClockChanges, Fold, Gap};
+use crate::domain::days::Days;
 use crate::domain::duration::format_duration;
 use crate::domain::job::{Action, AskedOn, Backoff, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
 use crate::domain::schedule::{CronExpr, Schedule};
+use crate::domain::shape::Shape;
+use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
 /// For each expression that restricts both day fields: that one of them is enough, which surprises many.
 pub(in crate::cli) fn day_rules(schedule: &Schedule) -> Vec<String> {
-    let Schedule::Cron(expressions) = schedule else { return Vec::new() };
+    let expressions = match schedule {
+        Schedule::Cron(expressions) => expressions,
+        Schedule::Several(list) => return list.iter().flat_map(day_rules).collect(),
+        _ => return Vec::new(),
+    };
     let rule = |expression: &CronExpr| {
         let fields: Vec<&str> = expression.as_str().split_ascii_whitespace().collect();
         let seconds = usize::from(fields.len() > 5);
@@ -25,6 +33,31 @@ pub(in crate::cli) fn day_rules(schedule: &Schedule) -> Vec<String> {
         })
     };
     expressions.iter().filter_map(rule).collect()
+}
+
+/// What shapes the schedule, as pairs of a word and what holds; nothing where nothing does.
+fn shape_lines(shape: &Shape) -> Vec<(&'static str, String)> {
+    const SHOWN: usize = 6;
+    let instant = |word, at: Option<UnixMillis>| at.map(|at| (word, at.to_string()));
+    let moved = |word, by: Duration, how: &str| (!by.is_zero()).then(|| (word, format!("up to {}, {how}", format_duration(by))));
+    let days = |word, days: &Days| {
+        let texts = days.texts();
+        let rest = if texts.len() > SHOWN { format!(" and {} more", texts.len() - SHOWN) } else { String::new() };
+        (!texts.is_empty())
+            .then(|| (word, format!("{}{rest}", texts.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(" "))))
+    };
+    let lines = [
+        instant("anchor", shape.anchor),
+        instant("start", shape.start),
+        instant("end", shape.end),
+        shape.max_runs.map(|most| ("max runs", most.to_string())),
+        moved("jitter", shape.jitter, "drawn for each run"),
+        moved("splay", shape.splay, "the same for each run"),
+        days("exclude", &shape.exclude),
+        shape.only_on.as_ref().and_then(|only_on| days("only on", only_on)),
+        shape.skip_if_late.map(|late| ("skip if late", format!("by more than {}", format_duration(late)))),
+    ];
+    lines.into_iter().flatten().collect()
 }
 
 /// The definition with the keys of `[jobs.X]`, those left out filled in with what holds.
@@ -116,6 +149,7 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
         ("late after", format_duration(spec.late_after)),
         ("delivery", delivery(spec.delivery).to_owned()),
     ];
+    lines.extend(shape_lines(&spec.shape));
     if !spec.dst.is_default() {
         lines.push(("clock changes", clock_changes(spec.dst)));
     }

@@ -79,7 +79,7 @@ fn a_job_or_a_key_given_twice_is_refused_beside_the_other_problems() {
 fn an_unknown_section_or_one_of_the_wrong_form_is_refused() {
     for (text, wanted) in [
         ("[job.a]\nshell = 'true'", "1:2: job: unknown key, did you mean \"jobs\"?"),
-        ("[zebra]", "1:2: zebra: unknown key, wanted redis, daemon, history, output, defaults, queues or jobs"),
+        ("[zebra]", "1:2: zebra: unknown key, wanted redis, daemon, history, output, defaults, queues, calendars or jobs"),
         ("[groups.a]", "1:2: groups: not supported by this version"),
         ("jobs = 3", "1:8: jobs: found integer 3, wanted a table: [jobs.NAME]"),
         ("[[jobs]]\nname = 'a'", "1:1: jobs: found an array, wanted a table: [jobs.NAME]"),

@@ -5,6 +5,7 @@ mod bad_jobs;
 mod disk;
 mod good_files;
 mod lines;
+mod schedules;
 mod surfaces;
 
 use super::{Config, ConfigError, compile_text};

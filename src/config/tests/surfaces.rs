@@ -6,10 +6,12 @@ use super::{good, host, job};
 use crate::config::job_from_json;
 use crate::config::surface::{SurfaceError, from_surface, hash, to_surface};
 use crate::domain::clock_changes::{ClockChanges, Fold, Gap};
+use crate::domain::days::{DayItem, Days};
 use crate::domain::job::{
     Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec, Overlap, Retry,
 };
-use crate::domain::schedule::Schedule;
+use crate::domain::schedule::{Recurrence, Schedule};
+use crate::domain::shape::Shape;
 use crate::domain::time::UnixMillis;
 
 fn surface_of_line(text: &str) -> String {
@@ -104,9 +106,66 @@ fn schedules() -> impl Strategy<Value = Schedule> {
         Just(Schedule::Manual),
         (0..UnixMillis::END).prop_map(|at| Schedule::At(UnixMillis::new(at).unwrap())),
         secs(1..=315_360_000).prop_map(Schedule::Every),
+        secs(1..=315_360_000).prop_map(Schedule::Delay),
+        forms(),
+        prop::collection::vec(forms(), 2..4).prop_map(Schedule::Several),
         prop::collection::vec(prop::sample::select(vec!["0 9 * * *", "@daily", "*/5 * * * MON-FRI"]), 1..4)
             .prop_map(|list| Schedule::Cron(list.into_iter().map(|text| text.parse().unwrap()).collect())),
     ]
+}
+
+/// Those that may stand beside others.
+fn forms() -> impl Strategy<Value = Schedule> {
+    let texts = |list| prop::collection::vec(prop::sample::select(list), 1..4);
+    let rules = ["FREQ=DAILY", "FREQ=MONTHLY;BYDAY=-1FR", "FREQ=HOURLY;INTERVAL=3"];
+    prop_oneof![
+        secs(1..=315_360_000).prop_map(Schedule::Every),
+        prop::collection::btree_set(0..UnixMillis::END, 2..5)
+            .prop_map(|list| Schedule::Instants(list.into_iter().map(|at| UnixMillis::new(at).unwrap()).collect())),
+        texts(vec!["Mon..Fri 09:00", "*-*~1 02:30 Europe/Berlin", "weekly"])
+            .prop_map(|list| Schedule::Calendar(list.into_iter().map(|text| text.parse().unwrap()).collect())),
+        (texts(rules.to_vec()), 0..3_000_i64).prop_map(|(list, day)| {
+            let start = jiff::civil::datetime(2020, 2, 29, 23, 59, 58, 0).checked_add(jiff::Span::new().days(day)).unwrap();
+            Schedule::Rules(list.into_iter().map(|text| Recurrence::new(text, start).unwrap()).collect())
+        }),
+    ]
+}
+
+fn days() -> impl Strategy<Value = Days> {
+    let item = prop_oneof![
+        (1..128_u8).prop_map(DayItem::Weekdays),
+        (0..40_000_i64, 0..9_i64).prop_map(|(first, more)| DayItem::Dates(first, first + more)),
+        (0..1_000_000_i64, 1..9_i64).prop_map(|(first, more)| {
+            DayItem::Span(UnixMillis::new(first * 1_000).unwrap(), UnixMillis::new((first + more) * 1_000).unwrap())
+        }),
+    ];
+    prop::collection::vec(item, 1..6).prop_map(Days::of)
+}
+
+prop_compose! {
+    /// What may shape `schedule`.
+    fn shapes(schedule: Schedule)(
+        anchor in prop::option::of(0..UnixMillis::END),
+        window in prop::option::of((0..UnixMillis::END / 2, UnixMillis::END / 2..UnixMillis::END)),
+        max_runs in prop::option::of(1..=1_000_000_u32),
+        jitter in prop_oneof![Just(Duration::ZERO), secs(1..=86_400)],
+        splay in prop_oneof![Just(Duration::ZERO), secs(1..=86_400)],
+        exclude in prop_oneof![Just(Days::default()), days()],
+        only_on in prop::option::of(days()),
+        skip_if_late in prop::option::of(secs(1..=86_400)),
+    ) -> Shape {
+        let at = |millis| UnixMillis::new(millis).unwrap();
+        match &schedule {
+            Schedule::Manual => Shape::default(),
+            Schedule::Delay(_) => Shape { max_runs, skip_if_late, ..Shape::default() },
+            other => Shape {
+                anchor: anchor.filter(|_| matches!(other, Schedule::Every(_))).map(at),
+                start: window.map(|(start, _)| at(start)),
+                end: window.map(|(_, end)| at(end)),
+                max_runs, jitter, splay, exclude: exclude.clone(), only_on: only_on.clone(), skip_if_late,
+            },
+        }
+    }
 }
 
 fn requests() -> impl Strategy<Value = HttpRequest> {
@@ -172,7 +231,7 @@ prop_compose! {
 
 prop_compose! {
     fn specs()(
-        schedule in schedules(),
+        (schedule, shape) in schedules().prop_flat_map(|schedule| (Just(schedule.clone()), shapes(schedule))),
         action in actions(),
         tz in prop::option::of(prop::sample::select(vec!["Europe/Berlin", "UTC", "America/New_York"])),
         queue in "[a-z0-9][a-z0-9._-]{0,9}",
@@ -196,8 +255,9 @@ prop_compose! {
     ) -> JobSpec {
         let delivery = if at_most_once && retry.limit == 0 { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
         JobSpec {
-            schedule, action, tz: tz.map(|name| name.parse().unwrap()), dst: ClockChanges { gap, fold },
-            queue: queue.parse().unwrap(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, env, cwd: cwd.map(Into::into),
+            schedule, shape, action, tz: tz.map(|name| name.parse().unwrap()), dst: ClockChanges { gap, fold },
+            queue: queue.parse().unwrap(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, env,
+            cwd: cwd.map(Into::into),
         }
     }
 }

@@ -14,6 +14,8 @@ pub enum Plan {
     Recurring,
     /// It runs once.
     Once,
+    /// It comes again after the end of the run before, which plants it.
+    AfterEnd,
     /// The definition cannot be worked with here.
     Unreadable {
         /// Why.
@@ -116,7 +118,12 @@ pub fn judge_job(facts: &JobFacts) -> Vec<Finding> {
                 let found = "it comes again by its schedule, and no run of it is planned".to_owned();
                 fixed(Rule::Unplanned, found, "one planned run", "plants its first one after now");
             }
-            Plan::Once if !facts.is_paused && facts.open + facts.waiting + facts.spread == 0 && !facts.has_manual_out => {
+            _ if facts.is_paused || facts.open + facts.waiting + facts.spread > 0 || facts.has_manual_out => {}
+            Plan::AfterEnd => {
+                let found = "it comes again after each run, and no run of it is planned, open or waits".to_owned();
+                fixed(Rule::Unplanned, found, "one run that is planned or open", "plants it, its delay from now");
+            }
+            Plan::Once => {
                 let found = "it is to run once and is not over, and no run of it is planned, held, open or waits".to_owned();
                 fixed(Rule::Unplanned, found, "its run, or its end", "plants it, or ends the job if it has run");
             }

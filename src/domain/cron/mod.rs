@@ -28,6 +28,7 @@ use super::clock_changes::ClockChanges;
 use super::zone::Zone;
 
 pub use self::read::{LONGEST_EXPRESSION, period_of};
+pub(in crate::domain) use self::search::{Wall, first_from};
 
 /// A checked cron expression. Cheap to clone; two are equal when their texts are.
 #[derive(Clone)]
@@ -82,12 +83,7 @@ impl CronExpr {
 
     /// The first occurrence in `zone` at or after the second `from`.
     pub(in crate::domain) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
-        search::first_from(&self.plan, zone, self.clock_changes, from)
-    }
-
-    /// The newest occurrence in `zone` within `[floor, until]`, looked for `guess` seconds back first.
-    pub(in crate::domain) fn last_until(&self, zone: &Zone, floor: i64, until: i64, guess: i64) -> Option<i64> {
-        search::last_until(&self.plan, zone, self.clock_changes, floor, until, guess)
+        search::first_from(&*self.plan, zone, self.clock_changes, from)
     }
 }
 

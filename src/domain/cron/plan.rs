@@ -13,6 +13,7 @@ use super::days::DayRule;
 use super::draw::Draw;
 use super::field::{DAY, HOUR, MINUTE, MONTH, SECOND, Values, WEEKDAY, YEAR};
 use super::piece::{Fault, Piece};
+use super::search::Wall;
 use super::set::Set;
 use super::work;
 
@@ -61,24 +62,15 @@ impl Plan {
         let days = has_letters.then_some(DayRule { day: values.day, weekday: values.weekday });
         Ok(Self { either, days, wild, is_drawn, is_at_boot: false })
     }
+}
 
-    /// Whether it follows real time through clock changes: its minute or hour field begins with `*` (cron(8) of Debian).
-    pub(super) fn is_wild(&self) -> bool {
+impl Wall for Plan {
+    /// Its minute or hour field begins with `*` (cron(8) of Debian).
+    fn is_wild(&self) -> bool {
         self.wild
     }
 
-    /// Whether it depends on the job's name: it has an `H`.
-    pub(super) fn is_drawn(&self) -> bool {
-        self.is_drawn
-    }
-
-    /// Whether it is `@reboot`.
-    pub(super) fn is_at_boot(&self) -> bool {
-        self.is_at_boot
-    }
-
-    /// The first matching wall clock time at or after `local`, both in seconds since 1970 as the wall clock counts.
-    pub(super) fn first_local_from(&self, local: i64) -> Option<i64> {
+    fn first_local_from(&self, local: i64) -> Option<i64> {
         let mut from = DateTime::from_timestamp(local, 0)?;
         loop {
             let found = self.first_of_either(from)?;
@@ -92,6 +84,18 @@ impl Plan {
             };
             from = date.and_time(NaiveTime::MIN).and_utc();
         }
+    }
+}
+
+impl Plan {
+    /// Whether it depends on the job's name: it has an `H`.
+    pub(super) fn is_drawn(&self) -> bool {
+        self.is_drawn
+    }
+
+    /// Whether it is `@reboot`.
+    pub(super) fn is_at_boot(&self) -> bool {
+        self.is_at_boot
     }
 
     fn first_of_either(&self, from: DateTime<Utc>) -> Option<DateTime<Utc>> {

@@ -6,6 +6,7 @@ use super::CronError;
 use super::draw::Draw;
 use super::piece::{Fault, Piece};
 use super::plan::Plan;
+use super::search::Wall as _;
 use crate::domain::duration::{format_duration, parse_duration};
 
 /// The longest expression, in bytes.
@@ -83,7 +84,7 @@ fn read_macro(word: Piece<'_>, rest: &[Piece<'_>]) -> Result<Plan, Fault> {
         "@monthly" => "0 0 1 * *",
         "@yearly" | "@annually" => "0 0 1 1 *",
         "@reboot" => "",
-        "@every" => return Err(word.fault(format!("@every at character {at} stands alone, wanted it outside of a list"))),
+        "@every" => return Err(word.fault(format!("@every at character {at} is a period, wanted it as a schedule of its own"))),
         _ => return Err(word.fault(format!("{:?} at character {at} is not a known word, {KNOWN}", word.text))),
     };
     if let Some(extra) = rest.first() {

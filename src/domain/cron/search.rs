@@ -1,9 +1,8 @@
-//! From wall clock times to instants: the rule for clock changes, and the search forwards and backwards.
+//! From wall clock times to instants: the rule for clock changes, and the search forwards.
 //!
 //! Which times count in a gap and in a fold says [`ClockChanges`]. The instants of an expression are one fixed set of whole
 //! seconds, so every answer is strictly later (or not later) than what was asked from.
 
-use super::plan::Plan;
 use super::stretch::{Change, LONGEST_OFFSET, Stretch};
 use super::work;
 use crate::domain::clock_changes::{ClockChanges, Fold, Gap};
@@ -12,8 +11,17 @@ use crate::domain::zone::Zone;
 
 const END: i64 = UnixMillis::END / 1000;
 
+/// A schedule read on a wall clock, which knows of no zone.
+pub(in crate::domain) trait Wall {
+    /// Whether it follows real time through clock changes.
+    fn is_wild(&self) -> bool;
+
+    /// The first matching wall clock time at or after `local`, both in seconds since 1970 as the wall clock counts.
+    fn first_local_from(&self, local: i64) -> Option<i64>;
+}
+
 /// The first occurrence of `plan` at or after the second `from`.
-pub(super) fn first_from(plan: &Plan, zone: &Zone, rule: ClockChanges, from: i64) -> Option<i64> {
+pub(in crate::domain) fn first_from<W: Wall>(plan: &W, zone: &Zone, rule: ClockChanges, from: i64) -> Option<i64> {
     let (gap, fold) = if plan.is_wild() { rule.of_real_time() } else { rule.of_fixed_times() };
     let mut at = from;
     while at < END {
@@ -47,29 +55,4 @@ pub(super) fn first_from(plan: &Plan, zone: &Zone, rule: ClockChanges, from: i64
         };
     }
     None
-}
-
-/// The newest occurrence of `plan` in `[floor, until]`; `guess` is how far back in seconds it is looked for first.
-pub(super) fn last_until(plan: &Plan, zone: &Zone, rule: ClockChanges, floor: i64, until: i64, guess: i64) -> Option<i64> {
-    let within = |from: i64, limit: i64| first_from(plan, zone, rule, from).filter(|found| *found <= limit);
-    let mut width = guess.max(1);
-    let mut found = loop {
-        let from = until.saturating_sub(width - 1).max(floor);
-        match within(from, until) {
-            Some(found) => break found,
-            None if from <= floor => return None,
-            None => width = width.saturating_mul(4),
-        }
-    };
-    // Nothing lies in (limit, until]: halve what is between `found` and it.
-    let mut limit = until;
-    while let Some(later) = within(found + 1, limit) {
-        found = later;
-        let middle = found + (limit - found) / 2 + 1;
-        match within(middle, limit) {
-            Some(later) => found = later,
-            None => limit = middle - 1,
-        }
-    }
-    Some(found)
 }

@@ -255,7 +255,7 @@ fn every_is_a_period_and_no_expression() {
     assert_eq!(refused("@every 500ms"), "cron \"@every 500ms\": @every 500ms is out of range, wanted 1s to 10 years");
     assert!(refused("@every").contains("@every: duration \"\" is empty"));
     assert!(refused("@every 5").contains("has no unit, write \"5s\""));
-    assert!(refusal("@every 90s").contains("@every at character 1 stands alone"));
+    assert!(refusal("@every 90s").contains("@every at character 1 is a period"));
 }
 
 #[test]
@@ -263,6 +263,5 @@ fn a_boot_is_at_no_time_of_a_clock() {
     let expr: CronExpr = " @Reboot ".parse().unwrap();
     assert!(expr.is_at_boot() && !"@daily".parse::<CronExpr>().unwrap().is_at_boot());
     assert!(occurrences_of(&expr, "Europe/Berlin", "2026-01-01T00:00:00Z", 1).is_empty());
-    assert_eq!(expr.last_until(&Zone::utc(), 0, 1_800_000_000, 60), None);
     assert!(refusal("@reboot 5").contains("follows @reboot, wanted nothing after it"));
 }

@@ -11,6 +11,7 @@ use super::draw::Draw;
 use super::field::Values;
 use super::piece::Piece;
 use super::plan::{Fields, Plan};
+use super::search::Wall as _;
 use super::{oracle, work};
 
 const DAY: i64 = 86_400;

@@ -26,6 +26,13 @@ pub fn in_words(schedule: &Schedule, zone: &Zone) -> Vec<String> {
         }
         Schedule::Every(period) => vec![format!("every {}, counted from the job's first apply", format_duration(*period))],
         Schedule::Cron(list) => list.iter().map(expression_in_words).collect(),
+        Schedule::Instants(list) => list.iter().flat_map(|at| in_words(&Schedule::At(*at), zone)).collect(),
+        Schedule::Delay(delay) => vec![format!("{} after the end of each run", format_duration(*delay))],
+        Schedule::Calendar(list) => list.iter().map(|expression| format!("as OnCalendar={expression} in systemd")).collect(),
+        Schedule::Rules(list) => {
+            list.iter().map(|rule| format!("as the iCalendar rule {} from {}", rule.as_str(), rule.start())).collect()
+        }
+        Schedule::Several(list) => list.iter().flat_map(|one| in_words(one, zone)).collect(),
     }
 }
 

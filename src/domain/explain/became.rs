@@ -66,6 +66,8 @@ findings! {
         },
         /// It could not be started in time.
         "skipped_missed" SkippedMissed,
+        /// As many runs of its job had begun as may.
+        "skipped_used_up" SkippedUsedUp,
         /// Its job was paused.
         "skipped_paused" SkippedPaused {
             /// Who.
@@ -201,6 +203,7 @@ impl Became {
             Self::SkippedOverlap { behind: Some(run) } => format!("It was skipped because the run {run} was still open."),
             Self::SkippedOverlap { behind: None } => "It was skipped because an earlier run was still open.".to_owned(),
             Self::SkippedMissed => "It was skipped because it was missed: it could not be started in time.".to_owned(),
+            Self::SkippedUsedUp => "It was skipped because as many runs had begun as max_runs lets.".to_owned(),
             Self::SkippedPaused { by: None, at: None } => "It was skipped because its job was paused.".to_owned(),
             Self::SkippedPaused { by, at } => {
                 format!("It was skipped because its job was paused{}{}.", by_words(by.as_ref()), on(at))

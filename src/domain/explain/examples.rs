@@ -9,6 +9,7 @@ use super::rules::{Next, Rule};
 use super::saw::Saw;
 use super::timing::Timing;
 use super::{AttemptFacts, Facts, JobFacts, NodeFacts, Place, RunFacts, Source, Subject, judge};
+use crate::domain::days::Days;
 use crate::domain::deed::Deed;
 use crate::domain::ids::{QueueName, RunId};
 use crate::domain::job::{Action, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap};
@@ -42,6 +43,7 @@ fn facts(subject: Subject) -> Facts {
         source: Source::File(vec!["n1".to_owned()]),
         ended: None,
         paused_at: None,
+        runs_left: None,
         pending: Some(s(960)),
     };
     let (name, deeds) = ("j".parse().unwrap(), Vec::new());
@@ -110,7 +112,7 @@ fn with_spec(mut facts: Facts, change: impl Fn(&mut JobSpec)) -> Facts {
     let job = facts.job.as_mut().unwrap();
     let (spec, timetable) = job.definition.as_mut().unwrap();
     change(spec);
-    *timetable = Timetable::new(spec.schedule.clone(), Zone::utc(), s(-3600));
+    *timetable = Timetable::shaped(spec.schedule.clone(), &spec.shape, Zone::utc(), s(-3600));
     facts
 }
 
@@ -145,6 +147,14 @@ type Example = (&'static str, fn() -> Facts, &'static str);
 const PLANNED: &[Example] = &[
     ("schedule", || about(started(0)), "Its schedule is * * * * * in UTC, since Sat 2026-11-21 11:00:00 UTC."),
     ("schedule_then", not_due, "Its schedule at that time was @daily in UTC."),
+    (
+        "left_out",
+        || {
+            let asked = facts(Subject::NotDue { at: s(0), before: None, after: None });
+            with_spec(asked, |spec| spec.shape.exclude = Days::of(["2026-11-20..2026-11-22".parse().unwrap()]))
+        },
+        "Its schedule names that time, and exclude = 2026-11-20..2026-11-22 leaves it out.",
+    ),
     (
         "manual",
         || with_spec(the_job(vec![], None), |spec| spec.schedule = Schedule::Manual),
@@ -295,6 +305,11 @@ const BECAME: &[Example] = &[
         "skipped_overlap",
         || about(ended(RunState::Skipped, Some("overlap"))),
         "It was skipped because an earlier run was still open.",
+    ),
+    (
+        "skipped_used_up",
+        || about(ended(RunState::Skipped, Some("max_runs"))),
+        "It was skipped because as many runs had begun as max_runs lets.",
     ),
     (
         "skipped_missed",
@@ -504,11 +519,29 @@ const TIMING: &[Example] = &[
         || on(vec![node("n1", &[event(Befell::ClaimsHeld, -5, None)])], started(20)),
         "The keeper was not ready on n1 from Sat 2026-11-21 11:59:55 UTC on.",
     ),
+    (
+        "late_shifted",
+        || with_spec(about(RunFacts { ready_at: s(20), ..started(20) }), |spec| spec.shape.jitter = Duration::from_secs(90)),
+        "Its jitter and splay moved its start to Sat 2026-11-21 12:00:20 UTC.",
+    ),
     ("caught_up", || about(started(61)), "So late it counted as missed; it ran because catch_up is latest."),
     ("late_unexplained", || about(started(20)), "Nothing that is noted says why."),
 ];
 
 const RULES: &[Example] = &[
+    (
+        "set_in_file",
+        || {
+            let skipped = about(ended(RunState::Skipped, Some("missed")));
+            with_spec(skipped, |spec| spec.shape.skip_if_late = Some(Duration::from_secs(20)))
+        },
+        "skip_if_late = 20s, set in [jobs.j] or [defaults] of the file of node n1.",
+    ),
+    (
+        "set_in_file",
+        || with_spec(about(ended(RunState::Skipped, Some("max_runs"))), |spec| spec.shape.max_runs = Some(3)),
+        "max_runs = 3, set in [jobs.j] or [defaults] of the file of node n1.",
+    ),
     ("default", || about(ended(RunState::Skipped, Some("overlap"))), "overlap = skip, which is the default."),
     (
         "set_in_file",
@@ -545,6 +578,12 @@ const RULES: &[Example] = &[
     ),
 ];
 
+const AFTER_END: &str = "The next is due 5m after the end of a run that is not over.";
+
+fn delayed(spec: &mut JobSpec) {
+    spec.schedule = Schedule::Delay(Duration::from_secs(300));
+}
+
 const NEXT: &[Example] = &[
     ("next", || about(started(0)), "The next occurrence is due Sat 2026-11-21 12:16:00 UTC."),
     (
@@ -572,6 +611,17 @@ const NEXT: &[Example] = &[
         "It runs again after the next boot of a host.",
     ),
     ("next_none", || with_job(about(started(0)), |job| job.pending = None), "Its schedule has no further time."),
+    (
+        "next_after_end",
+        || with_job(with_spec(the_job(vec![], None), delayed), |job| job.pending = None),
+        "The next is due 5m after the end of a run that is not over.",
+    ),
+    ("next_after_end", || with_job(with_spec(about(fresh()), delayed), |job| job.pending = Some(s(0))), AFTER_END),
+    (
+        "next_used_up",
+        || with_job(the_job(vec![], None), |job| (job.pending, job.runs_left) = (None, Some(0))),
+        "As many of its runs have begun as max_runs lets.",
+    ),
 ];
 
 fn hold(codes: &[&'static str], examples: &[Example]) {

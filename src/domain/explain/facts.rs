@@ -43,6 +43,8 @@ pub struct JobFacts {
     pub ended: Option<(String, Option<UnixMillis>)>,
     /// Since when it is paused.
     pub paused_at: Option<UnixMillis>,
+    /// How many regular runs may yet begin; none = any number.
+    pub runs_left: Option<u32>,
     /// The due time of its planted regular run.
     pub pending: Option<UnixMillis>,
 }

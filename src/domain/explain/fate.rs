@@ -93,6 +93,7 @@ fn skipped(facts: &Facts, run: &RunFacts) -> Became {
     match run.reason.as_deref() {
         Some("overlap") => Became::SkippedOverlap { behind: run.behind.as_ref().map(ToString::to_string) },
         Some("missed") | None => Became::SkippedMissed,
+        Some("max_runs") => Became::SkippedUsedUp,
         Some("paused") => {
             let paused = facts.deed_before(Deed::PAUSED, run.finished_at.unwrap_or(facts.now));
             Became::SkippedPaused { by: paused.and_then(|deed| deed.by.clone()), at: paused.map(|deed| deed.at) }

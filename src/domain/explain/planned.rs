@@ -2,9 +2,10 @@
 
 use super::facts::{Facts, JobFacts, Source, Subject};
 use super::sentences::{by_words, findings, names};
+use crate::domain::days::Days;
 use crate::domain::deed::Deed;
 use crate::domain::ids::RunKind;
-use crate::domain::schedule::Schedule;
+use crate::domain::schedule::{LeftOut, Schedule};
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::{shown, shown_exactly};
 use crate::domain::zone::Zone;
@@ -98,6 +99,13 @@ findings! {
             /// The instant.
             at: UnixMillis,
         },
+        /// The schedule names that instant, and a key leaves it out.
+        "left_out" LeftOut {
+            /// The key.
+            key: &'static str,
+            /// What it says.
+            value: String,
+        },
         /// The occurrences around it.
         "nearest" Nearest {
             /// Before.
@@ -151,6 +159,7 @@ impl Planned {
                 format!("It came with a boot of its host: the first schedd there started on {}.", shown(*at, zone))
             }
             Self::NotDue { at } => format!("It was not due at {}.", shown_exactly(*at, zone)),
+            Self::LeftOut { key, value } => format!("Its schedule names that time, and {key} = {value} leaves it out."),
             Self::Nearest { before, after } => {
                 let told = |word: &str, at: &Option<UnixMillis>| match at {
                     Some(at) => format!("the time {word} is {}", shown(*at, zone)),
@@ -181,6 +190,7 @@ pub(super) fn planned(facts: &Facts) -> Vec<Planned> {
     }
     if let Subject::NotDue { at, .. } = facts.subject {
         found.push(Planned::NotDue { at });
+        found.extend(facts.job.as_ref().and_then(|job| left_out(job, at)));
     }
     match &facts.job {
         None => found.push(Planned::Forgotten),
@@ -196,6 +206,20 @@ pub(super) fn planned(facts: &Facts) -> Vec<Planned> {
         found.extend(edits.into_iter().rev().take(EDITS).rev());
     }
     found
+}
+
+/// What leaves an instant of the schedule out.
+fn left_out(job: &JobFacts, at: UnixMillis) -> Option<Planned> {
+    let (spec, timetable) = job.definition.as_ref().ok()?;
+    let by = timetable.left_out_by(at)?;
+    let days = |days: &Days| days.texts().join(", ");
+    let value = match by {
+        LeftOut::Start => shown(spec.shape.start?, timetable.zone()),
+        LeftOut::End => shown(spec.shape.end?, timetable.zone()),
+        LeftOut::OnlyOn => days(spec.shape.only_on.as_ref()?),
+        LeftOut::Exclude => days(&spec.shape.exclude),
+    };
+    Some(Planned::LeftOut { key: by.key(), value })
 }
 
 /// Changes of the schedule after an instant, oldest first.

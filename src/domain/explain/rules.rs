@@ -1,5 +1,7 @@
 //! Which rule decided, what it says and where it is set; and what comes next.
 
+use std::time::Duration;
+
 use super::became::Became;
 use super::facts::{Facts, Source, Subject};
 use super::sentences::{by_words, findings, names};
@@ -85,6 +87,13 @@ findings! {
         "next_boot" AtBoot,
         /// Nothing: the schedule has come to its end.
         "next_none" Nothing,
+        /// One after the end of a run that is not over.
+        "next_after_end" AfterEnd {
+            /// How long after it.
+            delay: Duration,
+        },
+        /// Nothing: as many runs have begun as may.
+        "next_used_up" UsedUp,
     }
 }
 
@@ -99,6 +108,10 @@ impl Next {
             Self::Over => "Nothing comes any more.".to_owned(),
             Self::AtBoot => "It runs again after the next boot of a host.".to_owned(),
             Self::Nothing => "Its schedule has no further time.".to_owned(),
+            Self::AfterEnd { delay } => {
+                format!("The next is due {} after the end of a run that is not over.", format_duration(*delay))
+            }
+            Self::UsedUp => "As many of its runs have begun as max_runs lets.".to_owned(),
         }
     }
 }
@@ -125,7 +138,9 @@ pub(super) fn rules(facts: &Facts, became: &[Became], timing: &[Timing]) -> Vec<
 fn keys_of(found: &Became) -> &'static [&'static str] {
     match found {
         Became::SkippedOverlap { .. } | Became::Waits { .. } | Became::Replaced => &["overlap"],
-        Became::SkippedMissed | Became::BehindOwed { .. } | Became::SpreadTo { .. } => &["catch_up", "late_after"],
+        Became::SkippedMissed => &["skip_if_late", "catch_up", "late_after"],
+        Became::SkippedUsedUp => &["max_runs"],
+        Became::BehindOwed { .. } | Became::SpreadTo { .. } => &["catch_up", "late_after"],
         Became::Failed { .. } | Became::RetryAt { .. } => &["retry"],
         Became::TimedOut => &["timeout", "retry"],
         Became::Lost { .. } => &["delivery"],
@@ -139,6 +154,7 @@ fn keys_of_timing(found: &Timing) -> &'static [&'static str] {
     match found {
         Timing::Behind { .. } => &["overlap"],
         Timing::Spread { .. } | Timing::CaughtUp { .. } => &["catch_up", "late_after"],
+        Timing::Shifted { .. } => &["jitter", "splay"],
         Timing::Slots { .. } => &["queue"],
         _ => &[],
     }
@@ -178,6 +194,12 @@ fn value(spec: &JobSpec, key: &str) -> Option<String> {
             Delivery::AtMostOnce => "at-most-once".to_owned(),
         },
         "queue" => spec.queue.to_string(),
+        "jitter" | "splay" => {
+            let shift = if key == "jitter" { spec.shape.jitter } else { spec.shape.splay };
+            (!shift.is_zero()).then(|| format_duration(shift))?
+        }
+        "skip_if_late" => format_duration(spec.shape.skip_if_late?),
+        "max_runs" => spec.shape.max_runs?.to_string(),
         "done_check" => spec.done_check.as_ref().map(|_| "a question of its own".to_owned())?,
         _ => return None,
     })
@@ -208,14 +230,27 @@ pub(super) fn next(facts: &Facts) -> Vec<Next> {
         return vec![Next::Manual { job: facts.name.to_string() }];
     }
     let is_subject = |due: UnixMillis| facts.run().is_some_and(|run| !run.run.is_manual() && run.run.due() == due);
+    let is_planned = job.pending.is_some();
+    let is_told = job.pending.is_some_and(is_subject);
+    let is_used_up = !is_planned && job.runs_left == Some(0) || is_told && job.runs_left == Some(1);
     vec![match job.pending {
-        Some(due) if is_subject(due) => match timetable.next_after(due.max(job.since)) {
+        _ if is_used_up && spec.schedule.is_at_boot() => Next::AtBoot,
+        _ if is_used_up => Next::UsedUp,
+        Some(due) if is_told => match timetable.next_after(due.max(job.since)) {
             Some(at) => Next::At { at },
-            None => Next::Nothing,
+            None => without_time(spec),
         },
         Some(due) if due > facts.now => Next::At { at: due },
         Some(at) => Next::Owed { at },
-        None if spec.schedule.is_at_boot() => Next::AtBoot,
-        None => Next::Nothing,
+        None => without_time(spec),
     }]
+}
+
+/// What comes of a schedule that names no further time.
+fn without_time(spec: &JobSpec) -> Next {
+    match spec.schedule {
+        Schedule::Delay(delay) => Next::AfterEnd { delay },
+        _ if spec.schedule.is_at_boot() => Next::AtBoot,
+        _ => Next::Nothing,
+    }
 }

@@ -46,6 +46,11 @@ findings! {
             /// The time it was given.
             until: UnixMillis,
         },
+        /// Its schedule's jitter and splay put it off.
+        "late_shifted" Shifted {
+            /// To when.
+            until: UnixMillis,
+        },
         /// It was put off for a reason that is not recorded.
         "late_ready" ReadyLater {
             /// When it was ready.
@@ -111,6 +116,7 @@ impl Timing {
             Self::Spread { until } => {
                 format!("It was missed, and catch_up's spread gave it {} to start.", shown(*until, zone))
             }
+            Self::Shifted { until } => format!("Its jitter and splay moved its start to {}.", shown(*until, zone)),
             Self::ReadyLater { at } => format!("It was not ready before {}.", shown(*at, zone)),
             Self::NoNode { until: Some(until) } => format!("No node was running until {}.", shown(*until, zone)),
             Self::NoNode { until: None } => "No node was running.".to_owned(),
@@ -168,6 +174,7 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
         found.push(match &run.behind {
             Some(run) => Timing::Behind { run: Some(run.to_string()), until },
             None if run.is_spread => Timing::Spread { until },
+            None if until.since(due) <= latest_shift(facts, run) => Timing::Shifted { until },
             None => Timing::ReadyLater { at: until },
         });
     }
@@ -182,9 +189,16 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
     found
 }
 
+/// How far jitter and splay may move a run's start.
+fn latest_shift(facts: &Facts, run: &RunFacts) -> Duration {
+    let definition = facts.job.as_ref().and_then(|job| job.definition.as_ref().ok()).filter(|_| !run.run.is_manual());
+    definition.map_or(Duration::ZERO, |(spec, _)| spec.shape.latest_shift(&facts.name))
+}
+
 /// The mode by which a missed run ran; none if it was not missed, or is of a kind that always runs.
 fn caught_up(facts: &Facts, run: &RunFacts, late: Duration) -> Option<&'static str> {
     let (spec, timetable) = facts.job.as_ref()?.definition.as_ref().ok()?;
+    let late = late.saturating_sub(latest_shift(facts, run));
     let is_missed = late > spec.late_after && run.behind.is_none() && !run.run.is_manual() && !timetable.is_one_shot();
     is_missed.then_some(mode_word(spec.catch_up.mode))
 }

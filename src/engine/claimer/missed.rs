@@ -27,9 +27,10 @@ impl Claimer {
             since: definition.since(),
             taken: self.occupied.get(run).copied().unwrap_or(UnixMillis::EPOCH),
             catch_up: &definition.spec.catch_up,
+            skip_if_late: definition.spec.shape.skip_if_late,
             late_after: definition.spec.late_after,
             due: run.due(),
-            now,
+            now: definition.judged_at(now),
         }
     }
 
@@ -49,7 +50,7 @@ impl Claimer {
             reason: "missed",
             last_due: last,
             count,
-            successor: next.map(|due| Successor::on_time(run.job(), due)),
+            successor: next.map(|due| definition.planned(due)),
         };
         let reply = match self.shared.store.skip_run(&order).await {
             Ok(reply) => reply,
@@ -106,7 +107,7 @@ impl Claimer {
             window: record.window.clone(),
             next_window,
             runs: runs.collect(),
-            successor: missed.successor.map(|due| Successor::on_time(run.job(), due)),
+            successor: missed.successor.map(|due| definition.planned(due)),
         };
         let reply = match self.shared.store.spread_runs(&order).await {
             Ok(reply) => reply,

@@ -18,7 +18,7 @@ const EVERY: Duration = Duration::from_secs(30);
 const PAGE: usize = 1_000;
 const BATCH: usize = 200;
 /// The keys of a definition that say when its job runs.
-const SCHEDULES: [&str; 3] = ["cron", "every", "at"];
+const SCHEDULES: [&str; 7] = ["cron", "every", "delay", "at", "calendar", "rrule", "schedules"];
 
 /// Looks now and then, for ever.
 pub(in crate::engine) async fn run(shared: Arc<Shared>) {

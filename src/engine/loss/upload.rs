@@ -11,7 +11,7 @@ use super::super::shared::Shared;
 use crate::domain::ids::{Fence, JobName, RunId};
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
-use crate::store::{JobRecord, Known, RestoreOrder, RestoreReply, StoreError, Successor};
+use crate::store::{JobRecord, Known, RestoreOrder, RestoreReply, StoreError};
 
 /// Runs given back in one call.
 const BATCH: usize = 200;
@@ -116,7 +116,7 @@ async fn give_back_planned(shared: &Shared, order: &RestoreOrder, done: &HashSet
                 let definition = Definition::of(job)
                     .map_err(|error| StoreError::Corrupt { subject: format!("job {name}"), found: error.to_string() })?;
                 from = after_all(&definition, from, done);
-                let next = definition.next_after(from).map(|due| Successor::on_time(&name, due));
+                let next = definition.next_after(from).map(|due| definition.planned(due));
                 order.planned = Some((rev, next));
             }
         }

@@ -102,6 +102,8 @@ fn a_window_that_is_none_and_a_job_without_one_are_refused() {
     let bench = hourly();
     bench.add(&["--name", "m", "--", "x"]);
     let run = |args: &[&str]| bench.ctl.run(&[&["backfill"], args].concat());
+    bench.add(&["--name", "d", "--delay", "5m", "--", "x"]);
+    run(&["d", "--from", FROM]).refused(2, &["runs so long after the end of each run", "schedctl run d"]);
     run(&["a"]).refused(2, &["--from"]);
     run(&["a", "--from", "soon"]).refused(2, &["--from", "how long ago"]);
     run(&["a", "--from", FROM, "--to", "2090-01-01"]).refused(2, &["--to", "wanted a time that is past"]);

@@ -66,6 +66,8 @@ impl Played {
             rev: definition.record.rev.clone(),
             overlap: Overlap::Allow,
             max_age: None,
+            latest_start: None,
+            max_runs: None,
             successor: definition.next_after(run.due().max(poll.now)).map(|due| Successor::on_time(run.job(), due)),
             job_queue: queue.clone(),
         };

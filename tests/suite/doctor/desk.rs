@@ -35,7 +35,13 @@ impl Desk {
     }
 
     /// Adds a job and gives its planned run.
-    pub(super) async fn add(&self, job: &str, mut keys: Value) -> RunId {
+    pub(super) async fn add(&self, job: &str, keys: Value) -> RunId {
+        self.add_unplanned(job, keys).await;
+        self.world.job(job).await.pending.unwrap()
+    }
+
+    /// Adds a job.
+    pub(super) async fn add_unplanned(&self, job: &str, mut keys: Value) {
         keys["name"] = json!(job);
         keys["shell"] = json!("true");
         let job = config::job_from_value(&keys, &Zone::utc()).unwrap();
@@ -48,7 +54,6 @@ impl Desk {
             existing: Existing::Edit,
         };
         planting::apply_one(&self.world.at(-1000), &Zone::utc(), &request).await.unwrap();
-        self.world.job(request.name.as_str()).await.pending.unwrap()
     }
 
     /// A job of every minute.
@@ -68,6 +73,11 @@ impl Desk {
         self.now = self.now.max(run.due().as_i64() - crate::scripts::world::t(0).as_i64());
         let order = self.world.order_with(run, Overlap::Queue { max: 3 }, successor_of(run)).await;
         self.world.claim(self.now, &order).await;
+    }
+
+    /// Lets the time go on.
+    pub(super) fn go_on_to(&mut self, now: i64) {
+        self.now = now;
     }
 
     pub(super) fn now(&self) -> i64 {

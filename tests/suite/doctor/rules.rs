@@ -32,6 +32,71 @@ async fn a_recurring_job_without_a_planned_run_gets_the_first_after_now() {
 }
 
 #[tokio::test]
+async fn a_job_with_a_delay_is_in_order_while_it_rests_runs_and_is_paused() {
+    let mut desk = Desk::new();
+    let run = desk.add("a", json!({"delay": "1m"})).await;
+    assert!(desk.findings().await.is_empty(), "{:#?}", desk.findings().await);
+    desk.go_on_to(60_000);
+    let claim = desk.win(60_000, &run).await;
+    assert_eq!(desk.job("a").await.pending, None);
+    assert!(desk.findings().await.is_empty(), "it runs: {:#?}", desk.findings().await);
+    desk.at(60_001).pause_job(&desk.job("a").await).await.unwrap();
+    assert!(desk.findings().await.is_empty(), "it runs and is paused: {:#?}", desk.findings().await);
+    desk.succeed(60_002, &claim).await;
+    assert!(desk.findings().await.is_empty(), "it is paused: {:#?}", desk.findings().await);
+}
+
+#[tokio::test]
+async fn a_job_with_a_delay_that_is_planned_nowhere_is_planted_its_delay_from_now() {
+    let desk = Desk::new();
+    let run = desk.add("a", json!({"delay": "1m"})).await;
+    desk.break_by("ZREM", "due:default", &[&run.to_string()]);
+    desk.break_by("HSET", "job:a", &["pending", ""]);
+    desk.mend(Rule::Unplanned, "job a").await;
+    assert_eq!(desk.pending("a").await.due(), t(desk.now() + 60_000));
+}
+
+#[tokio::test]
+async fn a_planned_run_of_a_job_with_a_delay_that_was_executed_is_followed_by_one_and_an_open_one_by_none() {
+    for is_over in [true, false] {
+        let mut desk = Desk::new();
+        let run = desk.add("a", json!({"delay": "1m"})).await;
+        desk.go_on_to(60_000);
+        let claim = desk.win(60_000, &run).await;
+        if is_over {
+            desk.succeed(60_000, &claim).await;
+            desk.go_on_to(60_500);
+            let next = desk.pending("a").await;
+            desk.break_by("ZREM", "due:default", &[&next.to_string()]);
+        }
+        desk.break_by("HSET", "job:a", &["pending", &run.to_string()]);
+        desk.mend(Rule::PlannedOver, "job a").await;
+        let planted = desk.job("a").await.pending.map(|run| run.due());
+        assert_eq!(planted, is_over.then(|| t(desk.now() + 60_000)));
+    }
+}
+
+#[tokio::test]
+async fn jobs_whose_runs_are_used_up_or_come_only_at_a_boot_are_in_order() {
+    let mut desk = Desk::new();
+    desk.go_on_to(60_000);
+    for (job, keys) in [("a", json!({"every": "1m", "max_runs": 1})), ("b", json!({"delay": "1m", "max_runs": 1}))] {
+        let run = desk.add(job, keys).await;
+        let order = schedd::store::ClaimOrder { max_runs: Some(1), ..desk.order(&run).await };
+        let claim = crate::scripts::world::World::won(desk.claim(60_000, &order).await);
+        assert!(desk.findings().await.is_empty(), "{job} runs: {:#?}", desk.findings().await);
+        desk.succeed(60_001, &claim).await;
+        assert_eq!(desk.job(job).await.pending, None);
+    }
+    desk.add_unplanned("c", json!({"cron": "@reboot"})).await;
+    assert!(desk.findings().await.is_empty(), "{:#?}", desk.findings().await);
+    desk.break_by("HSET", "job:a", &["pending", "a@5"]);
+    desk.break_by("HSET", &format!("run:{}", "a@5"), &["state", "succeeded"]);
+    desk.mend(Rule::PlannedOver, "job a").await;
+    assert_eq!(desk.job("a").await.pending, None, "nothing more is planted");
+}
+
+#[tokio::test]
 async fn a_planned_run_that_is_not_due_is_made_due_at_its_own_time() {
     let desk = Desk::new();
     let run = desk.minutely("a").await;

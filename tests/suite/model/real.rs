@@ -179,6 +179,8 @@ impl Real {
             rev: self.revs[job_of(run)].clone(),
             overlap: self.rules.overlap,
             max_age: None,
+            latest_start: None,
+            max_runs: None,
             successor: self.due_after(run).map(|due| successor(job_of(run), due)),
             job_queue: QueueName::default_queue(),
         };

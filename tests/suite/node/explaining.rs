@@ -146,13 +146,7 @@ fn every_attempt_is_told_and_the_rule_that_ended_them() {
     assert_says(
         &redis,
         &["j", "--last"],
-        &[
-            "Attempt 1 on n1 started",
-            "Attempt 2 on n1 started",
-            ": exit code 3.",
-            "It failed.",
-            "retry = once, after 100ms",
-        ],
+        &["Attempt 1 on n1 started", "Attempt 2 on n1 started", ": exit code 3.", "It failed.", "retry = once, after 100ms"],
     );
 }
 

@@ -18,6 +18,7 @@ mod retrying;
 mod rolling;
 mod rotating;
 mod scene;
+mod shaping;
 mod sharing;
 mod spoilt;
 mod stopping;

@@ -52,6 +52,20 @@ fn a_job_runs_once_after_a_boot_and_neither_after_a_restart_nor_an_edit() {
 }
 
 #[test]
+fn a_boot_after_a_job_s_end_starts_nothing_of_it() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let over = "[jobs.over]\ncron = \"@reboot\"\nend = \"2020-01-01T00:00:00Z\"\nshell = \"true\"\n";
+    let _node = Schedd::on(&redis).node("one").jobs(&format!("{over}{JOB}")).start();
+    eye.wait_for_history("warm-up", 1);
+    let mut connection = redis.connection();
+    let mut noted = || connection.zcard::<_, u32>("{schedd}:boots").ok().filter(|boots| *boots == 1);
+    until("the boot is noted", LONG, &mut noted);
+    assert!(eye.job("over").unwrap().is_live());
+    assert!(eye.wait_for_history("over", 0).is_empty());
+}
+
+#[test]
 fn a_run_for_another_host_is_left_to_it() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);

@@ -214,17 +214,24 @@ fn zone_data_is_read_again_on_reload_and_at_a_start_and_moves_what_is_planned() 
     };
     decree("Asia/Tokyo");
     let toml = "[jobs.a]\ncron = \"0 9 * * *\"\ntz = \"Europe/Berlin\"\nshell = \"true\"\n\
+                [jobs.c]\ncalendar = \"09:30\"\ntz = \"Europe/Berlin\"\nshell = \"true\"\njitter = \"1m\"\n\
+                [jobs.d]\nrrule = \"FREQ=DAILY\"\ndtstart = 2026-01-01T09:45:00\ntz = \"Europe/Berlin\"\nshell = \"true\"\n\
+                [jobs.e]\ndelay = \"1d\"\nshell = \"true\"\n\
                 [jobs.b]\nevery = \"1h\"\nshell = \"true\"\n";
     let mut node = Schedd::on(&redis).jobs(toml).env("TZDIR", zones.path().to_str().unwrap()).start();
     let hour = || Some(eye.job("a")?.pending?.due().as_i64() / 3_600_000 % 24);
+    let minute = |job: &str| Some(eye.job(job)?.pending?.due().as_i64() / 60_000 % 1_440);
     until("it is planted for nine o'clock in Tokyo", LONG, || Some(()).filter(|()| hour() == Some(0)));
-    let other = eye.job("b").unwrap().pending;
+    let (other, delayed) = (eye.job("b").unwrap().pending, eye.job("e").unwrap().pending);
+    assert_eq!((minute("c"), minute("d")), (Some(30), Some(45)));
 
     decree("Asia/Kolkata");
     node.hup();
     // Half past three.
     until("it is planted for nine o'clock in Kolkata", LONG, || Some(()).filter(|()| hour() == Some(3)));
     assert!(eye.job("a").unwrap().listed_by.len() == 1 && eye.job("b").unwrap().pending == other);
+    until("the other forms are moved too", LONG, || Some(()).filter(|()| minute("c") == Some(240) && minute("d") == Some(255)));
+    assert_eq!(eye.job("e").unwrap().pending, delayed);
 
     node.term();
     node.wait_exit();
@@ -232,5 +239,5 @@ fn zone_data_is_read_again_on_reload_and_at_a_start_and_moves_what_is_planned() 
     node.start_again();
     until("it is planted for nine o'clock two hours east", LONG, || Some(()).filter(|()| hour() == Some(7)));
     let planted = eye.ask(eye.store().read_stats()).unwrap();
-    assert_eq!(planted.jobs, 2);
+    assert_eq!(planted.jobs, 5);
 }

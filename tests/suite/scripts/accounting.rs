@@ -249,6 +249,8 @@ impl Play {
             rev: record.rev.clone(),
             overlap: spec.overlap,
             max_age: spec.catch_up.max_age,
+            latest_start: None,
+            max_runs: None,
             successor: None,
             job_queue: record.queue.clone(),
         };
@@ -259,6 +261,7 @@ impl Play {
                 since: definition.since(),
                 taken: UnixMillis::EPOCH,
                 catch_up: &spec.catch_up,
+                skip_if_late: None,
                 late_after: spec.late_after,
                 due: run.due(),
                 now: self.instant(),

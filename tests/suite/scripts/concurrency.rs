@@ -27,7 +27,16 @@ async fn claim_all(store: Store, node: String, revs: Arc<BTreeMap<JobName, Rev>>
             let next = run.due().as_i64() - t(0).as_i64() + 1000;
             let successor = (next < EACH * 1000).then(|| Successor::on_time(run.job(), t(next)));
             let rev = revs[run.job()].clone();
-            ClaimOrder { run, rev, overlap: Overlap::Allow, max_age: None, successor, job_queue: queue("default") }
+            ClaimOrder {
+                run,
+                rev,
+                overlap: Overlap::Allow,
+                max_age: None,
+                latest_start: None,
+                max_runs: None,
+                successor,
+                job_queue: queue("default"),
+            }
         };
         let orders: Vec<ClaimOrder> = ripe.iter().map(order).collect();
         let replies = store.claim_runs(&claimant(&node), &queue("default"), &token(), &orders).await.unwrap();

@@ -1,15 +1,17 @@
 //! `begin_epoch`, `report_loss`, `restore_run` and `return_run`: data that was lost is marked, and what nodes know of it goes back.
 
+use std::time::Duration;
+
 use schedd::domain::ids::{Fence, RunId};
 use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
 use schedd::domain::time::UnixMillis;
 use schedd::store::{
-    EpochReply, Known, Loss, LossKind, LossReport, QueuePoll, ReportReply, RestoreOrder, RestoreReply, ReturnReply, Successor,
-    Verdict,
+    ApplyOrder, EpochReply, Known, Loss, LossKind, LossReport, QueuePoll, ReportReply, RestoreOrder, RestoreReply, ReturnReply,
+    Successor, Verdict,
 };
 
-use super::world::{LEASE, World, queue, run_of, successor, t};
+use super::world::{LEASE, World, definition, queue, run_of, successor, t};
 
 /// A loss that gave the mark `epoch`.
 pub(super) fn loss(epoch: &str) -> Loss {
@@ -275,6 +277,46 @@ async fn a_run_lost_while_it_ran_is_due_again_as_one_that_was_claimed() {
     let again = world.win(20_000, &run).await;
     assert_eq!((again.attempt, again.claimed_before, again.fence > claim.fence), (claim.attempt + 1, true, true));
     assert_eq!(world.job("a").await.pending, Some(run_of("a", 5000)));
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_job_with_a_delay_goes_on_after_the_end_of_the_run_that_was_given_back() {
+    let delayed = || ApplyOrder { delay: Some(Duration::from_millis(500)), ..definition("a", 0) };
+    // An end that Redis lost.
+    let world = World::new();
+    let run = world.plant_as(delayed()).await;
+    let rev = world.job("a").await.rev;
+    let order = RestoreOrder { planned: Some((rev, None)), ..restoring(&run, "", LATER) };
+    assert_eq!(restore(&world, 900, &order).await, RestoreReply::Restored);
+    assert_eq!(world.job("a").await.pending, Some(run_of("a", 1_400)));
+    world.assert_sound();
+
+    // A run that was going on.
+    let world = World::new();
+    let run = world.plant_as(delayed()).await;
+    let claim = world.win(0, &run).await;
+    let _: () = world.server(&["FLUSHALL"]);
+    world.plant_as(ApplyOrder { delay: Some(Duration::from_millis(500)), ..definition("a", 700) }).await;
+    world.at(1).begin_epoch("", "20-n1-b", Some(&loss("20-n1-b")), claim.fence.as_u64(), LEASE).await.unwrap();
+    assert_eq!(world.at(2).return_run(&claim, "10-n1-a", "lost").await.unwrap(), ReturnReply::Returned);
+    assert_eq!(world.job("a").await.pending, None, "its end plants the next");
+    world.assert_sound();
+    let again = world.win(20_000, &run).await;
+    world.succeed(20_100, &again).await;
+    assert_eq!(world.job("a").await.pending, Some(run_of("a", 20_600)));
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_beginning_that_redis_lost_counts_for_max_runs() {
+    let world = World::new();
+    let run = world.plant_as(ApplyOrder { max_runs: Some(1), ..definition("a", 0) }).await;
+    let rev = world.job("a").await.rev;
+    let order = RestoreOrder { planned: Some((rev, Some(successor("a", 1000)))), ..restoring(&run, "", LATER) };
+    assert_eq!(restore(&world, 900, &order).await, RestoreReply::Restored);
+    let job = world.job("a").await;
+    assert_eq!((job.begun, job.pending), (1, None));
     world.assert_sound();
 }
 

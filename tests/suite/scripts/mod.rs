@@ -11,6 +11,7 @@ mod claiming;
 mod concurrency;
 mod coverage;
 mod deeds;
+mod delaying;
 mod events;
 mod fences;
 mod finishing;

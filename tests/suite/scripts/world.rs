@@ -74,6 +74,8 @@ pub(crate) fn definition(job: &str, offset: i64) -> ApplyOrder {
         tz: "UTC".to_owned(),
         queue: QueueName::default_queue(),
         is_once: false,
+        delay: None,
+        max_runs: None,
         change: Change::Schedule,
         planted: Some(successor(job, offset)),
         anchor: t(0),
@@ -175,6 +177,8 @@ impl World {
             rev: job.rev,
             overlap: Overlap::Skip,
             max_age: None,
+            latest_start: None,
+            max_runs: None,
             successor: None,
             job_queue: job.queue,
         }

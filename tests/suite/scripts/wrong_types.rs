@@ -219,6 +219,8 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
                 rev: job.rev.clone(),
                 overlap: Overlap::Skip,
                 max_age: None,
+                latest_start: None,
+                max_runs: None,
                 successor: Some(successor("a", 1000)),
                 job_queue: queue("default"),
             };

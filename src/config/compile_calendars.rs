@@ -1,0 +1,111 @@
+//! `[calendars.X]`: named sets of days, from a list in the file and from an iCalendar file beside it.
+//!
+//! What a calendar says when the file is read goes into the definition of each job that names it, so that every node counts
+//! the same days and a changed calendar is a changed job.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use super::ics;
+use super::keys;
+use super::problem::{Problems, quoted};
+use super::reader::{Spot, Table};
+use crate::domain::days::{DayItem, Days};
+use crate::domain::zone::{Zone, ZoneName};
+
+/// The largest iCalendar file read.
+const MAX_CALENDAR_BYTES: u64 = 4 * 1024 * 1024;
+
+/// The calendars of a file by name; none for one with a fault, which is noted. `file_name` is what relative paths go by.
+pub(super) fn compile_calendars(
+    root: &Table<'_>,
+    file_name: &str,
+    host_zone: &Zone,
+    problems: &mut Problems,
+) -> BTreeMap<String, Option<Days>> {
+    const WANTED: &str = "a table: [calendars.NAME]";
+    let mut calendars = BTreeMap::new();
+    let Some(table) = root.get("calendars").and_then(|spot| spot.table(WANTED, problems)) else { return calendars };
+    for (name, name_span, spot) in table.entries() {
+        let is_name =
+            (1..=63).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        if !is_name {
+            problems.fault(&spot.path, name_span, "not the name of a calendar, wanted up to 63 letters, digits and . _ -");
+        }
+        let faults_before = problems.faults.len();
+        let days = spot.table(WANTED, problems).map(|table| compile_calendar(&table, file_name, host_zone, problems));
+        let days = days.filter(|_| problems.faults.len() == faults_before);
+        if let Some(found) = days.as_ref().filter(|days| days.len() > Days::MOST).map(Days::len) {
+            spot.fault(problems, format!("found {found} days and spans, wanted at most {}", Days::MOST));
+        }
+        calendars.insert(name.to_owned(), days);
+    }
+    calendars
+}
+
+fn compile_calendar(table: &Table<'_>, file_name: &str, host_zone: &Zone, problems: &mut Problems) -> Days {
+    table.refuse_other_keys(&[keys::CALENDAR], &[], problems);
+    let (dates, file) = (table.get("dates"), table.get("file"));
+    if dates.is_none() && file.is_none() {
+        problems.fault(
+            &table.path,
+            table.span.clone(),
+            "names no days, wanted dates = [\"2026-12-25\"] or file = \"holidays.ics\"",
+        );
+    }
+    let zone = table.get("tz").and_then(|spot| spot.parsed::<ZoneName>("Europe/Berlin", problems));
+    let zone = zone.and_then(|name| Zone::load(&name).ok()).unwrap_or_else(|| host_zone.clone());
+    let mut items = Vec::new();
+    if let Some(spot) = dates {
+        match spot.as_items() {
+            Some(list) => list.for_each(|item| items.extend(compile_item(&item, problems))),
+            None => items.extend(compile_item(&spot, problems)),
+        }
+    }
+    if let Some(spot) = file {
+        items.extend(read_calendar(&spot, file_name, &zone, problems));
+    }
+    Days::of(items)
+}
+
+fn compile_item(spot: &Spot<'_>, problems: &mut Problems) -> Option<DayItem> {
+    let Some(text) = spot.as_text_or_date() else { return spot.wanted(problems, "a date such as \"2026-12-25\"") };
+    text.parse().map_err(|error: crate::domain::days::DaysError| spot.fault(problems, error.to_string())).ok()
+}
+
+fn read_calendar(spot: &Spot<'_>, file_name: &str, zone: &Zone, problems: &mut Problems) -> Vec<DayItem> {
+    let Some(name) = spot.text("holidays.ics", problems) else { return Vec::new() };
+    let path = Path::new(file_name).parent().map_or_else(|| PathBuf::from(name), |directory| directory.join(name));
+    let text = match read_text(&path) {
+        Ok(text) => text,
+        Err(why) => {
+            spot.fault(problems, format!("{} {why}", quoted(&path.to_string_lossy())));
+            return Vec::new();
+        }
+    };
+    match ics::read(&text, zone, Days::MOST) {
+        Ok(items) => items,
+        Err(error) => {
+            let (line, why) = (error.line, error.problem);
+            spot.fault(problems, format!("{} line {line}: {why}", quoted(&path.to_string_lossy())));
+            Vec::new()
+        }
+    }
+}
+
+/// Only a regular file of a sane size: it is read again with each reload.
+fn read_text(path: &Path) -> Result<String, String> {
+    let cannot = |error: std::io::Error| format!("cannot be read: {error}");
+    let about = std::fs::metadata(path).map_err(cannot)?;
+    if !about.is_file() {
+        return Err("is no regular file, wanted an iCalendar file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(cannot)?;
+    file.take(MAX_CALENDAR_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 > MAX_CALENDAR_BYTES {
+        return Err("has more than 4 MiB, wanted less".to_owned());
+    }
+    String::from_utf8(bytes).map_err(|_| "is not UTF-8, wanted an iCalendar file".to_owned())
+}

@@ -1,0 +1,211 @@
+//! What shapes a job's schedule: `start`, `end`, `max_runs`, `anchor` of its own, and `jitter`, `splay`, `exclude`, `only_on`,
+//! `skip_if_late`, which `[defaults]` may have too.
+
+use std::time::Duration;
+
+use super::compile_schedule::Clock;
+use super::policies::Origin;
+use super::problem::{Problems, nearest, one_of, quoted};
+use super::reader::{DurationBounds, Spot, Table};
+use crate::domain::days::{DayItem, Days};
+use crate::domain::schedule::{Schedule, Timetable};
+use crate::domain::shape::Shape;
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+
+const SHIFT: DurationBounds = DurationBounds::millis(1, 86_400_000, "more than 0s, up to 1 day", "30s");
+const LATE: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 years", "10m");
+
+/// What a job with a delay cannot have: its runs are planted by the end of the one before, which no calendar knows.
+const NOT_WITH_DELAY: [&str; 7] = ["anchor", "start", "end", "jitter", "splay", "exclude", "only_on"];
+
+/// The shaping a table names; none where it is silent.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Shaping {
+    jitter: Option<Duration>,
+    splay: Option<Duration>,
+    exclude: Option<Days>,
+    only_on: Option<Days>,
+    skip_if_late: Option<Duration>,
+}
+
+impl Shaping {
+    /// This, and `below` where it is silent.
+    pub(super) fn over(self, below: &Self) -> Self {
+        Self {
+            jitter: self.jitter.or(below.jitter),
+            splay: self.splay.or(below.splay),
+            exclude: self.exclude.or_else(|| below.exclude.clone()),
+            only_on: self.only_on.or_else(|| below.only_on.clone()),
+            skip_if_late: self.skip_if_late.or(below.skip_if_late),
+        }
+    }
+}
+
+/// The shaping `table` names.
+pub(super) fn compile_shaping(table: &Table<'_>, origin: Origin<'_>, problems: &mut Problems) -> Shaping {
+    // A list without an entry takes back what [defaults] has.
+    let days = |key: &str, problems: &mut Problems| table.get(key).and_then(|spot| compile_days(&spot, origin, problems));
+    Shaping {
+        jitter: table.get("jitter").and_then(|spot| shift(&spot, problems)),
+        splay: table.get("splay").and_then(|spot| shift(&spot, problems)),
+        exclude: days("exclude", problems),
+        only_on: days("only_on", problems),
+        skip_if_late: table.get("skip_if_late").and_then(|spot| spot.duration(&LATE, problems)),
+    }
+}
+
+/// The shape of a job: what its table names alone, over `shaping`, if it fits `schedule`.
+pub(super) fn compile_shape(
+    table: &Table<'_>,
+    schedule: &Schedule,
+    shaping: &Shaping,
+    clock: &Clock,
+    problems: &mut Problems,
+) -> Option<Shape> {
+    let given = |key: &&str| table.get(key).is_some();
+    let refuse = |keys: &[&str], why: &str, problems: &mut Problems| {
+        let key = keys.iter().find(|key| given(key))?;
+        let spot = table.get(key)?;
+        spot.fault(problems, format!("{key} {why}"));
+        Some(())
+    };
+    let instant = |key: &str, problems: &mut Problems| match table.get(key) {
+        Some(spot) => clock.instant(&spot, problems).map(Some),
+        None => Some(None),
+    };
+    let (anchor, start) = (instant("anchor", problems), instant("start", problems));
+    let end = instant("end", problems);
+    let max_runs = match table.get("max_runs") {
+        Some(spot) => spot.integer(&(1..=1_000_000), problems).map(Some),
+        None => Some(None),
+    };
+    let (anchor, start, end, max_runs) = (anchor?, start?, end?, max_runs?);
+    if *schedule == Schedule::Manual && table.get("in").is_none() {
+        let all = [&NOT_WITH_DELAY[..], &["max_runs", "skip_if_late"]].concat();
+        let why = "shapes a schedule and there is none, wanted one of cron, every, delay, at, calendar, rrule or schedules";
+        return if refuse(&all, why, problems).is_some() { None } else { Some(Shape::default()) };
+    }
+    if let Schedule::Delay(_) = schedule {
+        let why = "cannot shape a delay: its runs come after the end of the run before, not by a calendar";
+        if refuse(&NOT_WITH_DELAY, why, problems).is_some() {
+            return None;
+        }
+        return Some(Shape { max_runs, skip_if_late: shaping.skip_if_late, ..Shape::default() });
+    }
+    if anchor.is_some()
+        && !has_every(schedule)
+        && refuse(&["anchor"], "is what every counts from, wanted every with it", problems).is_some()
+    {
+        return None;
+    }
+    if let (Some(from), Some(until)) = (start, end)
+        && from > until
+    {
+        refuse(&["end"], &format!("{until} is before start {from}, wanted it after"), problems);
+        return None;
+    }
+    Some(Shape {
+        anchor,
+        start,
+        end,
+        max_runs,
+        jitter: shaping.jitter.unwrap_or_default(),
+        splay: shaping.splay.unwrap_or_default(),
+        exclude: shaping.exclude.clone().unwrap_or_default(),
+        only_on: shaping.only_on.clone().filter(|days| !days.is_empty()),
+        skip_if_late: shaping.skip_if_late,
+    })
+}
+
+/// Refuses a schedule of which its shape leaves no occurrence at all.
+pub(super) fn refuse_nothing_left(table: &Table<'_>, schedule: &Schedule, shape: &Shape, clock: &Clock, problems: &mut Problems) {
+    let is_cut = shape.start.is_some() || shape.end.is_some() || shape.only_on.is_some() || !shape.exclude.is_empty();
+    // What comes at a boot comes at no time of a clock; which times H stands for the job's name decides.
+    let is_open = schedule.is_at_boot() || schedule.is_drawn();
+    if !is_cut || is_open || matches!(schedule, Schedule::Manual | Schedule::Delay(_)) {
+        return;
+    }
+    let zone = clock.zone().cloned().unwrap_or_else(Zone::utc);
+    let anchor = shape.start.unwrap_or(UnixMillis::EPOCH);
+    if Timetable::shaped(schedule.clone(), shape, zone, anchor).first().is_some() {
+        return;
+    }
+    let cuts = ["only_on", "exclude", "end", "start"];
+    let spot = cuts.iter().find_map(|key| table.get(key)).or_else(|| super::keys::SCHEDULE.iter().find_map(|key| table.get(key)));
+    let message =
+        "leaves the schedule no time before 2100, wanted one at least: what start, end, only_on and exclude leave never comes";
+    match spot {
+        Some(spot) => spot.fault(problems, message),
+        None => problems.fault(&table.path, table.span.clone(), message),
+    }
+}
+
+fn has_every(schedule: &Schedule) -> bool {
+    match schedule {
+        Schedule::Every(_) => true,
+        Schedule::Several(list) => list.iter().any(has_every),
+        _ => false,
+    }
+}
+
+/// `"0s"` takes back what `[defaults]` has.
+fn shift(spot: &Spot<'_>, problems: &mut Problems) -> Option<Duration> {
+    if spot.as_text() == Some("0s") {
+        return Some(Duration::ZERO);
+    }
+    spot.duration(&SHIFT, problems)
+}
+
+fn compile_days(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<Days> {
+    let items: Vec<Spot<'_>> = match spot.as_items() {
+        Some(items) => items.collect(),
+        None => vec![spot.clone()],
+    };
+    let faults_before = problems.faults.len();
+    let mut sets = Vec::new();
+    for item in &items {
+        // An unquoted date is one too.
+        let Some(text) = item.as_text_or_date() else {
+            return item.wanted(problems, "a date such as \"2026-12-24\", a weekday, or \"calendar:NAME\"");
+        };
+        match text.strip_prefix("calendar:") {
+            Some(name) => sets.extend(calendar_named(name, item, origin, problems)),
+            None => match text.parse::<DayItem>() {
+                Ok(day) => sets.push(Days::of([day])),
+                Err(error) => item.fault(problems, error.to_string()),
+            },
+        }
+    }
+    if problems.faults.len() > faults_before {
+        return None;
+    }
+    let days = Days::of_all(&sets);
+    if days.len() > Days::MOST {
+        spot.fault(problems, format!("found {} days and spans, wanted at most {}", days.len(), Days::MOST));
+        return None;
+    }
+    Some(days)
+}
+
+fn calendar_named(name: &str, spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<Days> {
+    let Origin::File { calendars, .. } = origin else {
+        spot.fault(
+            problems,
+            format!("calendar {} is not known here: [calendars.NAME] stands in a jobs file; wanted dates", quoted(name)),
+        );
+        return None;
+    };
+    if let Some(days) = calendars.get(name) {
+        // One with a fault inside is declared all the same.
+        return days.clone();
+    }
+    let names: Vec<&str> = calendars.keys().map(String::as_str).collect();
+    let hint = match nearest(name, names.iter().copied()) {
+        Some(meant) => format!("did you mean {meant:?}?"),
+        None if names.is_empty() => "and none is".to_owned(),
+        None => format!("wanted {}", one_of(&names)),
+    };
+    spot.fault(problems, format!("calendar {} is not declared by [calendars.NAME], {hint}", quoted(name)));
+    None
+}

@@ -1,0 +1,277 @@
+use std::time::Duration;
+
+use super::bad_jobs::job_fault;
+use super::{good, host, job};
+use crate::config::surface::{from_surface, to_surface};
+use crate::config::{compile_text, ics, job_from_json};
+use crate::domain::days::{DayItem, Days};
+use crate::domain::schedule::{Schedule, Timetable};
+use crate::domain::time::UnixMillis;
+
+/// The first times of the one job of a file.
+fn times(text: &str, count: usize) -> Vec<String> {
+    let spec = job(&good(&format!("[jobs.a]\nshell = 'true'\n{text}")), "a");
+    assert_eq!(from_surface(&to_surface(&spec)).unwrap(), spec, "{text}");
+    let zone = spec.tz.as_ref().map_or_else(host, |name| crate::domain::zone::Zone::load(name).unwrap());
+    let schedule = spec.schedule.for_job(&"a".parse().unwrap(), spec.dst);
+    let table = Timetable::shaped(schedule, &spec.shape, zone, UnixMillis::EPOCH);
+    let from = UnixMillis::new(1_798_761_600_000).unwrap(); // 2027-01-01, a Friday
+    let next = std::iter::successors(table.next_after(from), |at| table.next_after(*at));
+    next.take(count).map(|at| at.to_string().replace(":00.000Z", "")).collect()
+}
+
+#[test]
+fn every_form_of_schedule_is_read_and_kept() {
+    for (text, wanted) in [
+        ("calendar = 'Mon..Fri 09:00'\ntz = 'UTC'", "2027-01-01T09:00 2027-01-04T09:00"),
+        ("calendar = ['Mon 09:00', 'Sat 12:00']\ntz = 'UTC'", "2027-01-02T12:00 2027-01-04T09:00 2027-01-09T12:00"),
+        ("rrule = 'FREQ=MONTHLY;BYDAY=-1FR'\ndtstart = 2026-01-01T17:30:00\ntz = 'UTC'", "2027-01-29T17:30 2027-02-26T17:30"),
+        ("at = ['2027-02-01T00:00Z', 2027-01-03T12:00:00Z, '2027-02-01T00:00:00Z']", "2027-01-03T12:00 2027-02-01T00:00"),
+        ("every = '8h'\nanchor = '2027-01-02T03:00:00Z'", "2027-01-02T03:00 2027-01-02T11:00"),
+        (
+            "schedules = [{ cron = '0 9 * * *' }, { calendar = ['9:00', '12:00'] }, { at = '2027-01-01T10:00Z' }]\ntz = 'UTC'",
+            "2027-01-01T09:00 2027-01-01T10:00 2027-01-01T12:00 2027-01-02T09:00",
+        ),
+        ("cron = '0 9 * * *'\ntz = 'UTC'\nexclude = ['fri..sun', 2027-01-04]", "2027-01-05T09:00 2027-01-06T09:00"),
+        ("cron = '0 9 * * *'\ntz = 'UTC'\nonly_on = ['2027-03-01..2027-03-02', 'sun']", "2027-01-03T09:00 2027-01-10T09:00"),
+        (
+            "cron = '0 9 * * *'\ntz = 'UTC'\nstart = '2027-05-01T09:00'\nend = 2027-05-02T09:00:00",
+            "2027-05-01T09:00 2027-05-02T09:00",
+        ),
+    ] {
+        let wanted: Vec<&str> = wanted.split(' ').collect();
+        assert_eq!(times(text, wanted.len()), wanted, "{text}");
+    }
+    let once = job(&good("[jobs.a]\nshell = 'true'\nat = ['2027-02-01T00:00Z']"), "a");
+    assert!(matches!(once.schedule, Schedule::At(_)), "a list of one is a one-shot");
+}
+
+#[test]
+fn what_is_drawn_and_what_clock_changes_do_reach_every_form() {
+    // In Berlin 02:00 to 03:00 of 2027-03-28 does not exist, and 02:00 to 03:00 of 2027-10-31 comes twice.
+    let around = "tz = 'Europe/Berlin'\nonly_on = ['2027-03-27..2027-03-29', '2027-10-31']";
+    for form in [
+        "calendar = '02:30'",
+        "rrule = 'FREQ=DAILY'\ndtstart = 2027-01-01T02:30:00",
+        "cron = '30 2 * * *'",
+        "schedules = [{ calendar = 'Mon..Sun 02:30' }, { rrule = 'FREQ=DAILY', dtstart = 2027-01-01T02:30:00 }]",
+    ] {
+        let by_default = times(&format!("{form}\n{around}"), 9);
+        assert_eq!(by_default, ["2027-03-27T01:30", "2027-03-28T01:00", "2027-03-29T00:30", "2027-10-31T00:30"], "{form}");
+        let chosen = times(&format!("{form}\n{around}\ndst = {{ gap = 'skip', fold = 'both' }}"), 9);
+        assert_eq!(chosen, ["2027-03-27T01:30", "2027-03-29T00:30", "2027-10-31T00:30", "2027-10-31T01:30"], "{form}");
+    }
+    let hourly = times(&format!("calendar = '*:30'\n{around}\ndst = {{ fold = 'last' }}"), 99);
+    let night: Vec<&String> =
+        hourly.iter().filter(|at| at.starts_with("2027-10-31T00") || at.starts_with("2027-10-31T01")).collect();
+    assert_eq!(night, ["2027-10-31T01:30"], "{hourly:?}");
+
+    let drawn = times("cron = 'H 9 * * *'\ntz = 'UTC'", 1);
+    let several = times("schedules = [{ cron = 'H 9 * * *' }, { calendar = '12:00' }]\ntz = 'UTC'", 2);
+    assert_eq!(several, [drawn[0].as_str(), "2027-01-01T12:00"]);
+    let spec = job(&good("[jobs.b]\nshell = 'true'\nschedules = [{ cron = 'H 9 * * *' }, { cron = '@reboot' }]"), "b");
+    assert!(spec.schedule.is_drawn() && spec.schedule.is_at_boot());
+    good("[jobs.a]\nshell = 'true'\ncron = '@reboot'\nexclude = 'sun'");
+}
+
+#[test]
+fn an_every_among_cron_expressions_is_a_schedule_of_its_own() {
+    let (many, one) = ("cron = ['0 9 * * *', '@every 8h', '0 12 * * *']", "cron = ['@every 8h']");
+    assert_eq!(
+        times(&format!("{many}\ntz = 'UTC'\nanchor = '2027-01-01T01:00:00Z'"), 4),
+        ["2027-01-01T01:00", "2027-01-01T09:00", "2027-01-01T12:00", "2027-01-01T17:00"]
+    );
+    let schedule = |text: &str| job(&good(&format!("[jobs.a]\nshell = 'true'\n{text}")), "a").schedule;
+    assert_eq!(schedule(one), schedule("every = '8h'"));
+    assert_eq!(
+        schedule("schedules = [{ cron = ['@every 8h', '@daily'] }, { calendar = '12:00' }]"),
+        schedule("schedules = [{ every = '8h' }, { cron = '@daily' }, { calendar = '12:00' }]")
+    );
+}
+
+#[test]
+fn shaping_is_kept_and_defaults_may_have_some_of_it() {
+    let file = good(
+        "[defaults]\njitter = '5s'\nexclude = 'sun'\nskip_if_late = '10m'\n[jobs.a]\nshell = 'true'\nevery = '1h'\nmax_runs = 3\nsplay = '1m'\n\
+         [jobs.b]\nshell = 'true'\ndelay = '5m'\nmax_runs = 2\n[jobs.c]\nshell = 'true'\n[jobs.d]\nshell = 'true'\nevery = '1h'\njitter = '0s'\nexclude = []",
+    );
+    let a = job(&file, "a").shape;
+    assert_eq!((a.jitter, a.splay, a.max_runs), (Duration::from_secs(5), Duration::from_secs(60), Some(3)));
+    assert_eq!((a.exclude.texts(), a.skip_if_late), (vec!["sun".to_owned()], Some(Duration::from_secs(600))));
+    let b = job(&file, "b").shape;
+    assert!(b.jitter.is_zero() && b.exclude.is_empty() && b.max_runs == Some(2), "{b:?}");
+    assert_eq!(job(&file, "c").shape, crate::domain::shape::Shape::default());
+    let d = job(&file, "d").shape;
+    assert!(d.jitter.is_zero() && d.exclude.is_empty(), "{d:?}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_where_it_stands() {
+    for (text, wanted) in [
+        (
+            "calendar = 'Mon..Fri 25:00'",
+            "3:22: jobs.a.calendar: calendar \"Mon..Fri 25:00\": hour 25 is not within 0 to 23, at character 10",
+        ),
+        ("rrule = 'FREQ=DAILY'", "jobs.a.rrule: a rule is counted from its start, wanted dtstart"),
+        ("rrule = 'FREQ=DALY'\ndtstart = '2026-01-01'", "\"DALY\" at character 6 is no frequency"),
+        ("rrule = 'FREQ=DAILY'\ndtstart = '2026-01-01T00:00Z'", "wanted a date and time by the wall clock"),
+        ("every = '1h'\ndtstart = '2026-01-01'", "found dtstart without rrule"),
+        ("cron = '@daily'\ncalendar = 'daily'", "found cron and calendar together, wanted at most one schedule, or schedules = "),
+        ("schedules = [{ cron = '@daily' }]", "found 1 schedules, wanted 2 to 32"),
+        ("schedules = [{ cron = '@daily' }, { delay = '5s' }]", "jobs.a.schedules[1].delay: unknown key"),
+        ("schedules = [{ cron = '@daily' }, { cron = '@daily', every = '5s' }]", "found 2 schedules in one table"),
+        ("schedules = [{ cron = '@daily' }, 3]", "wanted a list of tables"),
+        ("cron = '@daily'\nanchor = '2026-01-01T00:00Z'", "jobs.a.anchor: anchor is what every counts from"),
+        ("jitter = '5s'", "jobs.a.jitter: jitter shapes a schedule and there is none"),
+        ("delay = '5s'\njitter = '5s'", "jobs.a.jitter: jitter cannot shape a delay"),
+        ("every = '5s'\njitter = '2d'", "more than 0s, up to 1 day"),
+        ("every = '5s'\nmax_runs = 0", "an integer from 1 to 1000000"),
+        ("every = '5s'\nstart = '2027-01-02T00:00Z'\nend = '2027-01-01T00:00Z'", "is before start"),
+        ("cron = '0 0 * * 1'\ntz = 'UTC'\nexclude = 'mon'", "jobs.a.exclude: leaves the schedule no time before 2100"),
+        ("at = '2027-01-02T00:00Z'\nend = '2027-01-01T00:00Z'", "leaves the schedule no time"),
+        ("every = '5s'\nexclude = ['calendar:x']", "jobs.a.exclude[0]: calendar \"x\" is not declared by [calendars.NAME]"),
+        ("every = '5s'\nexclude = ['2026-02-30']", "jobs.a.exclude[0]: found \"2026-02-30\", a date that is none"),
+        ("every = '5s'\nonly_on = 5", "wanted a date such as"),
+    ] {
+        let fault = job_fault(&format!("shell = 'true'\n{text}"));
+        assert!(fault.contains(wanted), "{text}\n{fault}\n{wanted}");
+    }
+    let line = job_from_json(r#"{"shell": "true", "every": "5s", "exclude": ["calendar:x"]}"#, &host()).unwrap_err();
+    assert!(line[0].message.contains("stands in a jobs file"), "{line:?}");
+}
+
+#[test]
+fn a_calendar_of_the_file_travels_in_the_definitions_that_name_it() {
+    let file = |date: &str| {
+        good(&format!(
+            "[calendars.free]\ndates = ['{date}', 2026-12-31, '2026-12-24..2026-12-26']\n[jobs.a]\nshell = 'true'\nevery = '1h'\n\
+             exclude = ['calendar:free', 'sun']"
+        ))
+    };
+    let spec = job(&file("2026-05-01"), "a");
+    assert_eq!(spec.shape.exclude.texts(), ["sun", "2026-05-01", "2026-12-24..2026-12-26", "2026-12-31"]);
+    assert_ne!(to_surface(&spec), to_surface(&job(&file("2026-05-02"), "a")), "another calendar is another definition");
+    for (text, wanted) in [
+        ("[calendars.free]", "names no days"),
+        ("[calendars.free]\ndates = ['soon']", "calendars.free.dates[0]: found \"soon\""),
+        ("[calendars.\"a b\"]\ndates = 'sun'", "not the name of a calendar"),
+        ("[calendars.free]\nfile = 'nowhere.ics'", "calendars.free.file: \"nowhere.ics\" cannot be read"),
+        ("[calendars.free]\ndate = 'sun'", "did you mean \"dates\"?"),
+        (
+            "[calendars.fre]\ndates = 'sun'\n[jobs.a]\nshell = 'x'\nevery = '5s'\nexclude = 'calendar:free'",
+            "did you mean \"fre\"?",
+        ),
+    ] {
+        let told = compile_text(text, "jobs.toml", &host()).unwrap_err().to_string();
+        assert!(told.contains(wanted), "{text}\n{told}");
+    }
+}
+
+#[test]
+fn a_calendar_file_is_read_beside_the_jobs_file_and_its_faults_are_told_with_their_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("free.ics");
+    let text = "[calendars.free]\nfile = 'free.ics'\n[jobs.a]\nshell = 'true'\nevery = '1h'\nexclude = 'calendar:free'";
+    let compile = |ics: &str| {
+        std::fs::write(&path, ics).unwrap();
+        compile_text(text, &dir.path().join("jobs.toml").to_string_lossy(), &host())
+    };
+    let ics = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART;VALUE=DATE:20261225\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n";
+    let config = compile(ics).unwrap();
+    assert_eq!(config.jobs[&"a".parse().unwrap()].shape.exclude.texts(), ["2026-12-25"]);
+    let told = compile(&ics.replace("20261225", "2026-12-25")).unwrap_err().to_string();
+    assert!(told.contains("free.ics\" line 3: DTSTART \"2026-12-25\": no date or time"), "{told}");
+}
+
+fn events(text: &str) -> Vec<String> {
+    let text = format!("BEGIN:VCALENDAR\n{text}\nEND:VCALENDAR");
+    Days::of(ics::read(&text, &host(), 100).unwrap_or_else(|error| panic!("{error:?}"))).texts()
+}
+
+#[test]
+fn events_are_days_or_spans_with_what_repeats() {
+    let event = |lines: &str| events(&format!("BEGIN:VEVENT\n{lines}\nEND:VEVENT"));
+    assert_eq!(event("DTSTART;VALUE=DATE:20261224\nDTEND;VALUE=DATE:20261227"), ["2026-12-24..2026-12-26"]);
+    assert_eq!(event("DTSTART;VALUE=DATE:20261224\nDURATION:P2D"), ["2026-12-24..2026-12-25"]);
+    assert_eq!(
+        event("DTSTART;TZID=Europe/Berlin:20260701T100000\nDTEND;TZID=Europe/Berlin:20260701T113000"),
+        ["2026-07-01T08:00:00.000Z..2026-07-01T09:30:00.000Z"]
+    );
+    assert_eq!(event("DTSTART:20260701T100000Z\nDURATION:PT30M"), ["2026-07-01T10:00:00.000Z..2026-07-01T10:30:00.000Z"]);
+    assert_eq!(
+        event("DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=YEARLY;COUNT=3\nEXDATE;VALUE=DATE:20270101"),
+        ["2026-01-01", "2028-01-01"]
+    );
+    assert_eq!(event("DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=YEARLY").len(), 74);
+    assert_eq!(
+        event("DTSTART;VALUE=DATE:20260101\nRDATE;VALUE=DATE:20260301,20260305"),
+        ["2026-01-01", "2026-03-01", "2026-03-05"]
+    );
+    let whole = Vec::<String>::new();
+    assert_eq!(event("DTSTART;VALUE=DATE:20260101\nSTATUS:CANCELLED"), whole);
+    assert_eq!(event("DTSTART:20260101T100000Z\nDTEND:20260101T110000Z\nTRANSP:TRANSPARENT"), whole);
+    assert_eq!(
+        event("DTSTART;VALUE=DATE:20260101\nSUMMARY:a\n :b\nBEGIN:VALARM\nTRIGGER:-PT5M\nDURATION:PT1H\nEND:VALARM"),
+        ["2026-01-01"]
+    );
+}
+
+#[test]
+fn a_calendar_nobody_could_mean_is_refused_with_its_line() {
+    for (text, line, wanted) in [
+        ("hello", 1, "no BEGIN:VCALENDAR"),
+        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nEND:VEVENT", 2, "without DTSTART"),
+        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260101", 2, "without END:VEVENT"),
+        (
+            "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;TZID=Nowhere:20260101T000000\nEND:VEVENT",
+            3,
+            "the zone \"Nowhere\" is not known",
+        ),
+        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260101\nRRULE:FREQ=DAILY\nEND:VEVENT", 4, "comes more than 100 times"),
+        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260101\nRRULE:FREQ=DALY\nEND:VEVENT", 4, "is no frequency"),
+        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260102\nDTEND:20260101\nEND:VEVENT", 2, "ends before it begins"),
+    ] {
+        let error = ics::read(text, &host(), 100).unwrap_err();
+        assert!(error.line == line && error.problem.contains(wanted), "{text}: {error:?}");
+    }
+}
+
+#[test]
+fn whatever_a_calendar_holds_reading_it_is_bounded_and_never_panics() {
+    let lines = [
+        "BEGIN:VCALENDAR",
+        "END:VCALENDAR",
+        "BEGIN:VEVENT",
+        "END:VEVENT",
+        "DTSTART;VALUE=DATE:20260228",
+        "DTSTART:20260101T250000Z",
+        "DTEND:20991231T235960Z",
+        "DTSTART;TZID=\"Europe/Berlin\":20260329T023000",
+        "DURATION:P9999999D",
+        "DURATION:PT99999999999999999H",
+        "RRULE:FREQ=SECONDLY",
+        "RRULE:FREQ=YEARLY;BYMONTHDAY=-1",
+        "EXDATE:,",
+        "RDATE:é",
+        " é",
+        "\u{0}",
+        ":",
+        ";;;=:",
+        "BEGIN:VALARM",
+        "X-WR-TIMEZONE:Asia/Tokyo",
+        "DTSTART:99999999T999999",
+        "DTSTART:20260101T000000",
+        "DTEND:20260101T010000",
+    ];
+    let mut random = fastrand::Rng::with_seed(5);
+    for _ in 0..4_000 {
+        let text: Vec<&str> = (0..random.usize(1..12)).map(|_| lines[random.usize(..lines.len())]).collect();
+        let text = format!("BEGIN:VCALENDAR\n{}", text.join("\n"));
+        if let Ok(items) = ics::read(&text, &host(), 100) {
+            assert!(
+                items.len() <= 100 && items.iter().all(|item| !matches!(item, DayItem::Dates(first, last) if first > last)),
+                "{text}"
+            );
+        }
+    }
+}

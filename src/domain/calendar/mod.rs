@@ -1,0 +1,109 @@
+//! Calendar expressions: what systemd's `OnCalendar=` takes (systemd.time(7), CALENDAR EVENTS), without fractions of seconds.
+//!
+//! Invariant: an expression that was read has at least one occurrence before 2100. Its wall clock times become instants by the
+//! rule for clock changes that cron has; `*` or an open step (`0/2`) in hour or minute makes it follow real time, unless its
+//! job says otherwise.
+
+mod plan;
+mod read;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use self::plan::Plan;
+use super::clock_changes::ClockChanges;
+use super::cron::{Wall, first_from};
+use super::zone::Zone;
+
+/// The longest expression, in bytes.
+pub const LONGEST_CALENDAR: usize = 1_000;
+
+/// A checked calendar expression. Cheap to clone; two are equal when their texts are.
+#[derive(Clone)]
+pub struct CalendarExpr {
+    text: Arc<str>,
+    plan: Arc<Plan>,
+    zone: Option<Zone>,
+    clock_changes: ClockChanges,
+}
+
+/// Why a text is no calendar expression.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("calendar {text:?}: {problem}")]
+pub struct CalendarError {
+    /// The expression, cut when it is long.
+    pub text: String,
+    /// What is wrong, at which character (counted from 1), and what was wanted.
+    pub problem: String,
+    /// The byte at which the fault begins; the length when something is missing at the end.
+    pub offset: usize,
+}
+
+impl CalendarExpr {
+    /// The expression as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The zone it names itself.
+    pub fn zone(&self) -> Option<&Zone> {
+        self.zone.as_ref()
+    }
+
+    /// The expression with its job's rule for clock changes.
+    #[must_use]
+    pub fn for_job(&self, clock_changes: ClockChanges) -> Self {
+        Self { clock_changes, ..self.clone() }
+    }
+
+    /// The first occurrence at or after the second `from`, in its own zone, else in `zone`.
+    pub(in crate::domain) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
+        first_from(&*self.plan, self.zone.as_ref().unwrap_or(zone), self.clock_changes, from)
+    }
+}
+
+impl FromStr for CalendarExpr {
+    type Err = CalendarError;
+
+    fn from_str(text: &str) -> Result<Self, CalendarError> {
+        let refuse = |offset: usize, problem: String| {
+            let shown = match text.char_indices().nth(120) {
+                Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+                None => text.to_owned(),
+            };
+            CalendarError { text: shown, problem, offset }
+        };
+        if text.len() > LONGEST_CALENDAR {
+            return Err(refuse(LONGEST_CALENDAR, format!("{} bytes found, wanted at most {LONGEST_CALENDAR}", text.len())));
+        }
+        let (plan, zone) = read::read(text).map_err(|fault| refuse(fault.offset, fault.problem))?;
+        if plan.first_local_from(0).is_none_or(|local| local >= super::time::UnixMillis::END / 1000) {
+            return Err(refuse(0, "never comes before 2100, wanted a day that exists".to_owned()));
+        }
+        Ok(Self { text: Arc::from(text), plan: Arc::new(plan), zone, clock_changes: ClockChanges::default() })
+    }
+}
+
+impl PartialEq for CalendarExpr {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for CalendarExpr {}
+
+impl fmt::Debug for CalendarExpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CalendarExpr").field(&self.text).finish()
+    }
+}
+
+impl fmt::Display for CalendarExpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! A read calendar expression as sets of numbers, and the search of the wall clock time that matches next.
+
+use std::collections::BTreeSet;
+
+use crate::domain::civil::{DAY, Date, days_in_month, weekday};
+use crate::domain::cron::Wall;
+
+/// Past this year nothing is looked for: a schedule ends before 2100 in every zone.
+const LAST_YEAR: i64 = 2100;
+
+/// What matches. Bit n of a mask stands for the number n.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// None = every year.
+    pub(super) years: Option<BTreeSet<i64>>,
+    pub(super) months: u64,
+    pub(super) days: Days,
+    /// Monday is bit 0.
+    pub(super) weekdays: u8,
+    pub(super) hours: u64,
+    pub(super) minutes: u64,
+    pub(super) seconds: u64,
+    pub(super) is_wild: bool,
+}
+
+/// Days of a month.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Days {
+    /// 1 = the first.
+    FromStart(u32),
+    /// 1 = the last.
+    FromEnd(u32),
+}
+
+impl Wall for Plan {
+    fn is_wild(&self) -> bool {
+        self.is_wild
+    }
+
+    fn first_local_from(&self, local: i64) -> Option<i64> {
+        let number = local.div_euclid(DAY);
+        if self.matches(number)
+            && let Some(second) = self.second_from(local.rem_euclid(DAY))
+        {
+            return Some(number * DAY + second);
+        }
+        let number = self.day_from(number + 1)?;
+        Some(number * DAY + self.second_from(0)?)
+    }
+}
+
+impl Plan {
+    fn matches(&self, number: i64) -> bool {
+        let Date { year, month, day } = Date::of(number);
+        self.years.as_ref().is_none_or(|years| years.contains(&year))
+            && self.months >> month & 1 == 1
+            && self.days.of_month(year, month) >> day & 1 == 1
+            && self.weekdays >> weekday(number) & 1 == 1
+    }
+
+    /// The first matching day at or after `number`.
+    fn day_from(&self, number: i64) -> Option<i64> {
+        let begin = Date::of(number);
+        let (mut year, mut month) = (begin.year, begin.month);
+        while year <= LAST_YEAR {
+            if let Some(years) = &self.years
+                && !years.contains(&year)
+            {
+                (year, month) = (*years.range(year..).next()?, 1);
+                continue;
+            }
+            if self.months >> month & 1 == 1 {
+                let first = Date::new(year, month, 1).number();
+                let mut days = self.days.of_month(year, month);
+                if year == begin.year && month == begin.month {
+                    days = days >> begin.day << begin.day;
+                }
+                while days != 0 {
+                    let day = i64::from(days.trailing_zeros());
+                    if self.weekdays >> weekday(first + day - 1) & 1 == 1 {
+                        return Some(first + day - 1);
+                    }
+                    days &= days - 1;
+                }
+            }
+            (year, month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
+        }
+        None
+    }
+
+    /// The first matching second of a day at or after `second`.
+    fn second_from(&self, second: i64) -> Option<i64> {
+        let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+        let at = |hour: i64, minute: i64, second: i64| Some(hour * 3_600 + minute * 60 + second);
+        if self.hours >> hour & 1 == 1 {
+            if self.minutes >> minute & 1 == 1
+                && let Some(second) = from(self.seconds, second)
+            {
+                return at(hour, minute, second);
+            }
+            if let Some(minute) = from(self.minutes, minute + 1) {
+                return at(hour, minute, from(self.seconds, 0)?);
+            }
+        }
+        at(from(self.hours, hour + 1)?, from(self.minutes, 0)?, from(self.seconds, 0)?)
+    }
+}
+
+impl Days {
+    /// The days of a month that match; bit 1 is the first.
+    fn of_month(self, year: i64, month: i64) -> u32 {
+        let length = days_in_month(year, month);
+        match self {
+            Self::FromStart(mask) => mask & (u32::MAX >> (31 - length)) & !1,
+            Self::FromEnd(mask) => {
+                (1..=length).filter(|day| mask >> (length - day + 1) & 1 == 1).fold(0, |days, day| days | 1 << day)
+            }
+        }
+    }
+}
+
+/// The lowest number of `mask` at or above `least`.
+fn from(mask: u64, least: i64) -> Option<i64> {
+    let rest = if least > 63 { 0 } else { mask >> least << least };
+    (rest != 0).then(|| i64::from(rest.trailing_zeros()))
+}

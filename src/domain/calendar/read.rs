@@ -1,0 +1,418 @@
+//! Reads a calendar expression as systemd does: weekdays, a date, a time, a zone; each component a list of ranges and steps.
+//!
+//! Every refusal names the character at which it begins.
+
+use super::plan::{Days, Plan};
+use crate::domain::zone::{Zone, ZoneName};
+
+/// Why an expression is refused: where, by byte, and what is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) offset: usize,
+    pub(super) problem: String,
+}
+
+/// The first and last year an expression may name; systemd ends at 2199, a schedule before 2100.
+const YEARS: (i64, i64) = (1970, 2199);
+/// Items a component may have, as in systemd.
+const MOST_ITEMS: usize = 240;
+
+const WEEKDAYS: [(&str, u32); 14] = [
+    ("monday", 0),
+    ("mon", 0),
+    ("tuesday", 1),
+    ("tue", 1),
+    ("wednesday", 2),
+    ("wed", 2),
+    ("thursday", 3),
+    ("thu", 3),
+    ("friday", 4),
+    ("fri", 4),
+    ("saturday", 5),
+    ("sat", 5),
+    ("sunday", 6),
+    ("sun", 6),
+];
+
+const SHORTHANDS: [(&str, &str); 13] = [
+    ("minutely", "*-*-* *:*:00"),
+    ("hourly", "*-*-* *:00:00"),
+    ("daily", "*-*-* 00:00:00"),
+    ("weekly", "Mon *-*-* 00:00:00"),
+    ("monthly", "*-*-01 00:00:00"),
+    ("quarterly", "*-01,04,07,10-01 00:00:00"),
+    ("biannually", "*-01,07-01 00:00:00"),
+    ("bi-annually", "*-01,07-01 00:00:00"),
+    ("semiannually", "*-01,07-01 00:00:00"),
+    ("semi-annually", "*-01,07-01 00:00:00"),
+    ("yearly", "*-01-01 00:00:00"),
+    ("annually", "*-01-01 00:00:00"),
+    ("anually", "*-01-01 00:00:00"),
+];
+
+/// One item of a list: a value, a range, either with a step.
+#[derive(Debug, Clone, Copy)]
+struct Item {
+    offset: usize,
+    start: i64,
+    until: Option<i64>,
+    step: Option<i64>,
+}
+
+/// A component: `*`, or a list.
+#[derive(Debug, Clone)]
+struct Component {
+    offset: usize,
+    /// None = `*`.
+    items: Option<Vec<Item>>,
+}
+
+impl Component {
+    fn only(value: i64, offset: usize) -> Self {
+        Self { offset, items: Some(vec![Item { offset, start: value, until: None, step: None }]) }
+    }
+
+    /// Whether it stands for a steady beat: `*`, or a value that is stepped on from without an end.
+    fn is_open(&self) -> bool {
+        self.items.as_ref().is_none_or(|items| items.iter().any(|item| item.until.is_none() && item.step.is_some()))
+    }
+}
+
+struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+/// The plan and the zone of `text`.
+pub(super) fn read(text: &str) -> Result<(Plan, Option<Zone>), Fault> {
+    let (body, zone) = split_zone(text)?;
+    let lower = body.trim_matches(' ').to_ascii_lowercase();
+    if lower.is_empty() {
+        return Err(fault(0, "is empty, wanted one such as \"Mon..Fri 09:00\"".to_owned()));
+    }
+    let expanded = SHORTHANDS.iter().find(|(word, _)| *word == lower).map(|(_, long)| *long);
+    let mut cursor = Cursor { text: expanded.unwrap_or(body), at: 0 };
+    cursor.skip_blanks();
+    let weekdays = cursor.weekdays()?;
+    let date = cursor.date()?;
+    let clock = cursor.clock()?;
+    cursor.skip_blanks();
+    if cursor.at < cursor.text.len() {
+        return Err(cursor.fault("is not understood here, wanted the end, or a zone such as UTC or Europe/Berlin"));
+    }
+    let plan = plan_of(&cursor, weekdays, &date, &clock)?;
+    Ok((plan, zone))
+}
+
+fn plan_of(cursor: &Cursor<'_>, weekdays: u8, date: &[Component; 3], clock: &[Component; 3]) -> Result<Plan, Fault> {
+    let [year, month, day] = date;
+    let [hour, minute, second] = clock;
+    let mut year = year.clone();
+    for item in year.items.iter_mut().flatten() {
+        item.start = whole_year(item.start);
+        item.until = item.until.map(whole_year);
+    }
+    let is_from_end = day.offset > 0 && cursor.text.as_bytes().get(day.offset - 1) == Some(&b'~');
+    let days = cursor.values(day, "day", 1, 31, if is_from_end { Counted::FromEnd } else { Counted::FromStart })?;
+    let days = match days {
+        values if day.items.is_none() => Days::FromStart(values.iter().fold(0, |mask, day| mask | 1 << day)),
+        values if is_from_end => Days::FromEnd(values.iter().fold(0, |mask, day| mask | 1 << day)),
+        values => Days::FromStart(values.iter().fold(0, |mask, day| mask | 1 << day)),
+    };
+    let mask = |values: Vec<i64>| values.iter().fold(0_u64, |mask, value| mask | 1 << value);
+    let plan = Plan {
+        years: match year.items {
+            None => None,
+            Some(_) => Some(cursor.values(&year, "year", YEARS.0, YEARS.1, Counted::FromStart)?.into_iter().collect()),
+        },
+        months: mask(cursor.values(month, "month", 1, 12, Counted::FromStart)?),
+        days,
+        weekdays,
+        hours: mask(cursor.values(hour, "hour", 0, 23, Counted::FromStart)?),
+        minutes: mask(cursor.values(minute, "minute", 0, 59, Counted::FromStart)?),
+        seconds: mask(cursor.values(second, "second", 0, 59, Counted::FromStart)?),
+        is_wild: hour.is_open() || minute.is_open(),
+    };
+    Ok(plan)
+}
+
+/// systemd reads 12 as 2012 and 89 as 1989.
+fn whole_year(year: i64) -> i64 {
+    match year {
+        0..70 => year + 2000,
+        70..100 => year + 1900,
+        _ => year,
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    FromStart,
+    FromEnd,
+}
+
+/// The text without its zone, and the zone.
+fn split_zone(text: &str) -> Result<(&str, Option<Zone>), Fault> {
+    let trimmed = text.trim_end_matches(' ');
+    let Some((before, word)) = trimmed.rsplit_once(' ') else { return Ok((trimmed, None)) };
+    let looks_like_one = word.starts_with(|c: char| c.is_ascii_alphabetic());
+    let is_weekday =
+        WEEKDAYS.iter().any(|(name, _)| word.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name)));
+    let zone = word.parse::<ZoneName>().and_then(|name| Zone::load(&name));
+    match zone {
+        Ok(zone) if looks_like_one => Ok((before, Some(zone))),
+        Err(error) if looks_like_one && !is_weekday => Err(fault(before.len() + 1, error.to_string())),
+        _ => Ok((trimmed, None)),
+    }
+}
+
+fn fault(offset: usize, problem: String) -> Fault {
+    Fault { offset, problem }
+}
+
+impl Cursor<'_> {
+    fn rest(&self) -> &str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn skip_blanks(&mut self) {
+        self.at += self.rest().len() - self.rest().trim_start_matches(' ').len();
+    }
+
+    fn character(&self, offset: usize) -> usize {
+        self.text.get(..offset).map_or(0, |before| before.chars().count()) + 1
+    }
+
+    /// A fault of the character at the cursor.
+    fn fault(&self, what: &str) -> Fault {
+        let at = self.character(self.at);
+        let problem = match self.peek() {
+            Some(found) => format!("{found:?} at character {at} {what}"),
+            None => format!("the end after character {} {what}", at - 1),
+        };
+        Fault { offset: self.at, problem }
+    }
+
+    fn fault_at(&self, offset: usize, what: &str) -> Fault {
+        Fault { offset, problem: format!("{what} at character {}", self.character(offset)) }
+    }
+
+    /// The weekdays at the cursor as bits, Monday the lowest; all if there are none.
+    fn weekdays(&mut self) -> Result<u8, Fault> {
+        let mut days = 0_u8;
+        let mut range_from = None;
+        let mut is_first = true;
+        loop {
+            let begin = self.at;
+            let rest = self.rest();
+            let named =
+                WEEKDAYS.iter().find(|(name, _)| rest.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name)));
+            let Some((name, day)) = named else {
+                if is_first {
+                    return Ok(0b111_1111);
+                }
+                return Err(self.fault("is no weekday, wanted one such as Mon"));
+            };
+            self.at += name.len();
+            if !matches!(self.peek(), None | Some('-' | '.' | ',' | ' ')) {
+                return Err(self.fault(&format!("stands behind the weekday {name}, wanted a blank, a comma or \"..\"")));
+            }
+            days |= 1 << day;
+            if let Some(from) = range_from {
+                if from > *day {
+                    let what = "a range of weekdays that runs backwards (the week begins with Mon; list both parts: Sat,Sun,Mon)";
+                    return Err(self.fault_at(begin, what));
+                }
+                days |= (from..=*day).fold(0, |bits, day| bits | 1 << day);
+            }
+            match self.peek() {
+                Some('.' | '-') => {
+                    let is_dots = self.rest().starts_with("..");
+                    if range_from.is_some() || (self.peek() == Some('.') && !is_dots) {
+                        return Err(self.fault("is not understood, wanted a range such as Mon..Fri"));
+                    }
+                    range_from = Some(*day);
+                    self.at += if is_dots { 2 } else { 1 };
+                }
+                Some(',') => {
+                    range_from = None;
+                    self.at += 1;
+                }
+                _ => range_from = None,
+            }
+            // A comma may come last, a range may not be left open.
+            if matches!(self.peek(), None | Some(' ')) {
+                if range_from.is_some() {
+                    return Err(self.fault("follows an open range, wanted a weekday as in Mon..Fri"));
+                }
+                self.skip_blanks();
+                return Ok(days);
+            }
+            is_first = false;
+        }
+    }
+
+    /// Year, month and day; `*` each where the text has no date.
+    fn date(&mut self) -> Result<[Component; 3], Fault> {
+        let any = || Component { offset: 0, items: None };
+        if self.peek().is_none() {
+            return Ok([any(), any(), any()]);
+        }
+        if self.peek() == Some('@') {
+            return Err(self.fault("begins a single instant, wanted at = \"2026-12-24T09:00\" or --at"));
+        }
+        let begin = self.at;
+        let first = self.component()?;
+        if matches!(self.peek(), None | Some(':')) {
+            self.at = begin;
+            return Ok([any(), any(), any()]);
+        }
+        let is_from_end = self.separator()?;
+        let second = self.component()?;
+        if matches!(self.peek(), None | Some(' ')) {
+            self.skip_blanks();
+            return Ok([any(), first, second]);
+        }
+        if is_from_end {
+            return Err(self.fault("stands behind the days counted from the end of a month, wanted a blank or the end"));
+        }
+        self.separator()?;
+        let third = self.component()?;
+        if !matches!(self.peek(), None | Some(' ')) {
+            return Err(self.fault("stands behind a date, wanted a blank or the end"));
+        }
+        self.skip_blanks();
+        Ok([first, second, third])
+    }
+
+    /// The `-` or `~` between two parts of a date; whether it was a `~`.
+    fn separator(&mut self) -> Result<bool, Fault> {
+        let found = self.peek();
+        if !matches!(found, Some('-' | '~')) {
+            return Err(self.fault("is not understood in a date or time, wanted one such as *-*-01 or 09:00"));
+        }
+        self.at += 1;
+        Ok(found == Some('~'))
+    }
+
+    /// Hour, minute and second; midnight where the text has no time.
+    fn clock(&mut self) -> Result<[Component; 3], Fault> {
+        let end = self.text.len();
+        if self.peek().is_none() {
+            return Ok([0, 0, 0].map(|value| Component::only(value, end)));
+        }
+        let hour = self.component()?;
+        if self.peek() != Some(':') {
+            return Err(self.fault("stands behind an hour, wanted minutes as in 09:00"));
+        }
+        self.at += 1;
+        let minute = self.component()?;
+        if matches!(self.peek(), None | Some(' ')) {
+            return Ok([hour, minute, Component::only(0, end)]);
+        }
+        if self.peek() != Some(':') {
+            return Err(self.fault("stands behind minutes, wanted seconds as in 09:00:30, or the end"));
+        }
+        self.at += 1;
+        let second = self.component()?;
+        if self.peek() == Some('.') {
+            return Err(self.fault("begins a fraction of a second, wanted whole seconds"));
+        }
+        Ok([hour, minute, second])
+    }
+
+    fn component(&mut self) -> Result<Component, Fault> {
+        let offset = self.at;
+        if self.peek() == Some('*') {
+            self.at += 1;
+            return Ok(Component { offset, items: None });
+        }
+        let mut items = Vec::new();
+        loop {
+            items.push(self.item()?);
+            if items.len() > MOST_ITEMS {
+                return Err(self.fault(&format!("follows {MOST_ITEMS} items, wanted no more")));
+            }
+            if self.peek() != Some(',') {
+                return Ok(Component { offset, items: Some(items) });
+            }
+            self.at += 1;
+        }
+    }
+
+    fn item(&mut self) -> Result<Item, Fault> {
+        let offset = self.at;
+        let start = self.number()?;
+        let mut until = None;
+        if self.rest().starts_with("..") {
+            self.at += 2;
+            until = Some(self.number()?);
+        }
+        let mut step = None;
+        if self.peek() == Some('/') {
+            self.at += 1;
+            let at = self.at;
+            let number = self.number()?;
+            if number == 0 {
+                return Err(self.fault_at(at, "a step of 0"));
+            }
+            step = Some(number);
+        }
+        Ok(Item { offset, start, until, step })
+    }
+
+    fn number(&mut self) -> Result<i64, Fault> {
+        let length = self.rest().bytes().take_while(u8::is_ascii_digit).count();
+        if length == 0 {
+            return Err(self.fault("is not understood, wanted a number or *"));
+        }
+        let digits = self.rest().get(..length).unwrap_or_default();
+        let number = digits.parse::<i64>().ok().filter(|number| *number <= 1_000_000);
+        let number = number.ok_or_else(|| self.fault_at(self.at, "a number too large"))?;
+        self.at += length;
+        Ok(number)
+    }
+
+    /// The values a component stands for. Of days counted from the end, steps go towards the end of the month.
+    fn values(&self, component: &Component, what: &str, least: i64, most: i64, counted: Counted) -> Result<Vec<i64>, Fault> {
+        let Some(items) = &component.items else { return Ok((least..=most).collect()) };
+        let mut values = Vec::new();
+        for item in items {
+            for number in [Some(item.start), item.until].into_iter().flatten() {
+                if !(least..=most).contains(&number) {
+                    return Err(self.fault_at(item.offset, &format!("{what} {number} is not within {least} to {most},")));
+                }
+            }
+            let step = item.step.unwrap_or(1);
+            match (item.until, counted) {
+                (None, _) if item.step.is_none() => values.push(item.start),
+                (Some(until), _) if item.start > until => {
+                    return Err(self.fault_at(item.offset, &format!("a range of {what}s that runs backwards")));
+                }
+                (Some(until), Counted::FromStart) => values.extend(steps(item.start, until, step)),
+                (Some(until), Counted::FromEnd) => values.extend(steps(-until, -item.start, step).map(|value| -value)),
+                (None, Counted::FromStart) if item.start + step > most => {
+                    return Err(
+                        self.fault_at(item.offset, &format!("{what} {} with a step of {step} leads past {most},", item.start))
+                    );
+                }
+                (None, Counted::FromEnd) if item.start - step < least => {
+                    return Err(
+                        self.fault_at(item.offset, &format!("{what} {} with a step of {step} leads past the end,", item.start))
+                    );
+                }
+                (None, Counted::FromStart) => values.extend(steps(item.start, most, step)),
+                (None, Counted::FromEnd) => values.extend(steps(-item.start, -least, step).map(|value| -value)),
+            }
+        }
+        Ok(values)
+    }
+}
+
+fn steps(from: i64, to: i64, step: i64) -> impl Iterator<Item = i64> {
+    (from..=to).step_by(usize::try_from(step).unwrap_or(1))
+}

@@ -1,0 +1,87 @@
+//! Dates of the Gregorian calendar as day numbers: whole days since 1970-01-01, as a wall clock counts them.
+//!
+//! Invariant: pure arithmetic without zones, exact for the years schedules may name.
+
+/// Seconds of a day on a wall clock.
+pub(in crate::domain) const DAY: i64 = 86_400;
+
+/// A date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::domain) struct Date {
+    pub(in crate::domain) year: i64,
+    /// 1 to 12.
+    pub(in crate::domain) month: i64,
+    /// 1 to 31.
+    pub(in crate::domain) day: i64,
+}
+
+impl Date {
+    pub(in crate::domain) fn new(year: i64, month: i64, day: i64) -> Self {
+        Self { year, month, day }
+    }
+
+    /// The date of a day number.
+    pub(in crate::domain) fn of(number: i64) -> Self {
+        // Counted from 0000-03-01, so that a leap day is the last of its year.
+        let shifted = number + 719_468;
+        let era = shifted.div_euclid(146_097);
+        let of_era = shifted.rem_euclid(146_097);
+        let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let from_march = (5 * of_year + 2) / 153;
+        let day = of_year - (153 * from_march + 2) / 5 + 1;
+        let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+        Self { year: year_of_era + era * 400 + i64::from(month <= 2), month, day }
+    }
+
+    /// Its day number.
+    pub(in crate::domain) fn number(self) -> i64 {
+        let year = if self.month <= 2 { self.year - 1 } else { self.year };
+        let era = year.div_euclid(400);
+        let year_of_era = year.rem_euclid(400);
+        let from_march = (self.month + 9) % 12;
+        let of_year = (153 * from_march + 2) / 5 + self.day - 1;
+        let of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year;
+        era * 146_097 + of_era - 719_468
+    }
+}
+
+/// The weekday of a day number, Monday = 0.
+pub(in crate::domain) fn weekday(number: i64) -> i64 {
+    (number + 3).rem_euclid(7)
+}
+
+/// How many days a month has.
+pub(in crate::domain) fn days_in_month(year: i64, month: i64) -> i64 {
+    match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if is_leap(year) => 29,
+        2 => 28,
+        _ => 31,
+    }
+}
+
+/// Whether a year has a 29 February.
+pub(in crate::domain) fn is_leap(year: i64) -> bool {
+    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_day_of_two_centuries_has_its_number_and_weekday() {
+        let mut date = jiff::civil::date(1960, 1, 1);
+        let first = Date::new(1960, 1, 1).number();
+        for number in first..first + 60_000 {
+            let (year, month, day) = (i64::from(date.year()), i64::from(date.month()), i64::from(date.day()));
+            assert_eq!(Date::of(number), Date::new(year, month, day));
+            assert_eq!(Date::new(year, month, day).number(), number);
+            assert_eq!(weekday(number), i64::from(date.weekday().to_monday_zero_offset()));
+            assert_eq!(days_in_month(year, month), i64::from(date.days_in_month()));
+            date = date.tomorrow().unwrap();
+        }
+        assert_eq!(Date::new(1970, 1, 1).number(), 0);
+    }
+}

@@ -1,0 +1,283 @@
+//! Days on which a job runs or does not: dates, weekdays, and spans of real time out of calendars.
+//!
+//! Invariant: a set is kept sorted and merged, so that two sets of the same days are equal and have one text.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::civil::{DAY, Date, days_in_month, weekday};
+use super::time::UnixMillis;
+use super::timetable::LeftOut;
+use super::zone::Zone;
+
+const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+const ALL: u8 = 0b111_1111;
+
+/// The last day number a schedule may name.
+const LAST_DAY: i64 = UnixMillis::END / 1_000 / DAY - 1;
+
+/// A set of days.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Days {
+    /// Monday is bit 0.
+    weekdays: u8,
+    /// Ranges of day numbers, both ends included.
+    dates: Vec<(i64, i64)>,
+    /// Spans of milliseconds, the end left out.
+    spans: Vec<(i64, i64)>,
+}
+
+/// One entry of a list of days.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DayItem {
+    /// These weekdays; Monday is bit 0.
+    Weekdays(u8),
+    /// From one day number to another, both included.
+    Dates(i64, i64),
+    /// From one instant to another, the latter left out.
+    Span(UnixMillis, UnixMillis),
+}
+
+/// A text that is no entry of a list of days.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "found {found:?}, {problem}wanted a date \"2026-12-24\", dates \"2026-12-24..2027-01-01\", a weekday \"sat\", or \"calendar:NAME\""
+)]
+pub struct DaysError {
+    /// The text, cut when it is long.
+    pub found: String,
+    problem: &'static str,
+}
+
+impl FromStr for DayItem {
+    type Err = DaysError;
+
+    fn from_str(text: &str) -> Result<Self, DaysError> {
+        let refuse = |problem| {
+            let found = text.char_indices().nth(60).and_then(|(end, _)| text.get(..end)).unwrap_or(text).to_owned();
+            DaysError { found, problem }
+        };
+        let (first, last) = text.split_once("..").map_or((text, text), |(first, last)| (first.trim(), last.trim()));
+        if let (Some(first), Some(last)) = (weekday_named(first), weekday_named(last)) {
+            let days = (0..7).map(|step| (first + step) % 7);
+            let until = (last + 7 - first) % 7;
+            return Ok(Self::Weekdays(days.take(until + 1).fold(0, |bits, day| bits | 1 << day)));
+        }
+        if let (Some(first), Some(last)) = (day_named(first), day_named(last)) {
+            return if first <= last { Ok(Self::Dates(first, last)) } else { Err(refuse("which ends before it begins, ")) };
+        }
+        let instant = |text: &str| text.parse::<jiff::Timestamp>().ok().and_then(UnixMillis::from_timestamp);
+        match (instant(first), instant(last)) {
+            (Some(first), Some(last)) if first < last => Ok(Self::Span(first, last)),
+            (Some(_), Some(_)) => Err(refuse("which holds no time, ")),
+            _ if [first, last].iter().any(|part| looks_like_a_date(part)) => {
+                Err(refuse("a date that is none within 1970 to 2099, "))
+            }
+            _ => Err(refuse("")),
+        }
+    }
+}
+
+fn weekday_named(text: &str) -> Option<usize> {
+    const LONG: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+    let lower = text.to_ascii_lowercase();
+    WEEKDAYS.iter().zip(LONG).position(|(short, long)| lower == **short || lower == long)
+}
+
+fn looks_like_a_date(text: &str) -> bool {
+    text.len() == 10
+        && text.bytes().enumerate().all(|(at, byte)| if matches!(at, 4 | 7) { byte == b'-' } else { byte.is_ascii_digit() })
+}
+
+/// The day number of a date such as `2026-12-24`.
+pub(super) fn day_named(text: &str) -> Option<i64> {
+    if !looks_like_a_date(text) {
+        return None;
+    }
+    let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let exists = (1970..2100).contains(&year) && (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day);
+    exists.then(|| Date::new(year, month, day).number())
+}
+
+impl Days {
+    /// The most entries a set may have.
+    pub const MOST: usize = 5_000;
+
+    /// The set of all of `items`.
+    pub fn of(items: impl IntoIterator<Item = DayItem>) -> Self {
+        let mut days = Self::default();
+        for item in items {
+            match item {
+                DayItem::Weekdays(bits) => days.weekdays |= bits & ALL,
+                DayItem::Dates(first, last) => days.dates.push((first, last)),
+                DayItem::Span(first, end) => days.spans.push((first.as_i64(), end.as_i64())),
+            }
+        }
+        days.dates = merged(days.dates, 1);
+        days.spans = merged(days.spans, 0);
+        days
+    }
+
+    /// The set of what is in any of `sets`.
+    pub fn of_all(sets: &[Self]) -> Self {
+        let joined = |ranges: fn(&Self) -> &Vec<(i64, i64)>, gap| merged(sets.iter().flat_map(ranges).copied().collect(), gap);
+        Self {
+            weekdays: sets.iter().fold(0, |bits, days| bits | days.weekdays),
+            dates: joined(|days| &days.dates, 1),
+            spans: joined(|days| &days.spans, 0),
+        }
+    }
+
+    /// Whether there is none in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many entries its text has.
+    pub fn len(&self) -> usize {
+        self.weekdays.count_ones() as usize + self.dates.len() + self.spans.len()
+    }
+
+    /// Its entries, each as the text it is read from.
+    pub fn texts(&self) -> Vec<String> {
+        let weekdays =
+            WEEKDAYS.iter().enumerate().filter(|(day, _)| self.weekdays >> day & 1 == 1).map(|(_, name)| (*name).to_owned());
+        let dates = self.dates.iter().map(|(first, last)| {
+            if first == last { Shown(*first).to_string() } else { format!("{}..{}", Shown(*first), Shown(*last)) }
+        });
+        let instant = |at: i64| UnixMillis::new(at).unwrap_or(UnixMillis::EPOCH);
+        let spans = self.spans.iter().map(|(first, end)| format!("{}..{}", instant(*first), instant(*end)));
+        weekdays.chain(dates).chain(spans).collect()
+    }
+
+    /// Whether part of a day may be in it, in whatever zone.
+    fn has_span_near(&self, day: i64) -> bool {
+        let (from, until) = ((day - 2) * DAY * 1_000, (day + 3) * DAY * 1_000);
+        let next = self.spans.partition_point(|(_, end)| *end <= from);
+        self.spans.get(next).is_some_and(|(first, _)| *first < until)
+    }
+
+    /// Whether a whole local day is in it.
+    fn has_day(&self, day: i64) -> bool {
+        self.weekdays >> weekday(day) & 1 == 1 || holds(&self.dates, day, 0).is_some()
+    }
+}
+
+struct Shown(i64);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Date { year, month, day } = Date::of(self.0);
+        write!(f, "{year:04}-{month:02}-{day:02}")
+    }
+}
+
+/// Sorted, and those that touch or overlap joined.
+fn merged(mut ranges: Vec<(i64, i64)>, gap: i64) -> Vec<(i64, i64)> {
+    ranges.sort_unstable();
+    let mut joined: Vec<(i64, i64)> = Vec::with_capacity(ranges.len());
+    for (first, last) in ranges {
+        match joined.last_mut() {
+            Some(before) if first <= before.1 + gap => before.1 = before.1.max(last),
+            _ => joined.push((first, last)),
+        }
+    }
+    joined
+}
+
+/// The range that holds `at`; ends are included unless `open` is 1.
+fn holds(ranges: &[(i64, i64)], at: i64, open: i64) -> Option<(i64, i64)> {
+    let behind = ranges.partition_point(|(first, _)| *first <= at);
+    let range = ranges.get(behind.checked_sub(1)?)?;
+    (at <= range.1 - open).then_some(*range)
+}
+
+/// Which instants count.
+#[derive(Debug, Clone)]
+pub(super) struct Filter {
+    only_on: Option<Days>,
+    exclude: Days,
+}
+
+impl Filter {
+    /// None if every instant counts.
+    pub(super) fn new(only_on: Option<Days>, exclude: Days) -> Option<Self> {
+        (only_on.is_some() || !exclude.is_empty()).then_some(Self { only_on, exclude })
+    }
+
+    /// The first instant at or after `millis` that may count: `millis` itself exactly if it does.
+    pub(super) fn first_allowed(&self, zone: &Zone, millis: i64) -> Option<i64> {
+        if self.allows(zone, millis) {
+            return Some(millis);
+        }
+        let mut at = millis;
+        loop {
+            at = self.boundary_after(zone, at)?;
+            if self.allows(zone, at) {
+                return Some(at);
+            }
+        }
+    }
+
+    fn allows(&self, zone: &Zone, millis: i64) -> bool {
+        self.left_out_by(zone, millis).is_none()
+    }
+
+    /// Which of both leaves an instant out, if one does.
+    pub(super) fn left_out_by(&self, zone: &Zone, millis: i64) -> Option<LeftOut> {
+        let day = local_day(zone, millis);
+        let has = |days: &Days| days.has_day(day) || holds(&days.spans, millis, 1).is_some();
+        if has(&self.exclude) {
+            return Some(LeftOut::Exclude);
+        }
+        (!self.only_on.as_ref().is_none_or(has)).then_some(LeftOut::OnlyOn)
+    }
+
+    /// The next instant after `millis` at which what counts may change: a local midnight, or the end or begin of a span.
+    fn boundary_after(&self, zone: &Zone, millis: i64) -> Option<i64> {
+        let end_of_excluded = holds(&self.exclude.spans, millis, 1).map(|(_, end)| end);
+        let spans = self.only_on.as_ref().map_or(&[][..], |days| &days.spans);
+        let begin_of_wanted = spans.get(spans.partition_point(|(first, _)| *first <= millis)).map(|(first, _)| *first);
+        let today = local_day(zone, millis);
+        let may_count = |day: &i64| {
+            let is_wanted = self.only_on.as_ref().is_none_or(|days| days.has_day(*day) || days.has_span_near(*day));
+            is_wanted && !self.exclude.has_day(*day)
+        };
+        // The clock may have been set back over midnight, so that today begins once more.
+        let midnight =
+            (today..=LAST_DAY + 2).filter(may_count).find_map(|day| midnights(zone, day).into_iter().find(|at| *at > millis));
+        [end_of_excluded, begin_of_wanted, midnight].into_iter().flatten().min().filter(|at| *at < UnixMillis::END)
+    }
+}
+
+/// The number of the local day of an instant.
+fn local_day(zone: &Zone, millis: i64) -> i64 {
+    let second = millis.div_euclid(1_000);
+    let at = jiff::Timestamp::from_second(second).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    (second + i64::from(zone.rules().to_offset(at).seconds())).div_euclid(DAY)
+}
+
+/// The instants at which a local day begins, the earlier first: two where the clock is set back over midnight.
+fn midnights(zone: &Zone, day: i64) -> Vec<i64> {
+    let date = Date::of(day);
+    let part = |number: i64| i8::try_from(number).unwrap_or(1);
+    let Ok(date) = jiff::civil::Date::new(i16::try_from(date.year).unwrap_or(i16::MAX), part(date.month), part(date.day)) else {
+        return Vec::new();
+    };
+    let ambiguous = zone.rules().to_ambiguous_timestamp(date.at(0, 0, 0, 0));
+    let is_gap = matches!(ambiguous.offset(), jiff::tz::AmbiguousOffset::Gap { .. });
+    if is_gap {
+        // The day begins with the first instant after the gap.
+        let before = ambiguous.earlier().ok();
+        let change = before.and_then(|before| zone.rules().following(before).next());
+        return change.map(|change| change.timestamp().as_millisecond()).into_iter().collect();
+    }
+    let mut found: Vec<i64> =
+        [ambiguous.earlier(), ambiguous.later()].into_iter().flatten().map(jiff::Timestamp::as_millisecond).collect();
+    found.dedup();
+    found
+}
+
+#[cfg(test)]
+mod tests;

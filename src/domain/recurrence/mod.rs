@@ -1,0 +1,120 @@
+//! Recurrence rules of iCalendar (RFC 5545, section 3.3.10): a start on a wall clock and the text of an `RRULE`.
+//!
+//! Invariant: a rule that was read has at least one occurrence before 2100, and no question about it costs more than
+//! [`plan::MOST_STEPS`] steps. Its wall clock times become instants by the rule for clock changes that cron has: what comes
+//! hourly or more often follows real time, unless its job says otherwise. The start is an occurrence only if the rule says so.
+
+mod plan;
+mod read;
+
+use std::fmt;
+use std::sync::Arc;
+
+use self::plan::{Plan, Until};
+use super::clock_changes::ClockChanges;
+use super::cron::{Wall, first_from};
+use super::time::UnixMillis;
+use super::zone::Zone;
+
+/// The longest rule, in bytes.
+pub const LONGEST_RULE: usize = 1_000;
+
+/// A checked rule. Cheap to clone; two are equal when their texts and starts are.
+#[derive(Clone)]
+pub struct Recurrence {
+    text: Arc<str>,
+    plan: Arc<Plan>,
+    clock_changes: ClockChanges,
+}
+
+/// Why a text is no rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("rrule {text:?}: {problem}")]
+pub struct RecurrenceError {
+    /// The rule, cut when it is long.
+    pub text: String,
+    /// What is wrong, at which character (counted from 1), and what was wanted.
+    pub problem: String,
+    /// The byte at which the fault begins; the length when something is missing at the end.
+    pub offset: usize,
+}
+
+impl Recurrence {
+    /// The rule `text`, counted from `start` on the wall clock.
+    pub fn new(text: &str, start: jiff::civil::DateTime) -> Result<Self, RecurrenceError> {
+        let refuse = |offset: usize, problem: String| {
+            let shown = match text.char_indices().nth(120) {
+                Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+                None => text.to_owned(),
+            };
+            RecurrenceError { text: shown, problem, offset }
+        };
+        if text.len() > LONGEST_RULE {
+            return Err(refuse(LONGEST_RULE, format!("{} bytes found, wanted at most {LONGEST_RULE}", text.len())));
+        }
+        let plan = read::read(text, local_second(start)).map_err(|fault| refuse(fault.offset, fault.problem))?;
+        if plan.first_local_from(plan.start).is_none_or(|local| local >= UnixMillis::END / 1000) {
+            return Err(refuse(0, "never comes before 2100, wanted a day that exists".to_owned()));
+        }
+        Ok(Self { text: Arc::from(text), plan: Arc::new(plan), clock_changes: ClockChanges::default() })
+    }
+
+    /// The rule as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// What it is counted from, as the wall clock shows it.
+    pub fn start(&self) -> jiff::civil::DateTime {
+        // In range: it was read from such a time.
+        jiff::Timestamp::from_second(self.plan.start)
+            .map_or(jiff::civil::DateTime::MIN, |at| jiff::tz::TimeZone::UTC.to_datetime(at))
+    }
+
+    /// The rule with its job's rule for clock changes.
+    #[must_use]
+    pub fn for_job(&self, clock_changes: ClockChanges) -> Self {
+        Self { clock_changes, ..self.clone() }
+    }
+
+    /// The first occurrence at or after the second `from` in `zone`.
+    pub(in crate::domain) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
+        let found = first_from(&*self.plan, zone, self.clock_changes, from)?;
+        match self.plan.until {
+            Some(Until::Real(until)) if found > until => None,
+            _ => Some(found),
+        }
+    }
+
+    /// The first occurrence on the wall clock at or after `local`, both in seconds since 1970 as the wall clock counts.
+    pub fn first_local_from(&self, local: i64) -> Option<i64> {
+        let found = self.plan.first_local_from(local)?;
+        match self.plan.until {
+            // Whoever asks for wall clock times has no zone: to a day is near enough for them.
+            Some(Until::Real(until)) if found > until => None,
+            _ => Some(found),
+        }
+    }
+}
+
+/// A wall clock time in seconds since 1970 as the wall clock counts.
+fn local_second(at: jiff::civil::DateTime) -> i64 {
+    at.to_zoned(jiff::tz::TimeZone::UTC).map_or(0, |at| at.timestamp().as_second())
+}
+
+impl PartialEq for Recurrence {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text && self.plan.start == other.plan.start
+    }
+}
+
+impl Eq for Recurrence {}
+
+impl fmt::Debug for Recurrence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Recurrence").field(&self.text).field(&self.plan.start).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+use super::*;
+
+fn start(text: &str) -> jiff::civil::DateTime {
+    text.parse().unwrap()
+}
+
+fn days(rule: &str, from: &str, count: usize) -> Vec<String> {
+    let rule = Recurrence::new(rule, start(from)).unwrap_or_else(|error| panic!("{error}"));
+    let mut at = i64::MIN / 2;
+    let mut found = Vec::new();
+    while found.len() < count
+        && let Some(next) = rule.first_local_from(at)
+    {
+        let shown = jiff::Timestamp::from_second(next).unwrap().to_string();
+        found.push(shown.strip_suffix(":00Z").unwrap_or(&shown).replace("T09:00", ""));
+        at = next + 1;
+    }
+    found
+}
+
+#[test]
+fn the_examples_of_the_standard_come_as_it_says() {
+    let from = "1997-09-02T09:00:00";
+    for (rule, wanted) in [
+        ("FREQ=DAILY;COUNT=3", "1997-09-02 1997-09-03 1997-09-04"),
+        ("FREQ=DAILY;INTERVAL=10;COUNT=3", "1997-09-02 1997-09-12 1997-09-22"),
+        ("FREQ=WEEKLY;INTERVAL=2;WKST=SU", "1997-09-02 1997-09-16 1997-09-30"),
+        ("FREQ=WEEKLY;COUNT=4;WKST=SU;BYDAY=TU,TH", "1997-09-02 1997-09-04 1997-09-09 1997-09-11"),
+        ("FREQ=MONTHLY;BYDAY=1FR", "1997-09-05 1997-10-03 1997-11-07"),
+        ("FREQ=MONTHLY;INTERVAL=2;BYDAY=1SU,-1SU", "1997-09-07 1997-09-28 1997-11-02 1997-11-30"),
+        ("FREQ=MONTHLY;BYDAY=-2MO", "1997-09-22 1997-10-20 1997-11-17"),
+        ("FREQ=MONTHLY;BYMONTHDAY=-3", "1997-09-28 1997-10-29 1997-11-28"),
+        ("FREQ=MONTHLY;BYMONTHDAY=1,-1", "1997-09-30 1997-10-01 1997-10-31"),
+        ("FREQ=YEARLY;BYMONTH=6,7", "1998-06-02 1998-07-02 1999-06-02"),
+        ("FREQ=YEARLY;INTERVAL=3;BYYEARDAY=1,100,200", "2000-01-01 2000-04-09 2000-07-18"),
+        ("FREQ=YEARLY;BYDAY=20MO", "1998-05-18 1999-05-17"),
+        ("FREQ=YEARLY;BYWEEKNO=20;BYDAY=MO", "1998-05-11 1999-05-17 2000-05-15"),
+        ("FREQ=YEARLY;BYMONTH=3;BYDAY=TH", "1998-03-05 1998-03-12 1998-03-19"),
+        ("FREQ=MONTHLY;BYDAY=FR;BYMONTHDAY=13", "1998-02-13 1998-03-13 1998-11-13"),
+        ("FREQ=YEARLY;INTERVAL=4;BYMONTH=11;BYDAY=TU;BYMONTHDAY=2,3,4,5,6,7,8", "1997-11-04 2001-11-06"),
+        ("FREQ=MONTHLY;COUNT=3;BYDAY=TU,WE,TH;BYSETPOS=3", "1997-09-04 1997-10-07 1997-11-06"),
+        ("FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-2", "1997-09-29 1997-10-30 1997-11-27"),
+        ("FREQ=HOURLY;INTERVAL=3;UNTIL=19970902T170000", "1997-09-02 1997-09-02T12:00 1997-09-02T15:00"),
+        ("FREQ=MINUTELY;INTERVAL=90;COUNT=3", "1997-09-02 1997-09-02T10:30 1997-09-02T12:00"),
+        ("FREQ=DAILY;BYHOUR=9,10;BYMINUTE=0,20", "1997-09-02 1997-09-02T09:20 1997-09-02T10:00"),
+        ("FREQ=MINUTELY;INTERVAL=20;BYHOUR=9,16", "1997-09-02 1997-09-02T09:20 1997-09-02T09:40 1997-09-02T16:00"),
+        ("RRULE:FREQ=YEARLY;UNTIL=19981231", "1997-09-02 1998-09-02"),
+    ] {
+        let wanted: Vec<&str> = wanted.split(' ').collect();
+        let found = days(rule, from, wanted.len());
+        assert_eq!(found, wanted, "{rule}");
+    }
+    assert_eq!(days("FREQ=WEEKLY;INTERVAL=2;COUNT=4;BYDAY=TU,SU;WKST=SU", "1997-08-05T09:00", 9).last().unwrap(), "1997-08-31");
+    assert_eq!(days("FREQ=WEEKLY;INTERVAL=2;COUNT=4;BYDAY=TU,SU;WKST=MO", "1997-08-05T09:00", 9).last().unwrap(), "1997-08-24");
+}
+
+#[test]
+fn what_is_refused_is_told_with_its_character() {
+    for (rule, wanted) in [
+        ("", "is empty"),
+        ("FREQ=DALY", "\"DALY\" at character 6 is no frequency"),
+        ("INTERVAL=2", "has no frequency"),
+        ("FREQ=DAILY;COUNT=2;UNTIL=20270101", "has COUNT and UNTIL"),
+        ("FREQ=DAILY;COUNT=0", "\"0\" at character 18"),
+        ("FREQ=DAILY;COUNT=99999999999", "wanted a number from 1 to 10000"),
+        ("FREQ=DAILY;INTERVAL=2;INTERVAL=3", "comes twice"),
+        ("FREQ=WEEKLY;BYDAY=XX", "\"XX\" at character 19 is no weekday"),
+        ("FREQ=WEEKLY;BYDAY=1MO", "\"1MO\" at character 19 numbers a weekday"),
+        ("FREQ=MONTHLY;BYWEEKNO=3", "needs FREQ=YEARLY"),
+        ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "never comes before 2100"),
+        ("FREQ=YEARLY;BYMONTHDAY=0", "not 0"),
+        ("FREQ=YEARLY;BYEASTER=0", "is no part of a rule"),
+        ("FREQ=YEARLY;UNTIL=2026", "is no moment"),
+        ("FREQ=YEARLY;;", "wanted NAME=VALUE"),
+        ("FREQ=DAILY;BYSETPOS=1", "BYSETPOS alone"),
+        ("FREQ=SECONDLY;INTERVAL=60;BYSECOND=30", "never comes before 2100"),
+    ] {
+        let told = Recurrence::new(rule, start("2026-01-01T00:00:00")).unwrap_err().to_string();
+        assert!(told.contains(wanted), "{rule}: {told}");
+    }
+}
+
+#[test]
+fn a_daily_rule_runs_once_right_after_a_gap_and_an_hourly_one_follows_real_time() {
+    let berlin = Zone::load(&"Europe/Berlin".parse().unwrap()).unwrap();
+    let second = |text: &str| text.parse::<jiff::Timestamp>().unwrap().as_second();
+    let daily = Recurrence::new("FREQ=DAILY", start("2026-01-01T02:30")).unwrap();
+    assert_eq!(daily.first_from(&berlin, second("2026-03-28T12:00:00Z")), Some(second("2026-03-29T01:00:00Z")));
+    let hourly = Recurrence::new("FREQ=HOURLY", start("2026-01-01T00:30")).unwrap();
+    assert_eq!(hourly.first_from(&berlin, second("2026-10-25T00:31:00Z")), Some(second("2026-10-25T01:30:00Z")));
+    let until = Recurrence::new("FREQ=DAILY;UNTIL=20260103T013000Z", start("2026-01-01T02:30")).unwrap();
+    assert_eq!(until.first_from(&berlin, second("2026-01-03T01:30:00Z")), Some(second("2026-01-03T01:30:00Z")));
+    assert_eq!(until.first_from(&berlin, second("2026-01-03T01:30:01Z")), None);
+}
+
+#[test]
+fn whatever_is_read_is_bounded_rises_strictly_and_never_panics() {
+    let parts = [
+        "FREQ=YEARLY",
+        "FREQ=MONTHLY",
+        "FREQ=WEEKLY",
+        "FREQ=DAILY",
+        "FREQ=HOURLY",
+        "FREQ=MINUTELY",
+        "FREQ=SECONDLY",
+        "INTERVAL=7",
+        "INTERVAL=61",
+        "COUNT=3",
+        "UNTIL=20301231",
+        "BYDAY=MO,-1FR",
+        "BYDAY=SU",
+        "BYMONTHDAY=-1,31",
+        "BYMONTH=2",
+        "BYWEEKNO=53,-1",
+        "BYYEARDAY=366,-366",
+        "BYHOUR=0,23",
+        "BYMINUTE=59",
+        "BYSECOND=30",
+        "BYSETPOS=-1,2",
+        "WKST=SU",
+        "X=",
+        "=",
+        "\u{0}",
+        "é",
+        "BYDAY=é",
+        "COUNT=-1",
+        "BYMONTHDAY=29;BYMONTH=2",
+    ];
+    let mut random = fastrand::Rng::with_seed(11);
+    for _ in 0..6_000 {
+        let text: Vec<&str> = (0..random.usize(1..6)).map(|_| parts[random.usize(..parts.len())]).collect();
+        let text = text.join(";");
+        let begun = std::time::Instant::now();
+        match Recurrence::new(&text, start("2026-02-28T23:59:59")) {
+            Ok(rule) => {
+                let mut at = i64::MIN / 2;
+                for _ in 0..5 {
+                    let Some(next) = rule.first_local_from(at) else { break };
+                    assert!(next >= at, "{text}");
+                    at = next + 1;
+                }
+            }
+            Err(error) => assert!(error.offset <= text.len() && error.to_string().lines().count() == 1, "{text:?}: {error}"),
+        }
+        assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{text:?}: {:?}", begun.elapsed());
+    }
+}
