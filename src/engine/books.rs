@@ -32,11 +32,12 @@ pub struct Books<'a> {
 }
 
 impl<'a> Books<'a> {
-    /// Opens the books: every queue that was declared, those of `more`, and the leases.
+    /// Opens the books: every queue that was declared, those of hosts with runs for a boot, those of `more`, and the leases.
     pub async fn open(store: &'a Store, more: &BTreeSet<QueueName>) -> Result<Self, StoreError> {
         let mut queues: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
         queues.insert(QueueName::default_queue());
         queues.extend(more.iter().cloned());
+        queues.extend(store.list_host_queues().await?);
         Ok(Self { store, now: store.now().await?, queues, leased: store.read_leased(LEASES).await? })
     }
 
