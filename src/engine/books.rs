@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::definition::{Definition, DefinitionError};
 use crate::config::SurfaceError;
-use crate::domain::books::{self, Finding, Plan, Subject};
+use crate::domain::books::{self, Finding, Plan, Rule, Subject};
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
@@ -144,13 +144,8 @@ pub async fn confirm(store: &Store, more: &BTreeSet<QueueName>, findings: Vec<Fi
     tokio::time::sleep(MOMENT).await;
     let subjects: BTreeSet<Subject> = findings.iter().map(|finding| finding.subject.clone()).collect();
     let again = Books::open(store, more).await?.look_at(&subjects).await?;
-    let mut stood: Vec<Finding> = Vec::new();
-    for finding in again {
-        if findings.iter().any(|first| first.is_same(&finding)) && !stood.iter().any(|other| other.is_same(&finding)) {
-            stood.push(finding);
-        }
-    }
-    Ok(stood)
+    let mut first: BTreeSet<(Rule, Subject)> = findings.into_iter().map(|finding| (finding.rule, finding.subject)).collect();
+    Ok(again.into_iter().filter(|finding| first.remove(&(finding.rule, finding.subject.clone()))).collect())
 }
 
 /// What a job's definition says of its next run.

@@ -38,7 +38,12 @@ impl Desk {
     pub(super) async fn add(&self, job: &str, mut keys: Value) -> RunId {
         keys["name"] = json!(job);
         keys["shell"] = json!("true");
-        let job = config::job_from_value(&keys, &Zone::utc()).unwrap();
+        self.add_unplanned(config::job_from_value(&keys, &Zone::utc()).unwrap()).await;
+        self.world.job(job).await.pending.unwrap()
+    }
+
+    /// Adds a job of which nothing may be planned.
+    pub(super) async fn add_unplanned(&self, job: config::NamedJob) {
         let request = Request {
             name: job.name.unwrap(),
             spec: job.spec,
@@ -48,7 +53,6 @@ impl Desk {
             existing: Existing::Edit,
         };
         planting::apply_one(&self.world.at(-1000), &Zone::utc(), &request).await.unwrap();
-        self.world.job(request.name.as_str()).await.pending.unwrap()
     }
 
     /// A job of every minute.
