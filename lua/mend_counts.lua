@@ -1,18 +1,24 @@
 #!lua flags=allow-oom
 -- Sets counters to what they count.
--- Guard: each still says what it said when it was counted; the fence only rises.
+-- Guard: each still says what it said when it was counted; the fence only rises. At most 500 jobs a call.
 -- KEYS 1 totals
 -- KEYS 2 output_bytes
 -- KEYS 3 fence
+-- KEYS 4 output_sizes
 -- ARGV 1 waiting_seen: the counter, or ''
 -- ARGV 2 waiting: counted, or '' to leave it
 -- ARGV 3 bytes_seen: the counter, or ''
 -- ARGV 4 bytes: counted, or '' to leave it
 -- ARGV 5 highest: fence in use, or '' to leave it
+-- ARGV 6 ledger_seen: the counter of ranges, or ''
+-- ARGV 7 ledger: counted, or '' to leave it
+-- ARGV* job: of which output_sizes is wrong
+-- ARGV* size_seen: the counter, or ''
+-- ARGV* size: counted
 -- Reply mended: a word for each thing done
 -- Reply sound: there was nothing to do
 -- Reply wrong_type: key, found, wanted
-local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'string', KEYS[3], 'string'})
+local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'string', KEYS[3], 'string', KEYS[4], 'hash'})
 if bad then return bad end
 local reply = {'mended'}
 local function is_other(seen, counted) return counted ~= '' and (seen == '' and '0' or seen) ~= counted end
@@ -20,10 +26,23 @@ if is_other(ARGV[1], ARGV[2]) and (redis.call('HGET', KEYS[1], 'waiting') or '')
   redis.call('HSET', KEYS[1], 'waiting', ARGV[2])
   reply[#reply + 1] = 'waiting runs set to ' .. ARGV[2]
 end
+if is_other(ARGV[6], ARGV[7]) and (redis.call('HGET', KEYS[1], 'ledger_ranges') or '') == ARGV[6] then
+  redis.call('HSET', KEYS[1], 'ledger_ranges', ARGV[7])
+  reply[#reply + 1] = 'ranges in ledgers set to ' .. ARGV[7]
+end
 if is_other(ARGV[3], ARGV[4]) and (redis.call('GET', KEYS[2]) or '') == ARGV[3] then
   redis.call('SET', KEYS[2], ARGV[4])
   reply[#reply + 1] = 'bytes of output set to ' .. ARGV[4]
 end
+local sizes = 0
+for at = 8, #ARGV, 3 do
+  local job, seen, size = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  if (redis.call('HGET', KEYS[4], job) or '') == seen then
+    if size == '0' then redis.call('HDEL', KEYS[4], job) else redis.call('HSET', KEYS[4], job, size) end
+    sizes = sizes + 1
+  end
+end
+if sizes > 0 then reply[#reply + 1] = 'bytes of output of ' .. sizes .. ' jobs set' end
 -- Without one in use the next claim makes it anew from the clock.
 local last = redis.call('GET', KEYS[3])
 if ARGV[5] ~= '' and (whole(last, FENCE) < tonumber(ARGV[5]) or last and whole(last, FENCE) == 0) then

@@ -12,6 +12,8 @@
 -- KEYS 8 planted_run
 -- KEYS 9 totals
 -- KEYS 10 nudge
+-- KEYS 11 backfill
+-- KEYS 12 backfills
 -- KEYS* due: of every queue there is
 -- ARGV 1 now
 -- ARGV 2 job_name
@@ -30,8 +32,8 @@ local now = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], finished = KEYS[3], job_due = KEYS[4], open = KEYS[5], waiting = KEYS[6], totals = KEYS[9],
   nudge = KEYS[10]}
 local types = {k.job, 'hash', k.jobs, 'zset', k.finished, 'zset', k.job_due, 'zset', k.open, 'zset', k.waiting, 'zset', KEYS[7], 'hash',
-  KEYS[8], 'hash', k.totals, 'hash'}
-for at = 11, #KEYS do
+  KEYS[8], 'hash', k.totals, 'hash', KEYS[11], 'zset', KEYS[12], 'zset'}
+for at = 13, #KEYS do
   types[#types + 1] = KEYS[at]
   types[#types + 1] = 'zset'
 end
@@ -44,10 +46,14 @@ if (job[1] or '') ~= ARGV[3] or pending ~= ARGV[4] then return {'stale'} end
 local reply = {'mended'}
 local function note(word) reply[#reply + 1] = word end
 local function leave_due()
-  for at = 11, #KEYS do redis.call('ZREM', KEYS[at], pending) end
+  for at = 13, #KEYS do redis.call('ZREM', KEYS[at], pending) end
   redis.call('ZREM', k.job_due, pending)
 end
 
+-- What waits to be made up for is met by the nodes only if the job is listed.
+local backfill = redis.call('ZCARD', KEYS[11])
+if backfill > 0 and redis.call('ZADD', KEYS[12], 'NX', now, name) > 0 then note('listed among those to be made up for') end
+if backfill == 0 and redis.call('ZREM', KEYS[12], name) > 0 then note('no longer listed among those to be made up for') end
 if not job[1] then
   if redis.call('ZREM', k.jobs, name) + redis.call('ZREM', k.finished, name) > 0 then note('unlisted') end
 elseif job[5] then
@@ -89,7 +95,7 @@ else
     note('held')
   elseif pending ~= '' and not redis.call('ZSCORE', k.job_due, pending) then
     redis.call('ZADD', k.job_due, string.match(pending, '@(%d+)'), pending)
-    for at = 11, #KEYS do
+    for at = 13, #KEYS do
       if KEYS[at] ~= k.job_due then redis.call('ZREM', KEYS[at], pending) end
     end
     nudge_if_head(k.nudge, k.job_due, pending)

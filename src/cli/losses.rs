@@ -31,7 +31,7 @@ pub(super) async fn losses(global: &Global, console: &mut Console) -> Result<u8,
     Ok(0)
 }
 
-fn word(kind: LossKind) -> &'static str {
+pub(super) fn word(kind: LossKind) -> &'static str {
     match kind {
         LossKind::Flushed => "flushed",
         LossKind::Older => "older state",
@@ -39,12 +39,12 @@ fn word(kind: LossKind) -> &'static str {
     }
 }
 
-fn sum(record: &LossRecord, count: impl Fn(&crate::store::LossReport) -> u64) -> u64 {
+pub(super) fn sum(record: &LossRecord, count: impl Fn(&crate::store::LossReport) -> u64) -> u64 {
     record.reports.iter().map(count).sum()
 }
 
 /// How many jobs are gone: the nodes know the same ones, and name no more than some.
-fn gone(record: &LossRecord) -> u64 {
+pub(super) fn gone(record: &LossRecord) -> u64 {
     let most = record.reports.iter().map(|report| report.jobs_gone).max().unwrap_or(0);
     most.max(record.jobs_gone().len() as u64)
 }

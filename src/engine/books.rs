@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::definition::{Definition, DefinitionError};
 use crate::config::SurfaceError;
-use crate::domain::books::{self, Finding, Plan, Subject};
+use crate::domain::books::{self, Finding, Plan, Rule, Subject};
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
@@ -32,11 +32,12 @@ pub struct Books<'a> {
 }
 
 impl<'a> Books<'a> {
-    /// Opens the books: every queue that was declared, those of `more`, and the leases.
+    /// Opens the books: every queue that was declared, those of hosts with runs for a boot, those of `more`, and the leases.
     pub async fn open(store: &'a Store, more: &BTreeSet<QueueName>) -> Result<Self, StoreError> {
         let mut queues: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
         queues.insert(QueueName::default_queue());
         queues.extend(more.iter().cloned());
+        queues.extend(store.list_host_queues().await?);
         Ok(Self { store, now: store.now().await?, queues, leased: store.read_leased(LEASES).await? })
     }
 
@@ -145,13 +146,8 @@ pub async fn confirm(store: &Store, more: &BTreeSet<QueueName>, findings: Vec<Fi
     tokio::time::sleep(MOMENT).await;
     let subjects: BTreeSet<Subject> = findings.iter().map(|finding| finding.subject.clone()).collect();
     let again = Books::open(store, more).await?.look_at(&subjects).await?;
-    let mut stood: Vec<Finding> = Vec::new();
-    for finding in again {
-        if findings.iter().any(|first| first.is_same(&finding)) && !stood.iter().any(|other| other.is_same(&finding)) {
-            stood.push(finding);
-        }
-    }
-    Ok(stood)
+    let mut first: BTreeSet<(Rule, Subject)> = findings.into_iter().map(|finding| (finding.rule, finding.subject)).collect();
+    Ok(again.into_iter().filter(|finding| first.remove(&(finding.rule, finding.subject.clone()))).collect())
 }
 
 /// What a job's definition says of its next run.

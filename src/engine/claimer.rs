@@ -4,6 +4,7 @@
 //! of its runs. A claim whose answer got lost is repeated with its token until Redis says what became of it, as long as the
 //! lease it may have taken is worth anything. A run that cannot be dealt with holds up no other, and is not tried at every poll.
 
+mod aside;
 mod missed;
 
 use std::collections::HashMap;
@@ -22,7 +23,7 @@ use crate::domain::lateness::Decision;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::keeper::BootInstant;
-use crate::store::{ClaimOrder, ClaimReply, Claimant, Quarantined, RipeEntry, StoreError};
+use crate::store::{ClaimOrder, ClaimReply, Claimant, RipeEntry, StoreError};
 
 /// Rounds before a run is left to the next poll.
 const ROUNDS: usize = 5;
@@ -126,7 +127,7 @@ impl Claimer {
             }
             open.extend(later.into_iter().map(|planned| planned.ripe));
             for entry in orphans {
-                self.put_aside(queue, &entry, "its job is not known", &mut tally).await?;
+                self.end_orphan(queue, &entry, &mut tally).await?;
             }
         }
         if free > 0 {
@@ -154,7 +155,7 @@ impl Claimer {
                     self.refuse(ripe.run);
                     tally.left += 1;
                 } else {
-                    self.put_aside(queue, &ripe.entry, "its job is not known", tally).await?;
+                    self.end_orphan(queue, &ripe.entry, tally).await?;
                 }
                 continue;
             };
@@ -306,34 +307,6 @@ impl Claimer {
             self.refused.remove(run);
         }
         is_refused
-    }
-
-    /// Moves an entry to quarantine; left where it is if that cannot be, which is said.
-    async fn put_aside(&self, queue: &QueueName, entry: &RipeEntry, why: &str, tally: &mut Tally) -> Result<(), StoreError> {
-        match self.shared.store.quarantine_run(queue, entry, why).await {
-            Ok(Quarantined::Kept) => {
-                tally.done += 1;
-                error!(queue = %queue, entry = ?entry.member, "An entry that is no runnable run was moved to quarantine: {why}.");
-                Ok(())
-            }
-            Ok(Quarantined::Dropped) => {
-                tally.done += 1;
-                let (entry, score) = (&entry.member, &entry.score);
-                error!(queue = %queue, entry = ?entry, score, "Quarantine is full; an entry that is no runnable run was taken out and is told here only: {why}.");
-                Ok(())
-            }
-            // Another node was first.
-            Ok(Quarantined::Gone) => {
-                tally.left += 1;
-                Ok(())
-            }
-            Err(error) if error.is_passing() => Err(error),
-            Err(error) => {
-                self.shared.weather.failed(&error, "entries that are no runs stay where they are");
-                tally.left += 1;
-                Ok(())
-            }
-        }
     }
 }
 

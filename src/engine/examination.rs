@@ -12,7 +12,7 @@ use crate::domain::books::{
     judge_outputs, known_key,
 };
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
-use crate::store::{Quarantined, RipeEntry, Store, StoreError};
+use crate::store::{Counted, OutputFacts, Quarantined, RipeEntry, Store, StoreError};
 
 /// Sets read in one call.
 const SETS: usize = 100;
@@ -34,7 +34,7 @@ pub struct Examination {
     pub partial: Option<String>,
     entries: BTreeMap<String, Vec<RipeEntry>>,
     counts: CountFacts,
-    outputs: (Vec<String>, Vec<String>),
+    outputs: OutputFacts,
     queues: BTreeSet<QueueName>,
 }
 
@@ -127,13 +127,15 @@ impl Examination {
     async fn judge_whole(&mut self, store: &Store, keys: &[&KeyFacts], found: &mut Vec<Finding>) -> Result<(), StoreError> {
         let of =
             |prefix: &str| keys.iter().map(|key| key.rest.clone()).filter(|rest| rest.starts_with(prefix)).collect::<Vec<_>>();
-        let (mut waiting, mut outputs) = (of("waiting:"), of("output:"));
+        let mut counted = Counted { waiting: of("waiting:"), ledgers: of("ledger:"), outputs: of("output:") };
+        let mut indexes = of("outputs:");
         let mut first: Option<Vec<Finding>> = None;
         loop {
-            self.counts = store.count_facts(&waiting, &outputs).await?;
-            self.outputs = store.compare_outputs(&outputs).await?;
+            self.counts = store.count_facts(&counted).await?;
+            indexes.push("outputs".to_owned());
+            self.outputs = store.compare_outputs(&counted.outputs, &indexes).await?;
             let mut now = judge_counts(&self.counts, |rest| store.key_named(rest));
-            now.extend(judge_outputs(store.key_named("outputs"), self.outputs.0.len(), self.outputs.1.len()));
+            now.extend(judge_outputs(store.key_named("outputs"), self.outputs.missing.len(), self.outputs.unlisted.len()));
             if now.is_empty() {
                 return Ok(());
             }
@@ -143,9 +145,16 @@ impl Examination {
             }
             first = Some(now);
             // What was made since the keys were read counts too.
-            let names = |keys: Vec<KeyFacts>| keys.into_iter().map(|key| key.rest).collect();
-            waiting = names(store.scan_keys("waiting:*").await?);
-            outputs = names(store.scan_keys("output:*").await?);
+            let names = async |of: &str, kind: &str| -> Result<Vec<String>, StoreError> {
+                let keys = store.scan_keys(of).await?.into_iter().filter(|key| key.kind == kind);
+                Ok(keys.map(|key| key.rest).collect())
+            };
+            counted = Counted {
+                waiting: names("waiting:*", "zset").await?,
+                ledgers: names("ledger:*", "zset").await?,
+                outputs: names("output:*", "hash").await?,
+            };
+            indexes = names("outputs:*", "zset").await?;
         }
     }
 
@@ -175,8 +184,8 @@ impl Examination {
         let done = match (finding.rule, &finding.subject) {
             (Rule::Count | Rule::Fence, _) => mending::mend_counts(store, &self.counts).await,
             (Rule::OutputWrong, _) => {
-                let (missing, unlisted) = &self.outputs;
-                store.mend_outputs(missing, unlisted).await?;
+                let OutputFacts { missing, unlisted } = &self.outputs;
+                store.mend_outputs(&self.outputs).await?;
                 Ok(vec![format!("{} entries taken out, {} outputs put in", missing.len(), unlisted.len())])
             }
             (Rule::Entry, Subject::Key(key)) => self.mend_entries(store, key).await,

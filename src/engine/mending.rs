@@ -117,10 +117,15 @@ async fn mend_run(
             }
         }
     }
-    let queue = match store.read_job(run.job()).await {
-        Ok(job) => job.map_or_else(QueueName::default_queue, |job| job.queue),
-        Err(error) if error.is_passing() => return Err(error),
-        Err(_) => QueueName::default_queue(),
+    // What belongs to a host stays there.
+    let of_host = store.read_run(run).await.ok().flatten().map(|record| record.queue).filter(QueueName::is_of_host);
+    let queue = match of_host {
+        Some(queue) => queue,
+        None => match store.read_job(run.job()).await {
+            Ok(job) => job.map_or_else(QueueName::default_queue, |job| job.queue),
+            Err(error) if error.is_passing() => return Err(error),
+            Err(_) => QueueName::default_queue(),
+        },
     };
     done.extend(words(store.mend_run(run, &queue, &queues, found_under).await?));
     Ok(done)

@@ -33,6 +33,7 @@ pub mod mending;
 mod node;
 mod notes;
 mod nudges;
+pub mod orphans;
 pub mod person;
 pub mod planting;
 mod presence;

@@ -120,6 +120,8 @@ impl Store {
             .key("waiting", keys.waiting(name))
             .key("spread", keys.spread(name))
             .key("pending_run", pending.map_or_else(|| keys.job(name), |run| keys.run(run)))
+            .key("backfill", keys.backfill(name))
+            .key("backfills", keys.backfills())
             .arg("job_name", name.as_str())
             .arg("pending", pending.map_or_else(String::new, RunId::to_string));
         for queue in queues {
@@ -280,6 +282,8 @@ fn job_facts(mut reply: Reply, job: &JobToInspect<'_>) -> Result<Option<JobFacts
         waiting: number()?,
         has_manual_out: false,
         spread: number()?,
+        backfill: number()?,
+        is_among_backfills: !reply.text()?.is_empty(),
         plan: job.plan.clone(),
     }))
 }

@@ -7,7 +7,7 @@ use super::quarantine::member_bytes;
 use super::reply::Reply;
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
-use crate::domain::books::CountFacts;
+use crate::domain::books::{CountFacts, SizeFacts};
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
 
 /// What was done to make the books agree.
@@ -21,6 +21,23 @@ pub enum MendReply {
     Stale,
     /// The run to plant has a record already.
     Occupied,
+}
+
+/// Jobs whose bytes of output are set in one call.
+const SIZES: usize = 500;
+
+impl MendReply {
+    /// What two steps did together.
+    fn and(self, next: Self) -> Self {
+        match (self, next) {
+            (Self::Mended(mut done), Self::Mended(more)) => {
+                done.extend(more);
+                Self::Mended(done)
+            }
+            (done @ Self::Mended(_), _) => done,
+            (_, next) => next,
+        }
+    }
 }
 
 /// What is to be planted of a job if nothing is, and what frees its waiting runs.
@@ -56,6 +73,8 @@ impl Store {
             .key("planted_run", self.successor_key(planted, name))
             .key("totals", keys.totals())
             .key("nudge", keys.nudge())
+            .key("backfill", keys.backfill(name))
+            .key("backfills", keys.backfills())
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("rev", record.map_or("", |record| record.rev.as_str()))
@@ -110,19 +129,41 @@ impl Store {
 
     /// Sets the counters to what they count, if they still say what they said then.
     pub async fn mend_counts(&self, facts: &CountFacts) -> Result<MendReply, StoreError> {
+        let first = facts.sizes.len().min(SIZES);
+        let (sizes, rest) = facts.sizes.split_at(first);
+        let mut reply = self.mend_some_counts(facts, sizes).await?;
+        for sizes in rest.chunks(SIZES) {
+            reply = reply.and(
+                self.mend_some_counts(
+                    &CountFacts { fence: facts.fence.clone(), highest: facts.highest, ..CountFacts::default() },
+                    sizes,
+                )
+                .await?,
+            );
+        }
+        Ok(reply)
+    }
+
+    async fn mend_some_counts(&self, facts: &CountFacts, sizes: &[SizeFacts]) -> Result<MendReply, StoreError> {
         let text = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
         // As it stands there, which may be no text.
         let seen = |text: &Option<String>| text.as_deref().map_or_else(Vec::new, member_bytes);
         let highest = facts.highest.map_or(0, Fence::as_u64);
-        let call = Invocation::new(&scripts::MEND_COUNTS)
+        let mut call = Invocation::new(&scripts::MEND_COUNTS)
             .key("totals", self.keys.totals())
             .key("output_bytes", self.keys.output_bytes())
             .key("fence", self.keys.fence())
+            .key("output_sizes", self.keys.output_sizes())
             .arg("waiting_seen", seen(&facts.waiting))
             .arg("waiting", text(facts.waiting_counted))
             .arg("bytes_seen", seen(&facts.output_bytes))
             .arg("bytes", text(facts.output_counted))
-            .arg("highest", highest);
+            .arg("highest", highest)
+            .arg("ledger_seen", seen(&facts.ledger_ranges))
+            .arg("ledger", text(facts.ledger_counted));
+        for SizeFacts { job, said, counted } in sizes {
+            call = call.arg("job", member_bytes(job)).arg("size_seen", seen(said)).arg("size", *counted);
+        }
         mended(self.link.invoke(&call).await?)
     }
 }

@@ -177,10 +177,11 @@ impl Store {
         for (name, _) in &seen {
             pipeline.cmd("HGETALL").arg(self.keys.node(name));
         }
-        let records = self.link.query(&mut pipeline).await?;
-        let read = |((name, last_seen), fields): ((NodeName, Option<UnixMillis>), Value)| {
+        let records = self.link.ask(&mut pipeline).await?;
+        // A key that holds something else hides no other node: what it told is not known.
+        let read = |((name, last_seen), fields): ((NodeName, Option<UnixMillis>), Result<Value, redis::RedisError>)| {
             let map: BTreeMap<String, String> = match fields {
-                Value::Array(flat) => {
+                Ok(Value::Array(flat)) => {
                     flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?))).collect()
                 }
                 _ => BTreeMap::new(),

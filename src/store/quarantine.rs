@@ -11,7 +11,7 @@ use super::error::StoreError;
 use super::polling::RipeEntry;
 use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
-use crate::domain::ids::QueueName;
+use crate::domain::ids::{JobName, QueueName};
 use crate::domain::time::UnixMillis;
 
 /// What became of an entry that was to be moved aside.
@@ -161,6 +161,27 @@ impl Store {
                 entries.dedup_by(|a, b| a.name == b.name);
                 entries.truncate(limit);
                 return Ok((total, entries));
+            }
+        }
+    }
+
+    /// Whether a definition of this job was moved aside and is still there.
+    pub async fn is_set_aside(&self, job: &JobName) -> Result<bool, StoreError> {
+        let pattern = format!("quarantined:job:{job}:*");
+        let mut cursor = 0_u64;
+        loop {
+            let mut pipeline = redis::pipe();
+            let scan = pipeline.cmd("HSCAN").arg(self.keys.quarantine()).arg(cursor);
+            scan.arg("MATCH").arg(&pattern).arg("COUNT").arg(1_000);
+            let answer = self.link.query(&mut pipeline).await?;
+            let Some(Value::Array(parts)) = answer.first() else { return Ok(false) };
+            let [next, Value::Array(found)] = parts.as_slice() else { return Ok(false) };
+            if !found.is_empty() {
+                return Ok(true);
+            }
+            cursor = text_of(next).and_then(|text| text.parse().ok()).unwrap_or(0);
+            if cursor == 0 {
+                return Ok(false);
             }
         }
     }

@@ -1,7 +1,10 @@
 //! Runs for `@reboot`: which boot of a host was dealt with, and planting a job's run for one.
 
+use std::collections::BTreeSet;
+
 use super::Store;
 use super::error::StoreError;
+use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
 use crate::domain::ids::{QueueName, RunId};
 use crate::domain::time::UnixMillis;
@@ -29,6 +32,30 @@ impl Store {
         pipeline.cmd("ZSCORE").arg(self.keys.boots()).arg(format!("{host} {boot_id}"));
         let answer = self.link.query(&mut pipeline).await?;
         Ok(answer.first().is_some_and(|score| !matches!(score, redis::Value::Nil)))
+    }
+
+    /// The queues of hosts that have runs due, of the boots remembered.
+    pub async fn list_host_queues(&self) -> Result<Vec<QueueName>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.boots()).arg(0).arg(MOST_BOOTS - 1);
+        pipeline.cmd("ZRANGE").arg(self.keys.boot_runs()).arg(-MOST_BOOTS).arg(-1);
+        // A key that holds something else is told where it is looked at itself.
+        let answers = self.link.ask(&mut pipeline).await?;
+        let members = answers.into_iter().filter_map(|answer| match answer {
+            Ok(redis::Value::Array(members)) => Some(members),
+            _ => None,
+        });
+        let host = |member: &redis::Value| text_of(member)?.split(' ').find(|word| word.starts_with('@'))?.parse().ok();
+        let hosts: BTreeSet<QueueName> = members.flatten().filter_map(|member| host(&member)).collect();
+        if hosts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for host in &hosts {
+            pipeline.cmd("EXISTS").arg(self.keys.due(host));
+        }
+        let there = self.link.query(&mut pipeline).await?;
+        Ok(hosts.into_iter().zip(there).filter(|(_, is_there)| number_of(is_there) == Some(1)).map(|(host, _)| host).collect())
     }
 
     /// Notes that all jobs of this boot of a host are planted, at `now`.

@@ -72,11 +72,21 @@ pub(in crate::cli) async fn doctor(global: &Global, args: &DoctorArgs, console: 
     let place = if is_private { "private to a schedd of this host" } else { "shared" };
     let mut redis =
         vec![Check::new("address", Level::Ok, format!("{}, namespace {}, {place}", store.address(), store.namespace()))];
-    redis.extend(store.check_server().await?);
+    redis.extend(store.check_server().await.or_else(surroundings::spoilt)?);
     redis.extend(surroundings::spellings(&store).await?);
+    redis.push(surroundings::losses(&store).await);
     report.add("redis", redis);
-    let (now, nodes) = store.list_nodes().await?;
-    report.add("nodes", surroundings::nodes(&nodes, now));
+    let now = store.now().await?;
+    let nodes = match store.list_nodes().await {
+        Ok((_, nodes)) => {
+            report.add("nodes", surroundings::nodes(&nodes, now));
+            nodes
+        }
+        Err(error) => {
+            report.add("nodes", surroundings::spoilt(error)?);
+            Vec::new()
+        }
+    };
     let exam = examination::examine(&store).await?;
     let (mended, exam) = if args.fix { exam.mend(&store).await? } else { (Vec::new(), exam) };
     report.add("sources", surroundings::sources(&store, &nodes).await);

@@ -2,8 +2,10 @@
 //! enforces.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::cli::failure::Failure;
+use crate::cli::losses::{gone, sum, word};
 use crate::cli::nodes::{differences, is_present};
 use crate::domain::ids::{JobName, QueueName};
 use crate::domain::time::UnixMillis;
@@ -11,6 +13,8 @@ use crate::store::{Check, Level, NodeRecord, Store, StoreError};
 
 /// Clocks that differ by less are right for a person, ms.
 const TOLERATED_MS: u64 = 1_000;
+/// A loss is a warning for so long, and then good to know.
+const RECENT: Duration = Duration::from_secs(7 * 86_400);
 /// Jobs read in one call.
 const PAGE: usize = 500;
 /// Jobs named of one trouble.
@@ -27,6 +31,39 @@ pub(super) async fn spellings(store: &Store) -> Result<Vec<Check>, StoreError> {
         others.join(", ")
     );
     Ok(vec![Check::new("namespace", Level::Warn, text)])
+}
+
+/// What a key that holds something else keeps from being told: it is a finding of its own. Other errors are handed on.
+pub(super) fn spoilt(error: StoreError) -> Result<Vec<Check>, StoreError> {
+    match error {
+        StoreError::WrongType { key, .. } => {
+            Ok(vec![Check::new("not known", Level::Warn, format!("the key {key} holds something else, see the books"))])
+        }
+        error => Err(error),
+    }
+}
+
+/// What was lost of late: a warning for as long as somebody may not have seen it.
+pub(super) async fn losses(store: &Store) -> Check {
+    let losses = match store.read_losses().await {
+        Ok(losses) => losses,
+        Err(error) => return Check::new("losses", Level::Warn, error.to_string()),
+    };
+    let Some(last) = losses.first() else { return Check::new("losses", Level::Ok, "none: no node ever missed data") };
+    let is_recent = match (last.at, store.now().await) {
+        (Some(at), Ok(now)) => now.since(at) < RECENT,
+        _ => true,
+    };
+    let at = last.at.map_or_else(|| "?".to_owned(), |at| at.to_string());
+    let text = format!(
+        "data was lost at {at} ({}): {} jobs gone, {} runs restored, {} lost; {} losses in all: schedctl losses",
+        word(last.loss.kind),
+        gone(last),
+        sum(last, |report| report.restored),
+        sum(last, |report| report.lost),
+        losses.len()
+    );
+    Check::new("losses", if is_recent { Level::Warn } else { Level::Note }, text)
 }
 
 /// The nodes, and how far their clocks are off.

@@ -14,10 +14,27 @@ pub struct CountFacts {
     pub output_bytes: Option<String>,
     /// How many are kept; none if that moved while it was counted.
     pub output_counted: Option<u64>,
+    /// The counter of ranges in ledgers, as text.
+    pub ledger_ranges: Option<String>,
+    /// How many there are; none if that moved while it was counted.
+    pub ledger_counted: Option<u64>,
+    /// The jobs whose bytes of output are counted otherwise than they are.
+    pub sizes: Vec<SizeFacts>,
     /// The last fence, as text.
     pub fence: Option<String>,
     /// The highest fence in use.
     pub highest: Option<Fence>,
+}
+
+/// The bytes of output of one job, counted wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SizeFacts {
+    /// The field of the job.
+    pub job: String,
+    /// What it says, as text.
+    pub said: Option<String>,
+    /// How many are kept.
+    pub counted: u64,
 }
 
 /// Which counters are wrong. `name` makes a key's whole name of its own.
@@ -27,11 +44,20 @@ pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<Fi
     let counters = [
         ("totals", "waiting runs", &facts.waiting, facts.waiting_counted),
         ("output_bytes", "bytes of output", &facts.output_bytes, facts.output_counted),
+        ("totals", "ranges in ledgers", &facts.ledger_ranges, facts.ledger_counted),
     ];
     for (key, what, counter, counted) in counters {
         let Some(counted) = counted.filter(|counted| number(counter) != Some(*counted)) else { continue };
         let found = format!("it counts {} {what}, and there are {counted}", counter.as_deref().unwrap_or("no"));
         findings.push(Finding::fixed(Rule::Count, Subject::Key(name(key)), found, "a counter that is what it counts", "sets it"));
+    }
+    if let Some(SizeFacts { job, said, counted }) = facts.sizes.first() {
+        let others = if facts.sizes.len() > 1 { format!("of {} jobs ", facts.sizes.len()) } else { String::new() };
+        let said = said.as_deref().unwrap_or("no");
+        let found =
+            format!("it is wrong {others}of the bytes of output kept: of {job} it counts {said}, and there are {counted}");
+        let wanted = "a counter that is what it counts";
+        findings.push(Finding::fixed(Rule::Count, Subject::Key(name("output_sizes")), found, wanted, "sets it"));
     }
     let last = facts.fence.as_deref().and_then(|text| text.parse::<u64>().ok()).and_then(Fence::new);
     let is_spoilt = facts.fence.is_some() && last.is_none();

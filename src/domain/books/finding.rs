@@ -43,6 +43,8 @@ pub enum Rule {
     WaitingWrong,
     /// A missed run that was given a time of its own is due.
     SpreadWrong,
+    /// The list of backfills names the jobs with something to be made up for.
+    BackfillWrong,
     /// Only runs that are not over are asked to stop.
     StopWrong,
     /// History names runs that are over, and all of them.
@@ -89,6 +91,7 @@ impl Rule {
             Self::OpenWrong => "open_wrong",
             Self::WaitingWrong => "waiting_wrong",
             Self::SpreadWrong => "spread_wrong",
+            Self::BackfillWrong => "backfill_wrong",
             Self::StopWrong => "stop_wrong",
             Self::HistoryWrong => "history_wrong",
             Self::DeadWrong => "dead_wrong",

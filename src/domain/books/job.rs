@@ -66,6 +66,10 @@ pub struct JobFacts {
     pub has_manual_out: bool,
     /// Its spread runs.
     pub spread: u64,
+    /// Its backfill runs, out or still to come.
+    pub backfill: u64,
+    /// Whether it stands among the jobs with past occurrences to be made up for.
+    pub is_among_backfills: bool,
     /// What its definition says.
     pub plan: Plan,
 }
@@ -75,6 +79,18 @@ pub fn judge_job(facts: &JobFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
     let subject = || Subject::Job(facts.name.clone());
     let mut fixed = |rule, found: String, wanted, fix| findings.push(Finding::fixed(rule, subject(), found, wanted, fix));
+    if (facts.backfill > 0) != facts.is_among_backfills {
+        let found = match facts.backfill {
+            0 => "it stands among the jobs with something to be made up for, and has nothing".to_owned(),
+            count => format!("{count} of its occurrences are to be made up for, and no node knows"),
+        };
+        fixed(
+            Rule::BackfillWrong,
+            found,
+            "a place in the list of backfills if it has one, and else none",
+            "makes the list agree",
+        );
+    }
     if !facts.is_known {
         if facts.indexed.is_some() || facts.is_among_ended {
             let found = "it stands in an index of jobs and has no record".to_owned();

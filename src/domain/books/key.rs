@@ -1,7 +1,7 @@
 //! The keys themselves: each has a name schedd knows, holds what the name says, and stays.
 
 use super::finding::{Finding, Mend, Rule, Subject};
-use crate::domain::ids::{Fence, IdError, JobName, RunId};
+use crate::domain::ids::{Fence, IdError, JobName, NodeName, QueueName, RunId, RunKind};
 use crate::domain::time::UnixMillis;
 
 /// What is known of a key by its name.
@@ -89,15 +89,35 @@ pub enum Member {
 /// What the member of the sorted set `rest` is, or why it cannot be there.
 pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, String> {
     let family = rest.split(':').next().unwrap_or_default();
-    let is_run = matches!(family, "due" | "open" | "waiting" | "spread" | "history" | "dead");
+    let is_run = matches!(family, "due" | "open" | "waiting" | "spread" | "history" | "dead" | "backfill");
     let read = match family {
         "leases" => {
             let parts =
                 member.split_once('#').and_then(|(run, fence)| Some((run.parse().ok()?, Fence::new(fence.parse().ok()?)?)));
             parts.map(|(run, fence)| Member::Run(run, Some(fence))).ok_or_else(|| "it is no lease (RUN#FENCE)".to_owned())
         }
-        "jobs" | "finished" => member.parse().map(Member::Job).map_err(|error: IdError| error.to_string()),
+        "jobs" | "finished" | "backfills" => member.parse().map(Member::Job).map_err(|error: IdError| error.to_string()),
+        "outputs" => match member
+            .split_once('#')
+            .and_then(|(run, attempt)| Some((run.parse::<RunId>().ok()?, attempt.parse::<u32>().ok()?)))
+        {
+            Some((run, _)) if rest == family || rest[family.len() + 1..] == *run.job().as_str() => Ok(Member::Other),
+            Some((run, _)) => Err(format!("it is an output of job {}", run.job())),
+            None => Err("it is no output (RUN#ATTEMPT)".to_owned()),
+        },
+        "nodes" | "noted_nodes" => member.parse().map(|_: NodeName| Member::Other).map_err(|error| error.to_string()),
+        "boots" => is_boot(member).then_some(Member::Other).ok_or_else(|| "it is no boot (@HOST BOOT)".to_owned()),
+        "boot_runs" => {
+            let job_and_boot = member.split_once(' ').filter(|(job, boot)| job.parse::<JobName>().is_ok() && is_boot(boot));
+            job_and_boot.map(|_| Member::Other).ok_or_else(|| "it is no job of a boot (JOB @HOST BOOT)".to_owned())
+        }
+        "ledger" => is_range(member).then_some(Member::Other).ok_or_else(|| "it is no range (TO:COUNT:STATE:REASON)".to_owned()),
+        "deeds" | "events" | "losses" => {
+            let is_object = matches!(serde_json::from_str(member), Ok(serde_json::Value::Object(_)));
+            is_object.then_some(Member::Other).ok_or_else(|| "it is no JSON object".to_owned())
+        }
         _ if is_run => match member.parse::<RunId>() {
+            Ok(run) if family == "backfill" && run.kind() != RunKind::Backfill => Err("it is no backfill run".to_owned()),
             Ok(run) if matches!(family, "due") || rest == family || rest[family.len() + 1..] == *run.job().as_str() => {
                 Ok(Member::Run(run, None))
             }
@@ -110,10 +130,22 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
     let ready = score.parse::<f64>().ok().filter(|ready| ready.is_finite());
     #[expect(clippy::cast_precision_loss, reason = "the end of time is far below 2^53")]
     let is_instant = ready.is_some_and(|ready| (0.0..UnixMillis::END as f64).contains(&ready));
-    if is_run && !is_instant {
+    if !matches!(family, "leases" | "jobs" | "finished") && !is_instant {
         return Err(format!("its score {score} is no instant"));
     }
-    Ok(read)
+    // Those still to come have no record yet, and their order is all there is to them.
+    Ok(if family == "backfill" { Member::Other } else { read })
+}
+
+fn is_boot(text: &str) -> bool {
+    text.split_once(' ')
+        .is_some_and(|(host, boot)| !boot.is_empty() && host.parse().is_ok_and(|queue: QueueName| queue.is_of_host()))
+}
+
+fn is_range(text: &str) -> bool {
+    let parts: Vec<&str> = text.splitn(4, ':').collect();
+    let is_number = |at: usize| parts.get(at).is_some_and(|part| part.parse::<u64>().is_ok());
+    is_number(0) && is_number(1) && parts.len() == 4
 }
 
 /// What there is to say of a sorted set that holds what it should not; `first` says which and why.
@@ -123,13 +155,20 @@ pub fn bad_entries(key: String, count: usize, first: &str) -> Finding {
     } else {
         format!("it holds {count} entries that cannot be there, as {first}")
     };
-    Finding::fixed(Rule::Entry, Subject::Key(key), found, "runs or jobs at instants there are", "moves them to quarantine")
+    Finding::fixed(
+        Rule::Entry,
+        Subject::Key(key),
+        found,
+        "entries that can be read, at instants there are",
+        "moves them to quarantine",
+    )
 }
 
-/// What is wrong between kept outputs and their index, the key `index`: so many entries without an output, so many outputs that
-/// it does not name.
+/// What is wrong between kept outputs and their indexes, that of all, the key `index`, and that of each job: so many entries
+/// without an output, so many outputs that are not in both.
 pub fn judge_outputs(index: String, missing: usize, unlisted: usize) -> Option<Finding> {
-    let found = format!("{missing} of its entries have no output, and {unlisted} outputs are not in it");
+    let found =
+        format!("{missing} entries in it and in the indexes of jobs have no output, and {unlisted} outputs are not in both");
     let wanted = "an index of the outputs that are kept";
     (missing + unlisted > 0).then(|| Finding::fixed(Rule::OutputWrong, Subject::Key(index), found, wanted, "makes it agree"))
 }

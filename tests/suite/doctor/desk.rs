@@ -40,7 +40,7 @@ impl Desk {
         self.world.job(job).await.pending.unwrap()
     }
 
-    /// Adds a job.
+    /// Adds a job, of which nothing may be planned.
     pub(super) async fn add_unplanned(&self, job: &str, mut keys: Value) {
         keys["name"] = json!(job);
         keys["shell"] = json!("true");

@@ -1,7 +1,12 @@
 //! Each rule of the books, broken by hand: it is told, and mended or told how.
 
+use std::collections::BTreeSet;
+
 use schedd::domain::books::Rule;
+use schedd::domain::ids::{JobName, QueueName, RunId};
 use schedd::domain::run::RunState;
+use schedd::engine::backfilling;
+use schedd::engine::books::Books;
 use schedd::store::{OutputFrames, Stream, Verdict};
 use serde_json::json;
 
@@ -467,6 +472,84 @@ async fn outputs_and_their_index_are_made_to_agree() {
 }
 
 #[tokio::test]
+async fn the_index_of_a_job_s_outputs_is_made_to_agree() {
+    let mut desk = Desk::new();
+    let run = desk.minutely("a").await;
+    let claim = desk.win_due(&run).await;
+    let mut frames = OutputFrames::new(0);
+    frames.push_head(Stream::Stdout, b"hello");
+    desk.at(desk.now()).write_output(&claim, &frames).await.unwrap();
+    let member = format!("{run}#1");
+    desk.break_by("DEL", "outputs:a", &[]);
+    desk.mend(Rule::OutputWrong, "outputs").await;
+    assert!(desk.score("outputs:a", &member).is_some());
+    desk.break_by("ZADD", "outputs:a", &["5", "a@5#1"]);
+    desk.mend(Rule::OutputWrong, "outputs").await;
+    assert_eq!(desk.get::<i64>("ZCARD", "outputs:a", &[]), 1);
+    desk.break_by("ZADD", "outputs:a", &["5", "b@5#1"]);
+    desk.mend(Rule::Entry, "outputs:a").await;
+}
+
+#[tokio::test]
+async fn the_bytes_of_output_of_each_job_and_the_ranges_of_ledgers_are_counted() {
+    let mut desk = Desk::new();
+    let run = desk.minutely("a").await;
+    let claim = desk.win_due(&run).await;
+    let mut frames = OutputFrames::new(0);
+    frames.push_head(Stream::Stdout, b"hello");
+    desk.at(desk.now()).write_output(&claim, &frames).await.unwrap();
+    let kept: u64 = desk.get("HGET", "output_sizes", &["a"]);
+    for (command, args) in [("HSET", &["a", "1"][..]), ("HSET", &["a", "x"][..]), ("HDEL", &["a"][..]), ("HSET", &["b", "7"][..])]
+    {
+        desk.break_by(command, "output_sizes", args);
+        desk.mend(Rule::Count, "output_sizes").await;
+        assert_eq!(desk.get::<Vec<(String, u64)>>("HGETALL", "output_sizes", &[]), [("a".to_owned(), kept)]);
+    }
+    desk.succeed(desk.now(), &claim).await;
+    desk.at(desk.now()).forget_runs(None, t(0), 0).await.unwrap();
+    for said in ["5", "x", ""] {
+        desk.break_by("HSET", "totals", &["ledger_ranges", said]);
+        desk.mend(Rule::Count, "totals").await;
+        assert_eq!(desk.total("ledger_ranges"), 1);
+    }
+}
+
+#[tokio::test]
+async fn the_list_of_backfills_is_made_to_name_the_jobs_that_have_some() {
+    let desk = Desk::new();
+    desk.minutely("a").await;
+    let runs = [RunId::backfill("a".parse().unwrap(), t(-60_000)), RunId::backfill("a".parse().unwrap(), t(-120_000))];
+    desk.at(0).queue_backfill(&"a".parse().unwrap(), &runs).await.unwrap();
+    backfilling::advance(&desk.at(0), &"a".parse().unwrap()).await.unwrap();
+    assert!(desk.findings().await.is_empty(), "{:#?}", desk.findings().await);
+    desk.break_by("DEL", "backfills", &[]);
+    desk.mend(Rule::BackfillWrong, "job a").await;
+    assert_eq!(desk.get::<Vec<String>>("ZRANGE", "backfills", &["0", "-1"]), ["a"]);
+    desk.break_by("DEL", "backfill:a", &[]);
+    desk.mend(Rule::BackfillWrong, "job a").await;
+    desk.break_by("ZADD", "backfills", &["5", "nobody"]);
+    desk.mend(Rule::BackfillWrong, "job nobody").await;
+    assert_eq!(desk.get::<i64>("ZCARD", "backfills", &[]), 0);
+}
+
+#[tokio::test]
+async fn a_run_for_a_boot_is_no_finding_and_is_made_due_on_its_own_host() {
+    let desk = Desk::new();
+    desk.minutely("a").await;
+    let name: JobName = "boot".parse().unwrap();
+    desk.add_unplanned("boot", json!({"cron": "@reboot"})).await;
+    assert!(desk.findings().await.is_empty(), "{:#?}", desk.findings().await);
+    let (host, run) = (QueueName::of_host("h1"), RunId::manual(name, t(0), "boot1234").unwrap());
+    desk.at(0).plant_reboot(&run, &host, "b1").await.unwrap();
+    assert!(desk.findings().await.is_empty(), "{:#?}", desk.findings().await);
+    let of_slow_check = Books::open(&desk.at(0), &BTreeSet::new()).await.unwrap().look_at_runs(&[(run.clone(), None)]).await;
+    assert_eq!(of_slow_check.unwrap(), []);
+    desk.break_by("DEL", "due:@h1", &[]);
+    desk.mend(Rule::Nowhere, "boot").await;
+    assert!(desk.score("due:@h1", &run.to_string()).is_some());
+}
+
+#[tokio::test]
 async fn a_key_nobody_knows_is_told_and_left_and_one_that_expires_stays() {
     let desk = Desk::new();
     desk.break_by("SET", "of_another", &["x"]);
@@ -507,6 +590,19 @@ async fn entries_that_cannot_stand_where_they_do_go_to_quarantine() {
         ("open:a", "5", "b@5"),
         ("waiting:a", "5", ""),
         ("jobs", "5", "No Name"),
+        ("backfills", "5", "No Name"),
+        ("backfill:a", "5", "a@5"),
+        ("backfill:a", "inf", "a@5~backfill"),
+        ("outputs", "5", "garbage"),
+        ("nodes", "5", "No Node"),
+        ("nodes", "inf", "one"),
+        ("noted_nodes", "5", "No Node"),
+        ("boots", "5", "garbage"),
+        ("boot_runs", "5", "a @host"),
+        ("ledger:a", "5", "garbage"),
+        ("deeds:a", "5", "garbage"),
+        ("events:one", "5", "{\"what\":"),
+        ("losses", "5", "garbage"),
     ] {
         let desk = Desk::new();
         desk.minutely("a").await;

@@ -12,10 +12,10 @@ use schedd::domain::schedule::Timetable;
 use schedd::domain::time::UnixMillis;
 use schedd::domain::zone::Zone;
 use schedd::engine::planting::{self, Applied, Request};
-use schedd::engine::{Definition, person};
+use schedd::engine::{Definition, orphans, person};
 use schedd::store::{
-    Claim, ClaimOrder, ClaimReply, Existing, ManualReply, QueuePoll, RecoverReply, SkipOrder, SkipReply, SourceKind, SpreadOrder,
-    SpreadReply, StopRunning, Successor, Verdict,
+    Claim, ClaimOrder, ClaimReply, Existing, Ledger, ManualReply, QueuePoll, RecoverReply, SkipOrder, SkipReply, SourceKind,
+    SpreadOrder, SpreadReply, StopRunning, Successor, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -89,6 +89,7 @@ pub(crate) struct Play {
     eras: Vec<Era>,
     pub(crate) running: Vec<(Claim, i64)>,
     is_allowed: bool,
+    is_forgotten: bool,
 }
 
 impl Play {
@@ -96,7 +97,17 @@ impl Play {
     pub(crate) async fn begin(rules: Value) -> Self {
         let world = World::new();
         let is_allowed = rules["overlap"] == "allow";
-        let mut play = Self { world, now: 0, rules, edits: 0, schedule: 0, eras: Vec::new(), running: Vec::new(), is_allowed };
+        let mut play = Self {
+            world,
+            now: 0,
+            rules,
+            edits: 0,
+            schedule: 0,
+            eras: Vec::new(),
+            running: Vec::new(),
+            is_allowed,
+            is_forgotten: false,
+        };
         let spec = play.spec();
         play.apply(&spec).await;
         play
@@ -242,7 +253,12 @@ impl Play {
 
     async fn take(&mut self, run: &RunId) {
         let store = self.world.at(self.now);
-        let definition = self.definition().await.unwrap();
+        let Some(definition) = self.definition().await else {
+            // Its job was forgotten: it ends in history, as a node ends it.
+            self.is_forgotten = true;
+            assert!(orphans::end_orphan(&store, run).await.unwrap(), "{run} is left to quarantine");
+            return;
+        };
         let (record, spec) = (&definition.record, &definition.spec);
         let mut order = ClaimOrder {
             run: run.clone(),
@@ -326,6 +342,12 @@ impl Play {
         }
     }
 
+    /// Forgets the job if it is over and idle.
+    pub(crate) async fn forget_job(&mut self) {
+        self.world.at(self.now).forget_jobs(UnixMillis::EPOCH, 0).await.unwrap();
+        self.is_forgotten |= self.definition().await.is_none();
+    }
+
     /// Every occurrence there was, those before the planned one of the schedule that holds.
     async fn expected(&self) -> BTreeSet<UnixMillis> {
         let record = self.definition().await.unwrap().record;
@@ -346,18 +368,19 @@ impl Play {
         dues
     }
 
-    async fn assert_accounted(&self) {
+    /// Each occurrence stands in exactly one place: planned, in a record, in a range of the ledger, or counted before those.
+    pub(crate) async fn assert_accounted(&self) {
         self.world.assert_sound();
-        let mut left = self.expected().await;
-        let mut records = Vec::new();
-        let prefix = self.world.key("run:");
-        for key in self.world.snapshot().into_keys() {
-            let Some(id) = key.strip_prefix(&prefix) else { continue };
-            let run: RunId = id.parse().unwrap();
-            if !run.is_manual() {
-                records.push((run.due(), self.world.run(&run).await.skipped));
-            }
+        // What was forgotten with its job is told of no more.
+        if self.is_forgotten {
+            return;
         }
+        let ledger = self.world.store.read_ledger(&name("a")).await.unwrap();
+        if !ledger.ranges.is_empty() {
+            return self.assert_told_once(&ledger).await;
+        }
+        let mut left = self.expected().await;
+        let mut records = self.records().await;
         for (due, _) in &records {
             assert!(left.remove(due), "{} has a record and is no occurrence, or two", due.as_i64());
         }
@@ -372,6 +395,35 @@ impl Play {
             }
         }
         assert!(left.is_empty(), "in no place: {left:?}");
+    }
+
+    /// The due times of the regular runs that have a record, with the stretches of those that were skipped.
+    async fn records(&self) -> Vec<(UnixMillis, Option<(UnixMillis, u64)>)> {
+        let mut records = Vec::new();
+        let prefix = self.world.key("run:");
+        for key in self.world.snapshot().into_keys() {
+            let Some(id) = key.strip_prefix(&prefix) else { continue };
+            let run: RunId = id.parse().unwrap();
+            if !run.is_manual() {
+                records.push((run.due(), self.world.run(&run).await.skipped));
+            }
+        }
+        records
+    }
+
+    /// With ranges in the ledger: as many are told of as there were, and each is told of by what holds its time.
+    async fn assert_told_once(&self, ledger: &Ledger) {
+        let (expected, records) = (self.expected().await, self.records().await);
+        let in_records: u64 = records.iter().map(|(_, skipped)| skipped.map_or(1, |(_, count)| count)).sum();
+        let in_ranges: u64 = ledger.ranges.iter().map(|range| range.count).sum();
+        let told = in_records + in_ranges + ledger.before.values().sum::<u64>();
+        assert_eq!(told, expected.len() as u64, "{records:?} and {ledger:?} of {expected:?}");
+        for due in expected {
+            let is_in_record = records.iter().any(|(from, skipped)| *from <= due && due <= skipped.map_or(*from, |(to, _)| to));
+            let is_told = is_in_record || ledger.fate_at(due).is_some() || ledger.until.is_some_and(|until| due <= until);
+            assert!(is_told, "in no place: {due:?}");
+        }
+        assert_eq!(self.world.total("ledger_ranges"), i64::try_from(ledger.ranges.len()).unwrap());
     }
 }
 

@@ -1,0 +1,140 @@
+//! Counters beside what they count: waiting runs, ranges in ledgers, bytes of output, the last fence. Read by `doctor` only.
+//!
+//! Invariant: what moved while it was counted is not judged.
+
+use std::collections::BTreeMap;
+
+use redis::Value;
+
+use super::Store;
+use super::error::StoreError;
+use super::kept_outputs::job_of;
+use super::quarantine::{member_bytes, shown_member};
+use super::reply::{number_of, text_of};
+use crate::domain::books::{CountFacts, SizeFacts};
+use crate::domain::ids::Fence;
+
+/// Keys asked in one call.
+const PAGE: usize = 1_000;
+/// More leases than there can be.
+const ALL_LEASES: usize = 100_000_000;
+/// How often what moves is counted again.
+const TRIES: usize = 3;
+
+/// The keys that are counted, by their names within the namespace.
+#[derive(Debug, Clone, Default)]
+pub struct Counted {
+    /// The sets of waiting runs.
+    pub waiting: Vec<String>,
+    /// The ledgers.
+    pub ledgers: Vec<String>,
+    /// The kept outputs.
+    pub outputs: Vec<String>,
+}
+
+/// The counters as they stand at one moment.
+#[derive(PartialEq, Eq)]
+struct Counters {
+    waiting: Option<String>,
+    ledger_ranges: Option<String>,
+    output_bytes: Option<String>,
+    fence: Option<String>,
+}
+
+impl Store {
+    /// The counters, and what they count; what moved each time it was counted is left out.
+    pub async fn count_facts(&self, counted: &Counted) -> Result<CountFacts, StoreError> {
+        let mut facts = CountFacts::default();
+        for _ in 0..TRIES {
+            let (before, said) = (self.counters().await?, self.output_sizes().await?);
+            let waiting = self.numbers("ZCARD", &counted.waiting, None).await?.iter().sum();
+            let ranges = self.numbers("ZCARD", &counted.ledgers, None).await?.iter().sum();
+            let sizes = self.numbers("HGET", &counted.outputs, Some("size")).await?;
+            let (said_after, after) = (self.output_sizes().await?, self.counters().await?);
+            facts.waiting_counted = (before.waiting == after.waiting).then_some(waiting);
+            facts.ledger_counted = (before.ledger_ranges == after.ledger_ranges).then_some(ranges);
+            let is_still = before.output_bytes == after.output_bytes && said == said_after;
+            facts.output_counted = is_still.then(|| sizes.iter().sum());
+            facts.sizes = if is_still { wrong_sizes(&said, &counted.outputs, &sizes) } else { Vec::new() };
+            facts.waiting = after.waiting;
+            facts.ledger_ranges = after.ledger_ranges;
+            facts.output_bytes = after.output_bytes;
+            facts.fence = after.fence;
+            if is_still && facts.waiting_counted.is_some() && facts.ledger_counted.is_some() {
+                break;
+            }
+        }
+        facts.highest = self.read_leased(ALL_LEASES).await?.into_values().flatten().max();
+        // A claim may have been won since the counter was read.
+        if facts.highest.is_some_and(|highest| facts.fence.as_deref().is_none_or(|last| Some(highest) > fence_of(last))) {
+            facts.fence = self.counters().await?.fence;
+        }
+        Ok(facts)
+    }
+
+    async fn counters(&self) -> Result<Counters, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HGET").arg(self.keys.totals()).arg("waiting");
+        pipeline.cmd("HGET").arg(self.keys.totals()).arg("ledger_ranges");
+        pipeline.cmd("GET").arg(self.keys.output_bytes());
+        pipeline.cmd("GET").arg(self.keys.fence());
+        let answers = self.link.query(&mut pipeline).await?;
+        let text = |at: usize| answers.get(at).and_then(shown_member);
+        Ok(Counters { waiting: text(0), ledger_ranges: text(1), output_bytes: text(2), fence: text(3) })
+    }
+
+    /// The bytes of output kept of each job, as its counter says.
+    async fn output_sizes(&self) -> Result<BTreeMap<String, String>, StoreError> {
+        let (mut said, mut cursor) = (BTreeMap::new(), 0_u64);
+        loop {
+            let mut pipeline = redis::pipe();
+            pipeline.cmd("HSCAN").arg(self.keys.output_sizes()).arg(cursor).arg("COUNT").arg(PAGE);
+            let answer = self.link.query(&mut pipeline).await?;
+            let Some(Value::Array(parts)) = answer.first() else { return Ok(said) };
+            let [next, Value::Array(flat)] = parts.as_slice() else { return Ok(said) };
+            said.extend(flat.chunks_exact(2).filter_map(|pair| Some((shown_member(&pair[0])?, shown_member(&pair[1])?))));
+            cursor = text_of(next).and_then(|text| text.parse().ok()).unwrap_or(0);
+            if cursor == 0 {
+                return Ok(said);
+            }
+        }
+    }
+
+    /// A number of each of some keys; what holds something else counts nothing.
+    async fn numbers(&self, command: &str, names: &[String], field: Option<&str>) -> Result<Vec<u64>, StoreError> {
+        let mut numbers = Vec::with_capacity(names.len());
+        for some in names.chunks(PAGE) {
+            let mut pipeline = redis::pipe();
+            for name in some {
+                let ask = pipeline.cmd(command).arg(member_bytes(&self.keys.whole(name)));
+                if let Some(field) = field {
+                    ask.arg(field);
+                }
+            }
+            let answers = self.link.ask(&mut pipeline).await?;
+            let number = |answer: &Result<Value, _>| answer.as_ref().ok().and_then(number_of).and_then(|n| u64::try_from(n).ok());
+            numbers.extend(answers.iter().map(|answer| number(answer).unwrap_or(0)));
+        }
+        Ok(numbers)
+    }
+}
+
+/// The jobs of which the counter says otherwise than what their outputs, each of that size, come to.
+fn wrong_sizes(said: &BTreeMap<String, String>, outputs: &[String], sizes: &[u64]) -> Vec<SizeFacts> {
+    let mut counted: BTreeMap<&str, u64> = said.keys().map(|job| (job.as_str(), 0)).collect();
+    let jobs: Vec<(String, u64)> = outputs
+        .iter()
+        .zip(sizes)
+        .filter_map(|(rest, size)| Some((job_of(rest.strip_prefix("output:")?)?.to_string(), *size)))
+        .collect();
+    for (job, size) in &jobs {
+        *counted.entry(job).or_default() += size;
+    }
+    let is_wrong = |job: &str, counted: u64| said.get(job).map_or(counted != 0, |said| said.parse() != Ok(counted));
+    let wrong = counted.into_iter().filter(|(job, counted)| is_wrong(job, *counted));
+    wrong.map(|(job, counted)| SizeFacts { job: job.to_owned(), said: said.get(job).cloned(), counted }).collect()
+}
+
+fn fence_of(text: &str) -> Option<Fence> {
+    text.parse().ok().and_then(Fence::new)
+}

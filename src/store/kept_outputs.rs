@@ -1,0 +1,111 @@
+//! Kept outputs and the indexes that name them, that of all and that of each job: what does not agree, and making it agree.
+
+use redis::Value;
+
+use super::Store;
+use super::error::StoreError;
+use super::quarantine::{member_bytes, shown_member};
+use super::reply::number_of;
+use super::scripts::{self, Invocation};
+use crate::domain::ids::{JobName, RunId};
+
+/// Outputs asked about in one call.
+const PAGE: usize = 1_000;
+
+/// What is wrong between kept outputs and their indexes.
+#[derive(Debug, Clone, Default)]
+pub struct OutputFacts {
+    /// Members without an output, each with the index it stands in, by its name within the namespace.
+    pub missing: Vec<(String, String)>,
+    /// Outputs, by their names within the namespace, that one of their indexes does not name.
+    pub unlisted: Vec<String>,
+}
+
+impl Store {
+    /// What is wrong between the kept outputs and their indexes, by their names within the namespace.
+    pub async fn compare_outputs(&self, outputs: &[String], indexes: &[String]) -> Result<OutputFacts, StoreError> {
+        let mut facts = OutputFacts::default();
+        for some in outputs.chunks(PAGE) {
+            let mut pipeline = redis::pipe();
+            for rest in some {
+                let name = rest.strip_prefix("output:").unwrap_or(rest);
+                let index = job_of(name).map_or_else(|| self.keys.outputs(), |job| self.keys.job_outputs(&job));
+                pipeline.cmd("ZSCORE").arg(self.keys.outputs()).arg(member_bytes(name));
+                pipeline.cmd("ZSCORE").arg(index).arg(member_bytes(name));
+            }
+            let answers = self.link.ask(&mut pipeline).await?;
+            let is_unlisted = |pair: &[Result<Value, _>]| pair.iter().any(|score| matches!(score, Ok(Value::Nil)));
+            let unlisted = some.iter().zip(answers.chunks_exact(2)).filter(|(_, pair)| is_unlisted(pair));
+            facts.unlisted.extend(unlisted.map(|(rest, _)| rest.clone()));
+        }
+        for index in indexes {
+            let missing = self.missing_in(index).await?;
+            facts.missing.extend(missing.into_iter().map(|member| (index.clone(), member)));
+        }
+        Ok(facts)
+    }
+
+    /// Members of an index without an output.
+    async fn missing_in(&self, index: &str) -> Result<Vec<String>, StoreError> {
+        let (mut missing, mut at) = (Vec::new(), 0_usize);
+        loop {
+            let mut pipeline = redis::pipe();
+            pipeline.cmd("ZRANGE").arg(member_bytes(&self.keys.whole(index))).arg(at).arg(at + PAGE - 1);
+            let answer = self.link.query(&mut pipeline).await?;
+            let Some(Value::Array(members)) = answer.first() else { return Ok(missing) };
+            if members.is_empty() {
+                return Ok(missing);
+            }
+            let members: Vec<String> = members.iter().filter_map(shown_member).collect();
+            at += members.len().max(1);
+            let mut pipeline = redis::pipe();
+            for member in &members {
+                pipeline.cmd("EXISTS").arg(member_bytes(&self.keys.whole(&format!("output:{member}"))));
+            }
+            let answers = self.link.query(&mut pipeline).await?;
+            let gone = members.into_iter().zip(answers).filter(|(_, is_there)| number_of(is_there) == Some(0));
+            missing.extend(gone.map(|(member, _)| member));
+        }
+    }
+
+    /// Takes entries without an output out of their indexes, and puts outputs into those that do not name them.
+    pub async fn mend_outputs(&self, facts: &OutputFacts) -> Result<(), StoreError> {
+        for some in facts.missing.chunks(100) {
+            let mut call = Invocation::new(&scripts::FORGET_OUTPUTS)
+                .key("outputs", self.keys.outputs())
+                .key("output_bytes", self.keys.output_bytes())
+                .key("output_sizes", self.keys.output_sizes())
+                .key("totals", self.keys.totals());
+            for (index, member) in some {
+                let job = job_of(member);
+                let own = job.as_ref().map_or_else(|| self.keys.outputs(), |job| self.keys.job_outputs(job));
+                let index = if index == "outputs" { own } else { self.keys.whole(index) };
+                call = call
+                    .key("output", member_bytes(&self.keys.whole(&format!("output:{member}"))))
+                    .key("job_outputs", member_bytes(&index))
+                    .arg("member", member_bytes(member))
+                    .arg("job_name", job.as_ref().map_or("", |job| job.as_str()));
+            }
+            self.link.invoke(&call).await?;
+        }
+        let now = self.now().await?.as_i64();
+        for some in facts.unlisted.chunks(PAGE) {
+            let mut pipeline = redis::pipe();
+            for rest in some {
+                let name = rest.strip_prefix("output:").unwrap_or(rest);
+                pipeline.cmd("ZADD").arg(self.keys.outputs()).arg("NX").arg(now).arg(member_bytes(name));
+                if let Some(job) = job_of(name) {
+                    pipeline.cmd("ZADD").arg(self.keys.job_outputs(&job)).arg("NX").arg(now).arg(member_bytes(name));
+                }
+            }
+            self.link.query(&mut pipeline).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The job of an output, by its name `RUN#ATTEMPT`.
+pub(super) fn job_of(output: &str) -> Option<JobName> {
+    let (run, _) = output.split_once('#')?;
+    Some(run.parse::<RunId>().ok()?.job().clone())
+}
