@@ -28,7 +28,8 @@ for at = 1, #ARGV - 1 do
     if not wrong_type({deeds, 'zset'}) then redis.call('UNLINK', deeds) end
     forgotten = forgotten + 1
     if not wrong_type({ledger, 'zset', before, 'hash'}) then
-      tally(KEYS[2], 'ledger_ranges', -redis.call('ZCARD', ledger))
+      local ranges = redis.call('ZCARD', ledger)
+      if ranges > 0 then tally(KEYS[2], 'ledger_ranges', -ranges) end
       redis.call('UNLINK', ledger, before)
     end
   end

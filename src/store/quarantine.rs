@@ -11,6 +11,7 @@ use super::error::StoreError;
 use super::polling::RipeEntry;
 use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
+pub(super) use crate::domain::books::member_bytes;
 use crate::domain::ids::{JobName, QueueName};
 use crate::domain::time::UnixMillis;
 
@@ -227,22 +228,6 @@ pub(super) fn shown_member(value: &Value) -> Option<String> {
         _ => format!("\\x{byte:02x}"),
     };
     Some(bytes.iter().map(show).collect())
-}
-
-/// The member [`shown_member`] wrote so.
-pub(super) fn member_bytes(shown: &str) -> Vec<u8> {
-    let mut pieces = shown.split("\\x");
-    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
-    for piece in pieces {
-        match piece.split_at_checked(2).and_then(|(hex, rest)| Some((u8::from_str_radix(hex, 16).ok()?, rest))) {
-            Some((byte, rest)) => {
-                bytes.push(byte);
-                bytes.extend_from_slice(rest.as_bytes());
-            }
-            None => bytes.extend_from_slice(format!("\\x{piece}").as_bytes()),
-        }
-    }
-    bytes
 }
 
 #[cfg(test)]

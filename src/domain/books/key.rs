@@ -113,7 +113,7 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
         }
         "ledger" => is_range(member).then_some(Member::Other).ok_or_else(|| "it is no range (TO:COUNT:STATE:REASON)".to_owned()),
         "deeds" | "events" | "losses" => {
-            let is_object = matches!(serde_json::from_str(member), Ok(serde_json::Value::Object(_)));
+            let is_object = matches!(serde_json::from_slice(&member_bytes(member)), Ok(serde_json::Value::Object(_)));
             is_object.then_some(Member::Other).ok_or_else(|| "it is no JSON object".to_owned())
         }
         _ if is_run => match member.parse::<RunId>() {
@@ -135,6 +135,22 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
     }
     // Those still to come have no record yet, and their order is all there is to them.
     Ok(if family == "backfill" { Member::Other } else { read })
+}
+
+/// The bytes of a member as it is shown, with `\xNN` for bytes that are no text.
+pub fn member_bytes(shown: &str) -> Vec<u8> {
+    let mut pieces = shown.split("\\x");
+    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
+    for piece in pieces {
+        match piece.split_at_checked(2).and_then(|(hex, rest)| Some((u8::from_str_radix(hex, 16).ok()?, rest))) {
+            Some((byte, rest)) => {
+                bytes.push(byte);
+                bytes.extend_from_slice(rest.as_bytes());
+            }
+            None => bytes.extend_from_slice(format!("\\x{piece}").as_bytes()),
+        }
+    }
+    bytes
 }
 
 fn is_boot(text: &str) -> bool {
@@ -176,6 +192,14 @@ pub fn judge_outputs(index: String, missing: usize, unlisted: usize) -> Option<F
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_deed_that_names_a_cron_expression_is_one_as_redis_writes_it_and_as_it_is_shown() {
+        for deed in [r#"{"new":"*/5 * * * *"}"#, r#"{"new":"*\x5c/5 * * * *"}"#, r#"{"by":"\xc3\xa9","new":"\x5c/"}"#] {
+            assert_eq!(judge_member("deeds:a", deed, "5"), Ok(Member::Other), "{deed}");
+        }
+        assert!(judge_member("deeds:a", r"{\xff", "5").is_err());
+    }
 
     #[test]
     fn a_key_is_known_by_its_name_alone_and_one_of_a_job_is_not_one_of_all() {

@@ -110,6 +110,17 @@ async fn the_ledger_of_a_job_goes_with_the_job_and_none_is_begun_for_one_that_is
 }
 
 #[tokio::test]
+async fn a_job_without_a_ledger_that_is_forgotten_leaves_the_count_of_the_others() {
+    let world = World::new();
+    ended(&world, &[RunState::Succeeded, RunState::Failed]).await;
+    world.at(10).forget_runs(None, t(10), 0).await.unwrap();
+    world.plant("b", 100_000).await;
+    world.at(11).remove_job(&removal(&world.job("b").await, StopRunning::No)).await.unwrap();
+    assert_eq!(world.at(12).forget_jobs(t(5000), 0).await.unwrap(), 1);
+    assert_eq!(world.total("ledger_ranges"), 2);
+}
+
+#[tokio::test]
 async fn a_spoilt_ledger_stops_no_trimming_and_what_it_could_not_take_is_counted() {
     for (key, command) in [("ledger:a", "RPUSH"), ("ledger_before:a", "RPUSH")] {
         let world = World::new();
