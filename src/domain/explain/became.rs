@@ -233,8 +233,9 @@ impl Became {
             Self::BehindOwed { due } => {
                 format!("It has not been dealt with yet: the run due {} is still owed.", shown(*due, zone))
             }
+            Self::Trimmed { state, count: 1, .. } => format!("It ended {state}; its record is no longer kept."),
             Self::Trimmed { state, first, last, count } => format!(
-                "It ended {state}; its record is no longer kept. So did all {count} runs due from {} to {}.",
+                "It ended {state}; its record is no longer kept. So did {count} runs due between {} and {}.",
                 shown(*first, zone),
                 shown(*last, zone)
             ),

@@ -386,7 +386,15 @@ const BECAME: &[Example] = &[
             let (state, reason) = ("skipped".to_owned(), "overlap".to_owned());
             facts(Subject::Ledger { at: s(60), state, reason, first: s(0), last: s(120), count: 3 })
         },
-        "It ended skipped (overlap); its record is no longer kept. So did all 3 runs due from Sat 2026-11-21 12:00:00 UTC to Sat 2026-11-21 12:02:00 UTC.",
+        "It ended skipped (overlap); its record is no longer kept. So did 3 runs due between Sat 2026-11-21 12:00:00 UTC and Sat 2026-11-21 12:02:00 UTC.",
+    ),
+    (
+        "trimmed",
+        || {
+            let (state, reason) = ("timed_out".to_owned(), String::new());
+            facts(Subject::Ledger { at: s(60), state, reason, first: s(60), last: s(60), count: 1 })
+        },
+        "It ended timed out; its record is no longer kept.",
     ),
     (
         "counted",
@@ -437,6 +445,16 @@ const SAW: &[Example] = &[
         "not_running",
         || on(vec![NodeFacts { last_seen: Some(s(-20)), ..node("n1", &[]) }], fresh()),
         "n1 was not running since Sat 2026-11-21 11:59:40 UTC.",
+    ),
+    (
+        "not_running",
+        || on(vec![NodeFacts { last_seen: Some(s(5)), ..node("n1", &[]) }], fresh()),
+        "n1 was not running since Sat 2026-11-21 12:00:05 UTC.",
+    ),
+    (
+        "slots_taken",
+        || on(vec![NodeFacts { last_seen: Some(s(5)), ..node("n1", &[slots(-5, None)]) }], fresh()),
+        "n1 had all its slots of queue default taken from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:05 UTC.",
     ),
     (
         "redis_away",
@@ -501,6 +519,20 @@ const TIMING: &[Example] = &[
         "No node was running until Sat 2026-11-21 12:05:00 UTC.",
     ),
     ("late_no_node", || on(vec![node("n1", &[event(Befell::Stopped, -60, None)])], fresh()), "No node was running."),
+    (
+        "late_no_node",
+        || on(vec![NodeFacts { last_seen: Some(s(5)), ..node("n1", &[]) }], fresh()),
+        "No node was running since Sat 2026-11-21 12:00:05 UTC.",
+    ),
+    (
+        "late_no_node",
+        || {
+            // The run it waited for was late for that reason.
+            let died = [event(Befell::Started { seen_before: Some(s(5)) }, 20, None)];
+            on(vec![node("n1", &died)], RunFacts { ready_at: s(25), behind: Some("j@5".parse().unwrap()), ..started(25) })
+        },
+        "No node was running from Sat 2026-11-21 12:00:05 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
     (
         "late_redis",
         || {
@@ -687,4 +719,25 @@ fn an_obstacle_outside_the_time_of_waiting_is_no_reason() {
     let events = [slots(-50, None), event(Befell::Started { seen_before: Some(s(-45)) }, -40, None)];
     let found = judge(&on(vec![node("n1", &events)], started(20)));
     assert!(found.iter().any(|found| found.code() == "late_unexplained"), "{found:?}");
+}
+
+#[test]
+fn a_node_seen_a_moment_before_a_run_was_due_and_gone_now_was_not_running_and_one_seen_lately_was() {
+    for (seen, code) in [(-10, "not_running"), (890, "free")] {
+        let told = judge(&on(vec![NodeFacts { last_seen: Some(s(seen)), ..node("n1", &[]) }], fresh()));
+        assert!(told.iter().any(|found| found.code() == code), "{seen}: {told:?}");
+    }
+}
+
+#[test]
+fn what_comes_next_is_never_in_the_past() {
+    for (mode, code, wanted) in [
+        (CatchUpMode::Latest, "next", "The next occurrence is due Sat 2026-11-21 12:16:00 UTC."),
+        (CatchUpMode::All, "next_owed", "The next to start has been due since Sat 2026-11-21 12:01:00 UTC."),
+    ] {
+        let owed = with_job(about(fresh()), |job| job.pending = Some(s(0)));
+        let told = judge(&with_spec(owed, |spec| spec.catch_up.mode = mode));
+        let next = told.last().unwrap();
+        assert_eq!((next.code(), next.sentence(&Zone::utc()).as_str()), (code, wanted));
+    }
 }

@@ -8,7 +8,7 @@ use super::sentences::{by_words, findings, names};
 use super::timing::{Timing, mode_word};
 use crate::domain::deed::Deed;
 use crate::domain::duration::format_duration;
-use crate::domain::job::{Action, CatchUp, Delivery, JobSpec, Overlap, Retry};
+use crate::domain::job::{Action, CatchUp, CatchUpMode, Delivery, JobSpec, Overlap, Retry};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::shown;
@@ -237,6 +237,8 @@ pub(super) fn next(facts: &Facts) -> Vec<Next> {
         _ if is_used_up && spec.schedule.is_at_boot() => Next::AtBoot,
         _ if is_used_up => Next::UsedUp,
         Some(due) if is_told => match timetable.next_after(due.max(job.since)) {
+            Some(at) if at <= facts.now && spec.catch_up.mode == CatchUpMode::All => Next::Owed { at },
+            Some(at) if at <= facts.now => timetable.next_after(facts.now).map_or(Next::Nothing, |at| Next::At { at }),
             Some(at) => Next::At { at },
             None => without_time(spec),
         },

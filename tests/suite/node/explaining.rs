@@ -214,7 +214,7 @@ fn a_run_whose_record_was_folded_is_told_from_the_ledger() {
     assert_says(
         &redis,
         &["j", "--at", &at(-7_000)],
-        &["It ended skipped (overlap); its record is no longer kept. So did all 3 runs"],
+        &["It ended skipped (overlap); its record is no longer kept. So did 3 runs due between"],
     );
     assert_says(&redis, &["j", "--at", &at(-4_000)], &["It ended timed out; its record is no longer kept."]);
     assert_says(&redis, &["j", "--at", &at(-20_000)], &["only counts are left: 40 succeeded."]);
