@@ -7,6 +7,7 @@ use crate::domain::deed::Deed;
 use crate::domain::explain::{AttemptFacts, Facts, JobFacts, NodeFacts, Place, RunFacts, Source, Subject};
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::run::RunState;
+use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::in_words;
 use crate::domain::zone::Zone;
@@ -14,8 +15,12 @@ use crate::store::{JobRecord, PastAttempt, RunRecord, SourceKind, Standing, Stor
 
 /// Runs of each kind that are told of a job.
 const OPEN_SHOWN: usize = 10;
+/// Backfill runs a job may have waiting.
+const WAITING: usize = 10_000;
 /// Runs that ended looked through for the one meant.
 const LOOKED_THROUGH: usize = 50;
+/// Pages of so many looked through for a regular one.
+const PAGES: usize = 20;
 /// As long as history is kept: of what was due within it there is a record, unless newer ones pushed it out.
 const HISTORY_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -36,7 +41,13 @@ pub enum Ask {
 pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<Facts>, StoreError> {
     let now = store.now().await?;
     let record = store.read_job(name).await?;
-    let deeds = store.read_deeds(name).await?;
+    // What is told of the rest does not hang on them.
+    let (deeds, spoilt_deeds) = match store.read_deeds(name).await {
+        Ok(deeds) => (deeds, None),
+        Err(error @ StoreError::WrongType { .. }) => (Vec::new(), Some(error.to_string())),
+        Err(error) => return Err(error),
+    };
+    let waiting = store.list_backfill(name, WAITING).await?;
     let known = Known { store, name, now, definition: record.clone().map(Definition::of), record };
     if known.record.is_none() && deeds.is_empty() && store.read_history(Some(name), 0, 1).await?.entries == 0 {
         let ledger = store.read_ledger(name).await?;
@@ -45,15 +56,23 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         }
     }
     let subject = match ask {
-        Ask::Job => known.job(&deeds).await?,
+        Ask::Job => known.job(&deeds, waiting.first()).await?,
         Ask::Last => known.last().await?,
         Ask::At(at) => known.at(*at).await?,
         Ask::Run(run) => match known.run(run).await? {
             Some(run) => Subject::Run(Box::new(run)),
+            None if !run.is_manual() => known.at(run.due()).await?,
+            None if waiting.contains(run) => Subject::ToMakeUp { at: run.due() },
             None => Subject::Unrecorded { at: run.due() },
         },
     };
-    let mut facts = Facts { name: name.clone(), now, zone: known.zone(), job: known.facts(), subject, deeds, nodes: Vec::new() };
+    let subject = match subject {
+        Subject::NotDue { at, .. } | Subject::Unrecorded { at } => known.made_up(at, &waiting).await?.unwrap_or(subject),
+        other => other,
+    };
+    let making_up = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
+    let (zone, job) = (known.zone(), known.facts());
+    let mut facts = Facts { name: name.clone(), now, zone, job, subject, deeds, spoilt_deeds, making_up, nodes: Vec::new() };
     let looked_at = match &facts.subject {
         Subject::Job { open, .. } => open.first().map_or(now, |run| run.run.due()),
         _ => facts.run().map(|run| run.run.due()).or_else(|| facts.at()).unwrap_or(now),
@@ -141,8 +160,17 @@ impl Known<'_> {
         Ok(run_facts(record, standing, place))
     }
 
+    /// The run that makes up for an instant, or is to.
+    async fn made_up(&self, at: UnixMillis, waiting: &[RunId]) -> Result<Option<Subject>, StoreError> {
+        let id = RunId::backfill(self.name.clone(), at);
+        Ok(match self.run(&id).await? {
+            Some(run) => Some(Subject::Run(Box::new(run))),
+            None => waiting.contains(&id).then_some(Subject::ToMakeUp { at }),
+        })
+    }
+
     /// The job as it is now: what is open of it, oldest due first, and what ended last.
-    async fn job(&self, deeds: &[Deed]) -> Result<Subject, StoreError> {
+    async fn job(&self, deeds: &[Deed], made_up: Option<&RunId>) -> Result<Subject, StoreError> {
         let (store, name) = (self.store, self.name);
         let mut ids: Vec<RunId> = Vec::new();
         for mut some in [store.list_open(name).await?, store.list_waiting(name).await?, store.list_spread(name).await?] {
@@ -153,6 +181,7 @@ impl Known<'_> {
         let asked = deeds.iter().rev().filter(|deed| deed.what == Deed::RUN_ASKED).take(OPEN_SHOWN);
         ids.extend(asked.filter_map(|deed| deed.run.as_ref()?.parse::<RunId>().ok()));
         ids.extend(self.record.as_ref().and_then(|job| job.pending.clone()).filter(|run| run.due() <= self.now));
+        ids.extend(made_up.cloned());
         ids.sort_by(|a, b| a.due().cmp(&b.due()).then_with(|| a.cmp(b)));
         ids.dedup();
         let mut open = Vec::new();
@@ -166,26 +195,39 @@ impl Known<'_> {
         Ok(Subject::Job { open, last })
     }
 
+    /// Whether it has a schedule by whose times it runs.
+    fn has_times(&self) -> bool {
+        self.understood().is_some_and(|job| job.spec.schedule != Schedule::Manual && !job.spec.schedule.is_at_boot())
+    }
+
     /// The last regular occurrence up to now; of a job that has none the last run asked for by hand.
     async fn last(&self) -> Result<Subject, StoreError> {
         let (store, name) = (self.store, self.name);
         let mut ids: Vec<RunId> = self.planned().filter(|run| run.due() <= self.now).cloned().into_iter().collect();
         for some in [store.list_open(name).await?, store.list_waiting(name).await?, store.list_spread(name).await?] {
-            ids.extend(some.into_iter().max_by_key(RunId::due));
+            ids.extend(some.into_iter().max_by_key(|run| (!run.is_manual(), run.due())));
         }
-        let open = ids.into_iter().map(|run| (run.is_manual(), run.due(), run));
-        let ended = store.read_history(Some(name), 0, LOOKED_THROUGH).await?.runs;
-        let ended = ended.into_iter().map(|record| {
-            let last = record.skipped.map_or_else(|| record.run.due(), |(last, _)| last);
-            (record.run.is_manual(), last, record.run)
-        });
-        let newest = open.chain(ended).max_by_key(|(is_manual, due, _)| (!is_manual, *due));
-        let Some((_, at, id)) = newest else { return Ok(Subject::Never) };
-        Ok(match self.run(&id).await? {
-            Some(run) if at != id.due() => Subject::Stretch { at, run: Box::new(run) },
-            Some(run) => Subject::Run(Box::new(run)),
-            None => Subject::Never,
-        })
+        let mut found: Vec<(UnixMillis, RunId)> = ids.into_iter().map(|run| (run.due(), run)).collect();
+        for page in 0..PAGES {
+            let ended = store.read_history(Some(name), page * LOOKED_THROUGH, LOOKED_THROUGH).await?;
+            let last = |record: &RunRecord| record.skipped.map_or_else(|| record.run.due(), |(last, _)| last);
+            found.extend(ended.runs.into_iter().map(|record| (last(&record), record.run)));
+            if ended.entries < LOOKED_THROUGH || found.iter().any(|(_, run)| !run.is_manual()) {
+                break;
+            }
+        }
+        let newest = found.into_iter().max_by_key(|(due, run)| (!run.is_manual(), *due));
+        match newest.filter(|(_, run)| !run.is_manual() || !self.has_times()) {
+            Some((at, id)) => Ok(match self.run(&id).await? {
+                Some(run) if at != id.due() => Subject::Stretch { at, run: Box::new(run) },
+                Some(run) => Subject::Run(Box::new(run)),
+                None => Subject::Never,
+            }),
+            None => match store.read_ledger(name).await?.ranges.iter().map(|range| range.to).max() {
+                Some(at) => self.at(at).await,
+                None => Ok(Subject::Never),
+            },
+        }
     }
 
     /// The occurrence at an instant.
@@ -312,7 +354,10 @@ fn past_instant(past: &PastAttempt, field: &str) -> Option<UnixMillis> {
 /// Every attempt, oldest first.
 fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
     let past = record.past.iter().map(past_attempt);
-    let is_told = record.attempt == 0 || record.past.iter().any(|past| past.number == record.attempt);
+    // Where only its done_check was asked, nothing was started.
+    let is_asked_only =
+        record.state != RunState::Running && record.reason.as_deref().is_some_and(|why| why.starts_with("done_check"));
+    let is_told = record.attempt == 0 || is_asked_only || record.past.iter().any(|past| past.number == record.attempt);
     let current = (!is_told).then(|| AttemptFacts {
         number: record.attempt,
         node: record.node.clone(),

@@ -45,6 +45,11 @@ findings! {
             /// Why.
             reason: Option<String>,
         },
+        /// Its check never gave a clear answer.
+        "asked_in_vain" AskedInVain {
+            /// What it answered.
+            why: String,
+        },
         /// A person cancelled it.
         "cancelled" Cancelled {
             /// Who.
@@ -125,6 +130,8 @@ findings! {
         },
         /// It was taken out by a pause.
         "held" Held,
+        /// It waits to be made up for.
+        "to_make_up" ToMakeUp,
         /// Its time has not come.
         "to_come" ToCome {
             /// It.
@@ -196,6 +203,9 @@ impl Became {
             Self::TimedOut => "It took longer than its timeout and was stopped.".to_owned(),
             Self::Lost { reason: Some(reason) } => format!("It is lost, for it may or may not have done its work: {reason}."),
             Self::Lost { reason: None } => "It is lost: it may or may not have done its work.".to_owned(),
+            Self::AskedInVain { why } => {
+                format!("It is lost, and this time nothing was started: {why}; whether its work is done is not known.")
+            }
             Self::Cancelled { by: None, at } => format!("It was cancelled{}; by whom is not known.", on(at)),
             Self::Cancelled { by: Some(by), at } => format!("It was cancelled by {by}{}.", on(at)),
             Self::Replaced => "It was stopped because the next run of its job took its place.".to_owned(),
@@ -228,6 +238,7 @@ impl Became {
                 format!("It was missed, and is to start on {} so that not all start at once.", shown(*at, zone))
             }
             Self::Held => "The pause of its job holds it.".to_owned(),
+            Self::ToMakeUp => "It waits to be made up for, as schedctl backfill asked.".to_owned(),
             Self::ToCome { at } => format!("It is still to come, on {}.", shown(*at, zone)),
             Self::Owed { since } => format!("It is owed: ready since {}, and no node has claimed it yet.", shown(*since, zone)),
             Self::BehindOwed { due } => {

@@ -47,7 +47,17 @@ fn facts(subject: Subject) -> Facts {
         pending: Some(s(960)),
     };
     let (name, deeds) = ("j".parse().unwrap(), Vec::new());
-    Facts { name, now: s(900), zone: Zone::utc(), job: Some(job), subject, deeds, nodes: vec![node("n1", &[])] }
+    Facts {
+        name,
+        now: s(900),
+        zone: Zone::utc(),
+        job: Some(job),
+        subject,
+        deeds,
+        spoilt_deeds: None,
+        making_up: 0,
+        nodes: vec![node("n1", &[])],
+    }
 }
 
 /// A run due at noon that has not been claimed.
@@ -87,6 +97,12 @@ fn ended(state: RunState, reason: Option<&str>) -> RunFacts {
 /// The same, started so many seconds late.
 fn started(seconds: i64) -> RunFacts {
     RunFacts { first_start: Some(s(seconds)), attempts: vec![attempt(Some("succeeded"))], ..ended(RunState::Succeeded, None) }
+}
+
+/// The same, of which only its check was asked.
+fn asked_in_vain() -> RunFacts {
+    let why = "done_check unclear 4 times in a row: exit code 9";
+    RunFacts { first_start: Some(s(0)), ..ended(RunState::Lost, Some(why)) }
 }
 
 fn about(run: RunFacts) -> Facts {
@@ -230,6 +246,11 @@ const PLANNED: &[Example] = &[
         || about(RunFacts { run: RunId::boot("j".parse().unwrap(), s(0), "abc12345").unwrap(), ..started(0) }),
         "It came with a boot of its host: the first schedd there started on Sat 2026-11-21 12:00:00 UTC.",
     ),
+    (
+        "spoilt_deeds",
+        || Facts { spoilt_deeds: Some("key k holds a string".to_owned()), ..about(started(0)) },
+        "What was done to it, and by whom, cannot be told: key k holds a string.",
+    ),
     ("not_due", not_due, "It was not due at Sat 2026-11-21 12:00:30 UTC."),
     ("nearest", not_due, "The time before is Sat 2026-11-21 12:00:00 UTC, the time after is Sat 2026-11-21 12:01:00 UTC."),
     (
@@ -371,6 +392,12 @@ const BECAME: &[Example] = &[
         "spread_to",
         || about(RunFacts { is_spread: true, ready: Some(s(960)), ..fresh() }),
         "It was missed, and is to start on Sat 2026-11-21 12:16:00 UTC so that not all start at once.",
+    ),
+    ("to_make_up", || facts(Subject::ToMakeUp { at: s(-60) }), "It waits to be made up for, as schedctl backfill asked."),
+    (
+        "asked_in_vain",
+        || about(asked_in_vain()),
+        "It is lost, and this time nothing was started: done_check unclear 4 times in a row: exit code 9; whether its work is done is not known.",
     ),
     ("held", || about(RunFacts { place: Place::Held, ..fresh() }), "The pause of its job holds it."),
     ("to_come", || facts(Subject::ToCome { at: s(1020) }), "It is still to come, on Sat 2026-11-21 12:17:00 UTC."),
@@ -626,7 +653,17 @@ const NEXT: &[Example] = &[
     (
         "next_paused",
         || with_job(about(started(0)), |job| job.paused_at = Some(s(60))),
-        "Nothing comes while it is paused; schedctl resume lets it go on.",
+        "Nothing comes by its schedule while it is paused; schedctl resume lets it go on.",
+    ),
+    (
+        "next_made_up",
+        || Facts { making_up: 1, ..about(started(0)) },
+        "One past occurrence is still to be made up for, which no pause holds.",
+    ),
+    (
+        "next_made_up",
+        || Facts { making_up: 3, ..with_job(about(started(0)), |job| job.paused_at = Some(s(60))) },
+        "3 past occurrences are still to be made up for, one after the other, which no pause holds.",
     ),
     (
         "next_manual",
@@ -740,4 +777,17 @@ fn what_comes_next_is_never_in_the_past() {
         let next = told.last().unwrap();
         assert_eq!((next.code(), next.sentence(&Zone::utc()).as_str()), (code, wanted));
     }
+}
+
+#[test]
+fn a_run_whose_check_was_asked_in_vain_is_not_told_to_have_started() {
+    let asked = with_spec(about(asked_in_vain()), |spec| {
+        let question = Action::Shell("exit 9".to_owned());
+        spec.done_check = Some(DoneCheck { question, on: crate::domain::job::AskedOn::Always, timeout: Duration::from_secs(1) });
+    });
+    let told = judge(&asked);
+    assert!(told.iter().all(|found| !["attempt", "on_time", "lost"].contains(&found.code())), "{told:?}");
+    let rules: Vec<String> =
+        told.iter().filter(|found| found.part().as_str() == "rule").map(|rule| rule.sentence(&asked.zone)).collect();
+    assert!(rules[0].starts_with("done_check =") && rules[1].starts_with("retry =") && rules.len() == 2, "{rules:?}");
 }

@@ -24,6 +24,10 @@ pub struct Facts {
     pub subject: Subject,
     /// What was done to the job, oldest first.
     pub deeds: Vec<Deed>,
+    /// Why those cannot be read, if so.
+    pub spoilt_deeds: Option<String>,
+    /// How many past occurrences are to be made up for by `schedctl backfill`.
+    pub making_up: u64,
     /// The nodes, by name.
     pub nodes: Vec<NodeFacts>,
 }
@@ -115,6 +119,11 @@ pub enum Subject {
     },
     /// An occurrence that is still to come, behind the planned one.
     ToCome {
+        /// The occurrence.
+        at: UnixMillis,
+    },
+    /// An occurrence that waits to be made up for.
+    ToMakeUp {
         /// The occurrence.
         at: UnixMillis,
     },
@@ -220,6 +229,7 @@ impl Facts {
             | Subject::Behind { at, .. }
             | Subject::Unrecorded { at }
             | Subject::ToCome { at }
+            | Subject::ToMakeUp { at }
             | Subject::NotDue { at, .. } => Some(*at),
             Subject::Job { .. } | Subject::Never => None,
         }

@@ -18,6 +18,7 @@ pub(super) fn became(facts: &Facts) -> Vec<Became> {
         Subject::Behind { run, .. } => vec![Became::BehindOwed { due: run.run.due() }],
         Subject::Unrecorded { .. } => vec![Became::Unrecorded],
         Subject::ToCome { at } => vec![Became::ToCome { at: *at }],
+        Subject::ToMakeUp { .. } => vec![Became::ToMakeUp],
         Subject::NotDue { .. } => Vec::new(),
         Subject::Never => vec![Became::Never],
         Subject::Job { open, last } => of_job(facts, open, last.as_deref()),
@@ -66,7 +67,10 @@ fn standing(facts: &Facts, run: &RunFacts) -> Vec<Became> {
         RunState::Succeeded => Became::Succeeded { at },
         RunState::Failed => Became::Failed { reason },
         RunState::TimedOut => Became::TimedOut,
-        RunState::Lost => Became::Lost { reason },
+        RunState::Lost => match reason {
+            Some(why) if why.starts_with("done_check unclear") => Became::AskedInVain { why },
+            reason => Became::Lost { reason },
+        },
         RunState::Cancelled => match reason.as_deref() {
             Some("replaced") => Became::Replaced,
             Some("removed" | "job removed") => Became::RemovedWithJob { by: run.by.clone() },

@@ -63,6 +63,11 @@ findings! {
         },
         /// Only its runs are kept.
         "forgotten" Forgotten,
+        /// What was done to it cannot be read.
+        "spoilt_deeds" SpoiltDeeds {
+            /// Why.
+            why: String,
+        },
         /// It is paused now.
         "paused" Paused {
             /// Who.
@@ -147,6 +152,7 @@ impl Planned {
                 format!("The job is no longer defined: it was removed{}{}.", by_words(by.as_ref()), on(at))
             }
             Self::Forgotten => "The job is no longer defined, and its definition is no longer kept.".to_owned(),
+            Self::SpoiltDeeds { why } => format!("What was done to it, and by whom, cannot be told: {why}."),
             Self::Paused { by, since } => format!("It is paused{} since {}.", by_words(by.as_ref()), shown(*since, zone)),
             Self::AskedFor { by, at } => format!("It was asked for by hand{} on {}.", by_words(by.as_ref()), shown(*at, zone)),
             Self::MadeUp { due } => {
@@ -196,6 +202,7 @@ pub(super) fn planned(facts: &Facts) -> Vec<Planned> {
         None => found.push(Planned::Forgotten),
         Some(job) => of_job(facts, job, &mut found),
     }
+    found.extend(facts.spoilt_deeds.clone().map(|why| Planned::SpoiltDeeds { why }));
     if let Subject::NotDue { before, after, .. } = facts.subject {
         found.push(Planned::Nearest { before, after });
     }

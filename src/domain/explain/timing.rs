@@ -158,6 +158,10 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
     if matches!(run.run.kind(), RunKind::Backfill | RunKind::Rerun) {
         return Vec::new();
     }
+    // Its check was asked, and nothing was started.
+    if run.first_start.is_some() && run.attempts.is_empty() {
+        return Vec::new();
+    }
     let due = run.run.due();
     let Some(late) = run.late() else {
         if run.is_owed(facts.now) {

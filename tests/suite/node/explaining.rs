@@ -112,7 +112,7 @@ fn a_pause_and_a_cancel_say_whose_they_were() {
     ctl.run(&["add", "--name", "j", "--every", "1s", "--shell", "true"]).good();
     ctl.run(&["pause", "j"]).good();
     let by = format!("paused by {}", who());
-    assert_says(&redis, &["j"], &[&by, "Nothing comes while it is paused"]);
+    assert_says(&redis, &["j"], &[&by, "Nothing comes by its schedule while it is paused"]);
     let held = eye.job("j").unwrap().held.unwrap();
     until("its time passes", LONG, || Some(()).filter(|()| eye.ask(eye.store().now()).unwrap() > held.due()));
     assert_says(&redis, &["j", "--at", &held.due().to_string()], &["The pause of its job holds it."]);
