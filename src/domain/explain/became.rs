@@ -158,6 +158,17 @@ findings! {
             /// How many.
             count: u64,
         },
+        /// A range holds its time, which may not have been due.
+        "perhaps_trimmed" PerhapsTrimmed {
+            /// How the runs of the range ended, with the reason.
+            state: String,
+            /// The first of the range.
+            first: UnixMillis,
+            /// The last.
+            last: UnixMillis,
+            /// How many.
+            count: u64,
+        },
         /// Only counts are left.
         "counted" Counted {
             /// How many ended in which state.
@@ -247,6 +258,11 @@ impl Became {
             Self::Trimmed { state, count: 1, .. } => format!("It ended {state}; its record is no longer kept."),
             Self::Trimmed { state, first, last, count } => format!(
                 "It ended {state}; its record is no longer kept. So did {count} runs due between {} and {}.",
+                shown(*first, zone),
+                shown(*last, zone)
+            ),
+            Self::PerhapsTrimmed { state, first, last, count } => format!(
+                "Of the runs due between {} and {} {count} ended {state}; whether one was due then, and was among them, is no longer known.",
                 shown(*first, zone),
                 shown(*last, zone)
             ),

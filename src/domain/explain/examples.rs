@@ -162,6 +162,19 @@ type Example = (&'static str, fn() -> Facts, &'static str);
 
 const PLANNED: &[Example] = &[
     ("schedule", || about(started(0)), "Its schedule is * * * * * in UTC, since Sat 2026-11-21 11:00:00 UTC."),
+    (
+        "schedule",
+        || {
+            let resumed = with_job(about(started(0)), |job| job.since = s(300));
+            Facts { deeds: vec![deed(Deed::ADDED, -60), deed(Deed::RESUMED, 300)], ..resumed }
+        },
+        "Its schedule is * * * * * in UTC, since Sat 2026-11-21 11:59:00 UTC.",
+    ),
+    (
+        "schedule_unknown",
+        || with_job(about(started(0)), |job| job.since = s(300)),
+        "Which schedule it had at that time is not known; that of now, * * * * * in UTC, holds since Sat 2026-11-21 12:05:00 UTC.",
+    ),
     ("schedule_then", not_due, "Its schedule at that time was @daily in UTC."),
     (
         "left_out",
@@ -411,7 +424,7 @@ const BECAME: &[Example] = &[
         "trimmed",
         || {
             let (state, reason) = ("skipped".to_owned(), "overlap".to_owned());
-            facts(Subject::Ledger { at: s(60), state, reason, first: s(0), last: s(120), count: 3 })
+            facts(Subject::Ledger { at: s(60), state, reason, first: s(0), last: s(120), count: 3, is_sure: true })
         },
         "It ended skipped (overlap); its record is no longer kept. So did 3 runs due between Sat 2026-11-21 12:00:00 UTC and Sat 2026-11-21 12:02:00 UTC.",
     ),
@@ -419,9 +432,17 @@ const BECAME: &[Example] = &[
         "trimmed",
         || {
             let (state, reason) = ("timed_out".to_owned(), String::new());
-            facts(Subject::Ledger { at: s(60), state, reason, first: s(60), last: s(60), count: 1 })
+            facts(Subject::Ledger { at: s(60), state, reason, first: s(60), last: s(60), count: 1, is_sure: true })
         },
         "It ended timed out; its record is no longer kept.",
+    ),
+    (
+        "perhaps_trimmed",
+        || {
+            let (state, reason) = ("succeeded".to_owned(), String::new());
+            facts(Subject::Ledger { at: s(60), state, reason, first: s(0), last: s(120), count: 2, is_sure: false })
+        },
+        "Of the runs due between Sat 2026-11-21 12:00:00 UTC and Sat 2026-11-21 12:02:00 UTC 2 ended succeeded; whether one was due then, and was among them, is no longer known.",
     ),
     (
         "counted",

@@ -95,6 +95,8 @@ pub enum Subject {
         last: UnixMillis,
         /// How many there are.
         count: u64,
+        /// Whether the occurrence is known to be one of them.
+        is_sure: bool,
     },
     /// An occurrence older than the ledger, of which only counts are left.
     BeforeLedger {

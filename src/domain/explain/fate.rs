@@ -9,10 +9,15 @@ use crate::domain::run::RunState;
 pub(super) fn became(facts: &Facts) -> Vec<Became> {
     match &facts.subject {
         Subject::Run(run) | Subject::Stretch { run, .. } => of_run(facts, run),
-        Subject::Ledger { state, reason, first, last, count, .. } => {
+        Subject::Ledger { state, reason, first, last, count, is_sure, .. } => {
             let state = state.replace('_', " ");
             let state = if reason.is_empty() { state } else { format!("{state} ({reason})") };
-            vec![Became::Trimmed { state, first: *first, last: *last, count: *count }]
+            let (first, last, count) = (*first, *last, *count);
+            vec![if *is_sure {
+                Became::Trimmed { state, first, last, count }
+            } else {
+                Became::PerhapsTrimmed { state, first, last, count }
+            }]
         }
         Subject::BeforeLedger { counts, until, .. } => vec![Became::Counted { counts: counts.clone(), until: *until }],
         Subject::Behind { run, .. } => vec![Became::BehindOwed { due: run.run.due() }],

@@ -1,6 +1,7 @@
 //! What was planned: by which schedule, who put it there, and what was done to it since.
 
 use super::facts::{Facts, JobFacts, Source, Subject};
+use super::held::schedule_since;
 use super::sentences::{by_words, findings, names};
 use crate::domain::days::Days;
 use crate::domain::deed::Deed;
@@ -27,6 +28,13 @@ findings! {
         "schedule_then" ScheduleThen {
             /// In words.
             text: String,
+        },
+        /// The schedule that held at the time is not known.
+        "schedule_unknown" ScheduleUnknown {
+            /// The one of now, in words.
+            text: String,
+            /// Since when that holds.
+            since: UnixMillis,
         },
         /// It has none.
         "manual" Manual,
@@ -139,6 +147,10 @@ impl Planned {
         match self {
             Self::Schedule { text, since } => format!("Its schedule is {text}, since {}.", shown(*since, zone)),
             Self::ScheduleThen { text } => format!("Its schedule at that time was {text}."),
+            Self::ScheduleUnknown { text, since } => format!(
+                "Which schedule it had at that time is not known; that of now, {text}, holds since {}.",
+                shown(*since, zone)
+            ),
             Self::Manual => "It has no schedule: it runs only when asked.".to_owned(),
             Self::Unreadable { why } => format!("Its definition cannot be read, so nothing of it runs: {why}."),
             Self::OfFile { job, nodes } => {
@@ -243,7 +255,10 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Planned>) {
             if let Some((_, (old, _))) = then {
                 found.push(Planned::ScheduleThen { text: old.clone() });
             } else {
-                found.push(Planned::Schedule { text: spec.schedule.text_with_zone(timetable.zone()), since: job.since });
+                let (text, since) = (spec.schedule.text_with_zone(timetable.zone()), schedule_since(&facts.deeds, job.since));
+                let is_regular = facts.run().is_none_or(|run| !run.run.is_manual()) && !timetable.is_one_shot();
+                let is_before = is_regular && facts.at().is_some_and(|at| at < since);
+                found.push(if is_before { Planned::ScheduleUnknown { text, since } } else { Planned::Schedule { text, since } });
             }
         }
     }

@@ -214,6 +214,11 @@ fn a_run_whose_record_was_folded_is_told_from_the_ledger() {
     assert_says(
         &redis,
         &["j", "--at", &at(-7_000)],
+        &["3 ended skipped (overlap); whether one was due then, and was among them, is no longer known."],
+    );
+    assert_says(
+        &redis,
+        &["j", "--at", &at(-9_000)],
         &["It ended skipped (overlap); its record is no longer kept. So did 3 runs due between"],
     );
     assert_says(&redis, &["j", "--at", &at(-4_000)], &["It ended timed out; its record is no longer kept."]);

@@ -8,6 +8,7 @@ use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
+use crate::support::wait::{LONG, until};
 use schedd::domain::ids::RunId;
 use schedd::domain::time::UnixMillis;
 
@@ -81,4 +82,24 @@ fn a_check_asked_in_vain_is_told_as_that_and_not_as_a_start() {
     let (text, _) = explained(&redis, &["j", "--last"]);
     assert!(text.contains("nothing was started: done_check unclear") && text.contains("done_check ="), "{text}");
     assert!(!text.contains("Attempt 1") && !text.contains("It started"), "{text}");
+}
+
+#[test]
+fn a_time_before_a_change_or_a_resume_is_judged_by_the_schedule_of_then() {
+    let redis = TestRedis::start();
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    ctl.run(&["add", "--name", "j", "--every", "2s", "--shell", "true"]).good();
+    ctl.run(&["pause", "j"]).good();
+    let job = eye.job("j").unwrap();
+    let since = explained(&redis, &["j"]).0;
+    let since = since.lines().find(|line| line.starts_with("Its schedule is every 2s, since")).unwrap().to_owned();
+    until("some time has passed", LONG, || {
+        Some(()).filter(|()| eye.ask(eye.store().now()).unwrap().as_i64() > job.anchor.as_i64() + 4_000)
+    });
+    ctl.run(&["resume", "j"]).good();
+    assert!(eye.job("j").unwrap().since > job.since);
+    assert_says(&redis, &["j"], &[&since]);
+    ctl.run(&["add", "--name", "j", "--every", "3s", "--shell", "true", "--replace"]).good();
+    let odd = at(job.anchor.as_i64() + 3_000).to_string();
+    assert_says(&redis, &["j", "--at", &odd], &["It was not due at", "Its schedule at that time was every 2s."]);
 }

@@ -1,17 +1,18 @@
 //! Gathering what is to be known to explain a job or an occurrence of it, with reads that are bounded whatever is kept.
 
+mod records;
+
 use std::time::Duration;
 
+use self::records::run_facts;
 use super::definition::Definition;
 use crate::domain::deed::Deed;
-use crate::domain::explain::{AttemptFacts, Facts, JobFacts, NodeFacts, Place, RunFacts, Source, Subject};
+use crate::domain::explain::{Facts, Held, JobFacts, NodeFacts, Place, RunFacts, Source, Subject};
 use crate::domain::ids::{JobName, RunId};
-use crate::domain::run::RunState;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
-use crate::domain::wording::in_words;
 use crate::domain::zone::Zone;
-use crate::store::{JobRecord, PastAttempt, RunRecord, SourceKind, Standing, Store, StoreError};
+use crate::store::{JobRecord, Ledger, LedgerRange, RunRecord, SourceKind, Standing, Store, StoreError};
 
 /// Runs of each kind that are told of a job.
 const OPEN_SHOWN: usize = 10;
@@ -48,7 +49,7 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         Err(error) => return Err(error),
     };
     let waiting = store.list_backfill(name, WAITING).await?;
-    let known = Known { store, name, now, definition: record.clone().map(Definition::of), record };
+    let known = Known { store, name, now, definition: record.clone().map(Definition::of), record, deeds: &deeds };
     if known.record.is_none() && deeds.is_empty() && store.read_history(Some(name), 0, 1).await?.entries == 0 {
         let ledger = store.read_ledger(name).await?;
         if ledger.ranges.is_empty() && ledger.until.is_none() && !matches!(ask, Ask::Run(_)) {
@@ -56,7 +57,7 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         }
     }
     let subject = match ask {
-        Ask::Job => known.job(&deeds, waiting.first()).await?,
+        Ask::Job => known.job(waiting.first()).await?,
         Ask::Last => known.last().await?,
         Ask::At(at) => known.at(*at).await?,
         Ask::Run(run) => match known.run(run).await? {
@@ -96,6 +97,7 @@ struct Known<'s> {
     now: UnixMillis,
     record: Option<JobRecord>,
     definition: Option<Result<Definition, super::definition::DefinitionError>>,
+    deeds: &'s [Deed],
 }
 
 impl Known<'_> {
@@ -170,7 +172,7 @@ impl Known<'_> {
     }
 
     /// The job as it is now: what is open of it, oldest due first, and what ended last.
-    async fn job(&self, deeds: &[Deed], made_up: Option<&RunId>) -> Result<Subject, StoreError> {
+    async fn job(&self, made_up: Option<&RunId>) -> Result<Subject, StoreError> {
         let (store, name) = (self.store, self.name);
         let mut ids: Vec<RunId> = Vec::new();
         for mut some in [store.list_open(name).await?, store.list_waiting(name).await?, store.list_spread(name).await?] {
@@ -178,7 +180,7 @@ impl Known<'_> {
             ids.extend(some);
         }
         // Manual runs stand in no index of their job; those asked for lately are known by that.
-        let asked = deeds.iter().rev().filter(|deed| deed.what == Deed::RUN_ASKED).take(OPEN_SHOWN);
+        let asked = self.deeds.iter().rev().filter(|deed| deed.what == Deed::RUN_ASKED).take(OPEN_SHOWN);
         ids.extend(asked.filter_map(|deed| deed.run.as_ref()?.parse::<RunId>().ok()));
         ids.extend(self.record.as_ref().and_then(|job| job.pending.clone()).filter(|run| run.due() <= self.now));
         ids.extend(made_up.cloned());
@@ -246,35 +248,62 @@ impl Known<'_> {
         {
             return Ok(Subject::Run(Box::new(run)));
         }
-        let since = self.record.as_ref().map(|job| job.since);
-        let timetable = self.understood().map(|definition| &definition.timetable);
-        let is_of_now = since.is_some_and(|since| since <= at);
-        let is_occurrence = timetable.is_some_and(|timetable| timetable.latest_in(at, at) == Some(at));
+        let held = self.held(at);
+        let is_occurrence = held.is_occurrence(at);
         let covers = |record: &&RunRecord| record.skipped.is_some_and(|(last, _)| record.run.due() <= at && at <= last);
         if let Some(record) = ended.iter().find(covers)
-            && (is_occurrence || since.is_none_or(|since| record.run.due() < since))
+            && is_occurrence != Some(false)
         {
             return Ok(Subject::Stretch { at, run: Box::new(self.of_record(record.clone()).await?) });
         }
         if at > self.now {
-            return Ok(if is_occurrence { Subject::ToCome { at } } else { self.not_due(at, &ended).await? });
+            return Ok(if is_occurrence == Some(true) { Subject::ToCome { at } } else { self.not_due(at, &ended).await? });
         }
         let ledger = self.store.read_ledger(self.name).await?;
-        if let Some(range) = ledger.fate_at(at).filter(|_| is_occurrence || !is_of_now) {
+        if let Some(range) = ledger.fate_at(at)
+            && (is_occurrence != Some(false) || range.ends_at(at))
+        {
+            let is_sure = range.ends_at(at) || self.is_filled(&held, &ledger, range).await?;
             let (state, reason) = (range.state.as_str().to_owned(), range.reason.clone().unwrap_or_default());
-            return Ok(Subject::Ledger { at, state, reason, first: range.from, last: range.to, count: range.count });
+            return Ok(Subject::Ledger { at, state, reason, first: range.from, last: range.to, count: range.count, is_sure });
         }
-        if is_occurrence && is_of_now {
-            return self.undone(at).await;
+        if is_occurrence == Some(false) {
+            return self.not_due(at, &ended).await;
         }
         if let Some(until) = ledger.until.filter(|until| *until >= at) {
             let counts = ledger.before.into_iter().map(|(state, count)| (state.replace('_', " "), count)).collect();
             return Ok(Subject::BeforeLedger { at, counts, until });
         }
-        if is_of_now || self.is_within_history(at).await? {
+        if is_occurrence == Some(true) {
+            return self.undone(at).await;
+        }
+        if self.is_within_history(at).await? {
             return self.not_due(at, &ended).await;
         }
         Ok(Subject::Unrecorded { at })
+    }
+
+    /// The schedule that held at an instant, as far as the deeds tell.
+    fn held(&self, at: UnixMillis) -> Held {
+        match self.understood() {
+            Some(job) => Held::at(self.deeds, self.name, &job.spec, &job.timetable, (job.record.anchor, job.record.since), at),
+            None => Held::Unknown,
+        }
+    }
+
+    /// Whether all of the schedule's occurrences between the ends of a range are accounted for: by it, by others within it, or
+    /// by records.
+    async fn is_filled(&self, held: &Held, ledger: &Ledger, range: &LedgerRange) -> Result<bool, StoreError> {
+        let Some(wanted) = held.count_in(range.from, range.to) else { return Ok(false) };
+        let is_within = |from: UnixMillis, to: UnixMillis| range.from <= from && to <= range.to;
+        let folded: u64 = ledger.ranges.iter().filter(|one| is_within(one.from, one.to)).map(|one| one.count).sum();
+        if folded >= wanted {
+            return Ok(true);
+        }
+        let recorded = self.store.read_ended_from(self.name, range.from, LOOKED_THROUGH).await?;
+        let regular = recorded.iter().filter(|record| !record.run.is_manual() && is_within(record.run.due(), record.run.due()));
+        let recorded: u64 = regular.map(|record| record.skipped.map_or(1, |(_, count)| count)).sum();
+        Ok(folded.saturating_add(recorded) >= wanted)
     }
 
     /// An occurrence of the schedule up to now without a record.
@@ -318,74 +347,5 @@ impl Known<'_> {
     async fn before(&self, at: UnixMillis) -> Result<Option<UnixMillis>, StoreError> {
         let ended = crate::store::Ended { job: Some(self.name.clone()), until: Some(at), ..crate::store::Ended::history() };
         Ok(self.store.read_ended(&ended, 0, 1).await?.runs.pop().map(|record| record.run.due()))
-    }
-}
-
-fn run_facts(record: RunRecord, standing: Standing, place: Place) -> RunFacts {
-    let attempts = attempts(&record);
-    let was_first = record.past.first().filter(|past| past.number == 1).and_then(|past| past_instant(past, "started_at_ms"));
-    let due = record.run.due();
-    RunFacts {
-        first_start: record.first_start.or(was_first).or(record.started_at),
-        ready_at: record.ready_at.unwrap_or(due),
-        ready: standing.ready.or(record.ready),
-        is_spread: record.planted_at.is_some() && !record.run.is_manual(),
-        place,
-        is_asked_to_stop: standing.stop_asked_by.is_some(),
-        by: record.by.or(standing.stop_asked_by.flatten()),
-        attempts,
-        queue: record.queue,
-        state: record.state,
-        reason: record.reason.filter(|reason| !(record.state == RunState::Scheduled && reason == "retry")),
-        asked_by: record.asked_by,
-        finished_at: record.finished_at,
-        behind: record.behind,
-        handed_back: record.handed_back,
-        skipped: record.skipped,
-        run: record.run,
-    }
-}
-
-fn past_instant(past: &PastAttempt, field: &str) -> Option<UnixMillis> {
-    let record: serde_json::Value = serde_json::from_str(&past.record).ok()?;
-    UnixMillis::new(record[field].as_i64()?)
-}
-
-/// Every attempt, oldest first.
-fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
-    let past = record.past.iter().map(past_attempt);
-    // Where only its done_check was asked, nothing was started.
-    let is_asked_only =
-        record.state != RunState::Running && record.reason.as_deref().is_some_and(|why| why.starts_with("done_check"));
-    let is_told = record.attempt == 0 || is_asked_only || record.past.iter().any(|past| past.number == record.attempt);
-    let current = (!is_told).then(|| AttemptFacts {
-        number: record.attempt,
-        node: record.node.clone(),
-        started_at: record.started_at,
-        finished_at: record.finished_at,
-        end: (record.state != RunState::Running).then(|| match record.state {
-            RunState::Succeeded => "succeeded".to_owned(),
-            RunState::TimedOut => "timed out".to_owned(),
-            RunState::Cancelled => "stopped".to_owned(),
-            state => in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status)
-                .or_else(|| record.reason.clone())
-                .unwrap_or_else(|| state.as_str().to_owned()),
-        }),
-    });
-    past.chain(current).collect()
-}
-
-fn past_attempt(past: &PastAttempt) -> AttemptFacts {
-    let record: serde_json::Value = serde_json::from_str(&past.record).unwrap_or_default();
-    let number = |field: &str| record[field].as_i64().and_then(|number| i32::try_from(number).ok());
-    let status = record["http_status"].as_u64().and_then(|status| u16::try_from(status).ok());
-    let state = record["state"].as_str().unwrap_or("ended").replace('_', " ");
-    let said = in_words(record["error"].as_str(), number("signal"), number("exit_code"), status);
-    AttemptFacts {
-        number: past.number,
-        node: record["node"].as_str().map(str::to_owned),
-        started_at: past_instant(past, "started_at_ms"),
-        finished_at: past_instant(past, "finished_at_ms"),
-        end: Some(if state == "timed out" { state } else { said.unwrap_or(state) }),
     }
 }
