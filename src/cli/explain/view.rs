@@ -76,6 +76,7 @@ pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
         "paused_at": job.and_then(|job| job.paused_at).map(|at| at.to_string()),
         "ended": job.and_then(|job| job.ended.as_ref()).map(|(how, _)| how),
         "next_due": next.map(tell),
+        "losses": facts.losses.iter().map(|(noticed, _)| noticed.to_string()).collect::<Vec<_>>(),
         "making_up": facts.making_up,
         "run": facts.run().map(|run| run_json(facts, run)),
         "open": match &facts.subject {

@@ -178,6 +178,13 @@ findings! {
         },
         /// Nothing is kept of it.
         "unrecorded" Unrecorded,
+        /// Redis lost data since.
+        "data_lost" DataLost {
+            /// When that was noticed.
+            noticed: UnixMillis,
+            /// When its data was last seen whole.
+            whole: Option<UnixMillis>,
+        },
         /// Nothing was ever due.
         "never" Never,
         /// A run of the job that has not ended.
@@ -276,6 +283,13 @@ impl Became {
             }
             Self::Unrecorded => {
                 "Nothing of it is kept: it was purged, is past the bounds of history, or was before the job was added.".to_owned()
+            }
+            Self::DataLost { noticed, whole } => {
+                let whole = whole.map_or_else(String::new, |at| format!("; it was last seen whole on {}", shown(at, zone)));
+                format!(
+                    "Redis lost data, noticed on {}{whole}: what was before is known only as far as journals told.",
+                    shown(*noticed, zone)
+                )
             }
             Self::Never => "It has had no occurrence yet.".to_owned(),
             Self::Open { run, what } => format!("Run {run}: {}", what.sentence(zone)),

@@ -55,6 +55,7 @@ fn facts(subject: Subject) -> Facts {
         subject,
         deeds,
         spoilt_deeds: None,
+        losses: Vec::new(),
         making_up: 0,
         nodes: vec![node("n1", &[])],
     }
@@ -457,6 +458,16 @@ const BECAME: &[Example] = &[
         || facts(Subject::Unrecorded { at: s(0) }),
         "Nothing of it is kept: it was purged, is past the bounds of history, or was before the job was added.",
     ),
+    (
+        "data_lost",
+        || Facts { losses: vec![(s(-60), None), (s(60), Some(s(50)))], ..facts(Subject::Unrecorded { at: s(0) }) },
+        "Redis lost data, noticed on Sat 2026-11-21 12:01:00 UTC; it was last seen whole on Sat 2026-11-21 12:00:50 UTC: what was before is known only as far as journals told.",
+    ),
+    (
+        "data_lost",
+        || Facts { losses: vec![(s(60), None)], ..about(ended(RunState::Skipped, Some("missed"))) },
+        "Redis lost data, noticed on Sat 2026-11-21 12:01:00 UTC: what was before is known only as far as journals told.",
+    ),
     ("never", || facts(Subject::Never), "It has had no occurrence yet."),
     (
         "open",
@@ -518,6 +529,11 @@ const SAW: &[Example] = &[
         "claims_held",
         || on(vec![node("n1", &[event(Befell::ClaimsHeld, -5, Some(20))])], started(20)),
         "n1 took no runs from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC, because its keeper was not ready.",
+    ),
+    (
+        "settling",
+        || on(vec![node("n1", &[event(Befell::Settling, -5, Some(20))])], started(20)),
+        "n1 started nothing from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC: Redis had lost data, and nodes gave back what they knew.",
     ),
     (
         "file_refused",
@@ -593,6 +609,11 @@ const TIMING: &[Example] = &[
         "late_slots",
         || on(vec![node("n1", &[slots(-5, Some(20))])], started(20)),
         "All slots of queue default were taken on n1 from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "late_settling",
+        || on(vec![node("n1", &[event(Befell::Settling, -5, Some(20))])], started(20)),
+        "Redis had lost data, and nothing was started from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
     ),
     (
         "late_keeper",

@@ -26,6 +26,8 @@ pub struct Facts {
     pub deeds: Vec<Deed>,
     /// Why those cannot be read, if so.
     pub spoilt_deeds: Option<String>,
+    /// When it was noticed that Redis had lost data, oldest first, each with when it was last whole.
+    pub losses: Vec<(UnixMillis, Option<UnixMillis>)>,
     /// How many past occurrences are to be made up for by `schedctl backfill`.
     pub making_up: u64,
     /// The nodes, by name.

@@ -4,9 +4,20 @@ use super::became::Became;
 use super::facts::{Facts, Place, RunFacts, Subject};
 use crate::domain::deed::Deed;
 use crate::domain::run::RunState;
+use crate::domain::time::UnixMillis;
 
 /// What became of what is asked about.
 pub(super) fn became(facts: &Facts) -> Vec<Became> {
+    let mut found = told(facts);
+    // Of a run with attempts its own record tells.
+    let is_told = matches!(&facts.subject, Subject::Job { .. }) || facts.run().is_some_and(|run| !run.attempts.is_empty());
+    let since = facts.at().unwrap_or(UnixMillis::EPOCH);
+    let lost = facts.losses.iter().find(|(noticed, _)| !is_told && since < *noticed);
+    found.extend(lost.map(|(noticed, whole)| Became::DataLost { noticed: *noticed, whole: *whole }));
+    found
+}
+
+fn told(facts: &Facts) -> Vec<Became> {
     match &facts.subject {
         Subject::Run(run) | Subject::Stretch { run, .. } => of_run(facts, run),
         Subject::Ledger { state, reason, first, last, count, is_sure, .. } => {

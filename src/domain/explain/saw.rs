@@ -64,6 +64,15 @@ findings! {
             /// Until when.
             to: Option<UnixMillis>,
         },
+        /// Nothing was ripe, for data that was lost settled.
+        "settling" Settling {
+            /// The node.
+            node: String,
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
         /// It did not take its file.
         "file_refused" FileRefused {
             /// The node.
@@ -105,6 +114,10 @@ impl Saw {
             Self::ClaimsHeld { node, from, to } => {
                 format!("{node} took no runs{}, because its keeper was not ready.", stretch_words(*from, *to, zone))
             }
+            Self::Settling { node, from, to } => format!(
+                "{node} started nothing{}: Redis had lost data, and nodes gave back what they knew.",
+                stretch_words(*from, *to, zone)
+            ),
             Self::FileRefused { node, at, why } => {
                 format!("{node} refused its jobs file as it was on {}: {why}.", shown(*at, zone))
             }
@@ -176,19 +189,19 @@ fn gone_since(node: &NodeFacts, now: UnixMillis) -> Option<UnixMillis> {
     node.last_seen.filter(|seen| now.since(*seen) > GONE_AFTER)
 }
 
-fn started(event: &NodeEvent) -> Option<Option<UnixMillis>> {
-    match event.what {
-        Befell::Started { seen_before } => Some(seen_before),
-        _ => None,
-    }
+fn is_start(event: &NodeEvent) -> bool {
+    matches!(event.what, Befell::Started { .. })
 }
 
 /// Whether `node` ran at `at`.
 fn life_at(node: &NodeFacts, at: UnixMillis, now: UnixMillis) -> Life {
     let is_life = |event: &&NodeEvent| matches!(event.what, Befell::Started { .. } | Befell::Stopped);
     let before = node.events.iter().rev().filter(is_life).find(|event| event.from <= at);
-    let next = node.events.iter().find(|event| event.from > at && started(event).is_some());
-    let seen_before_next = next.and_then(|event| started(event).flatten());
+    let next = node.events.iter().find(|event| event.from > at && is_start(event));
+    let seen_before_next = next.and_then(|event| match event.what {
+        Befell::Started { seen_before } => seen_before,
+        _ => None,
+    });
     let gone = gone_since(node, now).filter(|seen| at > *seen);
     match before.map(|event| &event.what) {
         Some(Befell::Stopped) => Life::Down(before.map(|event| event.from), next.map(|event| event.from)),
@@ -212,7 +225,7 @@ fn life_at(node: &NodeFacts, at: UnixMillis, now: UnixMillis) -> Life {
 fn went_down(node: &NodeFacts, window: Window, now: UnixMillis) -> Life {
     let is_within = |at: UnixMillis| window.from < at && at < window.to;
     for event in &node.events {
-        let back = || node.events.iter().find(|next| next.from > event.from && started(next).is_some()).map(|next| next.from);
+        let back = || node.events.iter().find(|next| next.from > event.from && is_start(next)).map(|next| next.from);
         match event.what {
             Befell::Stopped if is_within(event.from) => return Life::Down(Some(event.from), back()),
             Befell::Started { seen_before: Some(seen) } if is_within(seen) => return Life::Down(Some(seen), Some(event.from)),
@@ -234,7 +247,7 @@ pub(super) fn obstacles<'f>(
     now: UnixMillis,
 ) -> impl Iterator<Item = NodeEvent> + 'f {
     let is_one = move |event: &&NodeEvent| match &event.what {
-        Befell::RedisAway | Befell::ClaimsHeld => true,
+        Befell::RedisAway | Befell::ClaimsHeld | Befell::Settling => true,
         Befell::SlotsTaken { queue: taken } => taken == queue,
         Befell::Started { .. } | Befell::Stopped | Befell::FileRefused { .. } => false,
     };
@@ -307,6 +320,7 @@ fn of_node(node: &NodeFacts, window: Window, queue: &QueueName, now: UnixMillis)
         let (node, from, to) = (name(), event.from, event.to);
         found.push(match &event.what {
             Befell::SlotsTaken { queue } => Saw::SlotsTaken { node, queue: queue.clone(), from, to },
+            Befell::Settling => Saw::Settling { node, from, to },
             Befell::ClaimsHeld => Saw::ClaimsHeld { node, from, to },
             _ => Saw::RedisAway { node, from, to },
         });

@@ -92,6 +92,13 @@ findings! {
             /// Until when.
             to: Option<UnixMillis>,
         },
+        /// Data that was lost settled.
+        "late_settling" Settling {
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
         /// It counted as missed, and ran all the same.
         "caught_up" CaughtUp {
             /// The mode of `catch_up`.
@@ -134,6 +141,9 @@ impl Timing {
             }
             Self::Keeper { nodes, from, to } => {
                 format!("The keeper was not ready on {}{}.", names(nodes), stretch_words(*from, *to, zone))
+            }
+            Self::Settling { from, to } => {
+                format!("Redis had lost data, and nothing was started{}.", stretch_words(*from, *to, zone))
             }
             Self::CaughtUp { mode } => format!("So late it counted as missed; it ran because catch_up is {mode}."),
             Self::Unexplained => "Nothing that is noted says why.".to_owned(),
@@ -231,7 +241,7 @@ pub(super) fn mode_word(mode: CatchUpMode) -> &'static str {
 fn waiting_for_nodes(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
     let Some(window) = Window::of(facts).filter(|window| window.to.since(window.from) > ON_TIME) else { return Vec::new() };
     let mut found: Vec<Timing> = no_node(facts, run, window).into_iter().collect();
-    for word in ["redis_away", "slots_taken", "claims_held"] {
+    for word in ["redis_away", "settling", "slots_taken", "claims_held"] {
         found.extend(obstacle(facts, run, window, word));
     }
     found
@@ -277,6 +287,7 @@ fn obstacle(facts: &Facts, run: &RunFacts, window: Window, word: &str) -> Option
     let what = Befell::SlotsTaken { queue: run.queue.clone() };
     Some(match word {
         "redis_away" => Timing::Redis { nodes, from, to },
+        "settling" => Timing::Settling { from, to },
         word if word == what.word() => Timing::Slots { nodes, queue: run.queue.clone(), from, to },
         _ => Timing::Keeper { nodes, from, to },
     })

@@ -71,9 +71,11 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         Subject::NotDue { at, .. } | Subject::Unrecorded { at } => known.made_up(at, &waiting).await?.unwrap_or(subject),
         other => other,
     };
+    let losses = losses(store).await?;
     let making_up = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
     let (zone, job) = (known.zone(), known.facts());
-    let mut facts = Facts { name: name.clone(), now, zone, job, subject, deeds, spoilt_deeds, making_up, nodes: Vec::new() };
+    let mut facts =
+        Facts { name: name.clone(), now, zone, job, subject, deeds, spoilt_deeds, losses, making_up, nodes: Vec::new() };
     let looked_at = match &facts.subject {
         Subject::Job { open, .. } => open.first().map_or(now, |run| run.run.due()),
         _ => facts.run().map(|run| run.run.due()).or_else(|| facts.at()).unwrap_or(now),
@@ -88,6 +90,16 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         })
         .collect();
     Ok(Some(facts))
+}
+
+/// When Redis lost data, oldest first.
+async fn losses(store: &Store) -> Result<Vec<(UnixMillis, Option<UnixMillis>)>, StoreError> {
+    let read = match store.read_losses().await {
+        Err(StoreError::WrongType { .. }) => Vec::new(),
+        read => read?,
+    };
+    let told = read.into_iter().rev().filter_map(|record| Some((record.at?, UnixMillis::new(record.loss.whole_at_ms))));
+    Ok(told.map(|(noticed, whole)| (noticed, whole.filter(|at| *at > UnixMillis::EPOCH))).collect())
 }
 
 /// A job as it was read.
