@@ -33,6 +33,8 @@ pub enum Befell {
     },
     /// It took no runs because its keeper was not ready.
     ClaimsHeld,
+    /// It found nothing ripe because data of Redis was lost and settled.
+    Settling,
     /// It did not take its jobs file as it was.
     FileRefused {
         /// Why.
@@ -49,6 +51,7 @@ impl Befell {
             Self::RedisAway => "redis_away",
             Self::SlotsTaken { .. } => "slots_taken",
             Self::ClaimsHeld => "claims_held",
+            Self::Settling => "settling",
             Self::FileRefused { .. } => "file_refused",
         }
     }

@@ -136,6 +136,18 @@ impl Notes {
         }
     }
 
+    /// Whether anything could be ripe.
+    pub(super) fn data(&self, data: Data) {
+        let mut state = self.state();
+        match data {
+            Data::Settles => {
+                let from = state.now();
+                state.note_lasting(Befell::Settling, from);
+            }
+            Data::IsSettled => state.end(&key(&Befell::Settling), Duration::ZERO),
+        }
+    }
+
     /// How many slots of each queue are free.
     pub(super) fn slots(&self, free: &[(QueueName, usize)]) {
         let mut state = self.state();
@@ -182,6 +194,15 @@ impl Notes {
             }
         }
     }
+}
+
+/// Whether the data of Redis settles after a loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Data {
+    /// It does: nothing is ripe.
+    Settles,
+    /// It is settled.
+    IsSettled,
 }
 
 /// Whether runs are claimed.
@@ -267,6 +288,17 @@ mod tests {
         notes.slots(&[(queue, 3)]);
         notes.stopped();
         assert_eq!(words(&notes), [("stopped", false, false)]);
+    }
+
+    #[test]
+    fn the_pause_after_a_loss_is_one_event_until_the_data_has_settled() {
+        let notes = Notes::new(at(1_000_000));
+        notes.data(Data::Settles);
+        notes.state().lasting.values_mut().for_each(|lasting| lasting.from = at(900_000));
+        notes.data(Data::Settles);
+        notes.data(Data::IsSettled);
+        notes.data(Data::IsSettled);
+        assert_eq!(words(&notes), [("settling", false, false), ("settling", true, true)]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::claimer::Claimer;
-use super::notes::Claims;
+use super::notes::{Claims, Data};
 use super::shared::{Phase, Shared};
 use crate::domain::ids::QueueName;
 use crate::keeper::{BootInstant, BootTimer};
@@ -84,6 +84,7 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
     };
     shared.weather.answered();
     shared.notes.redis_answered(poll.now);
+    shared.notes.data(if poll.is_settling { Data::Settles } else { Data::IsSettled });
     shared.leases_seen.store(poll.leases, Ordering::Relaxed);
     if !shared.watch.knows(&poll, highest) {
         // Data that is not what it was: nothing of it is started before that is dealt with.

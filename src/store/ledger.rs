@@ -52,6 +52,11 @@ impl Ledger {
 }
 
 impl LedgerRange {
+    /// Whether an occurrence at `at` is one of its two ends, of which it is known for sure.
+    pub fn ends_at(&self, at: UnixMillis) -> bool {
+        self.from == at || self.to == at
+    }
+
     fn read(member: &Value, from: &Value) -> Option<Self> {
         let member = text_of(member)?;
         let mut parts = member.splitn(4, ':');

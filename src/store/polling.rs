@@ -25,6 +25,8 @@ pub struct Poll {
     pub leases: u64,
     /// By what the data is known again.
     pub marks: Marks,
+    /// Whether the data settles after a loss: nothing is ripe until then.
+    pub is_settling: bool,
     /// One for each queue asked for, in that order.
     pub queues: Vec<QueuePoll>,
 }
@@ -84,9 +86,9 @@ impl Store {
         let past_now = Duration::from_micros(micros.rem_euclid(1000).unsigned_abs());
         let leases = u64::try_from(reply.number()?).unwrap_or(0);
         let marks = marks(reply.text()?, &reply.text()?);
-        reply.number()?;
+        let is_settling = reply.number()? > 0;
         let queues = (0..queues.len()).map(|_| queue_poll(&reply.value()?)).collect::<Result<_, _>>()?;
-        Ok(Poll { now, past_now, leases, marks, queues })
+        Ok(Poll { now, past_now, leases, marks, is_settling, queues })
     }
 }
 

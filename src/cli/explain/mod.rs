@@ -10,7 +10,7 @@ use super::connect::connect;
 use super::failure::Failure;
 use super::render::{Console, rfc3339, zone_of_job};
 use super::target::{Target, find_run, no_such_job};
-use crate::domain::explain::judge;
+use crate::domain::explain::{Facts, Subject, judge};
 use crate::engine::explaining::{Ask, gather};
 
 const EXAMPLES: &str = "\
@@ -50,7 +50,20 @@ pub(super) async fn explain(global: &Global, args: &ExplainArgs, console: &mut C
     }
     let store = connect(global, console).await?;
     let (name, ask) = match target {
-        Target::Run(run) => (run.job().clone(), Ask::Run(find_run(&store, &run).await?.run)),
+        Target::Run(run) => {
+            let job = run.job().clone();
+            match find_run(&store, &run).await {
+                Ok(found) => (job, Ask::Run(found.run)),
+                // The ledger, a stretch that was skipped or a backfill may account for a run without a record.
+                Err(failure @ Failure::NotFound(_)) => match gather(&store, &job, &Ask::Run(run.clone())).await? {
+                    Some(Facts { subject: Subject::NotDue { .. } | Subject::Unrecorded { .. }, .. }) | None => {
+                        return Err(failure);
+                    }
+                    Some(_) => (job, Ask::Run(run)),
+                },
+                Err(failure) => return Err(failure),
+            }
+        }
         Target::Job(name) => {
             let ask = match &args.at {
                 Some(text) => {

@@ -76,6 +76,8 @@ pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
         "paused_at": job.and_then(|job| job.paused_at).map(|at| at.to_string()),
         "ended": job.and_then(|job| job.ended.as_ref()).map(|(how, _)| how),
         "next_due": next.map(tell),
+        "losses": facts.losses.iter().map(|(noticed, _)| noticed.to_string()).collect::<Vec<_>>(),
+        "making_up": facts.making_up,
         "run": facts.run().map(|run| run_json(facts, run)),
         "open": match &facts.subject {
             Subject::Job { open, .. } => open.iter().map(|run| run_json(facts, run)).collect(),
@@ -97,6 +99,7 @@ fn subject(subject: &Subject) -> &'static str {
         Subject::Behind { .. } => "behind",
         Subject::Unrecorded { .. } => "unrecorded",
         Subject::ToCome { .. } => "to_come",
+        Subject::ToMakeUp { .. } => "to_make_up",
         Subject::NotDue { .. } => "not_due",
         Subject::Never => "never",
     }

@@ -45,6 +45,11 @@ findings! {
             /// Why.
             reason: Option<String>,
         },
+        /// Its check never gave a clear answer.
+        "asked_in_vain" AskedInVain {
+            /// What it answered.
+            why: String,
+        },
         /// A person cancelled it.
         "cancelled" Cancelled {
             /// Who.
@@ -125,6 +130,8 @@ findings! {
         },
         /// It was taken out by a pause.
         "held" Held,
+        /// It waits to be made up for.
+        "to_make_up" ToMakeUp,
         /// Its time has not come.
         "to_come" ToCome {
             /// It.
@@ -151,6 +158,17 @@ findings! {
             /// How many.
             count: u64,
         },
+        /// A range holds its time, which may not have been due.
+        "perhaps_trimmed" PerhapsTrimmed {
+            /// How the runs of the range ended, with the reason.
+            state: String,
+            /// The first of the range.
+            first: UnixMillis,
+            /// The last.
+            last: UnixMillis,
+            /// How many.
+            count: u64,
+        },
         /// Only counts are left.
         "counted" Counted {
             /// How many ended in which state.
@@ -160,6 +178,13 @@ findings! {
         },
         /// Nothing is kept of it.
         "unrecorded" Unrecorded,
+        /// Redis lost data since.
+        "data_lost" DataLost {
+            /// When that was noticed.
+            noticed: UnixMillis,
+            /// When its data was last seen whole.
+            whole: Option<UnixMillis>,
+        },
         /// Nothing was ever due.
         "never" Never,
         /// A run of the job that has not ended.
@@ -196,6 +221,9 @@ impl Became {
             Self::TimedOut => "It took longer than its timeout and was stopped.".to_owned(),
             Self::Lost { reason: Some(reason) } => format!("It is lost, for it may or may not have done its work: {reason}."),
             Self::Lost { reason: None } => "It is lost: it may or may not have done its work.".to_owned(),
+            Self::AskedInVain { why } => {
+                format!("It is lost, and this time nothing was started: {why}; whether its work is done is not known.")
+            }
             Self::Cancelled { by: None, at } => format!("It was cancelled{}; by whom is not known.", on(at)),
             Self::Cancelled { by: Some(by), at } => format!("It was cancelled by {by}{}.", on(at)),
             Self::Replaced => "It was stopped because the next run of its job took its place.".to_owned(),
@@ -228,13 +256,20 @@ impl Became {
                 format!("It was missed, and is to start on {} so that not all start at once.", shown(*at, zone))
             }
             Self::Held => "The pause of its job holds it.".to_owned(),
+            Self::ToMakeUp => "It waits to be made up for, as schedctl backfill asked.".to_owned(),
             Self::ToCome { at } => format!("It is still to come, on {}.", shown(*at, zone)),
             Self::Owed { since } => format!("It is owed: ready since {}, and no node has claimed it yet.", shown(*since, zone)),
             Self::BehindOwed { due } => {
                 format!("It has not been dealt with yet: the run due {} is still owed.", shown(*due, zone))
             }
+            Self::Trimmed { state, count: 1, .. } => format!("It ended {state}; its record is no longer kept."),
             Self::Trimmed { state, first, last, count } => format!(
-                "It ended {state}; its record is no longer kept. So did all {count} runs due from {} to {}.",
+                "It ended {state}; its record is no longer kept. So did {count} runs due between {} and {}.",
+                shown(*first, zone),
+                shown(*last, zone)
+            ),
+            Self::PerhapsTrimmed { state, first, last, count } => format!(
+                "Of the runs due between {} and {} {count} ended {state}; whether one was due then, and was among them, is no longer known.",
                 shown(*first, zone),
                 shown(*last, zone)
             ),
@@ -248,6 +283,13 @@ impl Became {
             }
             Self::Unrecorded => {
                 "Nothing of it is kept: it was purged, is past the bounds of history, or was before the job was added.".to_owned()
+            }
+            Self::DataLost { noticed, whole } => {
+                let whole = whole.map_or_else(String::new, |at| format!("; it was last seen whole on {}", shown(at, zone)));
+                format!(
+                    "Redis lost data, noticed on {}{whole}: what was before is known only as far as journals told.",
+                    shown(*noticed, zone)
+                )
             }
             Self::Never => "It has had no occurrence yet.".to_owned(),
             Self::Open { run, what } => format!("Run {run}: {}", what.sentence(zone)),

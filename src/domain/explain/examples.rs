@@ -47,7 +47,18 @@ fn facts(subject: Subject) -> Facts {
         pending: Some(s(960)),
     };
     let (name, deeds) = ("j".parse().unwrap(), Vec::new());
-    Facts { name, now: s(900), zone: Zone::utc(), job: Some(job), subject, deeds, nodes: vec![node("n1", &[])] }
+    Facts {
+        name,
+        now: s(900),
+        zone: Zone::utc(),
+        job: Some(job),
+        subject,
+        deeds,
+        spoilt_deeds: None,
+        losses: Vec::new(),
+        making_up: 0,
+        nodes: vec![node("n1", &[])],
+    }
 }
 
 /// A run due at noon that has not been claimed.
@@ -87,6 +98,12 @@ fn ended(state: RunState, reason: Option<&str>) -> RunFacts {
 /// The same, started so many seconds late.
 fn started(seconds: i64) -> RunFacts {
     RunFacts { first_start: Some(s(seconds)), attempts: vec![attempt(Some("succeeded"))], ..ended(RunState::Succeeded, None) }
+}
+
+/// The same, of which only its check was asked.
+fn asked_in_vain() -> RunFacts {
+    let why = "done_check unclear 4 times in a row: exit code 9";
+    RunFacts { first_start: Some(s(0)), ..ended(RunState::Lost, Some(why)) }
 }
 
 fn about(run: RunFacts) -> Facts {
@@ -146,6 +163,19 @@ type Example = (&'static str, fn() -> Facts, &'static str);
 
 const PLANNED: &[Example] = &[
     ("schedule", || about(started(0)), "Its schedule is * * * * * in UTC, since Sat 2026-11-21 11:00:00 UTC."),
+    (
+        "schedule",
+        || {
+            let resumed = with_job(about(started(0)), |job| job.since = s(300));
+            Facts { deeds: vec![deed(Deed::ADDED, -60), deed(Deed::RESUMED, 300)], ..resumed }
+        },
+        "Its schedule is * * * * * in UTC, since Sat 2026-11-21 11:59:00 UTC.",
+    ),
+    (
+        "schedule_unknown",
+        || with_job(about(started(0)), |job| job.since = s(300)),
+        "Which schedule it had at that time is not known; that of now, * * * * * in UTC, holds since Sat 2026-11-21 12:05:00 UTC.",
+    ),
     ("schedule_then", not_due, "Its schedule at that time was @daily in UTC."),
     (
         "left_out",
@@ -229,6 +259,11 @@ const PLANNED: &[Example] = &[
         "booted",
         || about(RunFacts { run: RunId::boot("j".parse().unwrap(), s(0), "abc12345").unwrap(), ..started(0) }),
         "It came with a boot of its host: the first schedd there started on Sat 2026-11-21 12:00:00 UTC.",
+    ),
+    (
+        "spoilt_deeds",
+        || Facts { spoilt_deeds: Some("key k holds a string".to_owned()), ..about(started(0)) },
+        "What was done to it, and by whom, cannot be told: key k holds a string.",
     ),
     ("not_due", not_due, "It was not due at Sat 2026-11-21 12:00:30 UTC."),
     ("nearest", not_due, "The time before is Sat 2026-11-21 12:00:00 UTC, the time after is Sat 2026-11-21 12:01:00 UTC."),
@@ -372,6 +407,12 @@ const BECAME: &[Example] = &[
         || about(RunFacts { is_spread: true, ready: Some(s(960)), ..fresh() }),
         "It was missed, and is to start on Sat 2026-11-21 12:16:00 UTC so that not all start at once.",
     ),
+    ("to_make_up", || facts(Subject::ToMakeUp { at: s(-60) }), "It waits to be made up for, as schedctl backfill asked."),
+    (
+        "asked_in_vain",
+        || about(asked_in_vain()),
+        "It is lost, and this time nothing was started: done_check unclear 4 times in a row: exit code 9; whether its work is done is not known.",
+    ),
     ("held", || about(RunFacts { place: Place::Held, ..fresh() }), "The pause of its job holds it."),
     ("to_come", || facts(Subject::ToCome { at: s(1020) }), "It is still to come, on Sat 2026-11-21 12:17:00 UTC."),
     ("owed", || about(fresh()), "It is owed: ready since Sat 2026-11-21 12:00:00 UTC, and no node has claimed it yet."),
@@ -384,9 +425,25 @@ const BECAME: &[Example] = &[
         "trimmed",
         || {
             let (state, reason) = ("skipped".to_owned(), "overlap".to_owned());
-            facts(Subject::Ledger { at: s(60), state, reason, first: s(0), last: s(120), count: 3 })
+            facts(Subject::Ledger { at: s(60), state, reason, first: s(0), last: s(120), count: 3, is_sure: true })
         },
-        "It ended skipped (overlap); its record is no longer kept. So did all 3 runs due from Sat 2026-11-21 12:00:00 UTC to Sat 2026-11-21 12:02:00 UTC.",
+        "It ended skipped (overlap); its record is no longer kept. So did 3 runs due between Sat 2026-11-21 12:00:00 UTC and Sat 2026-11-21 12:02:00 UTC.",
+    ),
+    (
+        "trimmed",
+        || {
+            let (state, reason) = ("timed_out".to_owned(), String::new());
+            facts(Subject::Ledger { at: s(60), state, reason, first: s(60), last: s(60), count: 1, is_sure: true })
+        },
+        "It ended timed out; its record is no longer kept.",
+    ),
+    (
+        "perhaps_trimmed",
+        || {
+            let (state, reason) = ("succeeded".to_owned(), String::new());
+            facts(Subject::Ledger { at: s(60), state, reason, first: s(0), last: s(120), count: 2, is_sure: false })
+        },
+        "Of the runs due between Sat 2026-11-21 12:00:00 UTC and Sat 2026-11-21 12:02:00 UTC 2 ended succeeded; whether one was due then, and was among them, is no longer known.",
     ),
     (
         "counted",
@@ -400,6 +457,16 @@ const BECAME: &[Example] = &[
         "unrecorded",
         || facts(Subject::Unrecorded { at: s(0) }),
         "Nothing of it is kept: it was purged, is past the bounds of history, or was before the job was added.",
+    ),
+    (
+        "data_lost",
+        || Facts { losses: vec![(s(-60), None), (s(60), Some(s(50)))], ..facts(Subject::Unrecorded { at: s(0) }) },
+        "Redis lost data, noticed on Sat 2026-11-21 12:01:00 UTC; it was last seen whole on Sat 2026-11-21 12:00:50 UTC: what was before is known only as far as journals told.",
+    ),
+    (
+        "data_lost",
+        || Facts { losses: vec![(s(60), None)], ..about(ended(RunState::Skipped, Some("missed"))) },
+        "Redis lost data, noticed on Sat 2026-11-21 12:01:00 UTC: what was before is known only as far as journals told.",
     ),
     ("never", || facts(Subject::Never), "It has had no occurrence yet."),
     (
@@ -439,6 +506,16 @@ const SAW: &[Example] = &[
         "n1 was not running since Sat 2026-11-21 11:59:40 UTC.",
     ),
     (
+        "not_running",
+        || on(vec![NodeFacts { last_seen: Some(s(5)), ..node("n1", &[]) }], fresh()),
+        "n1 was not running since Sat 2026-11-21 12:00:05 UTC.",
+    ),
+    (
+        "slots_taken",
+        || on(vec![NodeFacts { last_seen: Some(s(5)), ..node("n1", &[slots(-5, None)]) }], fresh()),
+        "n1 had all its slots of queue default taken from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:05 UTC.",
+    ),
+    (
         "redis_away",
         || on(vec![node("n1", &[event(Befell::RedisAway, -5, Some(20))])], started(20)),
         "n1 did not reach Redis from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
@@ -452,6 +529,11 @@ const SAW: &[Example] = &[
         "claims_held",
         || on(vec![node("n1", &[event(Befell::ClaimsHeld, -5, Some(20))])], started(20)),
         "n1 took no runs from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC, because its keeper was not ready.",
+    ),
+    (
+        "settling",
+        || on(vec![node("n1", &[event(Befell::Settling, -5, Some(20))])], started(20)),
+        "n1 started nothing from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC: Redis had lost data, and nodes gave back what they knew.",
     ),
     (
         "file_refused",
@@ -502,6 +584,20 @@ const TIMING: &[Example] = &[
     ),
     ("late_no_node", || on(vec![node("n1", &[event(Befell::Stopped, -60, None)])], fresh()), "No node was running."),
     (
+        "late_no_node",
+        || on(vec![NodeFacts { last_seen: Some(s(5)), ..node("n1", &[]) }], fresh()),
+        "No node was running since Sat 2026-11-21 12:00:05 UTC.",
+    ),
+    (
+        "late_no_node",
+        || {
+            // The run it waited for was late for that reason.
+            let died = [event(Befell::Started { seen_before: Some(s(5)) }, 20, None)];
+            on(vec![node("n1", &died)], RunFacts { ready_at: s(25), behind: Some("j@5".parse().unwrap()), ..started(25) })
+        },
+        "No node was running from Sat 2026-11-21 12:00:05 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
         "late_redis",
         || {
             let away = [event(Befell::RedisAway, -5, Some(20))];
@@ -513,6 +609,11 @@ const TIMING: &[Example] = &[
         "late_slots",
         || on(vec![node("n1", &[slots(-5, Some(20))])], started(20)),
         "All slots of queue default were taken on n1 from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "late_settling",
+        || on(vec![node("n1", &[event(Befell::Settling, -5, Some(20))])], started(20)),
+        "Redis had lost data, and nothing was started from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
     ),
     (
         "late_keeper",
@@ -594,7 +695,17 @@ const NEXT: &[Example] = &[
     (
         "next_paused",
         || with_job(about(started(0)), |job| job.paused_at = Some(s(60))),
-        "Nothing comes while it is paused; schedctl resume lets it go on.",
+        "Nothing comes by its schedule while it is paused; schedctl resume lets it go on.",
+    ),
+    (
+        "next_made_up",
+        || Facts { making_up: 1, ..about(started(0)) },
+        "One past occurrence is still to be made up for, which no pause holds.",
+    ),
+    (
+        "next_made_up",
+        || Facts { making_up: 3, ..with_job(about(started(0)), |job| job.paused_at = Some(s(60))) },
+        "3 past occurrences are still to be made up for, one after the other, which no pause holds.",
     ),
     (
         "next_manual",
@@ -687,4 +798,38 @@ fn an_obstacle_outside_the_time_of_waiting_is_no_reason() {
     let events = [slots(-50, None), event(Befell::Started { seen_before: Some(s(-45)) }, -40, None)];
     let found = judge(&on(vec![node("n1", &events)], started(20)));
     assert!(found.iter().any(|found| found.code() == "late_unexplained"), "{found:?}");
+}
+
+#[test]
+fn a_node_seen_a_moment_before_a_run_was_due_and_gone_now_was_not_running_and_one_seen_lately_was() {
+    for (seen, code) in [(-10, "not_running"), (890, "free")] {
+        let told = judge(&on(vec![NodeFacts { last_seen: Some(s(seen)), ..node("n1", &[]) }], fresh()));
+        assert!(told.iter().any(|found| found.code() == code), "{seen}: {told:?}");
+    }
+}
+
+#[test]
+fn what_comes_next_is_never_in_the_past() {
+    for (mode, code, wanted) in [
+        (CatchUpMode::Latest, "next", "The next occurrence is due Sat 2026-11-21 12:16:00 UTC."),
+        (CatchUpMode::All, "next_owed", "The next to start has been due since Sat 2026-11-21 12:01:00 UTC."),
+    ] {
+        let owed = with_job(about(fresh()), |job| job.pending = Some(s(0)));
+        let told = judge(&with_spec(owed, |spec| spec.catch_up.mode = mode));
+        let next = told.last().unwrap();
+        assert_eq!((next.code(), next.sentence(&Zone::utc()).as_str()), (code, wanted));
+    }
+}
+
+#[test]
+fn a_run_whose_check_was_asked_in_vain_is_not_told_to_have_started() {
+    let asked = with_spec(about(asked_in_vain()), |spec| {
+        let question = Action::Shell("exit 9".to_owned());
+        spec.done_check = Some(DoneCheck { question, on: crate::domain::job::AskedOn::Always, timeout: Duration::from_secs(1) });
+    });
+    let told = judge(&asked);
+    assert!(told.iter().all(|found| !["attempt", "on_time", "lost"].contains(&found.code())), "{told:?}");
+    let rules: Vec<String> =
+        told.iter().filter(|found| found.part().as_str() == "rule").map(|rule| rule.sentence(&asked.zone)).collect();
+    assert!(rules[0].starts_with("done_check =") && rules[1].starts_with("retry =") && rules.len() == 2, "{rules:?}");
 }

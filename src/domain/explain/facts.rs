@@ -24,6 +24,12 @@ pub struct Facts {
     pub subject: Subject,
     /// What was done to the job, oldest first.
     pub deeds: Vec<Deed>,
+    /// Why those cannot be read, if so.
+    pub spoilt_deeds: Option<String>,
+    /// When it was noticed that Redis had lost data, oldest first, each with when it was last whole.
+    pub losses: Vec<(UnixMillis, Option<UnixMillis>)>,
+    /// How many past occurrences are to be made up for by `schedctl backfill`.
+    pub making_up: u64,
     /// The nodes, by name.
     pub nodes: Vec<NodeFacts>,
 }
@@ -91,6 +97,8 @@ pub enum Subject {
         last: UnixMillis,
         /// How many there are.
         count: u64,
+        /// Whether the occurrence is known to be one of them.
+        is_sure: bool,
     },
     /// An occurrence older than the ledger, of which only counts are left.
     BeforeLedger {
@@ -115,6 +123,11 @@ pub enum Subject {
     },
     /// An occurrence that is still to come, behind the planned one.
     ToCome {
+        /// The occurrence.
+        at: UnixMillis,
+    },
+    /// An occurrence that waits to be made up for.
+    ToMakeUp {
         /// The occurrence.
         at: UnixMillis,
     },
@@ -220,6 +233,7 @@ impl Facts {
             | Subject::Behind { at, .. }
             | Subject::Unrecorded { at }
             | Subject::ToCome { at }
+            | Subject::ToMakeUp { at }
             | Subject::NotDue { at, .. } => Some(*at),
             Subject::Job { .. } | Subject::Never => None,
         }

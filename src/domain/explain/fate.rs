@@ -4,20 +4,37 @@ use super::became::Became;
 use super::facts::{Facts, Place, RunFacts, Subject};
 use crate::domain::deed::Deed;
 use crate::domain::run::RunState;
+use crate::domain::time::UnixMillis;
 
 /// What became of what is asked about.
 pub(super) fn became(facts: &Facts) -> Vec<Became> {
+    let mut found = told(facts);
+    // Of a run with attempts its own record tells.
+    let is_told = matches!(&facts.subject, Subject::Job { .. }) || facts.run().is_some_and(|run| !run.attempts.is_empty());
+    let since = facts.at().unwrap_or(UnixMillis::EPOCH);
+    let lost = facts.losses.iter().find(|(noticed, _)| !is_told && since < *noticed);
+    found.extend(lost.map(|(noticed, whole)| Became::DataLost { noticed: *noticed, whole: *whole }));
+    found
+}
+
+fn told(facts: &Facts) -> Vec<Became> {
     match &facts.subject {
         Subject::Run(run) | Subject::Stretch { run, .. } => of_run(facts, run),
-        Subject::Ledger { state, reason, first, last, count, .. } => {
+        Subject::Ledger { state, reason, first, last, count, is_sure, .. } => {
             let state = state.replace('_', " ");
             let state = if reason.is_empty() { state } else { format!("{state} ({reason})") };
-            vec![Became::Trimmed { state, first: *first, last: *last, count: *count }]
+            let (first, last, count) = (*first, *last, *count);
+            vec![if *is_sure {
+                Became::Trimmed { state, first, last, count }
+            } else {
+                Became::PerhapsTrimmed { state, first, last, count }
+            }]
         }
         Subject::BeforeLedger { counts, until, .. } => vec![Became::Counted { counts: counts.clone(), until: *until }],
         Subject::Behind { run, .. } => vec![Became::BehindOwed { due: run.run.due() }],
         Subject::Unrecorded { .. } => vec![Became::Unrecorded],
         Subject::ToCome { at } => vec![Became::ToCome { at: *at }],
+        Subject::ToMakeUp { .. } => vec![Became::ToMakeUp],
         Subject::NotDue { .. } => Vec::new(),
         Subject::Never => vec![Became::Never],
         Subject::Job { open, last } => of_job(facts, open, last.as_deref()),
@@ -66,7 +83,10 @@ fn standing(facts: &Facts, run: &RunFacts) -> Vec<Became> {
         RunState::Succeeded => Became::Succeeded { at },
         RunState::Failed => Became::Failed { reason },
         RunState::TimedOut => Became::TimedOut,
-        RunState::Lost => Became::Lost { reason },
+        RunState::Lost => match reason {
+            Some(why) if why.starts_with("done_check unclear") => Became::AskedInVain { why },
+            reason => Became::Lost { reason },
+        },
         RunState::Cancelled => match reason.as_deref() {
             Some("replaced") => Became::Replaced,
             Some("removed" | "job removed") => Became::RemovedWithJob { by: run.by.clone() },

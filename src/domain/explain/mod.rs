@@ -6,6 +6,7 @@
 mod became;
 mod facts;
 mod fate;
+mod held;
 mod judge;
 mod planned;
 mod rules;
@@ -17,6 +18,7 @@ mod timing;
 mod examples;
 
 pub use facts::{AttemptFacts, Facts, JobFacts, NodeFacts, Place, RunFacts, Source, Subject};
+pub use held::Held;
 pub use judge::{Finding, Part, judge};
 
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! What was planned: by which schedule, who put it there, and what was done to it since.
 
 use super::facts::{Facts, JobFacts, Source, Subject};
+use super::held::schedule_since;
 use super::sentences::{by_words, findings, names};
 use crate::domain::days::Days;
 use crate::domain::deed::Deed;
@@ -27,6 +28,13 @@ findings! {
         "schedule_then" ScheduleThen {
             /// In words.
             text: String,
+        },
+        /// The schedule that held at the time is not known.
+        "schedule_unknown" ScheduleUnknown {
+            /// The one of now, in words.
+            text: String,
+            /// Since when that holds.
+            since: UnixMillis,
         },
         /// It has none.
         "manual" Manual,
@@ -63,6 +71,11 @@ findings! {
         },
         /// Only its runs are kept.
         "forgotten" Forgotten,
+        /// What was done to it cannot be read.
+        "spoilt_deeds" SpoiltDeeds {
+            /// Why.
+            why: String,
+        },
         /// It is paused now.
         "paused" Paused {
             /// Who.
@@ -134,6 +147,10 @@ impl Planned {
         match self {
             Self::Schedule { text, since } => format!("Its schedule is {text}, since {}.", shown(*since, zone)),
             Self::ScheduleThen { text } => format!("Its schedule at that time was {text}."),
+            Self::ScheduleUnknown { text, since } => format!(
+                "Which schedule it had at that time is not known; that of now, {text}, holds since {}.",
+                shown(*since, zone)
+            ),
             Self::Manual => "It has no schedule: it runs only when asked.".to_owned(),
             Self::Unreadable { why } => format!("Its definition cannot be read, so nothing of it runs: {why}."),
             Self::OfFile { job, nodes } => {
@@ -147,6 +164,7 @@ impl Planned {
                 format!("The job is no longer defined: it was removed{}{}.", by_words(by.as_ref()), on(at))
             }
             Self::Forgotten => "The job is no longer defined, and its definition is no longer kept.".to_owned(),
+            Self::SpoiltDeeds { why } => format!("What was done to it, and by whom, cannot be told: {why}."),
             Self::Paused { by, since } => format!("It is paused{} since {}.", by_words(by.as_ref()), shown(*since, zone)),
             Self::AskedFor { by, at } => format!("It was asked for by hand{} on {}.", by_words(by.as_ref()), shown(*at, zone)),
             Self::MadeUp { due } => {
@@ -196,6 +214,7 @@ pub(super) fn planned(facts: &Facts) -> Vec<Planned> {
         None => found.push(Planned::Forgotten),
         Some(job) => of_job(facts, job, &mut found),
     }
+    found.extend(facts.spoilt_deeds.clone().map(|why| Planned::SpoiltDeeds { why }));
     if let Subject::NotDue { before, after, .. } = facts.subject {
         found.push(Planned::Nearest { before, after });
     }
@@ -236,7 +255,10 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Planned>) {
             if let Some((_, (old, _))) = then {
                 found.push(Planned::ScheduleThen { text: old.clone() });
             } else {
-                found.push(Planned::Schedule { text: spec.schedule.text_with_zone(timetable.zone()), since: job.since });
+                let (text, since) = (spec.schedule.text_with_zone(timetable.zone()), schedule_since(&facts.deeds, job.since));
+                let is_regular = facts.run().is_none_or(|run| !run.run.is_manual()) && !timetable.is_one_shot();
+                let is_before = is_regular && facts.at().is_some_and(|at| at < since);
+                found.push(if is_before { Planned::ScheduleUnknown { text, since } } else { Planned::Schedule { text, since } });
             }
         }
     }

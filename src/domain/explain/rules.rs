@@ -8,7 +8,7 @@ use super::sentences::{by_words, findings, names};
 use super::timing::{Timing, mode_word};
 use crate::domain::deed::Deed;
 use crate::domain::duration::format_duration;
-use crate::domain::job::{Action, CatchUp, Delivery, JobSpec, Overlap, Retry};
+use crate::domain::job::{Action, CatchUp, CatchUpMode, Delivery, JobSpec, Overlap, Retry};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::shown;
@@ -76,6 +76,11 @@ findings! {
         },
         /// Nothing while it is paused.
         "next_paused" Paused,
+        /// What is made up for goes on by itself.
+        "next_made_up" MadeUp {
+            /// How many occurrences.
+            count: u64,
+        },
         /// Only what is asked for.
         "next_manual" Manual {
             /// The job.
@@ -103,7 +108,11 @@ impl Next {
         match self {
             Self::At { at } => format!("The next occurrence is due {}.", shown(*at, zone)),
             Self::Owed { at } => format!("The next to start has been due since {}.", shown(*at, zone)),
-            Self::Paused => "Nothing comes while it is paused; schedctl resume lets it go on.".to_owned(),
+            Self::Paused => "Nothing comes by its schedule while it is paused; schedctl resume lets it go on.".to_owned(),
+            Self::MadeUp { count: 1 } => "One past occurrence is still to be made up for, which no pause holds.".to_owned(),
+            Self::MadeUp { count } => {
+                format!("{count} past occurrences are still to be made up for, one after the other, which no pause holds.")
+            }
             Self::Manual { job } => format!("Nothing comes by itself; schedctl run {job} runs it."),
             Self::Over => "Nothing comes any more.".to_owned(),
             Self::AtBoot => "It runs again after the next boot of a host.".to_owned(),
@@ -144,6 +153,7 @@ fn keys_of(found: &Became) -> &'static [&'static str] {
         Became::Failed { .. } | Became::RetryAt { .. } => &["retry"],
         Became::TimedOut => &["timeout", "retry"],
         Became::Lost { .. } => &["delivery"],
+        Became::AskedInVain { .. } => &["done_check", "retry"],
         Became::AlreadyDone | Became::AskAt { .. } => &["done_check"],
         Became::Open { what, .. } => keys_of(what),
         _ => &[],
@@ -221,6 +231,15 @@ fn retry(rule: &Retry) -> String {
 
 /// What comes next.
 pub(super) fn next(facts: &Facts) -> Vec<Next> {
+    let mut found = by_schedule(facts);
+    if facts.making_up > 0 {
+        found.push(Next::MadeUp { count: facts.making_up });
+    }
+    found
+}
+
+/// What comes next by the schedule.
+fn by_schedule(facts: &Facts) -> Vec<Next> {
     let Some(job) = facts.job.as_ref().filter(|job| job.ended.is_none()) else { return vec![Next::Over] };
     if job.paused_at.is_some() {
         return vec![Next::Paused];
@@ -237,6 +256,8 @@ pub(super) fn next(facts: &Facts) -> Vec<Next> {
         _ if is_used_up && spec.schedule.is_at_boot() => Next::AtBoot,
         _ if is_used_up => Next::UsedUp,
         Some(due) if is_told => match timetable.next_after(due.max(job.since)) {
+            Some(at) if at <= facts.now && spec.catch_up.mode == CatchUpMode::All => Next::Owed { at },
+            Some(at) if at <= facts.now => timetable.next_after(facts.now).map_or(Next::Nothing, |at| Next::At { at }),
             Some(at) => Next::At { at },
             None => without_time(spec),
         },

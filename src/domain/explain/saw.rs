@@ -64,6 +64,15 @@ findings! {
             /// Until when.
             to: Option<UnixMillis>,
         },
+        /// Nothing was ripe, for data that was lost settled.
+        "settling" Settling {
+            /// The node.
+            node: String,
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
         /// It did not take its file.
         "file_refused" FileRefused {
             /// The node.
@@ -105,6 +114,10 @@ impl Saw {
             Self::ClaimsHeld { node, from, to } => {
                 format!("{node} took no runs{}, because its keeper was not ready.", stretch_words(*from, *to, zone))
             }
+            Self::Settling { node, from, to } => format!(
+                "{node} started nothing{}: Redis had lost data, and nodes gave back what they knew.",
+                stretch_words(*from, *to, zone)
+            ),
             Self::FileRefused { node, at, why } => {
                 format!("{node} refused its jobs file as it was on {}: {why}.", shown(*at, zone))
             }
@@ -155,34 +168,51 @@ impl Window {
 /// Whether a node was there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Life {
-    /// It ran all the time, or at least at its beginning.
+    /// It ran, as far as is known.
     Up,
-    /// It was down at the beginning: since when, and when it started.
+    /// It was down for a while: since when, if that is known, and when it started again.
     Down(Option<UnixMillis>, Option<UnixMillis>),
     /// That is not known.
     Unknown,
 }
 
+/// Whether `node` ran throughout `window`, as it is known at `now`.
+pub(super) fn life(node: &NodeFacts, window: Window, now: UnixMillis) -> Life {
+    match life_at(node, window.from, now) {
+        Life::Up => went_down(node, window, now),
+        other => other,
+    }
+}
+
+/// The last sign of life of a node that is not there any more and did not say that it goes.
+fn gone_since(node: &NodeFacts, now: UnixMillis) -> Option<UnixMillis> {
+    node.last_seen.filter(|seen| now.since(*seen) > GONE_AFTER)
+}
+
+fn is_start(event: &NodeEvent) -> bool {
+    matches!(event.what, Befell::Started { .. })
+}
+
 /// Whether `node` ran at `at`.
-pub(super) fn life(node: &NodeFacts, at: UnixMillis) -> Life {
+fn life_at(node: &NodeFacts, at: UnixMillis, now: UnixMillis) -> Life {
     let is_life = |event: &&NodeEvent| matches!(event.what, Befell::Started { .. } | Befell::Stopped);
     let before = node.events.iter().rev().filter(is_life).find(|event| event.from <= at);
-    let next = node.events.iter().find(|event| event.from > at && matches!(event.what, Befell::Started { .. }));
+    let next = node.events.iter().find(|event| event.from > at && is_start(event));
     let seen_before_next = next.and_then(|event| match event.what {
         Befell::Started { seen_before } => seen_before,
         _ => None,
     });
+    let gone = gone_since(node, now).filter(|seen| at > *seen);
     match before.map(|event| &event.what) {
         Some(Befell::Stopped) => Life::Down(before.map(|event| event.from), next.map(|event| event.from)),
         Some(_) => match (next, seen_before_next) {
             // It died without a word, and the next of its name found when it had last been seen.
             (Some(next), Some(seen)) if at > seen => Life::Down(Some(seen), Some(next.from)),
-            (None, _) if node.last_seen.is_none_or(|seen| at > seen.saturating_add(GONE_AFTER)) => {
-                Life::Down(node.last_seen, None)
-            }
+            (None, _) if node.last_seen.is_none() || gone.is_some() => Life::Down(gone, None),
             _ => Life::Up,
         },
         None => match (node.started_at, next) {
+            (Some(started), None) if started <= at && gone.is_some() => Life::Down(gone, None),
             (Some(started), _) if started <= at => Life::Up,
             (_, Some(next)) if seen_before_next.is_none_or(|seen| at > seen) => Life::Down(seen_before_next, Some(next.from)),
             (Some(started), None) => Life::Down(None, Some(started)),
@@ -191,23 +221,48 @@ pub(super) fn life(node: &NodeFacts, at: UnixMillis) -> Life {
     }
 }
 
-/// What kept a node that was there from claiming a run of `queue`, within `window`.
-pub(super) fn obstacles<'f>(node: &'f NodeFacts, window: Window, queue: &'f QueueName) -> impl Iterator<Item = &'f NodeEvent> {
-    node.events.iter().filter(move |event| {
-        let is_one = match &event.what {
-            Befell::RedisAway | Befell::ClaimsHeld => true,
-            Befell::SlotsTaken { queue: taken } => taken == queue,
-            Befell::Started { .. } | Befell::Stopped | Befell::FileRefused { .. } => false,
-        };
-        is_one && window.meets(event) && lasted(node, event, window)
-    })
+/// Whether a node that ran at the beginning of `window` ended within it.
+fn went_down(node: &NodeFacts, window: Window, now: UnixMillis) -> Life {
+    let is_within = |at: UnixMillis| window.from < at && at < window.to;
+    for event in &node.events {
+        let back = || node.events.iter().find(|next| next.from > event.from && is_start(next)).map(|next| next.from);
+        match event.what {
+            Befell::Stopped if is_within(event.from) => return Life::Down(Some(event.from), back()),
+            Befell::Started { seen_before: Some(seen) } if is_within(seen) => return Life::Down(Some(seen), Some(event.from)),
+            _ => {}
+        }
+    }
+    // It may have lived for a while after its last sign.
+    match gone_since(node, now) {
+        Some(seen) if window.from <= seen && seen.saturating_add(GONE_AFTER) < window.to => Life::Down(Some(seen), None),
+        _ => Life::Up,
+    }
 }
 
-/// Whether an event that was never said to be over was not ended by the next start of its node.
-fn lasted(node: &NodeFacts, event: &NodeEvent, window: Window) -> bool {
-    let began_anew =
-        |other: &NodeEvent| matches!(other.what, Befell::Started { .. }) && other.from > event.from && other.from <= window.from;
-    event.to.is_some() || !node.events.iter().any(began_anew)
+/// What kept a node that was there from claiming a run of `queue`, within `window`; over at the latest when the node was.
+pub(super) fn obstacles<'f>(
+    node: &'f NodeFacts,
+    window: Window,
+    queue: &'f QueueName,
+    now: UnixMillis,
+) -> impl Iterator<Item = NodeEvent> + 'f {
+    let is_one = move |event: &&NodeEvent| match &event.what {
+        Befell::RedisAway | Befell::ClaimsHeld | Befell::Settling => true,
+        Befell::SlotsTaken { queue: taken } => taken == queue,
+        Befell::Started { .. } | Befell::Stopped | Befell::FileRefused { .. } => false,
+    };
+    let closed = move |event: &NodeEvent| NodeEvent { to: event.to.or_else(|| over_with(node, event, now)), ..event.clone() };
+    node.events.iter().filter(is_one).map(closed).filter(move |event| window.meets(event))
+}
+
+/// When the process that noted an event and never said that it was over ended itself.
+fn over_with(node: &NodeFacts, event: &NodeEvent, now: UnixMillis) -> Option<UnixMillis> {
+    let end = node.events.iter().filter(|other| other.from > event.from).find_map(|other| match other.what {
+        Befell::Started { seen_before } => Some(seen_before.unwrap_or(other.from)),
+        Befell::Stopped => Some(other.from),
+        _ => None,
+    });
+    end.or_else(|| gone_since(node, now)).map(|end| end.max(event.from))
 }
 
 /// What each node saw.
@@ -223,10 +278,12 @@ pub(super) fn saw(facts: &Facts) -> Vec<Saw> {
         let mut nodes = 0;
         for node in &facts.nodes {
             let has_claimed = claimers.contains(&&node.name);
-            let told = of_node(node, window, &run.queue);
+            let told = of_node(node, window, &run.queue, facts.now);
             nodes += usize::from(has_claimed || !matches!(told.as_slice(), [Saw::NotKnown { .. }]));
             if !is_on_time {
-                let is_plain = matches!(told.as_slice(), [Saw::Free { .. } | Saw::NotKnown { .. }]);
+                // Its last sign of life may be older than its claim.
+                let is_plain =
+                    matches!(told.as_slice(), [Saw::Free { .. } | Saw::NotKnown { .. } | Saw::NotRunning { to: None, .. }]);
                 found.extend(if has_claimed && is_plain { Vec::new() } else { told });
             }
         }
@@ -245,24 +302,25 @@ pub(super) fn saw(facts: &Facts) -> Vec<Saw> {
     found
 }
 
-fn of_node(node: &NodeFacts, window: Window, queue: &QueueName) -> Vec<Saw> {
+fn of_node(node: &NodeFacts, window: Window, queue: &QueueName, now: UnixMillis) -> Vec<Saw> {
     let name = || node.name.clone();
     let mut found = Vec::new();
-    match life(node, window.from) {
+    match life(node, window, now) {
         Life::Unknown => return vec![Saw::NotKnown { node: name() }],
         Life::Down(from, to) => {
             let to = to.filter(|to| *to <= window.to);
             found.push(Saw::NotRunning { node: name(), from, to });
-            if to.is_none() {
+            if to.is_none() && from.is_none_or(|from| from <= window.from) {
                 return found;
             }
         }
         Life::Up => {}
     }
-    for event in obstacles(node, window, queue) {
+    for event in obstacles(node, window, queue, now) {
         let (node, from, to) = (name(), event.from, event.to);
         found.push(match &event.what {
             Befell::SlotsTaken { queue } => Saw::SlotsTaken { node, queue: queue.clone(), from, to },
+            Befell::Settling => Saw::Settling { node, from, to },
             Befell::ClaimsHeld => Saw::ClaimsHeld { node, from, to },
             _ => Saw::RedisAway { node, from, to },
         });

@@ -58,7 +58,9 @@ findings! {
         },
         /// No node was running.
         "late_no_node" NoNode {
-            /// When one was.
+            /// Since when, if one was when it was due.
+            since: Option<UnixMillis>,
+            /// When one was again.
             until: Option<UnixMillis>,
         },
         /// Nodes did not reach Redis.
@@ -85,6 +87,13 @@ findings! {
         "late_keeper" Keeper {
             /// The nodes.
             nodes: Vec<String>,
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
+        /// Data that was lost settled.
+        "late_settling" Settling {
             /// From when.
             from: UnixMillis,
             /// Until when.
@@ -118,8 +127,12 @@ impl Timing {
             }
             Self::Shifted { until } => format!("Its jitter and splay moved its start to {}.", shown(*until, zone)),
             Self::ReadyLater { at } => format!("It was not ready before {}.", shown(*at, zone)),
-            Self::NoNode { until: Some(until) } => format!("No node was running until {}.", shown(*until, zone)),
-            Self::NoNode { until: None } => "No node was running.".to_owned(),
+            Self::NoNode { since: Some(since), until: Some(until) } => {
+                format!("No node was running{}.", stretch_words(*since, Some(*until), zone))
+            }
+            Self::NoNode { since: Some(since), until: None } => format!("No node was running since {}.", shown(*since, zone)),
+            Self::NoNode { since: None, until: Some(until) } => format!("No node was running until {}.", shown(*until, zone)),
+            Self::NoNode { since: None, until: None } => "No node was running.".to_owned(),
             Self::Redis { nodes, from, to } => {
                 format!("Redis was out of reach of {}{}.", names(nodes), stretch_words(*from, *to, zone))
             }
@@ -128,6 +141,9 @@ impl Timing {
             }
             Self::Keeper { nodes, from, to } => {
                 format!("The keeper was not ready on {}{}.", names(nodes), stretch_words(*from, *to, zone))
+            }
+            Self::Settling { from, to } => {
+                format!("Redis had lost data, and nothing was started{}.", stretch_words(*from, *to, zone))
             }
             Self::CaughtUp { mode } => format!("So late it counted as missed; it ran because catch_up is {mode}."),
             Self::Unexplained => "Nothing that is noted says why.".to_owned(),
@@ -150,6 +166,10 @@ pub(super) fn timing(facts: &Facts) -> Vec<Timing> {
 fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
     // What is made up for, or done anew, is of another day.
     if matches!(run.run.kind(), RunKind::Backfill | RunKind::Rerun) {
+        return Vec::new();
+    }
+    // Its check was asked, and nothing was started.
+    if run.first_start.is_some() && run.attempts.is_empty() {
         return Vec::new();
     }
     let due = run.run.due();
@@ -177,6 +197,12 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
             None if until.since(due) <= latest_shift(facts, run) => Timing::Shifted { until },
             None => Timing::ReadyLater { at: until },
         });
+        // What held up the run it waited for held it up too.
+        if run.behind.is_some() {
+            let window = Window { from: due, to: until };
+            found.extend(no_node(facts, run, window));
+            found.extend(obstacle(facts, run, window, "redis_away"));
+        }
     }
     let waited_ready = run.first_start.is_some_and(|start| start.since(run.ready_at.max(due)) > ON_TIME);
     if waited_ready {
@@ -214,20 +240,32 @@ pub(super) fn mode_word(mode: CatchUpMode) -> &'static str {
 /// Why no node claimed a run while it was ready.
 fn waiting_for_nodes(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
     let Some(window) = Window::of(facts).filter(|window| window.to.since(window.from) > ON_TIME) else { return Vec::new() };
-    let mut found = Vec::new();
-    let lives: Vec<Life> = facts.nodes.iter().map(|node| life(node, window.from)).collect();
-    let is_known = lives.iter().any(|life| *life != Life::Unknown);
-    if is_known && lives.iter().all(|life| matches!(life, Life::Down(..) | Life::Unknown)) {
-        let starts = lives.iter().filter_map(|life| match life {
-            Life::Down(_, to) => *to,
-            _ => None,
-        });
-        found.push(Timing::NoNode { until: starts.min().filter(|to| *to <= window.to) });
-    }
-    for word in ["redis_away", "slots_taken", "claims_held"] {
+    let mut found: Vec<Timing> = no_node(facts, run, window).into_iter().collect();
+    for word in ["redis_away", "settling", "slots_taken", "claims_held"] {
         found.extend(obstacle(facts, run, window, word));
     }
     found
+}
+
+/// That no node was running for a while within `window`.
+fn no_node(facts: &Facts, run: &RunFacts, window: Window) -> Option<Timing> {
+    let lives: Vec<Life> = facts.nodes.iter().map(|node| life(node, window, facts.now)).collect();
+    let is_known = lives.iter().any(|life| *life != Life::Unknown);
+    if !is_known || lives.contains(&Life::Up) {
+        return None;
+    }
+    let stretches = || {
+        lives.iter().filter_map(|life| match life {
+            Life::Down(from, to) => Some((from.filter(|from| *from > window.from), *to)),
+            _ => None,
+        })
+    };
+    let since = stretches().filter_map(|(from, _)| from).max();
+    let until = stretches().filter_map(|(_, to)| to).min().filter(|to| *to <= window.to);
+    let is_nothing = since.is_some_and(|since| until.unwrap_or(window.to).since(since) <= ON_TIME);
+    // Whoever claimed it was there.
+    let is_refuted = run.first_start.is_some() && until.is_none();
+    (!is_nothing && !is_refuted).then_some(Timing::NoNode { since, until })
 }
 
 /// All nodes' obstacles of one kind, as one.
@@ -235,7 +273,7 @@ fn obstacle(facts: &Facts, run: &RunFacts, window: Window, word: &str) -> Option
     let mut nodes: Vec<String> = Vec::new();
     let mut stretch: Option<(UnixMillis, Option<UnixMillis>)> = None;
     for node in &facts.nodes {
-        for event in obstacles(node, window, &run.queue).filter(|event| event.what.word() == word) {
+        for event in obstacles(node, window, &run.queue, facts.now).filter(|event| event.what.word() == word) {
             if !nodes.contains(&node.name) {
                 nodes.push(node.name.clone());
             }
@@ -249,6 +287,7 @@ fn obstacle(facts: &Facts, run: &RunFacts, window: Window, word: &str) -> Option
     let what = Befell::SlotsTaken { queue: run.queue.clone() };
     Some(match word {
         "redis_away" => Timing::Redis { nodes, from, to },
+        "settling" => Timing::Settling { from, to },
         word if word == what.word() => Timing::Slots { nodes, queue: run.queue.clone(), from, to },
         _ => Timing::Keeper { nodes, from, to },
     })

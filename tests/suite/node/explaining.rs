@@ -112,7 +112,7 @@ fn a_pause_and_a_cancel_say_whose_they_were() {
     ctl.run(&["add", "--name", "j", "--every", "1s", "--shell", "true"]).good();
     ctl.run(&["pause", "j"]).good();
     let by = format!("paused by {}", who());
-    assert_says(&redis, &["j"], &[&by, "Nothing comes while it is paused"]);
+    assert_says(&redis, &["j"], &[&by, "Nothing comes by its schedule while it is paused"]);
     let held = eye.job("j").unwrap().held.unwrap();
     until("its time passes", LONG, || Some(()).filter(|()| eye.ask(eye.store().now()).unwrap() > held.due()));
     assert_says(&redis, &["j", "--at", &held.due().to_string()], &["The pause of its job holds it."]);
@@ -214,7 +214,12 @@ fn a_run_whose_record_was_folded_is_told_from_the_ledger() {
     assert_says(
         &redis,
         &["j", "--at", &at(-7_000)],
-        &["It ended skipped (overlap); its record is no longer kept. So did all 3 runs"],
+        &["3 ended skipped (overlap); whether one was due then, and was among them, is no longer known."],
+    );
+    assert_says(
+        &redis,
+        &["j", "--at", &at(-9_000)],
+        &["It ended skipped (overlap); its record is no longer kept. So did 3 runs due between"],
     );
     assert_says(&redis, &["j", "--at", &at(-4_000)], &["It ended timed out; its record is no longer kept."]);
     assert_says(&redis, &["j", "--at", &at(-20_000)], &["only counts are left: 40 succeeded."]);

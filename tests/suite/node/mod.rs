@@ -7,6 +7,7 @@ mod catching_up;
 mod done_check;
 mod editing;
 mod explaining;
+mod explaining_kept;
 mod explaining_late;
 mod flushed;
 mod living;

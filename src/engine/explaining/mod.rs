@@ -1,21 +1,27 @@
 //! Gathering what is to be known to explain a job or an occurrence of it, with reads that are bounded whatever is kept.
 
+mod records;
+
 use std::time::Duration;
 
+use self::records::run_facts;
 use super::definition::Definition;
 use crate::domain::deed::Deed;
-use crate::domain::explain::{AttemptFacts, Facts, JobFacts, NodeFacts, Place, RunFacts, Source, Subject};
+use crate::domain::explain::{Facts, Held, JobFacts, NodeFacts, Place, RunFacts, Source, Subject};
 use crate::domain::ids::{JobName, RunId};
-use crate::domain::run::RunState;
+use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
-use crate::domain::wording::in_words;
 use crate::domain::zone::Zone;
-use crate::store::{JobRecord, PastAttempt, RunRecord, SourceKind, Standing, Store, StoreError};
+use crate::store::{JobRecord, Ledger, LedgerRange, RunRecord, SourceKind, Standing, Store, StoreError};
 
 /// Runs of each kind that are told of a job.
 const OPEN_SHOWN: usize = 10;
+/// Backfill runs a job may have waiting.
+const WAITING: usize = 10_000;
 /// Runs that ended looked through for the one meant.
 const LOOKED_THROUGH: usize = 50;
+/// Pages of so many looked through for a regular one.
+const PAGES: usize = 20;
 /// As long as history is kept: of what was due within it there is a record, unless newer ones pushed it out.
 const HISTORY_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -36,8 +42,14 @@ pub enum Ask {
 pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<Facts>, StoreError> {
     let now = store.now().await?;
     let record = store.read_job(name).await?;
-    let deeds = store.read_deeds(name).await?;
-    let known = Known { store, name, now, definition: record.clone().map(Definition::of), record };
+    // What is told of the rest does not hang on them.
+    let (deeds, spoilt_deeds) = match store.read_deeds(name).await {
+        Ok(deeds) => (deeds, None),
+        Err(error @ StoreError::WrongType { .. }) => (Vec::new(), Some(error.to_string())),
+        Err(error) => return Err(error),
+    };
+    let waiting = store.list_backfill(name, WAITING).await?;
+    let known = Known { store, name, now, definition: record.clone().map(Definition::of), record, deeds: &deeds };
     if known.record.is_none() && deeds.is_empty() && store.read_history(Some(name), 0, 1).await?.entries == 0 {
         let ledger = store.read_ledger(name).await?;
         if ledger.ranges.is_empty() && ledger.until.is_none() && !matches!(ask, Ask::Run(_)) {
@@ -45,15 +57,25 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         }
     }
     let subject = match ask {
-        Ask::Job => known.job(&deeds).await?,
+        Ask::Job => known.job(waiting.first()).await?,
         Ask::Last => known.last().await?,
         Ask::At(at) => known.at(*at).await?,
         Ask::Run(run) => match known.run(run).await? {
             Some(run) => Subject::Run(Box::new(run)),
+            None if !run.is_manual() => known.at(run.due()).await?,
+            None if waiting.contains(run) => Subject::ToMakeUp { at: run.due() },
             None => Subject::Unrecorded { at: run.due() },
         },
     };
-    let mut facts = Facts { name: name.clone(), now, zone: known.zone(), job: known.facts(), subject, deeds, nodes: Vec::new() };
+    let subject = match subject {
+        Subject::NotDue { at, .. } | Subject::Unrecorded { at } => known.made_up(at, &waiting).await?.unwrap_or(subject),
+        other => other,
+    };
+    let losses = losses(store).await?;
+    let making_up = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
+    let (zone, job) = (known.zone(), known.facts());
+    let mut facts =
+        Facts { name: name.clone(), now, zone, job, subject, deeds, spoilt_deeds, losses, making_up, nodes: Vec::new() };
     let looked_at = match &facts.subject {
         Subject::Job { open, .. } => open.first().map_or(now, |run| run.run.due()),
         _ => facts.run().map(|run| run.run.due()).or_else(|| facts.at()).unwrap_or(now),
@@ -70,6 +92,16 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
     Ok(Some(facts))
 }
 
+/// When Redis lost data, oldest first.
+async fn losses(store: &Store) -> Result<Vec<(UnixMillis, Option<UnixMillis>)>, StoreError> {
+    let read = match store.read_losses().await {
+        Err(StoreError::WrongType { .. }) => Vec::new(),
+        read => read?,
+    };
+    let told = read.into_iter().rev().filter_map(|record| Some((record.at?, UnixMillis::new(record.loss.whole_at_ms))));
+    Ok(told.map(|(noticed, whole)| (noticed, whole.filter(|at| *at > UnixMillis::EPOCH))).collect())
+}
+
 /// A job as it was read.
 struct Known<'s> {
     store: &'s Store,
@@ -77,6 +109,7 @@ struct Known<'s> {
     now: UnixMillis,
     record: Option<JobRecord>,
     definition: Option<Result<Definition, super::definition::DefinitionError>>,
+    deeds: &'s [Deed],
 }
 
 impl Known<'_> {
@@ -141,8 +174,17 @@ impl Known<'_> {
         Ok(run_facts(record, standing, place))
     }
 
+    /// The run that makes up for an instant, or is to.
+    async fn made_up(&self, at: UnixMillis, waiting: &[RunId]) -> Result<Option<Subject>, StoreError> {
+        let id = RunId::backfill(self.name.clone(), at);
+        Ok(match self.run(&id).await? {
+            Some(run) => Some(Subject::Run(Box::new(run))),
+            None => waiting.contains(&id).then_some(Subject::ToMakeUp { at }),
+        })
+    }
+
     /// The job as it is now: what is open of it, oldest due first, and what ended last.
-    async fn job(&self, deeds: &[Deed]) -> Result<Subject, StoreError> {
+    async fn job(&self, made_up: Option<&RunId>) -> Result<Subject, StoreError> {
         let (store, name) = (self.store, self.name);
         let mut ids: Vec<RunId> = Vec::new();
         for mut some in [store.list_open(name).await?, store.list_waiting(name).await?, store.list_spread(name).await?] {
@@ -150,9 +192,10 @@ impl Known<'_> {
             ids.extend(some);
         }
         // Manual runs stand in no index of their job; those asked for lately are known by that.
-        let asked = deeds.iter().rev().filter(|deed| deed.what == Deed::RUN_ASKED).take(OPEN_SHOWN);
+        let asked = self.deeds.iter().rev().filter(|deed| deed.what == Deed::RUN_ASKED).take(OPEN_SHOWN);
         ids.extend(asked.filter_map(|deed| deed.run.as_ref()?.parse::<RunId>().ok()));
         ids.extend(self.record.as_ref().and_then(|job| job.pending.clone()).filter(|run| run.due() <= self.now));
+        ids.extend(made_up.cloned());
         ids.sort_by(|a, b| a.due().cmp(&b.due()).then_with(|| a.cmp(b)));
         ids.dedup();
         let mut open = Vec::new();
@@ -166,26 +209,39 @@ impl Known<'_> {
         Ok(Subject::Job { open, last })
     }
 
+    /// Whether it has a schedule by whose times it runs.
+    fn has_times(&self) -> bool {
+        self.understood().is_some_and(|job| job.spec.schedule != Schedule::Manual && !job.spec.schedule.is_at_boot())
+    }
+
     /// The last regular occurrence up to now; of a job that has none the last run asked for by hand.
     async fn last(&self) -> Result<Subject, StoreError> {
         let (store, name) = (self.store, self.name);
         let mut ids: Vec<RunId> = self.planned().filter(|run| run.due() <= self.now).cloned().into_iter().collect();
         for some in [store.list_open(name).await?, store.list_waiting(name).await?, store.list_spread(name).await?] {
-            ids.extend(some.into_iter().max_by_key(RunId::due));
+            ids.extend(some.into_iter().max_by_key(|run| (!run.is_manual(), run.due())));
         }
-        let open = ids.into_iter().map(|run| (run.is_manual(), run.due(), run));
-        let ended = store.read_history(Some(name), 0, LOOKED_THROUGH).await?.runs;
-        let ended = ended.into_iter().map(|record| {
-            let last = record.skipped.map_or_else(|| record.run.due(), |(last, _)| last);
-            (record.run.is_manual(), last, record.run)
-        });
-        let newest = open.chain(ended).max_by_key(|(is_manual, due, _)| (!is_manual, *due));
-        let Some((_, at, id)) = newest else { return Ok(Subject::Never) };
-        Ok(match self.run(&id).await? {
-            Some(run) if at != id.due() => Subject::Stretch { at, run: Box::new(run) },
-            Some(run) => Subject::Run(Box::new(run)),
-            None => Subject::Never,
-        })
+        let mut found: Vec<(UnixMillis, RunId)> = ids.into_iter().map(|run| (run.due(), run)).collect();
+        for page in 0..PAGES {
+            let ended = store.read_history(Some(name), page * LOOKED_THROUGH, LOOKED_THROUGH).await?;
+            let last = |record: &RunRecord| record.skipped.map_or_else(|| record.run.due(), |(last, _)| last);
+            found.extend(ended.runs.into_iter().map(|record| (last(&record), record.run)));
+            if ended.entries < LOOKED_THROUGH || found.iter().any(|(_, run)| !run.is_manual()) {
+                break;
+            }
+        }
+        let newest = found.into_iter().max_by_key(|(due, run)| (!run.is_manual(), *due));
+        match newest.filter(|(_, run)| !run.is_manual() || !self.has_times()) {
+            Some((at, id)) => Ok(match self.run(&id).await? {
+                Some(run) if at != id.due() => Subject::Stretch { at, run: Box::new(run) },
+                Some(run) => Subject::Run(Box::new(run)),
+                None => Subject::Never,
+            }),
+            None => match store.read_ledger(name).await?.ranges.iter().map(|range| range.to).max() {
+                Some(at) => self.at(at).await,
+                None => Ok(Subject::Never),
+            },
+        }
     }
 
     /// The occurrence at an instant.
@@ -204,35 +260,62 @@ impl Known<'_> {
         {
             return Ok(Subject::Run(Box::new(run)));
         }
-        let since = self.record.as_ref().map(|job| job.since);
-        let timetable = self.understood().map(|definition| &definition.timetable);
-        let is_of_now = since.is_some_and(|since| since <= at);
-        let is_occurrence = timetable.is_some_and(|timetable| timetable.latest_in(at, at) == Some(at));
+        let held = self.held(at);
+        let is_occurrence = held.is_occurrence(at);
         let covers = |record: &&RunRecord| record.skipped.is_some_and(|(last, _)| record.run.due() <= at && at <= last);
         if let Some(record) = ended.iter().find(covers)
-            && (is_occurrence || since.is_none_or(|since| record.run.due() < since))
+            && is_occurrence != Some(false)
         {
             return Ok(Subject::Stretch { at, run: Box::new(self.of_record(record.clone()).await?) });
         }
         if at > self.now {
-            return Ok(if is_occurrence { Subject::ToCome { at } } else { self.not_due(at, &ended).await? });
+            return Ok(if is_occurrence == Some(true) { Subject::ToCome { at } } else { self.not_due(at, &ended).await? });
         }
         let ledger = self.store.read_ledger(self.name).await?;
-        if let Some(range) = ledger.fate_at(at).filter(|_| is_occurrence || !is_of_now) {
+        if let Some(range) = ledger.fate_at(at)
+            && (is_occurrence != Some(false) || range.ends_at(at))
+        {
+            let is_sure = range.ends_at(at) || self.is_filled(&held, &ledger, range).await?;
             let (state, reason) = (range.state.as_str().to_owned(), range.reason.clone().unwrap_or_default());
-            return Ok(Subject::Ledger { at, state, reason, first: range.from, last: range.to, count: range.count });
+            return Ok(Subject::Ledger { at, state, reason, first: range.from, last: range.to, count: range.count, is_sure });
         }
-        if is_occurrence && is_of_now {
-            return self.undone(at).await;
+        if is_occurrence == Some(false) {
+            return self.not_due(at, &ended).await;
         }
         if let Some(until) = ledger.until.filter(|until| *until >= at) {
             let counts = ledger.before.into_iter().map(|(state, count)| (state.replace('_', " "), count)).collect();
             return Ok(Subject::BeforeLedger { at, counts, until });
         }
-        if is_of_now || self.is_within_history(at).await? {
+        if is_occurrence == Some(true) {
+            return self.undone(at).await;
+        }
+        if self.is_within_history(at).await? {
             return self.not_due(at, &ended).await;
         }
         Ok(Subject::Unrecorded { at })
+    }
+
+    /// The schedule that held at an instant, as far as the deeds tell.
+    fn held(&self, at: UnixMillis) -> Held {
+        match self.understood() {
+            Some(job) => Held::at(self.deeds, self.name, &job.spec, &job.timetable, (job.record.anchor, job.record.since), at),
+            None => Held::Unknown,
+        }
+    }
+
+    /// Whether all of the schedule's occurrences between the ends of a range are accounted for: by it, by others within it, or
+    /// by records.
+    async fn is_filled(&self, held: &Held, ledger: &Ledger, range: &LedgerRange) -> Result<bool, StoreError> {
+        let Some(wanted) = held.count_in(range.from, range.to) else { return Ok(false) };
+        let is_within = |from: UnixMillis, to: UnixMillis| range.from <= from && to <= range.to;
+        let folded: u64 = ledger.ranges.iter().filter(|one| is_within(one.from, one.to)).map(|one| one.count).sum();
+        if folded >= wanted {
+            return Ok(true);
+        }
+        let recorded = self.store.read_ended_from(self.name, range.from, LOOKED_THROUGH).await?;
+        let regular = recorded.iter().filter(|record| !record.run.is_manual() && is_within(record.run.due(), record.run.due()));
+        let recorded: u64 = regular.map(|record| record.skipped.map_or(1, |(_, count)| count)).sum();
+        Ok(folded.saturating_add(recorded) >= wanted)
     }
 
     /// An occurrence of the schedule up to now without a record.
@@ -276,71 +359,5 @@ impl Known<'_> {
     async fn before(&self, at: UnixMillis) -> Result<Option<UnixMillis>, StoreError> {
         let ended = crate::store::Ended { job: Some(self.name.clone()), until: Some(at), ..crate::store::Ended::history() };
         Ok(self.store.read_ended(&ended, 0, 1).await?.runs.pop().map(|record| record.run.due()))
-    }
-}
-
-fn run_facts(record: RunRecord, standing: Standing, place: Place) -> RunFacts {
-    let attempts = attempts(&record);
-    let was_first = record.past.first().filter(|past| past.number == 1).and_then(|past| past_instant(past, "started_at_ms"));
-    let due = record.run.due();
-    RunFacts {
-        first_start: record.first_start.or(was_first).or(record.started_at),
-        ready_at: record.ready_at.unwrap_or(due),
-        ready: standing.ready.or(record.ready),
-        is_spread: record.planted_at.is_some() && !record.run.is_manual(),
-        place,
-        is_asked_to_stop: standing.stop_asked_by.is_some(),
-        by: record.by.or(standing.stop_asked_by.flatten()),
-        attempts,
-        queue: record.queue,
-        state: record.state,
-        reason: record.reason.filter(|reason| !(record.state == RunState::Scheduled && reason == "retry")),
-        asked_by: record.asked_by,
-        finished_at: record.finished_at,
-        behind: record.behind,
-        handed_back: record.handed_back,
-        skipped: record.skipped,
-        run: record.run,
-    }
-}
-
-fn past_instant(past: &PastAttempt, field: &str) -> Option<UnixMillis> {
-    let record: serde_json::Value = serde_json::from_str(&past.record).ok()?;
-    UnixMillis::new(record[field].as_i64()?)
-}
-
-/// Every attempt, oldest first.
-fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
-    let past = record.past.iter().map(past_attempt);
-    let is_told = record.attempt == 0 || record.past.iter().any(|past| past.number == record.attempt);
-    let current = (!is_told).then(|| AttemptFacts {
-        number: record.attempt,
-        node: record.node.clone(),
-        started_at: record.started_at,
-        finished_at: record.finished_at,
-        end: (record.state != RunState::Running).then(|| match record.state {
-            RunState::Succeeded => "succeeded".to_owned(),
-            RunState::TimedOut => "timed out".to_owned(),
-            RunState::Cancelled => "stopped".to_owned(),
-            state => in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status)
-                .or_else(|| record.reason.clone())
-                .unwrap_or_else(|| state.as_str().to_owned()),
-        }),
-    });
-    past.chain(current).collect()
-}
-
-fn past_attempt(past: &PastAttempt) -> AttemptFacts {
-    let record: serde_json::Value = serde_json::from_str(&past.record).unwrap_or_default();
-    let number = |field: &str| record[field].as_i64().and_then(|number| i32::try_from(number).ok());
-    let status = record["http_status"].as_u64().and_then(|status| u16::try_from(status).ok());
-    let state = record["state"].as_str().unwrap_or("ended").replace('_', " ");
-    let said = in_words(record["error"].as_str(), number("signal"), number("exit_code"), status);
-    AttemptFacts {
-        number: past.number,
-        node: record["node"].as_str().map(str::to_owned),
-        started_at: past_instant(past, "started_at_ms"),
-        finished_at: past_instant(past, "finished_at_ms"),
-        end: Some(if state == "timed out" { state } else { said.unwrap_or(state) }),
     }
 }

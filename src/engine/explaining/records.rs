@@ -1,0 +1,77 @@
+//! A run's record as facts: its attempts in words, oldest first, and what a question alone left of it.
+
+use crate::domain::explain::{AttemptFacts, Place, RunFacts};
+use crate::domain::run::RunState;
+use crate::domain::time::UnixMillis;
+use crate::domain::wording::in_words;
+use crate::store::{PastAttempt, RunRecord, Standing};
+
+/// What a record and where its run stands say.
+pub(super) fn run_facts(record: RunRecord, standing: Standing, place: Place) -> RunFacts {
+    let attempts = attempts(&record);
+    let was_first = record.past.first().filter(|past| past.number == 1).and_then(|past| past_instant(past, "started_at_ms"));
+    let due = record.run.due();
+    RunFacts {
+        first_start: record.first_start.or(was_first).or(record.started_at),
+        ready_at: record.ready_at.unwrap_or(due),
+        ready: standing.ready.or(record.ready),
+        is_spread: record.planted_at.is_some() && !record.run.is_manual(),
+        place,
+        is_asked_to_stop: standing.stop_asked_by.is_some(),
+        by: record.by.or(standing.stop_asked_by.flatten()),
+        attempts,
+        queue: record.queue,
+        state: record.state,
+        reason: record.reason.filter(|reason| !(record.state == RunState::Scheduled && reason == "retry")),
+        asked_by: record.asked_by,
+        finished_at: record.finished_at,
+        behind: record.behind,
+        handed_back: record.handed_back,
+        skipped: record.skipped,
+        run: record.run,
+    }
+}
+
+fn past_instant(past: &PastAttempt, field: &str) -> Option<UnixMillis> {
+    let record: serde_json::Value = serde_json::from_str(&past.record).ok()?;
+    UnixMillis::new(record[field].as_i64()?)
+}
+
+/// Every attempt, oldest first.
+fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
+    let past = record.past.iter().map(past_attempt);
+    // Where only its done_check was asked, nothing was started.
+    let is_asked_only =
+        record.state != RunState::Running && record.reason.as_deref().is_some_and(|why| why.starts_with("done_check"));
+    let is_told = record.attempt == 0 || is_asked_only || record.past.iter().any(|past| past.number == record.attempt);
+    let current = (!is_told).then(|| AttemptFacts {
+        number: record.attempt,
+        node: record.node.clone(),
+        started_at: record.started_at,
+        finished_at: record.finished_at,
+        end: (record.state != RunState::Running).then(|| match record.state {
+            RunState::Succeeded => "succeeded".to_owned(),
+            RunState::TimedOut => "timed out".to_owned(),
+            RunState::Cancelled => "stopped".to_owned(),
+            state => in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status)
+                .or_else(|| record.reason.clone())
+                .unwrap_or_else(|| state.as_str().to_owned()),
+        }),
+    });
+    past.chain(current).collect()
+}
+
+fn past_attempt(past: &PastAttempt) -> AttemptFacts {
+    let record: serde_json::Value = serde_json::from_str(&past.record).unwrap_or_default();
+    let number = |field: &str| record[field].as_i64().and_then(|number| i32::try_from(number).ok());
+    let status = record["http_status"].as_u64().and_then(|status| u16::try_from(status).ok());
+    let state = record["state"].as_str().unwrap_or("ended").replace('_', " ");
+    let said = in_words(record["error"].as_str(), number("signal"), number("exit_code"), status);
+    AttemptFacts {
+        number: past.number,
+        node: record["node"].as_str().map(str::to_owned),
+        started_at: past_instant(past, "started_at_ms"),
+        finished_at: past_instant(past, "finished_at_ms"),
+        end: Some(if state == "timed out" { state } else { said.unwrap_or(state) }),
+    }
+}

@@ -1,0 +1,105 @@
+//! `schedctl explain` where little is kept: backfills that wait, folded records, spoilt deeds, losses of data.
+
+use redis::Commands as _;
+use serde_json::json;
+
+use super::explaining::{assert_says, explained};
+use crate::support::ctl::Schedctl;
+use crate::support::daemon::Schedd;
+use crate::support::eye::Eye;
+use crate::support::redis::TestRedis;
+use crate::support::wait::{LONG, until};
+use schedd::domain::ids::RunId;
+use schedd::domain::time::UnixMillis;
+
+fn at(ms: i64) -> UnixMillis {
+    UnixMillis::new(ms).unwrap()
+}
+
+#[test]
+fn what_waits_to_be_made_up_for_is_told_of_its_job_its_time_and_its_run() {
+    let redis = TestRedis::start();
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    ctl.run(&["add", "--name", "j", "--every", "1h", "--shell", "true"]).good();
+    let since = eye.job("j").unwrap().since.floor_to_second().as_i64();
+    let runs: Vec<RunId> = [3, 2].map(|hours| RunId::backfill("j".parse().unwrap(), at(since - hours * 3_600_000))).to_vec();
+    eye.ask(eye.store().queue_backfill(&"j".parse().unwrap(), &runs)).unwrap();
+    ctl.run(&["pause", "j"]).good();
+    assert_says(&redis, &["j"], &["2 past occurrences are still to be made up for, one after the other, which no pause holds."]);
+    let waits = "It waits to be made up for, as schedctl backfill asked.";
+    assert_says(&redis, &[&runs[1].to_string()], &[waits]);
+    assert_says(&redis, &["j", "--at", &runs[1].due().to_string()], &[waits]);
+    assert_says(&redis, &["j", "--last"], &["It has had no occurrence yet."]);
+}
+
+#[test]
+fn a_run_without_a_record_is_told_by_its_id_as_by_its_time() {
+    let redis = TestRedis::start();
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    ctl.run(&["add", "--name", "j", "--every", "1h", "--shell", "true"]).good();
+    let due = eye.job("j").unwrap().since.as_i64() - 7_200_000;
+    let () = redis.connection().zadd("{schedd}:ledger:j", format!("{due}:1:timed_out:"), due).unwrap();
+    let told = explained(&redis, &[&format!("j@{due}")]);
+    assert!(told.0.contains("It ended timed out; its record is no longer kept."), "{}", told.0);
+    assert_eq!(told.1["subject"], "ledger");
+    ctl.run(&["explain", &format!("j@{}", due + 1)]).refused(3, &["no run j@"]);
+}
+
+#[test]
+fn the_last_occurrence_is_one_of_the_schedule_whatever_was_run_by_hand_since() {
+    let redis = TestRedis::start();
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    let _node = Schedd::on(&redis).node("n1").start();
+    ctl.run(&["add", "--name", "j", "--every", "1h", "--shell", "true"]).good();
+    ctl.run(&["run", "j"]).good();
+    eye.wait_for_history("j", 1);
+    let (_, document) = explained(&redis, &["j", "--last"]);
+    assert_eq!(document["subject"], "never");
+}
+
+#[test]
+fn a_job_whose_deeds_are_spoilt_is_explained_without_them() {
+    let redis = TestRedis::start();
+    Schedctl::on(&redis).run(&["add", "--name", "j", "--every", "1h", "--shell", "true"]).good();
+    let () = redis.connection().set("{schedd}:deeds:j", 1).unwrap();
+    assert_says(
+        &redis,
+        &["j"],
+        &["Its schedule is every 1h", "What was done to it, and by whom, cannot be told: key {schedd}:deeds:j"],
+    );
+}
+
+#[test]
+fn a_check_asked_in_vain_is_told_as_that_and_not_as_a_start() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let _node = Schedd::on(&redis).node("n1").start();
+    let retry = json!({"limit": 1, "delay": "100ms", "jitter": false});
+    eye.add(
+        &json!({"name": "j", "in": "0s", "shell": "true", "retry": retry, "done_check": {"shell": "exit 9", "on": "always"}}),
+    );
+    eye.wait_for_history("j", 1);
+    let (text, _) = explained(&redis, &["j", "--last"]);
+    assert!(text.contains("nothing was started: done_check unclear") && text.contains("done_check ="), "{text}");
+    assert!(!text.contains("Attempt 1") && !text.contains("It started"), "{text}");
+}
+
+#[test]
+fn a_time_before_a_change_or_a_resume_is_judged_by_the_schedule_of_then() {
+    let redis = TestRedis::start();
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    ctl.run(&["add", "--name", "j", "--every", "2s", "--shell", "true"]).good();
+    ctl.run(&["pause", "j"]).good();
+    let job = eye.job("j").unwrap();
+    let since = explained(&redis, &["j"]).0;
+    let since = since.lines().find(|line| line.starts_with("Its schedule is every 2s, since")).unwrap().to_owned();
+    until("some time has passed", LONG, || {
+        Some(()).filter(|()| eye.ask(eye.store().now()).unwrap().as_i64() > job.anchor.as_i64() + 4_000)
+    });
+    ctl.run(&["resume", "j"]).good();
+    assert!(eye.job("j").unwrap().since > job.since);
+    assert_says(&redis, &["j"], &[&since]);
+    ctl.run(&["add", "--name", "j", "--every", "3s", "--shell", "true", "--replace"]).good();
+    let odd = at(job.anchor.as_i64() + 3_000).to_string();
+    assert_says(&redis, &["j", "--at", &odd], &["It was not due at", "Its schedule at that time was every 2s."]);
+}
