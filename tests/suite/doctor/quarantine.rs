@@ -48,3 +48,24 @@ fn a_job_of_a_file_that_was_set_aside_comes_back_with_the_file() {
     crate::support::wait::until("it is defined again", crate::support::wait::LONG, || eye.job("a"));
     Schedctl::on(&redis).run(&["doctor", "--fix"]).good();
 }
+
+#[test]
+fn a_job_of_a_file_whose_record_is_gone_comes_back_with_the_file_whether_or_not_it_was_mended() {
+    let redis = TestRedis::start();
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    let node = Schedd::on(&redis).node("one").jobs("[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n").start();
+    node.wait_for_log("Jobs are as the file says");
+    for is_mended in [true, false] {
+        let _: () = redis.connection().del("{schedd}:job:a").unwrap();
+        let told = ctl.run(&["doctor"]);
+        assert!(told.code == 1 && told.stdout.contains("the file of one lists it, and it has no record"), "{told:?}");
+        if is_mended {
+            let told = ctl.run(&["doctor", "--fix"]).good();
+            assert!(told.stdout.contains("taken off the list of one"), "{}", told.stdout);
+        }
+        node.hup();
+        crate::support::wait::until("it is defined again", crate::support::wait::LONG, || eye.job("a"));
+        ctl.run(&["doctor", "--fix"]).good();
+        ctl.run(&["doctor"]).good();
+    }
+}
