@@ -84,13 +84,17 @@ local function drop_oldest(book)
 end
 
 -- The last range grows only past every other one's end: what ended out of turn has a range of its own, and the narrowest that
--- holds a time tells what became of it.
+-- holds a time tells what became of it. Beside a run that a journal gave back others may be lost: it goes only into the range of
+-- the occurrence it follows, and `latest` past its end keeps every other run out of that one.
 local function fold(k, range)
   local book = book_of(k)
   if not book.is_kept then return end
   if book.is_spoilt then return tally(totals, 'unledgered', range.count) end
   local last = last_of(book)
-  if last and last.state == range.state and last.reason == range.reason and last.to == book.latest and range.from > last.to then
+  local is_last, is_restored_last = last and last.to == book.latest, last and last.to + 1 == book.latest
+  local goes_on = is_last
+  if range.restored then goes_on = (is_last or is_restored_last) and last.to == range.follows end
+  if goes_on and last.state == range.state and last.reason == range.reason and range.from > last.to then
     local old = member_of(last)
     last.to, last.count = range.to, last.count + range.count
     redis.call('ZADD', book.key, last.from, member_of(last))
@@ -98,23 +102,34 @@ local function fold(k, range)
   else
     add_range(book, range)
   end
-  if range.to > book.latest then
-    book.latest = range.to
-    redis.call('HSET', book.before, 'latest', int(range.to))
+  local latest = range.restored and range.to + 1 or range.to
+  if latest > book.latest then
+    book.latest = latest
+    redis.call('HSET', book.before, 'latest', int(latest))
   end
   if redis.call('ZCARD', book.key) > RANGES then drop_oldest(book) end
+end
+
+-- Why a run ended as it did; which journal gave it back is no part of that.
+local function reason_of(reason, restored)
+  if not restored then return reason end
+  for _, pattern in ipairs({'restored by the journal of .*$', 'that it started is known by the journal of .*$'}) do
+    reason = string.gsub(reason, ';? ?' .. pattern, '')
+  end
+  return reason
 end
 
 -- Deletes a run's record, if the run is over.
 local function delete(k, id)
   if redis.call('TYPE', k.run).ok ~= 'hash' then return 0 end
-  local run = redis.call('HMGET', k.run, 'state', 'reason', 'skipped_to', 'skipped_count')
+  local run = redis.call('HMGET', k.run, 'state', 'reason', 'skipped_to', 'skipped_count', 'restored', 'follows')
   if run[1] == 'scheduled' or run[1] == 'running' then return 0 end
   local due = string.match(id, '@(%d+)$')
   if due then
     local from = whole(due, PARKED)
     fold(k, {from = from, to = math.max(whole(run[3], PARKED), from), count = math.max(whole(run[4], FENCE), 1),
-      state = string.match(run[1] or '', '^%l[%l_]*$') or 'unknown', reason = string.sub(run[2] or '', 1, REASON)})
+      state = string.match(run[1] or '', '^%l[%l_]*$') or 'unknown', reason = string.sub(reason_of(run[2] or '', run[5]), 1, REASON),
+      restored = run[5], follows = whole(run[6], PARKED)})
   end
   redis.call('DEL', k.run)
   return 1

@@ -26,6 +26,9 @@ if ARGV[5] ~= '' then
 else
   if run[1] and run[1] ~= 'scheduled' then return {'refused', 'its run is ' .. run[1]} end
   if redis.call('EXISTS', KEYS[4]) == 0 then return {'refused', 'its job is not known'} end
+  if not run[1] and redis.call('HGET', KEYS[4], 'pending') ~= ARGV[3] then
+    return {'refused', 'it has no record, and its job does not plan it'}
+  end
 end
 redis.call('ZADD', KEYS[2], ARGV[4], ARGV[3])
 redis.call('HDEL', KEYS[1], ARGV[1])

@@ -75,6 +75,11 @@ pub(super) async fn backfill(global: &Global, args: &BackfillArgs, console: &mut
             "job {name} runs so long after the end of each run, so no time of it was missed: schedctl run {name} runs it"
         )));
     }
+    if definition.spec.schedule.is_at_boot() && definition.timetable.next_after(UnixMillis::EPOCH).is_none() {
+        return Err(Failure::Invalid(format!(
+            "job {name} runs at each boot (@reboot) and at no time, so no time of it was missed: schedctl run {name} runs it"
+        )));
+    }
     let zone = definition.timetable.zone().clone();
     let window = window(args, store.now().await?, &zone)?;
     let most = usize::try_from(args.max).unwrap_or(usize::MAX);

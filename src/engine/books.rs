@@ -61,6 +61,8 @@ impl<'a> Books<'a> {
         let plan = |record: &Option<JobRecord>| record.as_ref().map_or(Plan::Nothing, |record| plan_of(record, self.now));
         let to_inspect = records.iter().map(|(name, record)| JobToInspect { name, record: record.as_ref(), plan: plan(record) });
         let to_inspect: Vec<JobToInspect<'_>> = to_inspect.collect();
+        let lost: Vec<JobName> = records.iter().filter(|(_, record)| record.is_none()).map(|(name, _)| (*name).clone()).collect();
+        let mut listed = self.store.read_listed(&lost).await?;
         for facts in self.store.inspect_jobs(&to_inspect, &self.queues()).await? {
             match facts {
                 Ok(Some(mut facts)) => {
@@ -69,6 +71,7 @@ impl<'a> Books<'a> {
                     {
                         facts.has_manual_out = self.has_manual_out(&facts.name).await?;
                     }
+                    facts.listed_by = listed.remove(&facts.name).unwrap_or_default();
                     findings.extend(books::judge_job(&facts));
                 }
                 // It changed meanwhile: there is nothing to say of how it was.

@@ -111,7 +111,7 @@ impl Claimer {
             let (mut planned, again) = self.decide(queue, open, now, &mut tally).await?;
             let later = planned.split_off(free.min(planned.len()));
             open = again;
-            let mut orphans = Vec::new();
+            let (mut orphans, mut foreign) = (Vec::new(), Vec::new());
             if !planned.is_empty() {
                 let sent = BootInstant::now();
                 let replies = self.claim(queue, &planned).await?;
@@ -122,12 +122,16 @@ impl Claimer {
                         Settled::Left => tally.left += 1,
                         Settled::Again(ripe) => open.push(ripe),
                         Settled::Orphan(entry) => orphans.push(entry),
+                        Settled::Foreign(entry) => foreign.push(entry),
                     }
                 }
             }
             open.extend(later.into_iter().map(|planned| planned.ripe));
             for entry in orphans {
                 self.end_orphan(queue, &entry, &mut tally).await?;
+            }
+            for entry in foreign {
+                self.put_aside(queue, &entry, "its job does not plan it", &mut tally).await?;
             }
         }
         if free > 0 {
@@ -271,6 +275,7 @@ impl Claimer {
                 Settled::Again(ripe)
             }
             ClaimReply::Orphan => Settled::Orphan(ripe.entry),
+            ClaimReply::Foreign => Settled::Foreign(ripe.entry),
             ClaimReply::WrongType(error) => {
                 self.definitions.report_unusable(ripe.run.job(), &error.to_string());
                 self.refuse(ripe.run);
@@ -331,4 +336,5 @@ enum Settled {
     Left,
     Again(Ripe),
     Orphan(RipeEntry),
+    Foreign(RipeEntry),
 }

@@ -252,6 +252,7 @@ async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreE
             }
         }
     }
+    census.jobs.extend(store.list_listed().await?);
     census.runs.extend(store.list_stops().await?.iter().filter_map(|run| run.parse().ok()).map(|run| (run, None)));
     Ok(census)
 }

@@ -8,7 +8,9 @@ use crate::domain::books::{CountFacts, Finding, Mend, Rule, Subject};
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
-use crate::store::{JobMending, MendReply, Quarantined, RipeEntry, SetAside, Store, StoreError};
+use crate::store::{
+    JobMending, MendReply, Quarantined, RemoveOrder, RemoveReply, RipeEntry, SetAside, SourceKind, StopRunning, Store, StoreError,
+};
 
 /// Rounds before a job is left for changing faster than it can be read.
 const ROUNDS: usize = 8;
@@ -20,6 +22,7 @@ pub async fn mend(store: &Store, more: &BTreeSet<QueueName>, finding: &Finding) 
     }
     match &finding.subject {
         Subject::Key(key) => mend_key(store, key, finding).await,
+        Subject::Job(name) if finding.rule == Rule::Listed => unlist(store, name).await,
         Subject::Job(name) => mend_job(store, more, name).await,
         Subject::Run(run, fence) => mend_run(store, more, run, *fence, finding.rule).await,
     }
@@ -49,6 +52,27 @@ async fn mend_key(store: &Store, key: &str, finding: &Finding) -> Result<Vec<Str
         SetAside::Full => vec!["left where it is, for quarantine is full".to_owned()],
         SetAside::Gone => Vec::new(),
     })
+}
+
+/// Takes a job without a record off the lists of files, which then define it again.
+async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError> {
+    let mut done = Vec::new();
+    for source in store.read_listed(std::slice::from_ref(name)).await?.remove(name).unwrap_or_default() {
+        let order = RemoveOrder {
+            name: name.clone(),
+            kind: SourceKind::File,
+            source: source.to_string(),
+            // One that is there again stays listed.
+            read: None,
+            pending: None,
+            running: StopRunning::No,
+            reason: "removed".to_owned(),
+        };
+        if store.remove_job(&order).await? == RemoveReply::Unknown {
+            done.push(format!("taken off the list of {source}"));
+        }
+    }
+    Ok(done)
 }
 
 async fn mend_job(store: &Store, more: &BTreeSet<QueueName>, name: &JobName) -> Result<Vec<String>, StoreError> {

@@ -1,7 +1,8 @@
 //! Makes Redis say what this node's `jobs.toml` says.
 //!
-//! Invariant: a job is pushed only when its own text changed since this file's last push, so a restart with an unchanged file
-//! changes nothing, and a file never undoes what another said later. What could not be pushed is tried again.
+//! Invariant: a job is pushed only when its own text changed since this file's last push, or Redis has it no more, so a restart
+//! with an unchanged file changes nothing, and a file never undoes what another said later. What could not be pushed is tried
+//! again.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +25,8 @@ const BATCH: usize = 200;
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// How often a name that an api job holds is tried again: it may have become free.
 const HELD_AGAIN: Duration = Duration::from_secs(5);
+/// How often it is looked whether all that was pushed is still there.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// Whether a file without any job may take all of them away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +88,7 @@ pub(super) async fn run(shared: Arc<Shared>, wish: Arc<Wish>, host_zone: Zone) {
                 }
                 shared.note_jobs(problems.join("; "));
                 shared.file_taken.notify_one();
-                (held > 0).then_some(HELD_AGAIN)
+                Some(if held > 0 { HELD_AGAIN } else { LOOK_AGAIN })
             }
             Err(error) => {
                 wish.is_news.fetch_or(is_news, Ordering::AcqRel);

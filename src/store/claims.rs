@@ -120,6 +120,8 @@ pub enum ClaimReply {
     Stale,
     /// No job of that name is known.
     Orphan,
+    /// A regular run that nobody planned.
+    Foreign,
     /// The successor's occurrence has a record already: decide on the one after it.
     Occupied,
     /// Judged in the script not to start now.
@@ -265,6 +267,7 @@ fn claim_reply(mut reply: Reply, order: &ClaimOrder, queue: &QueueName, now: Uni
         "early" => ClaimReply::Early,
         "stale" => ClaimReply::Stale,
         "orphan" => ClaimReply::Orphan,
+        "foreign" => ClaimReply::Foreign,
         "occupied" => ClaimReply::Occupied,
         "skipped" => ClaimReply::Blocked(Blocking::Skipped),
         "waiting" => ClaimReply::Blocked(Blocking::Waiting),

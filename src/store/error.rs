@@ -38,7 +38,7 @@ pub enum StoreError {
         address: String,
     },
     /// A key of ours holds something that is not ours.
-    #[error("key {key} holds a {found}, wanted a {wanted}: rename it (RENAME {key} {key}:aside) and it is made anew")]
+    #[error("key {key} holds a {found}, wanted a {wanted}: schedctl doctor --fix moves it to quarantine, and it is made anew")]
     WrongType {
         /// The key.
         key: String,

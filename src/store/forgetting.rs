@@ -182,7 +182,7 @@ impl Store {
             .key("finished", self.keys.finished())
             .key("totals", self.keys.totals())
             .arg("now", self.now_arg());
-        let mut looked_at = 0;
+        let mut names = Vec::new();
         for (member, ended) in oldest {
             if ended >= before.as_i64() && over == 0 {
                 break;
@@ -198,12 +198,28 @@ impl Store {
                 .key("ledger_before", self.keys.ledger_before(&name))
                 .key("deeds", self.keys.deeds(&name))
                 .arg("job_name", member);
-            looked_at += 1;
+            names.push(name);
         }
-        if looked_at > 0 {
+        if !names.is_empty() {
+            self.unlist(&names).await?;
             self.link.invoke(&call).await?;
         }
-        Ok(looked_at)
+        Ok(names.len())
+    }
+
+    /// Takes jobs that ended off the lists of files, before they are forgotten: a list names jobs that are there.
+    async fn unlist(&self, names: &[JobName]) -> Result<(), StoreError> {
+        let mut pipeline = redis::pipe();
+        for job in self.read_jobs(names).await?.into_iter().filter_map(|job| job.ok().flatten()).filter(|job| !job.is_live()) {
+            for node in job.listed_by.keys().filter_map(|node| node.parse::<NodeName>().ok()) {
+                pipeline.cmd("HDEL").arg(self.keys.source(&node)).arg(job.name.as_str());
+            }
+        }
+        if !pipeline.is_empty() {
+            // A list that holds something else keeps nothing from being forgotten.
+            self.link.ask(&mut pipeline).await?;
+        }
+        Ok(())
     }
 
     /// Nodes that were seen last before `before`, at most 100, the longest unseen first.

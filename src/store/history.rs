@@ -8,7 +8,7 @@ use redis::Value;
 use super::Store;
 use super::error::StoreError;
 use super::reply::text_of;
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::ids::{Fence, JobName, QueueName, RunId, RunKind};
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
@@ -300,6 +300,25 @@ impl Store {
     /// The missed runs of a job that are to run at a time of their own, first ready first, at most 1,000.
     pub async fn list_spread(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
         self.run_ids(&self.keys.spread(job), 1_000).await
+    }
+
+    /// The first occurrence of a job within `[first, last]` whose run has a record, of those that are open or wait and of its
+    /// runs that ended, the newest 10,000.
+    pub async fn first_recorded(
+        &self,
+        job: &JobName,
+        first: UnixMillis,
+        last: UnixMillis,
+    ) -> Result<Option<UnixMillis>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(0).arg(9_999).arg("REV");
+        for key in [self.keys.open(job), self.keys.waiting(job)] {
+            let range = pipeline.cmd("ZRANGE").arg(key).arg(first.as_i64()).arg(last.as_i64());
+            range.arg("BYSCORE").arg("LIMIT").arg(0).arg(1_000);
+        }
+        let answers = self.link.query(&mut pipeline).await?;
+        let runs = answers.chunks(1).flat_map(ids_of).filter(|run| run.kind() == RunKind::Regular);
+        Ok(runs.map(|run| run.due()).filter(|due| first <= *due && *due <= last).min())
     }
 
     pub(super) async fn run_ids(&self, index: &str, limit: usize) -> Result<Vec<RunId>, StoreError> {

@@ -284,6 +284,7 @@ fn job_facts(mut reply: Reply, job: &JobToInspect<'_>) -> Result<Option<JobFacts
         spread: number()?,
         backfill: number()?,
         is_among_backfills: !reply.text()?.is_empty(),
+        listed_by: Vec::new(),
         plan: job.plan.clone(),
     }))
 }

@@ -3,7 +3,7 @@
 //! Invariant: a job's `rev` rises with every change and is never used twice under one name, so a definition kept under
 //! (name, rev) is never the wrong one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redis::Value;
 
@@ -13,6 +13,9 @@ use super::reply::{number_of, text_of};
 use super::spreading::Window;
 use crate::domain::ids::{JobName, NodeName, QueueName, RunId};
 use crate::domain::time::UnixMillis;
+
+/// Jobs asked about in one go.
+const PAGE: usize = 1_000;
 
 /// A job's revision: a number as text, compared for being the same only.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -225,12 +228,71 @@ impl Store {
         Ok(jobs.into_iter().zip(answers.chunks_exact(2)).map(summary).collect())
     }
 
-    /// What this node's file said of each job at its last push: the hash of its text.
+    /// What this node's file said of each job at its last push: the hash of its text; empty for a job that is there no more, so
+    /// that no text agrees with it.
     pub async fn read_source(&self, node: &NodeName) -> Result<BTreeMap<JobName, String>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGETALL").arg(self.keys.source(node));
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(flat)) = answer.first() else { return Ok(BTreeMap::new()) };
-        Ok(flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?.parse().ok()?, text_of(&pair[1])?))).collect())
+        let mut listed: Vec<(JobName, String)> =
+            flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?.parse().ok()?, text_of(&pair[1])?))).collect();
+        for some in listed.chunks_mut(PAGE) {
+            let mut pipeline = redis::pipe();
+            for (name, _) in some.iter() {
+                pipeline.cmd("EXISTS").arg(self.keys.job(name));
+            }
+            for ((_, hash), there) in some.iter_mut().zip(self.link.query(&mut pipeline).await?) {
+                if number_of(&there) == Some(0) {
+                    hash.clear();
+                }
+            }
+        }
+        Ok(listed.into_iter().collect())
+    }
+
+    /// All jobs that files of nodes list.
+    pub async fn list_listed(&self) -> Result<BTreeSet<JobName>, StoreError> {
+        let mut pipeline = redis::pipe();
+        let sources = self.sources().await?;
+        for node in &sources {
+            pipeline.cmd("HKEYS").arg(self.keys.source(node));
+        }
+        let answers = if sources.is_empty() { Vec::new() } else { self.link.ask(&mut pipeline).await? };
+        // A list that holds something else is a finding of its own.
+        let lists = answers.into_iter().filter_map(|answer| match answer {
+            Ok(Value::Array(names)) => Some(names),
+            _ => None,
+        });
+        Ok(lists.flatten().filter_map(|name| text_of(&name)?.parse().ok()).collect())
+    }
+
+    /// The nodes whose files list each of these jobs; without those none lists.
+    pub async fn read_listed(&self, names: &[JobName]) -> Result<BTreeMap<JobName, Vec<NodeName>>, StoreError> {
+        let mut listed: BTreeMap<JobName, Vec<NodeName>> = BTreeMap::new();
+        if names.is_empty() {
+            return Ok(listed);
+        }
+        for node in self.sources().await? {
+            let mut pipeline = redis::pipe();
+            for name in names {
+                pipeline.cmd("HEXISTS").arg(self.keys.source(&node)).arg(name.as_str());
+            }
+            for (name, answer) in names.iter().zip(self.link.ask(&mut pipeline).await?) {
+                if answer.is_ok_and(|answer| number_of(&answer) == Some(1)) {
+                    listed.entry(name.clone()).or_default().push(node.clone());
+                }
+            }
+        }
+        Ok(listed)
+    }
+
+    /// The nodes that may have a list; none if their index holds something else, which is a finding of its own.
+    async fn sources(&self) -> Result<Vec<NodeName>, StoreError> {
+        match self.list_nodes().await {
+            Ok((_, nodes)) => Ok(nodes.into_iter().filter_map(|node| node.name.parse().ok()).collect()),
+            Err(StoreError::WrongType { .. }) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
     }
 }

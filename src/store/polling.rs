@@ -90,6 +90,25 @@ impl Store {
         let queues = (0..queues.len()).map(|_| queue_poll(&reply.value()?)).collect::<Result<_, _>>()?;
         Ok(Poll { now, past_now, leases, marks, is_settling, queues })
     }
+
+    /// How many runs of these queues are ripe at `now`, and since when the first is.
+    pub async fn count_ripe(&self, queues: &[QueueName], now: UnixMillis) -> Result<(u64, Option<UnixMillis>), StoreError> {
+        let mut pipeline = redis::pipe();
+        for queue in queues {
+            pipeline.cmd("ZCOUNT").arg(self.keys.due(queue)).arg("-inf").arg(now.as_i64());
+            let head = pipeline.cmd("ZRANGE").arg(self.keys.due(queue)).arg("-inf").arg(now.as_i64());
+            head.arg("BYSCORE").arg("LIMIT").arg(0).arg(1).arg("WITHSCORES");
+        }
+        let (mut count, mut first) = (0, None);
+        // What holds something else is a finding of its own.
+        for pair in self.link.ask(&mut pipeline).await?.chunks_exact(2) {
+            let [Ok(ripe), Ok(Value::Array(head))] = pair else { continue };
+            count += number_of(ripe).and_then(|ripe| u64::try_from(ripe).ok()).unwrap_or(0);
+            let since = head.get(1).and_then(number_of).map(|since| UnixMillis::new(since).unwrap_or(UnixMillis::EPOCH));
+            first = first.into_iter().chain(since).min();
+        }
+        Ok((count, first))
+    }
 }
 
 fn marks(epoch: String, fence: &str) -> Marks {

@@ -79,7 +79,9 @@ pub(in crate::cli) async fn doctor(global: &Global, args: &DoctorArgs, console: 
     let now = store.now().await?;
     let nodes = match store.list_nodes().await {
         Ok((_, nodes)) => {
-            report.add("nodes", surroundings::nodes(&nodes, now));
+            let mut checks = surroundings::nodes(&nodes, now);
+            checks.extend(surroundings::overdue(&store, &nodes, now).await.or_else(surroundings::spoilt)?);
+            report.add("nodes", checks);
             nodes
         }
         Err(error) => {

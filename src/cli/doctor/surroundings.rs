@@ -80,6 +80,21 @@ pub(super) fn nodes(nodes: &[NodeRecord], now: UnixMillis) -> Vec<Check> {
     checks
 }
 
+/// What is due while nobody is there to start it.
+pub(super) async fn overdue(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -> Result<Vec<Check>, StoreError> {
+    if nodes.iter().any(|node| is_present(node, now)) {
+        return Ok(Vec::new());
+    }
+    let mut queues: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
+    queues.insert(QueueName::default_queue());
+    queues.extend(store.list_host_queues().await?);
+    let (count, first) = store.count_ripe(&queues.into_iter().collect::<Vec<_>>(), now).await?;
+    let Some(first) = first else { return Ok(Vec::new()) };
+    let runs = if count == 1 { "1 run is".to_owned() } else { format!("{count} runs are") };
+    let text = format!("{runs} due, the first since {first}, and no schedd is there to start them: systemctl start schedd");
+    Ok(vec![Check::new("overdue", Level::Fail, text)])
+}
+
 fn node_check(node: &NodeRecord, now: UnixMillis) -> Check {
     if !is_present(node, now) {
         return Check::new(&node.name, Level::Warn, format!("gone: it was not seen for 15 s, on host {}", node.host));

@@ -21,6 +21,8 @@ pub enum Rule {
     JobIndex,
     /// An index names only jobs that are there.
     UnknownJob,
+    /// A file's list names only jobs that are there.
+    Listed,
     /// A run waits only for one that is there.
     Blocked,
     /// A definition can be read.
@@ -80,6 +82,7 @@ impl Rule {
             Self::EndedWrong => "ended_wrong",
             Self::JobIndex => "job_index",
             Self::UnknownJob => "unknown_job",
+            Self::Listed => "listed",
             Self::Blocked => "blocked",
             Self::Definition => "definition",
             Self::NoLease => "no_lease",

@@ -2,7 +2,7 @@
 
 use super::PARKED;
 use super::finding::{Finding, Rule, Subject};
-use crate::domain::ids::{JobName, RunId};
+use crate::domain::ids::{JobName, NodeName, RunId};
 use crate::domain::run::RunState;
 
 /// What a job's definition says of its next run.
@@ -70,6 +70,8 @@ pub struct JobFacts {
     pub backfill: u64,
     /// Whether it stands among the jobs with past occurrences to be made up for.
     pub is_among_backfills: bool,
+    /// The nodes whose files list it, of one without a record.
+    pub listed_by: Vec<NodeName>,
     /// What its definition says.
     pub plan: Plan,
 }
@@ -95,6 +97,18 @@ pub fn judge_job(facts: &JobFacts) -> Vec<Finding> {
         if facts.indexed.is_some() || facts.is_among_ended {
             let found = "it stands in an index of jobs and has no record".to_owned();
             fixed(Rule::UnknownJob, found, "an index that names jobs that are there", "takes it out of the index");
+        }
+        if !facts.listed_by.is_empty() {
+            let nodes: Vec<&str> = facts.listed_by.iter().map(NodeName::as_str).collect();
+            let found = format!("the file of {} lists it, and it has no record", nodes.join(", "));
+            let wanted = "lists of jobs that are there";
+            findings.push(Finding::fixed(
+                Rule::Listed,
+                subject(),
+                found,
+                wanted,
+                "takes it off the lists; those files define it again",
+            ));
         }
         return findings;
     }

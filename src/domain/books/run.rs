@@ -113,7 +113,7 @@ impl Book<'_> {
                 "moves it to quarantine",
             );
         } else if facts.due_sets > 0 && !facts.is_pending {
-            let advice = format!("it will run when its time comes; schedctl cancel {} takes it out", facts.run);
+            let advice = format!("schedctl cancel {} takes it out", facts.run);
             let found = "it is due without a record, and its job does not plan it";
             let subject = self.subject();
             self.findings.push(Finding::by_hand(Rule::DueUnknown, subject, found, "due runs that were planned", advice));

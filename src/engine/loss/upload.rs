@@ -4,6 +4,7 @@
 //! after a planned one passes over all that have run.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use super::super::definition::Definition;
 use super::super::journal::{ClaimedRun, EndedRun};
@@ -17,6 +18,11 @@ use crate::store::{JobRecord, Known, RestoreOrder, RestoreReply, StoreError};
 const BATCH: usize = 200;
 /// How often a job is read again for one run: more runs of it than are remembered cannot stand in the way.
 const ROUNDS: usize = 2_000;
+
+/// The field of a run given back that names the occurrence it follows, ms.
+const FOLLOWS: &str = "follows";
+/// How far back that is looked for, step by step, so that a job of every second is not asked for those of a day.
+const NEAR: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(300), Duration::from_secs(25 * 3_600)];
 
 /// What came of it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -38,13 +44,16 @@ pub(super) async fn give_back(shared: &Shared, epoch: &str, now: UnixMillis) -> 
     let mut given = Given::default();
     let mut planned = Vec::new();
     for batch in orders.chunks(BATCH) {
-        let mut jobs = read_jobs(shared, batch).await?;
+        let jobs = read_jobs(shared, batch).await?;
         let (mut now_planned, mut others): (Vec<RestoreOrder>, Vec<RestoreOrder>) =
             batch.iter().cloned().partition(|order| jobs.get(order.run.job()).is_some_and(|job| is_planned(job, &order.run)));
         planned.append(&mut now_planned);
         for order in &mut others {
-            if let Some(job) = jobs.get_mut(order.run.job()) {
+            if let Some(job) = jobs.get(order.run.job()) {
                 order.job_queue = job.queue.clone();
+                if let Ok(definition) = Definition::of(job.clone()) {
+                    note_predecessor(order, &definition);
+                }
             }
         }
         let replies = shared.store.restore_runs(&others).await?;
@@ -115,6 +124,7 @@ async fn give_back_planned(shared: &Shared, order: &RestoreOrder, done: &HashSet
                 let (name, rev) = (job.name.clone(), job.rev.clone());
                 let definition = Definition::of(job)
                     .map_err(|error| StoreError::Corrupt { subject: format!("job {name}"), found: error.to_string() })?;
+                note_predecessor(&mut order, &definition);
                 from = after_all(&definition, from, done);
                 let next = definition.next_after(from).map(|due| definition.planned(due));
                 order.planned = Some((rev, next));
@@ -131,6 +141,18 @@ async fn give_back_planned(shared: &Shared, order: &RestoreOrder, done: &HashSet
         }
     }
     Ok(RestoreReply::Stale)
+}
+
+/// Notes which occurrence a run follows, if that is near: when both are trimmed they are told of together, for nothing between
+/// them is missing.
+fn note_predecessor(order: &mut RestoreOrder, definition: &Definition) {
+    if order.facts.iter().any(|(field, _)| field == FOLLOWS) {
+        return;
+    }
+    let due = order.run.due();
+    let before = due.saturating_sub(Duration::from_millis(1));
+    let near = NEAR.iter().find_map(|near| definition.timetable.latest_in(due.saturating_sub(*near), before));
+    order.facts.extend(near.map(|at| (FOLLOWS.to_owned(), at.as_i64().to_string())));
 }
 
 /// The last occurrence from `from` on before the first that is not among those done.

@@ -268,5 +268,5 @@ fn a_redis_without_memory_is_told_as_such() {
     bench.ctl.run(&["add", "--", "x"]).refused(69, &["out of memory"]);
     let () = redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("0").query(&mut connection).unwrap();
     let () = connection.set("{schedd}:jobs", "x").unwrap();
-    bench.ctl.run(&["add", "--", "x"]).refused(1, &["{schedd}:jobs", "RENAME"]);
+    bench.ctl.run(&["add", "--", "x"]).refused(1, &["{schedd}:jobs", "schedctl doctor --fix"]);
 }

@@ -122,3 +122,10 @@ fn a_window_that_is_none_and_a_job_without_one_are_refused() {
     let empty = run(&["a", "--from", "1s"]);
     assert_eq!(empty.code, 3, "{empty:?}");
 }
+
+#[test]
+fn a_job_that_runs_only_at_boots_has_no_time_to_be_made_up_for() {
+    let bench = Bench::start();
+    bench.add(&["--name", "a", "--cron", "@reboot", "--", "x"]);
+    bench.ctl.run(&["backfill", "a", "--from", FROM, "--to", TO]).refused(2, &["@reboot", "schedctl run a"]);
+}

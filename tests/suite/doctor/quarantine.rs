@@ -39,7 +39,7 @@ fn a_spoilt_definition_is_set_aside_restored_only_when_it_can_be_read_and_runs_a
 fn a_job_of_a_file_that_was_set_aside_comes_back_with_the_file() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
-    let node = Schedd::on(&redis).node("one").jobs("[jobs.a]\nevery = \"1h\"\nshell = \"true\"\n").start();
+    let node = Schedd::on(&redis).node("one").jobs("[jobs.a]\ncron = \"0 0 1 1 *\"\nshell = \"true\"\n").start();
     node.wait_for_log("Jobs are as the file says");
     let _: () = redis.connection().hset("{schedd}:job:a", "def", "{\"every\":").unwrap();
     Schedctl::on(&redis).run(&["doctor", "--set-aside", "a"]).good();
@@ -47,4 +47,38 @@ fn a_job_of_a_file_that_was_set_aside_comes_back_with_the_file() {
     node.hup();
     crate::support::wait::until("it is defined again", crate::support::wait::LONG, || eye.job("a"));
     Schedctl::on(&redis).run(&["doctor", "--fix"]).good();
+}
+
+#[test]
+fn a_job_of_a_file_whose_record_is_gone_comes_back_with_the_file_whether_or_not_it_was_mended() {
+    let redis = TestRedis::start();
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    let node = Schedd::on(&redis).node("one").jobs("[jobs.a]\ncron = \"0 0 1 1 *\"\nshell = \"true\"\n").start();
+    node.wait_for_log("Jobs are as the file says");
+    for is_mended in [true, false] {
+        let _: () = redis.connection().del("{schedd}:job:a").unwrap();
+        let told = ctl.run(&["doctor"]);
+        assert!(told.code == 1 && told.stdout.contains("the file of one lists it, and it has no record"), "{told:?}");
+        if is_mended {
+            let told = ctl.run(&["doctor", "--fix"]).good();
+            assert!(told.stdout.contains("taken off the list of one"), "{}", told.stdout);
+        }
+        node.hup();
+        crate::support::wait::until("it is defined again", crate::support::wait::LONG, || eye.job("a"));
+        ctl.run(&["doctor", "--fix"]).good();
+        ctl.run(&["doctor"]).good();
+    }
+}
+
+#[test]
+fn a_due_entry_that_nobody_planned_is_never_executed_nor_put_back() {
+    let redis = TestRedis::start();
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    eye.add(&serde_json::json!({"name": "a", "every": "1h", "shell": "true"}));
+    let _: i64 = redis.connection().zadd("{schedd}:due:default", "a@99", 2).unwrap();
+    let node = Schedd::on(&redis).start();
+    node.wait_for_log("its job does not plan it");
+    assert!(eye.run("a@99").is_none() && eye.history("a").is_empty());
+    ctl.run(&["doctor", "--restore", "a@99"]).refused(4, &["its job does not plan it"]);
+    ctl.run(&["doctor"]).good();
 }

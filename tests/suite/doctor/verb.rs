@@ -89,3 +89,15 @@ fn a_node_publishes_how_far_its_clock_is_off_and_a_file_it_does_not_take_is_code
     let told = until("the file is refused", LONG, || Some(ctl.run(&["doctor", "--json"])).filter(|told| told.code == 1));
     assert_eq!(level(&told.json(), "sources", "one"), "fail");
 }
+
+#[test]
+fn runs_that_are_due_while_no_schedd_is_there_are_code_1() {
+    let redis = TestRedis::start();
+    let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
+    eye.add(&json!({"name": "a", "in": "0s", "shell": "true"}));
+    let told = ctl.run(&["doctor", "--json"]);
+    assert_eq!((told.code, level(&told.json(), "nodes", "overdue").as_str()), (1, "fail"));
+    let _node = Schedd::on(&redis).start();
+    eye.wait_for_history("a", 1);
+    ctl.run(&["doctor"]).good();
+}

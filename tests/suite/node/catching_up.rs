@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redis::Commands;
 use serde_json::{Value, json};
 
 use crate::support::daemon::Schedd;
@@ -11,6 +12,7 @@ use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 use schedd::domain::run::RunState;
 
+const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// A job added `ago` before now, with no node running since.
@@ -194,4 +196,27 @@ fn a_spread_run_is_shown_with_the_time_it_will_start_at_and_pausing_holds_it_bac
     assert!(ctl.run(&["show", "a"]).good().stdout.contains("spread over 1d"));
     ctl.run(&["cancel", &id]).good();
     assert_eq!(eye.run(&id).unwrap().state, RunState::Cancelled);
+}
+
+#[test]
+fn a_stretch_of_missed_runs_leaves_out_the_one_that_a_journal_gave_back() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let ago = Duration::from_secs(5 * 3600 + 1800);
+    add_in_the_past(&eye, ago, &json!({"name": "a", "every": "1h", "shell": "true", "catch_up": "skip"}));
+    let first = eye.job("a").unwrap().pending.unwrap().due();
+    let due = first.saturating_add(Duration::from_secs(2 * 3600)).as_i64();
+    let mut connection = redis.connection();
+    for (field, value) in [("state", "succeeded"), ("job", "a"), ("queue", "default"), ("due", &due.to_string())] {
+        let _: i64 = connection.hset(format!("{{schedd}}:run:a@{due}"), field, value).unwrap();
+    }
+    for index in ["history", "history:a"] {
+        let _: i64 = connection.zadd(format!("{{schedd}}:{index}"), format!("a@{due}"), due).unwrap();
+    }
+    let _node = Schedd::on(&redis).start();
+    let runs = eye.wait_for_history("a", 3);
+    let told: Vec<(RunState, u64)> = runs.iter().map(|run| (run.state, run.skipped.map_or(1, |(_, count)| count))).collect();
+    assert_eq!(told, [(RunState::Succeeded, 1), (RunState::Skipped, 2), (RunState::Skipped, 2)], "{runs:?}");
+    let hours = |run: usize| (runs[run].run.due().since(first), runs[run].skipped.unwrap().0.since(first));
+    assert_eq!([hours(1), hours(2)], [(0, 1), (3, 4)].map(|(from, to)| (HOUR * from, HOUR * to)));
 }

@@ -103,6 +103,18 @@ async fn a_run_of_a_job_that_is_not_there_is_an_orphan() {
 }
 
 #[tokio::test]
+async fn a_regular_run_that_nobody_planned_is_not_claimed() {
+    let world = World::new();
+    world.plant("a", 5000).await;
+    let run = run_of("a", 10);
+    let _: i64 = world.raw("ZADD", "due:default", &["2", &run.to_string()]);
+    let order = world.order(&run).await;
+    let before = world.snapshot();
+    assert!(matches!(world.claim(20, &order).await, ClaimReply::Foreign));
+    assert_eq!(world.snapshot(), before);
+}
+
+#[tokio::test]
 async fn an_occurrence_with_a_record_is_not_planted_again() {
     let world = World::new();
     let first = world.plant("a", 0).await;

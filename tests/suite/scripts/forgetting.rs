@@ -3,10 +3,10 @@
 use schedd::domain::ids::RunId;
 use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
-use schedd::store::{Ended, SkipOrder, SkipReply, StopRunning, Verdict};
+use schedd::store::{ApplyOrder, Ended, SkipOrder, SkipReply, SourceKind, StopRunning, Verdict};
 
 use super::removing::removal;
-use super::world::{World, name, queue, run_of, successor, t};
+use super::world::{World, definition, name, queue, run_of, successor, t};
 
 async fn ended(world: &World, job: &str, times: i64) {
     world.plant(job, 0).await;
@@ -99,6 +99,17 @@ async fn jobs_that_ended_with_a_run_open_do_not_keep_those_behind_them_from_bein
     assert!(world.store.read_job(&name(&jobs[100])).await.unwrap().is_none());
     assert_eq!(world.at(1000).forget_jobs(t(500), usize::MAX).await.unwrap(), 0, "the others count as ended just now");
     world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_job_that_is_forgotten_is_listed_by_no_file_any_more() {
+    let world = World::new();
+    let order = ApplyOrder { kind: SourceKind::File, source: "n1".to_owned(), ..definition("a", 5000) };
+    world.at(0).apply_job(&order).await.unwrap();
+    let _: i64 = world.raw("HSET", "job:a", &["ended", "finished", "ended_at", "1"]);
+    let _: i64 = world.raw("ZADD", "finished", &["1", "a"]);
+    assert_eq!(world.at(4).forget_jobs(t(5000), 0).await.unwrap(), 1);
+    assert_eq!(world.raw::<i64>("HLEN", "source:n1", &[]), 0);
 }
 
 #[tokio::test]

@@ -48,6 +48,31 @@ async fn trimmed_runs_that_ended_alike_are_one_range_and_the_next_other_end_begi
 }
 
 #[tokio::test]
+async fn what_a_journal_gave_back_goes_only_with_the_occurrence_it_follows_and_without_the_journal_s_name() {
+    use RunState::Succeeded;
+    let world = World::new();
+    ended(&world, &[Succeeded; 6]).await;
+    let given = |due: i64, node: &str, follows: i64| {
+        let reason = format!("restored by the journal of {node}");
+        let facts = ["reason", &reason, "restored", node, "follows", &t(follows).as_i64().to_string()];
+        let _: i64 = world.raw("HSET", &format!("run:{}", run_of("a", due)), &facts);
+    };
+    given(2, "n1", 1);
+    given(3, "n2", 2);
+    // Between this one and the one before something is missing.
+    given(4, "n1", 9);
+    world.at(100).forget_runs(None, t(100), usize::MAX).await.unwrap();
+    let wanted = [range(0, 3, 4, Succeeded, ""), range(4, 4, 1, Succeeded, ""), range(5, 5, 1, Succeeded, "")];
+    assert_eq!(ledger_of_a(&world).await.ranges, wanted);
+    let claimed =
+        ["state", "lost", "restored", "n1", "reason", "Redis lost its end; that it started is known by the journal of n1"];
+    let _: i64 = world.raw("HSET", &format!("run:{}", run_of("a", 7)), &claimed);
+    let _: i64 = world.raw("ZADD", "history", &["1", &run_of("a", 7).to_string()]);
+    world.at(100).forget_runs(None, t(100), usize::MAX).await.unwrap();
+    assert_eq!(ledger_of_a(&world).await.ranges[3], range(7, 7, 1, RunState::Lost, "Redis lost its end"));
+}
+
+#[tokio::test]
 async fn a_run_trimmed_twice_is_in_the_ledger_once() {
     let world = World::new();
     ended(&world, &[RunState::Failed, RunState::Succeeded]).await;
