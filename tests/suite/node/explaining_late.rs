@@ -25,7 +25,8 @@ fn a_run_is_late_because_no_node_ran_and_before_that_it_is_owed_for_the_same_rea
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let mut node = Schedd::on(&redis).node("n1").start();
-    until("the node is there", LONG, || eye.ask(eye.store().list_nodes()).unwrap().1.pop());
+    // Before that it takes no TERM, and notes nothing of its end.
+    node.wait_for_log("Started.");
     node.term();
     node.wait_exit();
     eye.add(&json!({"name": "j", "in": "0s", "shell": "true"}));
