@@ -30,6 +30,12 @@ fn excuse(mut w: World, excuse: Excuse) -> World {
 
 fn forgotten(expect: Expect<'_>) {
     let again = || World::calm().again(20, 3_000, 2);
+    let settled = |late_ms| {
+        let w = World::calm().begin(20, late_ms).fault(17, 18, Hit::Everyone, Delay::Throughout, false);
+        excuse(w, Excuse::Forgot(["b@1".to_owned()].into()))
+    };
+    expect("begun 5 s after, while nodes held their claims for a loss", &settled(5_000).evidence, &[]);
+    expect("begun 8 s after, when that was over", &settled(8_000).evidence, &[Verdict::Late, Verdict::Drift]);
     expect("done, its end lost with Redis' last bytes, begun again", &cut(again(), &id(20)).evidence, &[]);
     expect("done, another's end lost, begun again", &cut(again(), &id(10)).evidence, &[Verdict::Dup]);
     let once = |name: &str| cut(again().job(|job| job.is_at_most_once = true), name);

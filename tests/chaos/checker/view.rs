@@ -89,6 +89,10 @@ impl<'a> View<'a> {
                     Delay::Brief(slack) if fault.to + slack >= ready => fault.to + slack + self.timing.clean,
                     Delay::AtBegin if fault.from >= ready - UNDER_WAY => fault.from + self.timing.recovery(),
                     Delay::Throughout if fault.to >= ready - UNDER_WAY => fault.to + self.timing.recovery(),
+                    // Where data was lost all nodes claim nothing for a lease from when they notice it.
+                    Delay::Throughout if is_loss(fault) && fault.to + self.timing.lease + BACK >= ready => {
+                        fault.to + self.timing.recovery()
+                    }
                     Delay::Throughout if fault.to + BACK >= ready => fault.to + BACK + self.timing.clean,
                     _ => continue,
                 };
@@ -163,6 +167,10 @@ impl<'a> View<'a> {
             fault.harm.may_overlap && is_hit && fault.from <= at && at <= fault.to + self.timing.recovery()
         })
     }
+}
+
+fn is_loss(fault: &Inflicted) -> bool {
+    matches!(fault.excuse, Some(Excuse::Forgot(_)))
 }
 
 impl Evidence {
