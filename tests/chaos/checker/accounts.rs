@@ -262,6 +262,8 @@ pub(super) fn silent(view: &View<'_>, findings: &mut Vec<Finding>) {
             )),
             // Its node could not tell, and it was lost once too often.
             Some(recorded) if recorded.reason.contains("poison") && is_cut_off(view, last, recorded) => {}
+            // Redis lost its end or was away as it came, and it could not be started again.
+            Some(recorded) if view.could_not_start(recorded) && is_cut_off(view, last, recorded) => {}
             Some(recorded) if last.is_done() && recorded.state == "failed" && last.number >= recorded.attempt => {
                 let what = format!("{run} was done, and is recorded as failed ({})", recorded.reason);
                 findings.push(Finding::new(Verdict::Silent, last.began, what, attempts));
