@@ -64,6 +64,9 @@ pub fn to_surface(spec: &JobSpec) -> String {
     if spec.queue != plain.queue {
         out.put("queue", spec.queue.as_str());
     }
+    if let Some(group) = &spec.group {
+        out.put("group", group.as_str());
+    }
     if spec.timeout != plain.timeout {
         out.put_duration("timeout", spec.timeout);
     }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::clock_changes::ClockChanges;
-use super::ids::QueueName;
+use super::ids::{GroupName, QueueName};
 use super::schedule::Schedule;
 use super::shape::Shape;
 use super::zone::ZoneName;
@@ -28,6 +28,8 @@ pub struct JobSpec {
     pub action: Action,
     /// The pool it runs in.
     pub queue: QueueName,
+    /// The group it shares a single place with.
+    pub group: Option<GroupName>,
     /// How long one attempt may take. 100 ms to 30 days.
     pub timeout: Duration,
     /// How long after TERM the rest of the tree gets KILL. 0 to 1 hour.
@@ -219,6 +221,7 @@ impl JobSpec {
             dst: ClockChanges::default(),
             action,
             queue: QueueName::default_queue(),
+            group: None,
             timeout: Duration::from_secs(3600),
             kill_grace: Duration::from_secs(5),
             retry: Retry::default(),

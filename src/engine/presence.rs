@@ -1,15 +1,16 @@
 //! Says that this node is there, under a name no other live node has.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::{debug, info, warn};
 
 use super::shared::Shared;
-use crate::domain::ids::NodeName;
+use crate::domain::ids::{NodeName, QueueName};
 use crate::domain::node_event::{Befell, NodeEvent};
 use crate::domain::time::UnixMillis;
-use crate::store::{Beat, BeatReply, EventNote, NameClaim, NodeFacts, Store, StoreError};
+use crate::store::{Beat, BeatReply, EventNote, NameClaim, NodeFacts, QueueRecord, Store, StoreError};
 
 const EVERY: Duration = Duration::from_secs(5);
 /// A node unseen for so long has left.
@@ -172,6 +173,13 @@ fn ahead_of(before: UnixMillis, now: UnixMillis, after: UnixMillis) -> i64 {
     if now < before { before - now } else { (after - now).min(0) }
 }
 
+/// What is kept of every queue that was ever declared.
+async fn known_queues(store: &Store) -> Result<BTreeMap<QueueName, QueueRecord>, StoreError> {
+    let names: Vec<QueueName> = store.read_queues().await?.into_keys().collect();
+    let records = store.read_queue_settings(&names).await?;
+    Ok(names.into_iter().zip(records).collect())
+}
+
 /// Beats for ever, and at once when there is something new to tell.
 pub(super) async fn run(shared: Arc<Shared>) {
     let settings = &shared.settings;
@@ -195,7 +203,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 if is_first {
                     shared.beat_now.notify_one();
                 }
-                if let Ok(queues) = shared.store.read_queues().await {
+                if let Ok(queues) = known_queues(&shared.store).await {
                     shared.slots.set_known(queues);
                 }
             }

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::domain::ids::QueueName;
+use crate::domain::queue::QueueSettings;
+use crate::store::QueueRecord;
 
 /// Runs claimed in one call at most: past this a call's latency grows and its rate does not (measured).
 pub(super) const BATCH: usize = 50;
@@ -23,14 +25,12 @@ pub(super) struct Slots {
 struct State {
     /// From this node's own file.
     own: BTreeMap<QueueName, u32>,
-    /// From the files of all nodes.
-    known: BTreeMap<QueueName, u32>,
+    /// What is kept of queues for all nodes.
+    known: BTreeMap<QueueName, QueueRecord>,
     taken: HashMap<QueueName, u32>,
     /// This node's host's own.
     of_host: Option<QueueName>,
 }
-
-const DEFAULT_CONCURRENCY: u32 = 32;
 
 impl Slots {
     /// Slots that wake `freed` when one is given back.
@@ -55,17 +55,22 @@ impl Slots {
     }
 
     /// Sets what is known of queues anywhere: none is left without a node.
-    pub(super) fn set_known(&self, queues: BTreeMap<QueueName, u32>) {
-        self.lock().known = queues;
+    pub(super) fn set_known(&self, queues: BTreeMap<QueueName, QueueRecord>) {
+        if std::mem::replace(&mut self.lock().known, queues.clone()) != queues {
+            self.freed.notify_one();
+        }
     }
 
     /// Every queue there is, with how many runs may be claimed from it now, at most a batch.
     pub(super) fn free(&self) -> Vec<(QueueName, usize)> {
         let state = self.lock();
-        let mut all: BTreeMap<QueueName, u32> = state.known.clone();
-        all.extend(state.own.iter().map(|(queue, concurrency)| (queue.clone(), *concurrency)));
+        let concurrency = |(queue, record): (&QueueName, &QueueRecord)| (queue.clone(), record.settings.concurrency);
+        let mut all: BTreeMap<QueueName, u32> = state.known.iter().map(concurrency).collect();
+        // What was set by hand holds on each node, whatever its own file says.
+        let by_hand = |queue: &QueueName| state.known.get(queue).is_some_and(|record| record.is_concurrency_by_hand);
+        all.extend(state.own.iter().filter(|(queue, _)| !by_hand(queue)).map(|(queue, own)| (queue.clone(), *own)));
         for queue in state.of_host.iter().cloned().chain([QueueName::default_queue()]) {
-            all.entry(queue).or_insert(DEFAULT_CONCURRENCY);
+            all.entry(queue).or_insert(QueueSettings::DEFAULT_CONCURRENCY);
         }
         all.into_iter()
             .map(|(queue, concurrency)| {
@@ -118,8 +123,24 @@ mod tests {
     #[test]
     fn a_queue_only_another_node_declares_is_served_too() {
         let slots = Slots::new(Arc::default());
-        slots.set_known(BTreeMap::from([("far".parse().unwrap(), 3)]));
+        slots.set_known(BTreeMap::from([("far".parse().unwrap(), known(3))]));
         let free = slots.free();
         assert_eq!(free, [("default".parse().unwrap(), 32), ("far".parse().unwrap(), 3)]);
+    }
+
+    #[test]
+    fn a_concurrency_set_by_hand_holds_whatever_the_own_file_says() {
+        let slots = Slots::new(Arc::default());
+        let queue: QueueName = "default".parse().unwrap();
+        slots.set_own(BTreeMap::from([(queue.clone(), 2)]));
+        slots.set_known(BTreeMap::from([(queue.clone(), known(3))]));
+        assert_eq!(slots.free(), [(queue.clone(), 2)]);
+        slots.set_known(BTreeMap::from([(queue.clone(), QueueRecord { is_concurrency_by_hand: true, ..known(3) })]));
+        assert_eq!(slots.free(), [(queue, 3)]);
+    }
+
+    fn known(concurrency: u32) -> QueueRecord {
+        let settings = QueueSettings { concurrency, ..QueueSettings::default() };
+        QueueRecord { settings, is_concurrency_by_hand: false, paused: None, set: None, spoilt: Vec::new() }
     }
 }

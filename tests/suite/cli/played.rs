@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use schedd::domain::ids::{QueueName, RunId};
 use schedd::domain::job::{JobSpec, Overlap};
+use schedd::domain::queue::QueueSettings;
 use schedd::domain::run::RunState;
 use schedd::domain::zone::Zone;
 use schedd::engine::Definition;
 use schedd::engine::planting::{self, Applied, Request};
 use schedd::store::{
     Address, Beat, Claim, ClaimOrder, ClaimReply, Claimant, Existing, FinishReply, Keys, NameClaim, NodeFacts, OutputFrames,
-    QueuePoll, SourceKind, Store, Stream, Successor, Verdict,
+    QueuePoll, Section, SectionText, SourceKind, Store, Stream, Successor, Verdict,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -149,7 +150,8 @@ impl Played {
 
     /// Declares a queue.
     pub(super) fn declare_queue(&self, name: &str) {
-        let queues = [(name.parse().unwrap(), 4)].into();
-        self.runtime.block_on(self.store.declare_queues(&queues)).unwrap();
+        let queue = SectionText::Queue(QueueSettings { concurrency: 4, ..QueueSettings::default() });
+        let section = Section::Queue(name.parse().unwrap());
+        self.runtime.block_on(self.store.declare_section(&"web-1".parse().unwrap(), &section, Some(&queue))).unwrap();
     }
 }
