@@ -1,7 +1,9 @@
 #!lua
 -- Creates a job or changes it, and plants its first run. Refused by Redis itself when memory is full: it only adds.
 -- Guard: the name is free, or the job is of the same kind of source and at the rev the caller read. An equal definition
--- changes nothing, unless the zone data has; repeating a call with the same token answers the same.
+-- changes nothing, unless the zone data has; repeating a call with the same token answers the same, also when the job is over by
+-- then. A definition that names a unique key needs it free, or its own; the holder is the one the caller read. One that debounces
+-- replaces the definition of a holder that has not begun, at whatever rev, and moves its run though it is due.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 job_due: of the new definition's queue
@@ -16,6 +18,10 @@
 -- KEYS 12 totals
 -- KEYS 13 deeds
 -- KEYS 14 open
+-- KEYS 15 unique: who holds the key the definition names; the job if it names none
+-- KEYS 16 uniques
+-- KEYS 17 holder: the job that holds that key, as read, else the job
+-- KEYS 18 old_unique: of the key the job named, as read, else the job
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 definition
@@ -42,18 +48,26 @@
 -- ARGV 24 new_schedule
 -- ARGV 25 delay: in ms, of a job that is planted at the end of each run, else ''
 -- ARGV 26 max_runs: of such a job, or ''
+-- ARGV 27 unique_key: or ''
+-- ARGV 28 unique_mode: refuse, debounce or throttle
+-- ARGV 29 unique_for: in ms, how long the key is held from the add, or '' until the job is over
+-- ARGV 30 holder_name: of the job that holds the key, as read, or ''
+-- ARGV 31 old_key: as read, or ''
+-- ARGV 32 old_queue: as read, or ''
 -- Reply created
 -- Reply updated
 -- Reply unchanged
 -- Reply exists: kind of the holder
 -- Reply held: kind of the holder, which is another kind than asked
+-- Reply taken: name of the job that holds the unique key
 -- Reply stale: the job changed; read it again
 -- Reply occupied: the planted id already has a record
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], history = KEYS[7], nudge = KEYS[10]}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', KEYS[4], 'zset', k.run, 'hash', KEYS[6], 'zset',
-  k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[13], 'zset', KEYS[14], 'zset'})
+  k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[13], 'zset', KEYS[14], 'zset',
+  KEYS[15], 'hash', KEYS[16], 'zset', KEYS[17], 'hash', KEYS[18], 'hash'})
 if bad then return bad end
 local name, planted, kind = ARGV[2], ARGV[13], ARGV[6]
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'hash', 'token', 'pending', 'held', 'paused', 'applied')
@@ -67,15 +81,44 @@ local function list_in_source()
   end
 end
 
+-- Whether the key the definition names is held by another; and whether it is a burst: this job holds it, has not begun, and a
+-- later add is to take its place.
+local key, is_burst = ARGV[27], false
+local function judge_unique()
+  local lock = redis.call('HMGET', KEYS[15], 'job', 'until', 'mode')
+  if (lock[1] or '') ~= ARGV[30] then return {'stale'} end
+  if not lock[1] then return end
+  local holder = redis.call('HMGET', KEYS[17], 'rev', 'ended', 'unique', 'pending', 'held')
+  local is_there = holder[1] and not holder[2] and holder[3] == key
+  local is_own = is_there and lock[1] == name
+  if ARGV[28] == 'debounce' and lock[3] == 'debounce' then
+    local is_to_come = is_there and ((holder[4] or '') ~= '' or holder[5])
+    -- The caller decided by another state of the holder: that job is the one to change, or it has begun meanwhile.
+    if is_to_come and not is_own or is_own and not is_to_come and ARGV[18] ~= '' then return {'stale'} end
+    is_burst = is_to_come and ARGV[18] ~= ''
+    return
+  end
+  local is_held = is_there
+  if lock[2] then is_held = now < whole(lock[2], FENCE) end
+  if is_held and not (is_own and ARGV[17] == 'edit') then return {'taken', lock[1]} end
+end
+
+if job[5] == ARGV[8] then return {job[9] or 'created'} end
+if is_live and job[3] ~= kind then return {'held', job[3]} end
+local in_the_way = key ~= '' and judge_unique()
+if in_the_way then return in_the_way end
 if is_live then
-  if job[5] == ARGV[8] then return {job[9] or 'created'} end
-  if job[3] ~= kind then return {'held', job[3]} end
   if ARGV[17] == 'refuse' then return {'exists', job[3]} end
   if job[4] == ARGV[4] and not is_rezoned then
     list_in_source()
     return {'unchanged'}
   end
-  if job[1] ~= ARGV[5] then return {'stale'} end
+  if is_burst then
+    -- Where its planned run is due the caller must have read; the rest of what it read is replaced anyway.
+    if ARGV[5] == '' or redis.call('HGET', k.job, 'queue') ~= ARGV[32] then return {'stale'} end
+  elseif job[1] ~= ARGV[5] then
+    return {'stale'}
+  end
   if ARGV[19] ~= '' and (job[8] and job[7] or job[6] or '') ~= ARGV[18] then return {'stale'} end
 elseif ARGV[5] ~= '' then
   return {'stale'}
@@ -94,6 +137,31 @@ end
 -- With a run open, its end plants the next.
 if ARGV[25] ~= '' and is_live and redis.call('ZCARD', KEYS[14]) > 0 then planted = '' end
 
+-- The job holds the key it names from now on, and no other. Once the key is to be looked at again, the janitor does.
+local function hold_unique()
+  if key ~= '' then
+    local lock = redis.call('HMGET', KEYS[15], 'job', 'since', 'until')
+    local is_kept = is_live and lock[1] == name and (not lock[3] or now < whole(lock[3], FENCE))
+    local since = is_kept and tonumber(lock[2] or '') or now
+    local look = math.max(tonumber(ARGV[14]) or 0, now)
+    redis.call('HSET', KEYS[15], 'job', name, 'mode', ARGV[28], 'since', int(since))
+    if ARGV[29] == '' then
+      redis.call('HDEL', KEYS[15], 'until')
+    else
+      look = since + tonumber(ARGV[29])
+      redis.call('HSET', KEYS[15], 'until', int(look))
+    end
+    redis.call('ZADD', KEYS[16], look, key)
+    redis.call('HSET', k.job, 'unique', key)
+  elseif job[1] then
+    redis.call('HDEL', k.job, 'unique')
+  end
+  if ARGV[31] ~= '' and ARGV[31] ~= key and redis.call('HGET', KEYS[18], 'job') == name then
+    redis.call('DEL', KEYS[18])
+    redis.call('ZREM', KEYS[16], ARGV[31])
+  end
+end
+
 local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
 if not is_live then
   redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'kind', kind, 'token', ARGV[8], 'queue', ARGV[10],
@@ -102,6 +170,7 @@ if not is_live then
   -- Of a one-shot, of which there are the most, its record alone says who added it.
   if ARGV[11] ~= '1' then note_deed(KEYS[13], now, 'added', ARGV[22], {}) end
   list_in_source()
+  hold_unique()
   plant_pending(k, name, planted, ARGV[14], ARGV[15])
   if job[1] then
     -- An earlier job of this name leaves nothing behind, nor do the files that listed it list this one.
@@ -119,6 +188,7 @@ redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'token', 
 redis.call('HSETNX', k.job, 'tz', ARGV[9])
 list_in_source()
 redis.call('HSET', k.job, 'source', ARGV[7])
+if not is_rezoned then hold_unique() end
 note_deed(KEYS[13], now, 'edited', ARGV[22], ARGV[12] == 'schedule' and {old = ARGV[23], new = ARGV[24]} or {})
 local old = job[6]
 local old_ready = old and old ~= '' and redis.call('ZSCORE', KEYS[4], old)
@@ -134,7 +204,7 @@ if ARGV[12] ~= 'rest' then
   end
   if job[8] then
     if planted == '' then redis.call('HDEL', k.job, 'held') else redis.call('HSET', k.job, 'held', planted) end
-  elseif old_ready and tonumber(old_ready) <= now then
+  elseif old_ready and tonumber(old_ready) <= now and not is_burst then
     -- Already due: owed, whatever the new schedule says. Its claim plants the new schedule's first.
     if KEYS[3] ~= KEYS[4] then
       redis.call('ZADD', k.job_due, old_ready, old)

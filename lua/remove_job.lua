@@ -16,6 +16,8 @@
 -- KEYS 13 spread
 -- KEYS 14 waiting
 -- KEYS 15 deeds
+-- KEYS 16 unique: who holds the key the job names, as read; the job if it names none
+-- KEYS 17 uniques
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 kind: file or api
@@ -26,6 +28,7 @@
 -- ARGV 8 running: stop or leave
 -- ARGV 9 reason
 -- ARGV 10 by: whose wish it is, or ''
+-- ARGV 11 unique_key: as read, or ''
 -- Reply removed: number of running runs asked to stop
 -- Reply over: the word for how it ended
 -- Reply listed: another source still lists it
@@ -38,7 +41,7 @@ local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[4], hist
   totals = KEYS[8], open = KEYS[9], stops = KEYS[10]}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.run, 'hash', KEYS[5], 'zset', k.history, 'zset',
   k.job_history, 'zset', k.totals, 'hash', k.open, 'zset', k.stops, 'hash', KEYS[11], 'hash', KEYS[13], 'zset',
-  KEYS[14], 'zset', KEYS[15], 'zset'})
+  KEYS[14], 'zset', KEYS[15], 'zset', KEYS[16], 'hash', KEYS[17], 'zset'})
 if bad then return bad end
 local name, kind, pending = ARGV[2], ARGV[3], ARGV[5]
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'pending', 'held', 'once', 'queue')
@@ -86,6 +89,11 @@ end
 redis.call('ZADD', KEYS[5], now, name)
 redis.call('HSET', k.job, 'ended', ARGV[9], 'ended_at', int(now), 'pending', '')
 redis.call('HDEL', k.job, 'held')
+-- What is taken back keeps nobody else out, however long its key was to be held.
+if ARGV[11] ~= '' and redis.call('HGET', KEYS[16], 'job') == name then
+  redis.call('DEL', KEYS[16])
+  redis.call('ZREM', KEYS[17], ARGV[11])
+end
 note_deed(KEYS[15], now, 'removed', ARGV[10], {})
 -- What was promised once, or was already due, is accounted for; of what would have come later nothing is owed.
 if pending ~= '' and (job[6] == '1' or tonumber(ARGV[6]) <= now) then

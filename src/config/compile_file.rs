@@ -114,7 +114,7 @@ fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, exposure: E
 }
 
 fn compile_defaults(table: &Table<'_>, origin: Origin<'_>, problems: &mut Problems) -> Policies {
-    let misplaced = [keys::SCHEDULE, keys::SHAPE, keys::ACTION, &["in"]].concat();
+    let misplaced = [keys::SCHEDULE, keys::SHAPE, keys::ACTION, &["in"], keys::ADDED].concat();
     table.refuse_keys_beyond(&[keys::POLICY], &misplaced, keys::LATER_JOB, problems);
     for (key, key_span, spot) in table.entries().filter(|(key, ..)| misplaced.contains(key)) {
         let message = format!("{key} belongs to one job and cannot be a default, wanted {}", one_of(keys::POLICY));

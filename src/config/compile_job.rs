@@ -6,6 +6,7 @@ use super::compile_action::{Keys, compile_action, refuse_oversize};
 use super::compile_retry::refuse_impossible_codes;
 use super::compile_schedule::{Clock, compile_schedule};
 use super::compile_shape::{compile_shape, refuse_nothing_left};
+use super::compile_unique::{compile_unique, refuse_unmoved};
 use super::keys;
 use super::policies::{Origin, Policies, compile_policies, refuse_contradictions};
 use super::problem::Problems;
@@ -32,9 +33,9 @@ pub(super) struct JobContext<'a> {
 pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: &mut Problems) -> Option<JobSpec> {
     let faults_before = problems.faults.len();
     let (beside, misplaced): (&[&str], &[&str]) = match context.origin {
-        Origin::File { .. } => (&[], &["in"]),
-        Origin::Line => (&["name", "in"], &[]),
-        Origin::Surface => (&[], &[]),
+        Origin::File { .. } => (&[], &["in", "unique", "unique_for"]),
+        Origin::Line => (&["name", "in", "unique", "unique_for"], &[]),
+        Origin::Surface => (&["unique"], &[]),
     };
     let known = [keys::SCHEDULE, keys::SHAPE, keys::ACTION, keys::POLICY, beside];
     table.refuse_keys_beyond(&known, misplaced, keys::LATER_JOB, problems);
@@ -50,6 +51,10 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
     let schedule = compile_schedule(table, &clock, problems);
     let shape = schedule.as_ref().and_then(|schedule| compile_shape(table, schedule, &merged.shaping, &clock, problems));
     let action = compile_action(table, keys, problems);
+    let unique = compile_unique(table, context.origin, problems);
+    if let Some(schedule) = &schedule {
+        refuse_unmoved(table, unique.as_ref(), schedule, problems);
+    }
     // What is in Redis may have its codes from [defaults], which are for every kind of job.
     if let (Origin::File { .. } | Origin::Line, Some(action)) = (context.origin, &action) {
         refuse_impossible_codes(table, action, problems);
@@ -58,6 +63,7 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
     let mut spec = JobSpec::with_defaults(schedule?, action?);
     merged.apply_to(&mut spec);
     spec.shape = shape?;
+    spec.unique = unique;
     // What is in Redis was held against this, and its zone may be the one kept with the job.
     if !matches!(context.origin, Origin::Surface) {
         refuse_nothing_left(table, &spec.schedule, &spec.shape, &clock, problems);

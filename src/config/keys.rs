@@ -60,7 +60,6 @@ pub(super) const LATER_JOB: &[&str] = &[
     "on_recovered",
     "key",
     "per_key",
-    "unique",
     "priority",
     "requires",
     "limits",
@@ -79,6 +78,10 @@ pub(super) const CALENDAR: &[&str] = &["dates", "file", "tz"];
 pub(super) const HTTP: &[&str] = &["method", "url", "headers", "body", "expect", "redirects"];
 /// `retry = { ... }`
 pub(super) const RETRY: &[&str] = &["limit", "delay", "backoff", "max_delay", "jitter", "on", "never_on"];
+/// What only a job that is added has.
+pub(super) const ADDED: &[&str] = &["unique", "unique_for"];
+/// `unique = { ... }`
+pub(super) const UNIQUE: &[&str] = &["key", "for", "mode"];
 /// `done_check = { ... }`, beside its action.
 pub(super) const DONE_CHECK: &[&str] = &["on", "timeout"];
 /// `dst = { ... }`

@@ -16,6 +16,7 @@ mod compile_pools;
 mod compile_retry;
 mod compile_schedule;
 mod compile_shape;
+mod compile_unique;
 mod config_error;
 mod config_file;
 mod ics;

@@ -23,6 +23,7 @@ use crate::domain::job::{
 };
 use crate::domain::schedule::Schedule;
 use crate::domain::shape::Shape;
+use crate::domain::unique::{Second, Unique};
 
 /// Why a text out of Redis is no definition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -95,6 +96,9 @@ pub fn to_surface(spec: &JobSpec) -> String {
     }
     if let Some(check) = &spec.done_check {
         out.put("done_check", done_check(check));
+    }
+    if let Some(rule) = &spec.unique {
+        out.put("unique", unique(rule));
     }
     out.value().to_string()
 }
@@ -283,6 +287,20 @@ fn retry(retry: &Retry) -> Value {
         if !codes.is_empty() {
             out.put(key, codes.iter().copied().collect::<Vec<u16>>());
         }
+    }
+    out.value()
+}
+
+fn unique(unique: &Unique) -> Value {
+    if unique.second == (Second::Refused { window: None }) {
+        return unique.key.as_str().into();
+    }
+    let mut out = Sheet::of([("key", unique.key.as_str().into())]);
+    if let Some(window) = unique.second.window() {
+        out.put_duration("for", window);
+    }
+    if !matches!(unique.second, Second::Refused { .. }) {
+        out.put("mode", unique.second.mode());
     }
     out.value()
 }

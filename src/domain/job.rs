@@ -11,6 +11,7 @@ use super::clock_changes::ClockChanges;
 use super::ids::{GroupName, QueueName};
 use super::schedule::Schedule;
 use super::shape::Shape;
+use super::unique::{Second, Unique};
 use super::zone::ZoneName;
 
 /// A job's definition, without its name.
@@ -46,6 +47,8 @@ pub struct JobSpec {
     pub delivery: Delivery,
     /// What is asked before an attempt: whether its work is already done.
     pub done_check: Option<DoneCheck>,
+    /// What it is the only one of, of a job that was added.
+    pub unique: Option<Unique>,
     /// Variables added to the small fixed environment. Names are `[A-Za-z_][A-Za-z0-9_]*`; values hold no NUL.
     pub env: BTreeMap<String, String>,
     /// The directory a process starts in; none = the home of the user it runs as.
@@ -230,9 +233,16 @@ impl JobSpec {
             late_after: Duration::from_secs(60),
             delivery: Delivery::AtLeastOnce,
             done_check: None,
+            unique: None,
             env: BTreeMap::new(),
             cwd: None,
         }
+    }
+
+    /// The overlap rule of a run on time. One a burst asked for while the one before runs waits for it, and is not dropped.
+    pub fn overlap_on_time(&self) -> Overlap {
+        let is_debounced = self.unique.as_ref().is_some_and(|unique| unique.second == Second::Wins);
+        if is_debounced && self.overlap == Overlap::Skip { Overlap::Queue { max: 1 } } else { self.overlap }
     }
 
     /// The overlap rule of a backfill run: it waits for what is open, and is neither dropped for that nor stops it.
@@ -242,7 +252,7 @@ impl JobSpec {
 
     /// The overlap rule of a missed run. Of those that are each to run none is dropped because they come all at once.
     pub fn overlap_when_missed(&self) -> Overlap {
-        match (self.overlap, self.catch_up.mode) {
+        match (self.overlap_on_time(), self.catch_up.mode) {
             (Overlap::Skip, CatchUpMode::All) => Overlap::Queue { max: self.catch_up.max_count },
             (Overlap::Queue { max }, CatchUpMode::All) => Overlap::Queue { max: max.max(self.catch_up.max_count) },
             (other, _) => other,

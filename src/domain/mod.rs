@@ -30,5 +30,6 @@ pub mod shape;
 pub mod size;
 pub mod time;
 pub mod timetable;
+pub mod unique;
 pub mod wording;
 pub mod zone;

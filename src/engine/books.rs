@@ -12,6 +12,7 @@ use crate::domain::books::{self, Finding, Plan, Rule, Subject};
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
+use crate::domain::unique::UniqueKey;
 use crate::store::{JobRecord, JobToInspect, Store, StoreError};
 
 /// How long after the first look the second is.
@@ -120,13 +121,15 @@ impl<'a> Books<'a> {
 
     /// What does not agree in these.
     pub async fn look_at(&mut self, subjects: &BTreeSet<Subject>) -> Result<Vec<Finding>, StoreError> {
-        let (mut jobs, mut runs, mut findings) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut jobs, mut runs, mut uniques, mut findings) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for subject in subjects {
             match subject {
                 Subject::Job(name) => jobs.push(name.clone()),
                 Subject::Run(run, fence) => runs.push((run.clone(), *fence)),
                 Subject::Key(key) => {
                     findings.extend(self.store.look_at_key(key).await?.iter().flat_map(books::judge_key));
+                    let prefix = self.store.key_named("");
+                    uniques.extend(key.strip_prefix(&prefix).and_then(unique_key));
                 }
             }
         }
@@ -137,7 +140,16 @@ impl<'a> Books<'a> {
         for some in runs.chunks(STEP) {
             findings.extend(self.look_at_runs(some).await?);
         }
+        for some in uniques.chunks(STEP) {
+            findings.extend(self.look_at_uniques(some).await?);
+        }
         Ok(findings)
+    }
+
+    /// What does not agree in these unique keys.
+    pub async fn look_at_uniques(&self, keys: &[UniqueKey]) -> Result<Vec<Finding>, StoreError> {
+        let facts = self.store.inspect_uniques(keys).await?;
+        Ok(facts.iter().filter_map(|facts| books::judge_unique(facts, self.now)).collect())
     }
 }
 
@@ -151,6 +163,11 @@ pub async fn confirm(store: &Store, more: &BTreeSet<QueueName>, findings: Vec<Fi
     let again = Books::open(store, more).await?.look_at(&subjects).await?;
     let mut first: BTreeSet<(Rule, Subject)> = findings.into_iter().map(|finding| (finding.rule, finding.subject)).collect();
     Ok(again.into_iter().filter(|finding| first.remove(&(finding.rule, finding.subject.clone()))).collect())
+}
+
+/// The unique key whose entry is the key `rest` of a namespace, as shown.
+pub(super) fn unique_key(rest: &str) -> Option<UniqueKey> {
+    String::from_utf8(books::member_bytes(rest.strip_prefix("unique:")?)).ok()?.parse().ok()
 }
 
 /// What a job's definition says of its next run.

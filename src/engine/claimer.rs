@@ -164,7 +164,7 @@ impl Claimer {
                 continue;
             };
             let mut successor = None;
-            let mut overlap = definition.spec.overlap;
+            let mut overlap = definition.spec.overlap_on_time();
             if !ripe.run.is_manual() && !ripe.is_owed {
                 let mut dealt = Dealt::ToClaim;
                 match self.judge(&definition, &ripe.run, now) {

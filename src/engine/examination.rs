@@ -5,13 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::books::{self, Books, STEP};
+use super::books::{self, Books, STEP, unique_key};
 use super::mending;
 use crate::domain::books::{
     CountFacts, Finding, KeyFacts, Known, Member, Mend, Rule, Subject, bad_entries, judge_counts, judge_key, judge_member,
     judge_outputs, known_key,
 };
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::unique::UniqueKey;
 use crate::store::{Counted, OutputFacts, Quarantined, RipeEntry, Store, StoreError};
 
 /// Sets read in one call.
@@ -53,6 +54,7 @@ struct Census {
     jobs: BTreeSet<JobName>,
     /// With a record, so that their record says where they are to stand.
     runs: BTreeSet<(RunId, Option<Fence>)>,
+    uniques: BTreeSet<UniqueKey>,
     entries: BTreeMap<String, Vec<(RipeEntry, String)>>,
 }
 
@@ -119,6 +121,10 @@ impl Examination {
         let runs: Vec<(RunId, Option<Fence>)> = census.runs.into_iter().collect();
         for some in runs.chunks(STEP) {
             found.extend(books.look_at_runs(some).await?);
+        }
+        let uniques: Vec<UniqueKey> = census.uniques.into_iter().collect();
+        for some in uniques.chunks(STEP) {
+            found.extend(books.look_at_uniques(some).await?);
         }
         self.judge_whole(store, keys, found).await
     }
@@ -224,6 +230,7 @@ async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreE
         let (family, name) = key.rest.split_once(':').unwrap_or((&key.rest, ""));
         match family {
             "job" | "open" | "waiting" | "spread" => census.jobs.extend(name.parse().ok()),
+            "unique" => census.uniques.extend(unique_key(&key.rest)),
             "run" => census.runs.extend(name.parse().ok().map(|run| (run, None))),
             _ => {}
         }
@@ -242,6 +249,9 @@ async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreE
                     }
                     Ok(Member::Job(name)) => {
                         census.jobs.insert(name);
+                    }
+                    Ok(Member::Unique(key)) => {
+                        census.uniques.insert(key);
                     }
                     Ok(Member::Other) => {}
                     Err(why) => census.entries.entry(rest.clone()).or_default().push((entry, why)),

@@ -1,4 +1,4 @@
-//! Forgets what is past its time or its bound, in bounded steps: history, output, ended jobs, gone nodes; and has backfills go on whose last
+//! Forgets what is past its time or its bound, in bounded steps: history, output, ended jobs, gone nodes, unique keys; and has backfills go on whose last
 //! run nobody followed up.
 //!
 //! Invariant: a job is trimmed to its own bounds before anything goes by the bounds of all, so one that floods pushes out
@@ -86,6 +86,13 @@ async fn round(shared: &Shared, seen: &mut UnixMillis) -> Result<usize, StoreErr
         if forgotten == 0 {
             break;
         }
+    }
+    for _ in 0..STEPS {
+        let keys = store.list_uniques(now).await?;
+        if keys.is_empty() {
+            break;
+        }
+        total += store.forget_uniques(&keys).await?;
     }
     Ok(total)
 }

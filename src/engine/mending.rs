@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::books::{Books, LEASES};
+use super::books::{Books, LEASES, unique_key};
 use super::definition::Definition;
 use crate::domain::books::{CountFacts, Finding, Mend, Rule, Subject};
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
@@ -21,6 +21,7 @@ pub async fn mend(store: &Store, more: &BTreeSet<QueueName>, finding: &Finding) 
         return Ok(Vec::new());
     }
     match &finding.subject {
+        Subject::Key(key) if finding.rule == Rule::UniqueWrong => mend_unique(store, key).await,
         Subject::Key(key) => mend_key(store, key, finding).await,
         Subject::Job(name) if finding.rule == Rule::Listed => unlist(store, name).await,
         Subject::Job(name) => mend_job(store, more, name).await,
@@ -54,6 +55,13 @@ async fn mend_key(store: &Store, key: &str, finding: &Finding) -> Result<Vec<Str
     })
 }
 
+async fn mend_unique(store: &Store, key: &str) -> Result<Vec<String>, StoreError> {
+    let prefix = store.key_named("");
+    let Some(key) = key.strip_prefix(&prefix).and_then(unique_key) else { return Ok(Vec::new()) };
+    let gone = store.forget_uniques(std::slice::from_ref(&key)).await?;
+    Ok(vec![if gone > 0 { "let go".to_owned() } else { "put into the index".to_owned() }])
+}
+
 /// Takes a job without a record off the lists of files, which then define it again.
 async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError> {
     let mut done = Vec::new();
@@ -67,6 +75,7 @@ async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError
             pending: None,
             running: StopRunning::No,
             reason: "removed".to_owned(),
+            unique: None,
         };
         if store.remove_job(&order).await? == RemoveReply::Unknown {
             done.push(format!("taken off the list of {source}"));

@@ -49,6 +49,7 @@ mod settling;
 mod shared;
 mod slots;
 mod ticker;
+mod uniqueness;
 mod weather;
 
 pub use definition::{Definition, DefinitionError};

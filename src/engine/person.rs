@@ -114,6 +114,7 @@ async fn remove(
             pending: job.as_ref().and_then(|job| job.pending.clone().or_else(|| job.held.clone())),
             running,
             reason: reason.to_owned(),
+            unique: job.as_ref().and_then(|job| job.unique.clone()),
         };
         match store.remove_job(&order).await? {
             RemoveReply::Stale => {}

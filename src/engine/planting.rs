@@ -6,13 +6,14 @@
 use std::time::Duration;
 
 use super::definition::{Definition, planned as planned_run};
+use super::uniqueness::{Held, read_held};
 use crate::config;
 use crate::domain::ids::JobName;
 use crate::domain::job::JobSpec;
 use crate::domain::schedule::{Schedule, Timetable};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::{Zone, ZoneError};
-use crate::store::{ApplyOrder, ApplyReply, Change, Existing, JobRecord, SourceKind, Store, StoreError};
+use crate::store::{ApplyOrder, ApplyReply, Change, Existing, JobRecord, SourceKind, Store, StoreError, UniqueOrder};
 
 /// Rounds before giving up on a job that changes faster than it can be read.
 const ROUNDS: usize = 8;
@@ -43,6 +44,10 @@ pub enum Applied {
     Updated(Option<UnixMillis>),
     /// It was the same already.
     Unchanged,
+    /// Instead of a new job this one has changed, which holds its unique key and has not begun; its next run.
+    Moved(JobName, Option<UnixMillis>),
+    /// Its unique key is held by this job.
+    Taken(JobName),
     /// The name is taken.
     Exists,
     /// The name belongs to a job of the other kind of source, named.
@@ -91,10 +96,12 @@ pub async fn apply(
         }
         let now = store.now().await?;
         let names: Vec<JobName> = open.iter().map(|item| item.request.name.clone()).collect();
+        let held = read_held(store, &open.iter().map(|item| &item.spec).collect::<Vec<_>>()).await?;
         let records = store.read_jobs(&names).await?;
         let (mut orders, mut ordered, mut left) = (Vec::new(), Vec::new(), Vec::new());
-        for (item, record) in open.into_iter().zip(records) {
-            match record.map_err(PlantingError::from).and_then(|record| item.order(record, host_zone, now)) {
+        for ((item, record), held) in open.into_iter().zip(records).zip(held) {
+            let read = record.and_then(|record| Ok((record, held?))).map_err(PlantingError::from);
+            match read.and_then(|(record, held)| item.order(record, held.as_ref(), host_zone, now)) {
                 Ok(Step::Ask(order)) => {
                     orders.push(*order);
                     ordered.push(item);
@@ -109,7 +116,11 @@ pub async fn apply(
         let replies = store.apply_jobs(&orders).await?;
         for ((mut item, order), reply) in ordered.into_iter().zip(orders).zip(replies) {
             let next = order.planted.as_ref().map(|planted| planted.run.due());
+            let is_another = order.name != item.request.name;
             answers[item.index] = match reply {
+                Ok(ApplyReply::Updated) if is_another => Ok(Applied::Moved(order.name, next)),
+                Ok(ApplyReply::Unchanged) if is_another => Ok(Applied::Moved(order.name, next)),
+                Ok(ApplyReply::Taken(holder)) => Ok(Applied::Taken(holder)),
                 Ok(ApplyReply::Created) => Ok(Applied::Created(next)),
                 Ok(ApplyReply::Updated) => Ok(Applied::Updated(next)),
                 Ok(ApplyReply::Unchanged) => Ok(Applied::Unchanged),
@@ -154,8 +165,19 @@ impl<'a> Open<'a> {
     }
 
     /// The order for what is there now.
-    fn order(&self, record: Option<JobRecord>, host_zone: &Zone, now: UnixMillis) -> Result<Step, PlantingError> {
-        let live = record.filter(JobRecord::is_live);
+    fn order(
+        &self,
+        record: Option<JobRecord>,
+        held: Option<&Held>,
+        host_zone: &Zone,
+        now: UnixMillis,
+    ) -> Result<Step, PlantingError> {
+        let unique = self.spec.unique.as_ref();
+        let of_burst = unique.and_then(|unique| held?.to_change(unique));
+        let runs = unique.zip(held).is_some_and(|(unique, held)| held.runs_as(&self.request.name, unique));
+        let existing = if of_burst.is_some() || runs { Existing::Edit } else { self.request.existing };
+        let name = of_burst.map_or(&self.request.name, |job| &job.name);
+        let live = of_burst.cloned().or(record).filter(JobRecord::is_live);
         let zone = match (&self.spec.tz, &live) {
             (Some(name), _) => Zone::load(name)?,
             (None, Some(job)) => Zone::load(&job.tz.parse()?)?,
@@ -163,7 +185,7 @@ impl<'a> Open<'a> {
             (None, None) => Zone::load(host_zone.name()).unwrap_or_else(|_| host_zone.clone()),
         };
         let anchor = live.as_ref().map_or(now.floor_to_second(), |job| job.anchor);
-        let schedule = self.spec.schedule.for_job(&self.request.name, self.spec.dst);
+        let schedule = self.spec.schedule.for_job(name, self.spec.dst);
         let timetable = Timetable::shaped(schedule, &self.spec.shape, zone.clone(), anchor);
         let is_used_up = |most: u32| live.as_ref().is_some_and(|job| job.begun >= most);
         let first = match &self.spec.schedule {
@@ -172,6 +194,8 @@ impl<'a> Open<'a> {
             _ => timetable.planted_after(now.max(self.not_before)),
         };
         let change = match &live {
+            // Whatever it was when it was read: others of the burst may have moved it since.
+            Some(_) if of_burst.is_some() => Change::Schedule,
             Some(job) if !is_same_schedule(job, &self.spec, &zone) => Change::Schedule,
             Some(_) => Change::Rest,
             None => Change::Schedule,
@@ -181,7 +205,9 @@ impl<'a> Open<'a> {
         }
         let planned = live.as_ref().and_then(|job| job.pending.clone().or_else(|| job.held.clone()));
         let passed = match (&live, change) {
-            (Some(job), Change::Schedule) => Definition::of(job.clone()).ok().and_then(|old| old.passed(now)),
+            (Some(job), Change::Schedule) if of_burst.is_none() => {
+                Definition::of(job.clone()).ok().and_then(|old| old.passed(now))
+            }
             _ => None,
         };
         let schedules = live.as_ref().filter(|_| change == Change::Schedule).map(|job| {
@@ -190,7 +216,7 @@ impl<'a> Open<'a> {
         });
         let definition = config::to_surface(&self.spec);
         Ok(Step::Ask(Box::new(ApplyOrder {
-            name: self.request.name.clone(),
+            name: name.clone(),
             hash: config::hash(&definition),
             definition,
             read: live.as_ref().map(|job| (job.rev.clone(), job.queue.clone())),
@@ -208,12 +234,14 @@ impl<'a> Open<'a> {
             change,
             planted: first
                 .filter(|_| change == Change::Schedule && !self.spec.shape.max_runs.is_some_and(is_used_up))
-                .map(|due| planned_run(&self.request.name, &self.spec.shape, due)),
+                .map(|due| planned_run(name, &self.spec.shape, due)),
             anchor,
-            existing: self.request.existing,
+            existing,
             planned,
             passed,
             schedules,
+            unique: unique.map(|unique| UniqueOrder { unique: unique.clone(), holder: held.map(|held| held.holder.job.clone()) }),
+            old_key: live.and_then(|job| job.unique),
         })))
     }
 }

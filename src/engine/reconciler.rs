@@ -172,7 +172,7 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
             match answer {
                 Ok(Applied::Created(_)) => changes.created += 1,
                 Ok(Applied::Updated(_)) => changes.changed += 1,
-                Ok(Applied::Unchanged | Applied::Exists) => {}
+                Ok(Applied::Unchanged | Applied::Exists | Applied::Taken(_) | Applied::Moved(..)) => {}
                 Ok(Applied::Past(at) | Applied::Done(at)) => {
                     if shared.said.is_news(&format!("past {job} {at}")) {
                         info!(job = %job, at = %at, "Its moment has passed; it is not planted.");

@@ -91,6 +91,8 @@ async fn move_run(
         schedules: None,
         delay: None,
         max_runs: definition.spec.shape.max_runs,
+        unique: None,
+        old_key: None,
     };
     match shared.store.apply_job(&order).await {
         Ok(ApplyReply::Updated) => {

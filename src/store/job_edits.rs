@@ -14,6 +14,7 @@ use super::scripts::{self, Invocation};
 use crate::domain::ids::{JobName, NodeName, QueueName, RunId};
 use crate::domain::lateness::Stretch;
 use crate::domain::time::UnixMillis;
+use crate::domain::unique::{Second, Unique, UniqueKey};
 
 /// What a changed definition means for the planted run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +87,19 @@ pub struct ApplyOrder {
     pub passed: Option<Stretch>,
     /// Of a change of the schedule: the old one and the new one in words.
     pub schedules: Option<(String, String)>,
+    /// The unique key it names.
+    pub unique: Option<UniqueOrder>,
+    /// The unique key the live job of this name names, as read.
+    pub old_key: Option<UniqueKey>,
+}
+
+/// A unique key a definition names, and how its holder was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UniqueOrder {
+    /// What it says.
+    pub unique: Unique,
+    /// Who holds the key, by name.
+    pub holder: Option<JobName>,
 }
 
 /// What became of it.
@@ -101,6 +115,8 @@ pub enum ApplyReply {
     Exists,
     /// The name is taken by a job of the other kind.
     Held(String),
+    /// The unique key is held by this job.
+    Taken(JobName),
     /// The job changed: read it and decide again.
     Stale,
     /// The planted occurrence has a record already: decide on the one after it.
@@ -133,6 +149,8 @@ pub struct RemoveOrder {
     pub running: StopRunning,
     /// Why, as it stands in history.
     pub reason: String,
+    /// The unique key the job names, as read.
+    pub unique: Option<UniqueKey>,
 }
 
 /// What became of it.
@@ -218,6 +236,10 @@ impl Store {
                 "unchanged" => ApplyReply::Unchanged,
                 "exists" => ApplyReply::Exists,
                 "held" => ApplyReply::Held(reply.text()?),
+                "taken" => {
+                    let holder = reply.text()?;
+                    ApplyReply::Taken(holder.parse().map_err(|_| StoreError::corrupt("the holder of a unique key", holder))?)
+                }
                 "stale" => ApplyReply::Stale,
                 "occupied" => ApplyReply::Occupied,
                 _ => return Err(reply.unknown()),
@@ -231,6 +253,12 @@ impl Store {
         let passed = order.passed;
         let passed_run = passed.map(|stretch| RunId::regular(name.clone(), stretch.first));
         let old_queue = order.read.as_ref().map_or(&order.queue, |(_, queue)| queue);
+        let unique = order.unique.as_ref();
+        let holder = unique.and_then(|unique| unique.holder.as_ref());
+        let of_key = |key: Option<&UniqueKey>| key.map_or_else(|| keys.job(name), |key| keys.unique(key));
+        let text = |key: Option<&UniqueKey>| key.map_or_else(String::new, ToString::to_string);
+        let (key, old_key) = (unique.map(|unique| &unique.unique.key), order.old_key.as_ref());
+        let second = unique.map(|unique| unique.unique.second);
         Invocation::new(&scripts::APPLY_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
@@ -246,6 +274,10 @@ impl Store {
             .key("totals", keys.totals())
             .key("deeds", keys.deeds(name))
             .key("open", keys.open(name))
+            .key("unique", of_key(key))
+            .key("uniques", keys.uniques())
+            .key("holder", keys.job(holder.unwrap_or(name)))
+            .key("old_unique", of_key(old_key))
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("definition", &order.definition)
@@ -272,6 +304,12 @@ impl Store {
             .arg("new_schedule", order.schedules.as_ref().map_or("", |(_, new)| new))
             .arg("delay", order.delay.map_or_else(String::new, |delay| delay.as_millis().to_string()))
             .arg("max_runs", order.max_runs.map_or_else(String::new, |most| most.to_string()))
+            .arg("unique_key", text(key))
+            .arg("unique_mode", second.map_or("", Second::mode))
+            .arg("unique_for", second.and_then(Second::window).map_or_else(String::new, |window| window.as_millis().to_string()))
+            .arg("holder_name", holder.map_or("", JobName::as_str))
+            .arg("old_key", text(old_key))
+            .arg("old_queue", order.read.as_ref().map_or("", |(_, queue)| queue.as_str()))
     }
 
     /// The list of a file source; what is no node's name (the command line) gets a key no node can have.
@@ -301,6 +339,8 @@ impl Store {
             .key("spread", keys.spread(name))
             .key("waiting", keys.waiting(name))
             .key("deeds", keys.deeds(name))
+            .key("unique", order.unique.as_ref().map_or_else(|| keys.job(name), |key| keys.unique(key)))
+            .key("uniques", keys.uniques())
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("kind", order.kind.as_str())
@@ -310,7 +350,8 @@ impl Store {
             .arg("source_name", &order.source)
             .arg("running", if order.running == StopRunning::Yes { "stop" } else { "leave" })
             .arg("reason", &order.reason)
-            .arg("by", &*self.by);
+            .arg("by", &*self.by)
+            .arg("unique_key", order.unique.as_ref().map_or("", UniqueKey::as_str));
         let mut reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
             "removed" => RemoveReply::Removed(count(&mut reply)?),

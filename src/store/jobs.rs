@@ -13,6 +13,7 @@ use super::reply::{number_of, text_of};
 use super::spreading::Window;
 use crate::domain::ids::{JobName, NodeName, QueueName, RunId};
 use crate::domain::time::UnixMillis;
+use crate::domain::unique::UniqueKey;
 
 /// Jobs asked about in one go.
 const PAGE: usize = 1_000;
@@ -91,6 +92,8 @@ pub struct JobRecord {
     pub begun: u32,
     /// What is left of the time its missed runs are being spread over.
     pub window: Option<Window>,
+    /// The unique key it names.
+    pub unique: Option<UniqueKey>,
     /// The files that list it, each with its own text's hash.
     pub listed_by: BTreeMap<String, String>,
 }
@@ -134,6 +137,7 @@ impl JobRecord {
             is_once: text("once")? == "1",
             begun: map.get("begun").and_then(|count| count.parse().ok()).unwrap_or(0),
             window: map.get("window").and_then(|text| Window::parse(text)),
+            unique: map.get("unique").and_then(|key| key.parse().ok()),
             listed_by: map
                 .iter()
                 .filter_map(|(field, hash)| Some((field.strip_prefix("src:")?.to_owned(), hash.clone())))

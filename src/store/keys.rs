@@ -1,10 +1,11 @@
 //! The names of the keys: the one place that knows how a namespace's data is laid out.
 //!
 //! Invariant: all keys of a namespace share one hash tag, `{namespace}`, so that a script may touch any of them together.
-//! Names and run ids are checked types, so no part of a key can hold a brace.
+//! Names and run ids are checked types, so no part of a key can hold a brace before its end.
 
 use crate::domain::ids::{Fence, GroupName, IdError, JobName, NodeName, QueueName, RunId};
 use crate::domain::time::UnixMillis;
+use crate::domain::unique::UniqueKey;
 
 /// The keys of one namespace.
 #[derive(Debug, Clone)]
@@ -71,6 +72,8 @@ impl Keys {
         groups;
         /// zset job with past occurrences to be made up for -> since when, ms.
         backfills;
+        /// zset unique key that was held -> when to look whether it still is, ms.
+        uniques;
         /// zset `@HOST BOOT`, a boot whose @reboot jobs are all planted -> when, ms; the newest 1,000.
         boots;
         /// zset `JOB @HOST BOOT`, a job planted for a boot -> when, ms; the newest 10,000.
@@ -178,6 +181,12 @@ impl Keys {
     /// hash: what one attempt printed.
     pub(crate) fn output(&self, run: &RunId, attempt: u32) -> String {
         self.named(&format!("output:{run}#{attempt}"))
+    }
+
+    /// hash: the job that holds a unique key, since when, and until when if that is told by time. The key is text of people, last in
+    /// the name, so that no brace in it is a hash tag.
+    pub(crate) fn unique(&self, key: &UniqueKey) -> String {
+        self.named(&format!("unique:{key}"))
     }
 
     /// zset `run#attempt` -> last written, ms; one job.

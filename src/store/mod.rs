@@ -46,6 +46,7 @@ mod scripts;
 mod sections;
 mod spreading;
 mod stats;
+mod uniques;
 
 pub use accounts::Standing;
 pub use address::{Address, AddressError, Eviction};
@@ -62,6 +63,7 @@ pub use history::{Ended, HistoryPage, Letters, PastAttempt, RunRecord};
 pub use inspecting::{Index, IndexPage, JobToInspect};
 pub use job_edits::{
     ApplyOrder, ApplyReply, Change, Existing, PauseReply, RemoveOrder, RemoveReply, ResumeOrder, ResumeReply, StopRunning,
+    UniqueOrder,
 };
 pub use jobs::{JobRecord, JobSummary, Rev, SourceKind};
 pub use kept_outputs::OutputFacts;
@@ -82,6 +84,7 @@ pub use runs::{ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, S
 pub use sections::{DeclareReply, QueueRecord, Section, SectionText};
 pub use spreading::{SpreadOrder, SpreadReply, Window};
 pub use stats::Stats;
+pub use uniques::UniqueHolder;
 
 use std::sync::Arc;
 

@@ -95,6 +95,7 @@ scripts! {
     FORGET_NODES "forget_nodes";
     FORGET_OUTPUTS "forget_outputs";
     FORGET_RUNS "forget_runs";
+    FORGET_UNIQUES "forget_uniques";
     INSPECT_JOB "inspect_job";
     INSPECT_RUNS "inspect_runs";
     LEAVE_NODE "leave_node";

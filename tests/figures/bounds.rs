@@ -81,6 +81,8 @@ async fn define(store: &Store) {
         planned: None,
         passed: None,
         schedules: None,
+        unique: None,
+        old_key: None,
     };
     store.apply_job(&order).await.unwrap();
 }

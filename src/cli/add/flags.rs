@@ -9,6 +9,7 @@ Examples:
   schedctl add --name backup --cron '30 2 * * *' --retry 3 --timeout 2h -- /usr/local/bin/backup
   schedctl add --name ping --every 30s --http https://example.com/ping --method POST
   schedctl add --name close --calendar 'Mon..Fri 17:30' --tz Europe/Berlin --exclude 2026-12-24..2027-01-01 -- /usr/local/bin/close
+  schedctl add --in 30s --debounce reindex -- /usr/local/bin/reindex
   schedctl add --stdin < jobs.jsonl
 
 Without --in, --at, --cron, --every, --delay, --calendar or --rrule the job runs only when asked, by schedctl run.
@@ -20,6 +21,7 @@ Durations, here and everywhere: 90s, 2h30m, 1.5h, 1d, 1w, 250ms, PT2H30M.
 
 A line for --stdin is an object with the keys of [jobs.X] in jobs.toml, plus name and in:
   {\"name\": \"report\", \"in\": \"10m\", \"command\": [\"/usr/local/bin/report\"], \"retry\": 3}
+A unique key is unique = \"K\" with unique_for, or unique = {\"key\": \"K\", \"for\": \"1h\", \"mode\": \"throttle\"}.
 A bad line is told with its number and the others go in; the code is 1 then. An at of a line that is
 already past runs at once.";
 
@@ -48,6 +50,7 @@ pub(super) enum Fold {
     group(ArgGroup::new("when").args(["start_in", "at", "cron", "every", "delay", "calendar", "rrule"])),
     group(ArgGroup::new("what").required(true).args(["command", "shell", "http", "stdin"])),
     group(ArgGroup::new("taken").args(["replace", "if_absent"])),
+    group(ArgGroup::new("only").args(["unique", "debounce", "throttle"])),
 )]
 pub(in crate::cli) struct AddArgs {
     /// Name of the job: a-z 0-9 . _ - [default: job- and ten random letters]
@@ -200,17 +203,30 @@ pub(in crate::cli) struct AddArgs {
     #[arg(long, value_name = "WHEN", requires = "done_check", help_heading = "Rules")]
     pub(super) done_check_on: Option<String>,
 
+    /// Refuse to add while another job holds this key: until that is over, or for --unique-for
+    #[arg(long, value_name = "KEY", help_heading = "Only once")]
+    pub(super) unique: Option<String>,
+    /// Of all adds with this key before the job begins the last one counts: its definition and its time
+    #[arg(long, value_name = "KEY", help_heading = "Only once")]
+    pub(super) debounce: Option<String>,
+    /// Of all adds with this key within --unique-for the first one counts, and the others are dropped, which is a success
+    #[arg(long, value_name = "KEY", help_heading = "Only once")]
+    pub(super) throttle: Option<String>,
+    /// Hold the key so long from now, also past the end of the job
+    #[arg(long, value_name = "DURATION", requires = "only", allow_hyphen_values = true, help_heading = "Only once")]
+    pub(super) unique_for: Option<String>,
+
     /// Read one JSON object a line from the standard input
     #[arg(long, conflicts_with_all = [
         "name", "when", "dtstart", "anchor", "start", "end", "max_runs", "jitter", "splay", "exclude", "only_on", "skip_if_late",
         "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "cwd", "queue", "group", "timeout", "kill_grace", "retry", "overlap",
-        "catch_up", "max_age", "spread", "delivery", "done_check",
+        "catch_up", "max_age", "spread", "delivery", "done_check", "only", "unique_for",
     ])]
     pub(super) stdin: bool,
     /// If the name is taken, change that job
     #[arg(long)]
     pub(super) replace: bool,
-    /// If the name is taken, leave that job and call it success
+    /// If the name is taken, or the key of --unique, leave that job and call it success
     #[arg(long)]
     pub(super) if_absent: bool,
 }

@@ -17,7 +17,7 @@ pub(super) fn job_of_flags(args: &AddArgs, at: &[UnixMillis], host_zone: &Zone) 
     refuse_flags_alone(args)?;
     let value = keys_of(args, at)?;
     config::job_from_value(&value, host_zone).map_err(|problems| {
-        let told: Vec<String> = problems.iter().map(told).collect();
+        let told: Vec<String> = problems.iter().map(|problem| told(args, problem)).collect();
         Failure::Invalid(told.join("; "))
     })
 }
@@ -81,6 +81,7 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis]) -> Result<Value, Failure> {
     put("catch_up", catch_up_of(args));
     put("delivery", text(&args.delivery));
     put("done_check", args.done_check.as_deref().map(|line| done_check_of(args, line)));
+    put("unique", unique_of(args));
     Ok(Value::Object(keys))
 }
 
@@ -108,6 +109,21 @@ fn retry_of(args: &AddArgs, limit: i64) -> Value {
 
 fn done_check_of(args: &AddArgs, line: &str) -> Value {
     without_nulls(json!({"shell": line, "on": args.done_check_on}))
+}
+
+/// The flag a unique key is given by, its mode and the key.
+fn given_key(args: &AddArgs) -> Option<(&'static str, &'static str, &str)> {
+    let flags = [
+        ("--unique", "refuse", &args.unique),
+        ("--debounce", "debounce", &args.debounce),
+        ("--throttle", "throttle", &args.throttle),
+    ];
+    flags.into_iter().find_map(|(flag, mode, key)| Some((flag, mode, key.as_deref()?)))
+}
+
+fn unique_of(args: &AddArgs) -> Option<Value> {
+    let (_, mode, key) = given_key(args)?;
+    Some(without_nulls(json!({"key": key, "mode": mode, "for": args.unique_for})))
 }
 
 fn catch_up_of(args: &AddArgs) -> Option<Value> {
@@ -169,9 +185,12 @@ fn without_nulls(value: Value) -> Value {
 }
 
 /// A problem with the flag it is about in its key's place.
-fn told(problem: &Problem) -> String {
+fn told(args: &AddArgs, problem: &Problem) -> String {
     if problem.path.is_empty() {
         return problem.message.clone();
+    }
+    if let ("unique" | "unique.key" | "unique.mode", Some((flag, ..))) = (problem.path.as_str(), given_key(args)) {
+        return format!("{flag}: {}", problem.message);
     }
     format!("{}: {}", flag_of(&problem.path), problem.message)
 }
@@ -183,6 +202,7 @@ fn flag_of(path: &str) -> String {
         "retry.backoff" => return "--retry-backoff".to_owned(),
         "dst.gap" => return "--dst-gap".to_owned(),
         "dst.fold" => return "--dst-fold".to_owned(),
+        "unique.for" => return "--unique-for".to_owned(),
         "done_check.on" => return "--done-check-on".to_owned(),
         "catch_up.max_age" => return "--max-age".to_owned(),
         "catch_up.spread" => return "--spread".to_owned(),
@@ -219,6 +239,7 @@ mod tests {
             "dst.fold",
             "done_check.shell",
             "done_check.on",
+            "unique.for",
             "catch_up.mode",
             "catch_up.max_age",
             "catch_up.spread",
@@ -243,6 +264,7 @@ mod tests {
             "--dst-fold",
             "--done-check",
             "--done-check-on",
+            "--unique-for",
             "--catch-up",
             "--max-age",
             "--spread",

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::pools::Pools;
 use super::reading::{BATCH, Batch, read_batches};
-use super::{DRAWS, draw_name, line_json, request, skew, taken};
+use super::{Added, DRAWS, draw_name, is_dropped, key_taken, line_json, pending, request, skew, taken};
 use crate::cli::add::AddArgs;
 use crate::cli::args::Global;
 use crate::cli::connect::connect;
@@ -19,7 +19,6 @@ use crate::cli::failure::Failure;
 use crate::cli::render::{Console, JsonArray, rfc3339};
 use crate::config::NamedJob;
 use crate::domain::ids::JobName;
-use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::engine::planting::{self, Applied, PlantingError, Request};
 use crate::store::{Existing, Store};
@@ -38,7 +37,7 @@ pub(super) async fn add_lines(global: &Global, args: &AddArgs, host_zone: Zone, 
     let zone = host_zone.clone();
     // Not joined: it may wait for input that never comes after Redis has gone, and ends with the process.
     std::thread::spawn(move || read_batches(std::io::stdin().lock(), &zone, &sender));
-    let mut sheet = Sheet { store: &store, args, pools, host_zone, array: JsonArray::default(), refused: 0 };
+    let mut sheet = Sheet { store: &store, args, pools, host_zone, array: JsonArray::default(), refused: 0, added: 0, there: 0 };
     let mut outcome = Ok(());
     while let Some(first) = batches.recv().await {
         let is_counted = first.jobs.iter().any(|(_, job)| job.start_in.is_some());
@@ -52,6 +51,8 @@ pub(super) async fn add_lines(global: &Global, args: &AddArgs, host_zone: Zone, 
     }
     if console.is_json() {
         sheet.array.end(console);
+    } else if sheet.there > 0 {
+        console.note(&format!("{} added, {} there already", sheet.added, sheet.there));
     }
     outcome?;
     Ok(u8::from(sheet.refused > 0))
@@ -73,7 +74,7 @@ fn gather(first: Batch, batches: &mut mpsc::Receiver<Batch>) -> Vec<Batch> {
 }
 
 /// What became of lines, by their numbers.
-type Told = BTreeMap<usize, Result<(JobName, Option<UnixMillis>), String>>;
+type Told = BTreeMap<usize, Result<Added, String>>;
 
 /// What is being added.
 struct Sheet<'a> {
@@ -83,10 +84,13 @@ struct Sheet<'a> {
     host_zone: Zone,
     array: JsonArray,
     refused: usize,
+    added: usize,
+    /// Lines whose name or unique key another job had.
+    there: usize,
 }
 
 impl Sheet<'_> {
-    /// Adds batches and tells of each line, in their order. Batches that have a name in common go one after the other, for
+    /// Adds batches and tells of each line, in their order. Batches that have a name or a unique key in common go one after the other, for
     /// the later line is to win.
     async fn add(&mut self, batches: Vec<Batch>, console: &mut Console) -> Result<(), Failure> {
         let mut settled = Vec::with_capacity(batches.len());
@@ -181,11 +185,18 @@ impl Sheet<'_> {
         name: JobName,
         job: &NamedJob,
         answer: Result<Applied, PlantingError>,
-    ) -> Result<Result<(JobName, Option<UnixMillis>), String>, Failure> {
+    ) -> Result<Result<Added, String>, Failure> {
         Ok(match answer {
-            Ok(Applied::Created(next) | Applied::Updated(next @ Some(_))) => Ok((name, next)),
-            Ok(Applied::Updated(None) | Applied::Unchanged) => Ok(self.pending(name).await?),
-            Ok(Applied::Exists) if self.args.if_absent => Ok(self.pending(name).await?),
+            Ok(Applied::Created(next)) => Ok((name, "created", next)),
+            Ok(Applied::Updated(next @ Some(_))) => Ok((name, "updated", next)),
+            Ok(Applied::Updated(None)) => Ok(pending(self.store, name, "updated").await?),
+            Ok(Applied::Unchanged) => Ok(pending(self.store, name, "unchanged").await?),
+            Ok(Applied::Moved(first, next)) => Ok((first, "updated", next)),
+            Ok(Applied::Exists) if self.args.if_absent => Ok(pending(self.store, name, "exists").await?),
+            Ok(Applied::Taken(first)) if self.args.if_absent || is_dropped(job) => {
+                Ok(pending(self.store, first, "exists").await?)
+            }
+            Ok(Applied::Taken(first)) => Err(key_taken(self.store, &first, job).await.lines().join("; ")),
             Ok(Applied::Exists | Applied::Held(_)) => Err(taken::name_taken(self.store, &name, job).await.lines().join("; ")),
             Ok(Applied::Past(at)) => Err(format!("job {name}: its time {at} is past")),
             Ok(Applied::Done(at)) => Err(taken::done_already(&name, at)),
@@ -193,36 +204,38 @@ impl Sheet<'_> {
         })
     }
 
-    async fn pending(&self, name: JobName) -> Result<(JobName, Option<UnixMillis>), Failure> {
-        let next = self.store.read_job(&name).await?.and_then(|job| job.pending).map(|run| run.due());
-        Ok((name, next))
-    }
-
     fn tell(&mut self, told: Told, console: &mut Console) {
         for (line, what) in told {
+            if let Ok((_, result, _)) = &what {
+                *(if *result == "exists" { &mut self.there } else { &mut self.added }) += 1;
+            }
             match what {
                 Err(why) => {
                     self.refused += 1;
                     console.error(&format!("line {line}: {why}"));
                 }
-                Ok((name, next)) if console.is_json() => {
-                    let next = next.map(|at| rfc3339(at, &Zone::utc()));
-                    self.array.push(console, &line_json(line, &name, next.as_deref()));
+                Ok(added) if console.is_json() => {
+                    let next = added.2.map(|at| rfc3339(at, &Zone::utc()));
+                    self.array.push(console, &line_json(line, &added, next.as_deref()));
                 }
                 Ok(_) if console.is_quiet() => {}
-                Ok((name, _)) => console.line(name.as_str()),
+                Ok((name, ..)) => console.line(name.as_str()),
             }
         }
         console.flush();
     }
 }
 
+/// Whether some have a name or a unique key in common.
 fn shares_a_name(batches: &[Batch]) -> bool {
-    let mut seen: BTreeSet<&JobName> = BTreeSet::new();
+    let mut seen: BTreeSet<(&str, String)> = BTreeSet::new();
     batches.iter().any(|batch| {
-        let names: BTreeSet<&JobName> = batch.jobs.iter().filter_map(|(_, job)| job.name.as_ref()).collect();
-        let is_shared = !seen.is_disjoint(&names);
-        seen.extend(names);
+        let name = |job: &'_ NamedJob| job.name.as_ref().map(|name| ("name", name.as_str().to_owned()));
+        let key = |job: &'_ NamedJob| job.spec.unique.as_ref().map(|unique| ("key", unique.key.as_str().to_owned()));
+        let words: BTreeSet<(&str, String)> =
+            batch.jobs.iter().flat_map(|(_, job)| name(job).into_iter().chain(key(job))).collect();
+        let is_shared = !seen.is_disjoint(&words);
+        seen.extend(words);
         is_shared
     })
 }

@@ -11,6 +11,7 @@ mod pools;
 mod reading;
 mod skew;
 mod taken;
+mod taken_key;
 
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 pub(super) use flags::AddArgs;
 use instant::{instants_of, judge_instant};
 use pools::Pools;
+use taken_key::key_taken;
 
 use super::args::Global;
 use super::connect::connect;
@@ -28,6 +30,7 @@ use super::render::{Console, rfc3339, zone_of_job};
 use crate::config::NamedJob;
 use crate::domain::ids::{IdError, JobName};
 use crate::domain::time::UnixMillis;
+use crate::domain::unique::Second;
 use crate::domain::zone::Zone;
 use crate::engine::planting::{self, Applied, Request};
 use crate::store::{Existing, SourceKind, Store};
@@ -80,13 +83,11 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     Ok(0)
 }
 
-/// Applies a job of flags: its name, what was done, and when it is due next.
-async fn apply(
-    store: &Store,
-    args: &AddArgs,
-    job: &NamedJob,
-    host_zone: &Zone,
-) -> Result<(JobName, &'static str, Option<UnixMillis>), Failure> {
+/// A job's name, what was done, and when it is due next.
+type Added = (JobName, &'static str, Option<UnixMillis>);
+
+/// Applies a job of flags.
+async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, host_zone: &Zone) -> Result<Added, Failure> {
     for _ in 0..DRAWS {
         let is_drawn = job.name.is_none();
         let name = match &job.name {
@@ -100,6 +101,9 @@ async fn apply(
             Applied::Updated(Some(next)) => Ok((name, "updated", Some(next))),
             Applied::Updated(None) => pending(store, name, "updated").await,
             Applied::Unchanged => pending(store, name, "unchanged").await,
+            Applied::Moved(first, next) => Ok((first, "updated", next)),
+            Applied::Taken(first) if args.if_absent || is_dropped(job) => pending(store, first, "exists").await,
+            Applied::Taken(first) => Err(key_taken(store, &first, job).await),
             Applied::Exists | Applied::Held(_) if is_drawn => continue,
             Applied::Exists if args.if_absent => pending(store, name, "exists").await,
             Applied::Exists | Applied::Held(_) => Err(taken::name_taken(store, &name, job).await),
@@ -111,13 +115,14 @@ async fn apply(
 }
 
 /// A job that was there before, with its planted run.
-async fn pending(
-    store: &Store,
-    name: JobName,
-    result: &'static str,
-) -> Result<(JobName, &'static str, Option<UnixMillis>), Failure> {
+async fn pending(store: &Store, name: JobName, result: &'static str) -> Result<Added, Failure> {
     let next = store.read_job(&name).await?.and_then(|job| job.pending).map(|run| run.due());
     Ok((name, result, next))
+}
+
+/// Whether it is dropped, and nobody wants to know, while another job holds its unique key.
+fn is_dropped(job: &NamedJob) -> bool {
+    job.spec.unique.as_ref().is_some_and(|unique| matches!(unique.second, Second::Dropped { .. }))
 }
 
 fn request(name: JobName, job: &NamedJob, existing: Existing) -> Request {
@@ -131,6 +136,6 @@ fn draw_name() -> Result<JobName, IdError> {
 }
 
 /// One of several added jobs as JSON.
-fn line_json(line: usize, name: &JobName, next_due: Option<&str>) -> Value {
-    json!({"line": line, "name": name.as_str(), "next_due": next_due})
+fn line_json(line: usize, added: &Added, next_due: Option<&str>) -> Value {
+    json!({"line": line, "name": added.0.as_str(), "next_due": next_due, "result": added.1})
 }

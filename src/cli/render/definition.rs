@@ -14,6 +14,7 @@ use crate::domain::job::{Action, AskedOn, Backoff, CatchUpMode, Delivery, DoneCh
 use crate::domain::schedule::{CronExpr, Schedule};
 use crate::domain::shape::Shape;
 use crate::domain::time::UnixMillis;
+use crate::domain::unique::{Second, Unique};
 use crate::domain::zone::Zone;
 
 /// For each expression that restricts both day fields: that one of them is enough, which surprises many.
@@ -98,6 +99,7 @@ pub(in crate::cli) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
         ),
         ("delivery", json!(delivery(spec.delivery))),
         ("done_check", spec.done_check.as_ref().map_or(Value::Null, |check| done_check(check, keys.get("done_check")))),
+        ("unique", spec.unique.as_ref().map_or(Value::Null, unique)),
         ("env", json!(spec.env)),
         ("cwd", json!(spec.cwd.as_ref().map(|path| path.to_string_lossy()))),
     ];
@@ -159,6 +161,19 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
     if let Some(check) = &spec.done_check {
         let timeout = format_duration(check.timeout);
         lines.push(("done check", format!("{}, {}, at most {timeout}", action_line(&check.question), asked_on(check.on).1)));
+    }
+    if let Some(unique) = &spec.unique {
+        let held = match unique.second {
+            Second::Refused { window: None } => "until it is over; a second add is refused".to_owned(),
+            Second::Refused { window: Some(window) } => {
+                format!("for {} from its add; a second add is refused", format_duration(window))
+            }
+            Second::Wins => "until it begins; a later add takes its place (debounce)".to_owned(),
+            Second::Dropped { window } => {
+                format!("for {} from its add; a second add is dropped (throttle)", format_duration(window))
+            }
+        };
+        lines.push(("unique", format!("{:?}, {held}", unique.key.as_str())));
     }
     if let Some(cwd) = &spec.cwd {
         lines.push(("cwd", cwd.display().to_string()));
@@ -232,6 +247,10 @@ fn done_check(check: &DoneCheck, given: Option<&Value>) -> Value {
     keys.insert("on".to_owned(), json!(asked_on(check.on).0));
     keys.insert("timeout".to_owned(), json!(format_duration(check.timeout)));
     Value::Object(keys)
+}
+
+fn unique(unique: &Unique) -> Value {
+    json!({"key": unique.key.as_str(), "mode": unique.second.mode(), "for": unique.second.window().map(format_duration)})
 }
 
 fn delivery(delivery: Delivery) -> &'static str {

@@ -3,6 +3,7 @@
 use super::finding::{Finding, Mend, Rule, Subject};
 use crate::domain::ids::{Fence, IdError, JobName, NodeName, QueueName, RunId, RunKind};
 use crate::domain::time::UnixMillis;
+use crate::domain::unique::UniqueKey;
 
 /// What is known of a key by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub fn known_key(rest: &str) -> Known {
     match (family, is_of_one) {
         (
             "leases" | "jobs" | "finished" | "history" | "dead" | "outputs" | "nodes" | "noted_nodes" | "losses" | "backfills"
-            | "boots" | "boot_runs",
+            | "boots" | "boot_runs" | "uniques",
             false,
         )
         | (
@@ -44,7 +45,8 @@ pub fn known_key(rest: &str) -> Known {
         ) => Known::Type("zset"),
         ("stops" | "totals" | "queues" | "groups" | "quarantine" | "audit" | "output_sizes", false)
         | (
-            "job" | "run" | "output" | "node" | "source" | "declared" | "queue" | "queue_state" | "group" | "ledger_before",
+            "job" | "run" | "output" | "node" | "source" | "declared" | "queue" | "queue_state" | "group" | "ledger_before"
+            | "unique",
             true,
         ) => Known::Type("hash"),
         ("fence" | "output_bytes" | "epoch" | "settling", false) => Known::Type("string"),
@@ -86,6 +88,8 @@ pub enum Member {
     Run(RunId, Option<Fence>),
     /// A job.
     Job(JobName),
+    /// A unique key.
+    Unique(UniqueKey),
     /// Something the books do not judge.
     Other,
 }
@@ -115,6 +119,10 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             let job_and_boot = member.split_once(' ').filter(|(job, boot)| job.parse::<JobName>().is_ok() && is_boot(boot));
             job_and_boot.map(|_| Member::Other).ok_or_else(|| "it is no job of a boot (JOB @HOST BOOT)".to_owned())
         }
+        "uniques" => match String::from_utf8(member_bytes(member)).map(|text| text.parse()) {
+            Ok(Ok(key)) => Ok(Member::Unique(key)),
+            _ => Err("it is no unique key".to_owned()),
+        },
         "ledger" => is_range(member).then_some(Member::Other).ok_or_else(|| "it is no range (TO:COUNT:STATE:REASON)".to_owned()),
         "deeds" | "queue_deeds" | "events" | "losses" => {
             let is_object = matches!(serde_json::from_slice(&member_bytes(member)), Ok(serde_json::Value::Object(_)));

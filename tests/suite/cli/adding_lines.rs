@@ -44,7 +44,10 @@ fn json_is_one_document_and_quiet_is_silent() {
     let bench = Bench::start();
     let input = b"{\"name\": \"a\", \"at\": \"2099-01-01T00:00:00Z\", \"shell\": \"x\"}\n\n{\"shell\": \"x\"}\n";
     let added = bench.ctl.run_with_input(&["add", "--stdin", "--json"], input).good().json();
-    assert_eq!(added[0], serde_json::json!({"line": 1, "name": "a", "next_due": "2099-01-01T00:00:00.000Z"}));
+    assert_eq!(
+        added[0],
+        serde_json::json!({"line": 1, "name": "a", "next_due": "2099-01-01T00:00:00.000Z", "result": "created"})
+    );
     assert_eq!(added[1]["line"], 3);
     assert!(added[1]["name"].as_str().unwrap().starts_with("job-"));
     let quiet = bench.ctl.run_with_input(&["add", "--stdin", "--quiet"], b"{\"shell\": \"x\"}\n").good();

@@ -83,6 +83,8 @@ pub(crate) fn definition(job: &str, offset: i64) -> ApplyOrder {
         planned: None,
         passed: None,
         schedules: None,
+        unique: None,
+        old_key: None,
     }
 }
 

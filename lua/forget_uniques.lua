@@ -1,0 +1,49 @@
+#!lua flags=allow-oom
+-- Looks at unique keys again: one that nobody holds any more goes, one that is held is looked at again later.
+-- Guard: the holder is the one read; by its own record it is over or names another key, or the time the key was held for is over.
+-- At most 100 a call.
+-- KEYS 1 uniques
+-- KEYS 2 jobs
+-- KEYS* unique
+-- KEYS* holder: the job that holds it, as read; any job's key if that cannot be read
+-- ARGV 1 now
+-- ARGV* unique_key
+-- ARGV* holder_name: as read, or ''
+-- Reply forgotten: how many
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'zset'})
+if bad then return bad end
+-- How long after a look at a key that is held the next is.
+local AGAIN = 600000
+local forgotten = 0
+for at = 2, #ARGV, 2 do
+  local key, name, unique, job = ARGV[at], ARGV[at + 1], KEYS[at + 1], KEYS[at + 2]
+  if wrong_type({unique, 'hash', job, 'hash'}) then
+    -- Told by the doctor; it keeps no other from being looked at.
+    redis.call('ZADD', KEYS[1], now + AGAIN, key)
+  else
+    local lock = redis.call('HMGET', unique, 'job', 'until')
+    local holder = redis.call('HMGET', job, 'rev', 'ended', 'unique')
+    local look = nil
+    if lock[1] and lock[1] ~= name then
+      look = now
+    elseif lock[1] and lock[2] then
+      local ends = whole(lock[2], FENCE)
+      if now < ends then look = ends end
+    elseif lock[1] and holder[1] and not holder[2] and holder[3] == key then
+      -- By its next due time it is not over, unless somebody ends it.
+      local due = tonumber(redis.call('ZSCORE', KEYS[2], name) or '') or PARKED
+      look = now + AGAIN
+      if due < PARKED then look = math.max(look, due) end
+    end
+    if look then
+      redis.call('ZADD', KEYS[1], look, key)
+    else
+      redis.call('DEL', unique)
+      redis.call('ZREM', KEYS[1], key)
+      forgotten = forgotten + 1
+    end
+  end
+end
+return {'forgotten', forgotten}

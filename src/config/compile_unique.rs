@@ -1,0 +1,103 @@
+//! `unique` and `unique_for` of a job that is added: a key, how long it is held and what becomes of a second add.
+
+use std::time::Duration;
+
+use super::keys;
+use super::policies::Origin;
+use super::problem::Problems;
+use super::reader::{DurationBounds, Spot, Table};
+use crate::domain::schedule::Schedule;
+use crate::domain::unique::{Second, Unique};
+
+const WINDOW: DurationBounds = DurationBounds::millis(100, 365 * 86_400_000, "100ms to 365 days", "1h");
+
+/// What a job's table says of it. A file is read by many nodes again and again: what it declares is added by no one, and is there
+/// once by its name.
+pub(super) fn compile_unique(table: &Table<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<Unique> {
+    let (unique, window) = (table.get("unique"), table.get("unique_for"));
+    if let Origin::File { .. } = origin {
+        let message = "is judged when somebody adds a job, and a job of a file is there once, by its name: leave it out, or add the \
+            job with schedctl add";
+        for (key, spot) in [("unique", unique), ("unique_for", window)] {
+            if let Some(spot) = spot {
+                spot.fault(problems, format!("{key} {message}"));
+            }
+        }
+        return None;
+    }
+    let Some(unique) = unique else {
+        if let Some(window) = window {
+            window.fault(problems, "unique_for says how long a key is held, wanted it together with unique");
+        }
+        return None;
+    };
+    let of_job = window.as_ref().map(|spot| spot.duration(&WINDOW, problems));
+    if let Some(inner) = unique.as_table() {
+        if let Some(window) = window {
+            window.fault(problems, "unique is a table, wanted for = inside it");
+            return None;
+        }
+        return compile_table(&inner, problems);
+    }
+    let key = unique.parsed("customer-42", problems)?;
+    Some(Unique { key, second: Second::Refused { window: of_job.flatten() } })
+}
+
+fn compile_table(table: &Table<'_>, problems: &mut Problems) -> Option<Unique> {
+    #[derive(Clone, Copy)]
+    enum Mode {
+        Refuse,
+        Debounce,
+        Throttle,
+    }
+    table.refuse_other_keys(&[keys::UNIQUE], &[], problems);
+    let modes = [("refuse", Mode::Refuse), ("debounce", Mode::Debounce), ("throttle", Mode::Throttle)];
+    let mode = match table.get("mode") {
+        Some(spot) => spot.choice(&modes, problems),
+        None => Some(Mode::Refuse),
+    };
+    let given = table.get("for");
+    let window: Option<Option<Duration>> = given.as_ref().map(|spot| spot.duration(&WINDOW, problems));
+    let key = match table.get("key") {
+        Some(spot) => spot.parsed("customer-42", problems),
+        None => {
+            problems.fault(&table.path, table.span.clone(), "no key, wanted one such as key = \"customer-42\"");
+            None
+        }
+    };
+    let second = match (mode?, window) {
+        (Mode::Refuse, window) => Second::Refused { window: window.flatten() },
+        (Mode::Debounce, None) => Second::Wins,
+        (Mode::Debounce, Some(_)) => {
+            let message = "a debounced job holds its key until it begins, wanted no time beside it";
+            fault_of(given.as_ref(), table, message, problems);
+            return None;
+        }
+        (Mode::Throttle, Some(window)) => Second::Dropped { window: window? },
+        (Mode::Throttle, None) => {
+            let message = "throttle needs a time within which there is one job, wanted for = \"1h\" (--unique-for 1h) with it";
+            fault_of(table.get("mode").as_ref(), table, message, problems);
+            return None;
+        }
+    };
+    Some(Unique { key: key?, second })
+}
+
+fn fault_of(spot: Option<&Spot<'_>>, table: &Table<'_>, message: &str, problems: &mut Problems) {
+    match spot {
+        Some(spot) => spot.fault(problems, message),
+        None => problems.fault(&table.path, table.span.clone(), message),
+    }
+}
+
+/// Notes a debounced job without one time that a later add could move.
+pub(super) fn refuse_unmoved(table: &Table<'_>, unique: Option<&Unique>, schedule: &Schedule, problems: &mut Problems) {
+    let is_one_shot = matches!(schedule, Schedule::At(_)) || table.get("in").is_some();
+    if let Some(Unique { second: Second::Wins, .. }) = unique
+        && !is_one_shot
+        && let Some(spot) = table.get("unique")
+    {
+        let message = "debounce moves the one time of a job, wanted in (--in) or a single at (--at) with it";
+        spot.fault(problems, message);
+    }
+}

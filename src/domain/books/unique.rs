@@ -1,0 +1,102 @@
+//! The rule of unique keys: each entry says who holds it, and stands in the index by which it goes once nobody does.
+
+use super::finding::{Finding, Rule, Subject};
+use crate::domain::time::UnixMillis;
+use crate::domain::unique::UniqueKey;
+
+/// How much later than now a key nobody holds may be looked at next: what has just ended is looked at within minutes.
+const SOON_MS: f64 = 3_600_000.0;
+
+/// How a unique key stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UniqueFacts {
+    /// The key.
+    pub key: UniqueKey,
+    /// The whole name of its entry.
+    pub name: String,
+    /// Whether there is an entry.
+    pub is_there: bool,
+    /// Who holds it, as the entry has it.
+    pub holder: Option<String>,
+    /// Until when, in ms, if that is told by time.
+    pub until: Option<i64>,
+    /// When it is to be looked at by the index, in ms.
+    pub look_at: Option<f64>,
+    /// Whether that job is defined and names this key.
+    pub is_named: bool,
+}
+
+/// What is wrong with one unique key.
+pub fn judge_unique(facts: &UniqueFacts, now: UnixMillis) -> Option<Finding> {
+    let finding = |found: String, wanted, fix| {
+        let subject = Subject::Key(shown(&facts.name));
+        Some(Finding::fixed(Rule::UniqueWrong, subject, found, wanted, fix))
+    };
+    let wanted = "an entry that says who holds the key, and its place in the index";
+    if !facts.is_there {
+        let found = "the index of unique keys names it, and it is not there".to_owned();
+        return facts.look_at.and_then(|_| finding(found, wanted, "takes it out of the index"));
+    }
+    let Some(holder) = &facts.holder else {
+        return finding("it does not say which job holds the key".to_owned(), wanted, "lets it go");
+    };
+    let is_held = facts.until.map_or(facts.is_named, |until| now.as_i64() < until);
+    #[expect(clippy::cast_precision_loss, reason = "instants are far below 2^53")]
+    let soon = now.as_i64() as f64 + SOON_MS;
+    match facts.look_at {
+        Some(at) if is_held || at <= soon => None,
+        _ if is_held => {
+            let found = format!("job {holder} holds it, and nobody would look whether it still does");
+            finding(found, wanted, "puts it into the index")
+        }
+        _ => finding(format!("it points at job {holder}, which does not hold it any more"), wanted, "lets it go"),
+    }
+}
+
+/// As names of keys are shown: with `\xNN` for what is no plain text.
+fn shown(name: &str) -> String {
+    if !name.contains('\\') {
+        return name.to_owned();
+    }
+    let show = |byte: u8| match byte {
+        b' '..=b'~' if byte != b'\\' => char::from(byte).to_string(),
+        _ => format!("\\x{byte:02x}"),
+    };
+    name.bytes().map(show).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> UniqueFacts {
+        UniqueFacts {
+            key: "k".parse().unwrap(),
+            name: "{w}:unique:k".to_owned(),
+            is_there: true,
+            holder: Some("a".to_owned()),
+            until: None,
+            look_at: Some(5.0),
+            is_named: true,
+        }
+    }
+
+    #[test]
+    fn what_is_held_or_about_to_go_is_sound_and_the_rest_is_told() {
+        let now = UnixMillis::new(1_000).unwrap();
+        let found = |facts: UniqueFacts| judge_unique(&facts, now).map(|finding| finding.to_string()).unwrap_or_default();
+        for sound in [
+            facts(),
+            UniqueFacts { is_named: false, ..facts() },
+            UniqueFacts { until: Some(2_000), is_named: false, look_at: Some(1e12), ..facts() },
+            UniqueFacts { is_there: false, holder: None, look_at: None, ..facts() },
+        ] {
+            assert_eq!(found(sound), "");
+        }
+        assert!(found(UniqueFacts { look_at: None, ..facts() }).contains("nobody would look"));
+        assert!(found(UniqueFacts { look_at: None, is_named: false, ..facts() }).contains("does not hold it any more"));
+        assert!(found(UniqueFacts { look_at: Some(1e12), until: Some(1_000), ..facts() }).contains("lets it go"));
+        assert!(found(UniqueFacts { holder: None, ..facts() }).contains("does not say"));
+        assert!(found(UniqueFacts { is_there: false, holder: None, ..facts() }).contains("not there"));
+    }
+}

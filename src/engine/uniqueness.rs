@@ -1,0 +1,56 @@
+//! Unique keys as an add meets them: who holds the key, and whether the add is to change that job instead of making one.
+//!
+//! What is decided here is from what was read; `apply_job.lua` judges it again in the step that writes, and answers stale if it
+//! is not so any more. So of adds that race one is first, and of a burst that is debounced the last one holds.
+
+use std::collections::BTreeMap;
+
+use crate::domain::ids::JobName;
+use crate::domain::job::JobSpec;
+use crate::domain::unique::{Second, Unique, UniqueKey};
+use crate::store::{JobRecord, Store, StoreError, UniqueHolder};
+
+/// What was read of the holder of a key.
+#[derive(Debug, Clone)]
+pub(super) struct Held {
+    /// Who holds it, or held it last.
+    pub(super) holder: UniqueHolder,
+    record: Option<JobRecord>,
+}
+
+/// For each of these jobs the holder of the key it names; none where it names none or nobody holds it.
+pub(super) async fn read_held(store: &Store, specs: &[&JobSpec]) -> Result<Vec<Result<Option<Held>, StoreError>>, StoreError> {
+    let keys: Vec<UniqueKey> = specs.iter().filter_map(|spec| Some(spec.unique.as_ref()?.key.clone())).collect();
+    if keys.is_empty() {
+        return Ok(specs.iter().map(|_| Ok(None)).collect());
+    }
+    let holders: BTreeMap<UniqueKey, Result<Option<UniqueHolder>, StoreError>> =
+        keys.iter().cloned().zip(store.read_holders(&keys).await?).collect();
+    let names: Vec<JobName> = holders.values().filter_map(|holder| Some(holder.as_ref().ok()?.as_ref()?.job.clone())).collect();
+    let records: BTreeMap<JobName, Result<Option<JobRecord>, StoreError>> =
+        names.iter().cloned().zip(store.read_jobs(&names).await?).collect();
+    let held = |spec: &&JobSpec| {
+        let Some(unique) = &spec.unique else { return Ok(None) };
+        let Some(holder) = holders.get(&unique.key).cloned().transpose()?.flatten() else { return Ok(None) };
+        let record = records.get(&holder.job).cloned().transpose()?.flatten();
+        Ok(Some(Held { holder, record }))
+    };
+    Ok(specs.iter().map(held).collect())
+}
+
+impl Held {
+    /// The job that is to be changed instead of one being made: it was debounced itself and has not begun.
+    pub(super) fn to_change(&self, unique: &Unique) -> Option<&JobRecord> {
+        self.debounced(unique).filter(|job| job.pending.is_some() || job.held.is_some())
+    }
+
+    /// Whether the job of this name was debounced itself and runs: it gets another run instead of a namesake.
+    pub(super) fn runs_as(&self, name: &JobName, unique: &Unique) -> bool {
+        self.debounced(unique).is_some_and(|job| job.name == *name)
+    }
+
+    fn debounced(&self, unique: &Unique) -> Option<&JobRecord> {
+        let is_debounced = unique.second == Second::Wins && self.holder.is_debounced;
+        self.record.as_ref().filter(|job| is_debounced && job.is_live() && job.unique.as_ref() == Some(&unique.key))
+    }
+}

@@ -1,0 +1,153 @@
+//! Who holds which unique key.
+//!
+//! Invariant: a key is held or not by what its entry and its holder's record say at the moment of an add, in one step with it
+//! (`apply_job.lua`). What is past is trimmed later and keeps nobody out until then.
+
+use redis::Value;
+
+use super::Store;
+use super::error::StoreError;
+use super::reply::{number_of, text_of};
+use super::scripts::{self, Invocation};
+use crate::domain::books::UniqueFacts;
+use crate::domain::ids::JobName;
+use crate::domain::time::UnixMillis;
+use crate::domain::unique::UniqueKey;
+
+/// Keys of one step.
+const STEP: usize = 100;
+
+/// The job that holds a unique key, or held it last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UniqueHolder {
+    /// Its name.
+    pub job: JobName,
+    /// Whether a later add takes its place while it has not begun.
+    pub is_debounced: bool,
+    /// Until when it holds the key, if that is told by time; else until it is over.
+    pub until: Option<UnixMillis>,
+}
+
+impl Store {
+    /// Who holds each of these keys, or held it last: none where nobody does, or why that cannot be told.
+    pub async fn read_holders(&self, keys: &[UniqueKey]) -> Result<Vec<Result<Option<UniqueHolder>, StoreError>>, StoreError> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for key in keys {
+            pipeline.cmd("HMGET").arg(self.keys.unique(key)).arg(&["job", "mode", "until"]);
+        }
+        let read = |(key, answer): (&UniqueKey, Result<Value, redis::RedisError>)| match answer {
+            Ok(Value::Array(fields)) => {
+                let [job, mode, until] = fields.as_slice() else { return Ok(None) };
+                let Some(job) = text_of(job) else { return Ok(None) };
+                let spoilt = || StoreError::corrupt(format!("unique key {key:?}"), format!("held by {job:?}, which is no job"));
+                Ok(Some(UniqueHolder {
+                    job: job.parse().map_err(|_| spoilt())?,
+                    is_debounced: text_of(mode).as_deref() == Some("debounce"),
+                    until: number_of(until).and_then(UnixMillis::new),
+                }))
+            }
+            Ok(_) => Ok(None),
+            Err(error) if error.code() == Some("WRONGTYPE") => Err(StoreError::WrongType {
+                key: self.keys.unique(key),
+                found: "value of another type".to_owned(),
+                wanted: "hash".to_owned(),
+            }),
+            Err(error) => Err(StoreError::from_redis(self.address(), &error)),
+        };
+        Ok(keys.iter().zip(self.link.ask(&mut pipeline).await?).map(read).collect())
+    }
+
+    /// Keys that are to be looked at by `now`, at most 100.
+    pub async fn list_uniques(&self, now: UnixMillis) -> Result<Vec<UniqueKey>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline
+            .cmd("ZRANGE")
+            .arg(self.keys.uniques())
+            .arg("-inf")
+            .arg(now.as_i64())
+            .arg("BYSCORE")
+            .arg("LIMIT")
+            .arg(0)
+            .arg(STEP);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(keys)) = answer.first() else { return Ok(Vec::new()) };
+        Ok(keys.iter().filter_map(text_of).filter_map(|key| key.parse().ok()).collect())
+    }
+
+    /// Lets those of these keys go that nobody holds any more, at most 100, and has the others looked at again later. Gives how
+    /// many went.
+    pub async fn forget_uniques(&self, keys: &[UniqueKey]) -> Result<usize, StoreError> {
+        let keys = keys.get(..STEP).unwrap_or(keys);
+        if keys.is_empty() {
+            return Ok(0);
+        }
+        let mut pipeline = redis::pipe();
+        for key in keys {
+            pipeline.cmd("HGET").arg(self.keys.unique(key)).arg("job");
+        }
+        // What holds something else the script leaves for the doctor.
+        let holders = self.link.ask(&mut pipeline).await?.into_iter().map(|answer| answer.ok().as_ref().and_then(text_of));
+        let mut call = Invocation::new(&scripts::FORGET_UNIQUES)
+            .key("uniques", self.keys.uniques())
+            .key("jobs", self.keys.jobs())
+            .arg("now", self.now_arg());
+        for (key, holder) in keys.iter().zip(holders) {
+            let job = holder.as_ref().and_then(|name| name.parse::<JobName>().ok());
+            call = call
+                .key("unique", self.keys.unique(key))
+                .key("holder", job.map_or_else(|| self.keys.unique(key), |job| self.keys.job(&job)))
+                .arg("unique_key", key.as_str())
+                .arg("holder_name", holder.unwrap_or_default());
+        }
+        let mut reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "forgotten" => Ok(usize::try_from(reply.number()?).unwrap_or(0)),
+            _ => Err(reply.unknown()),
+        }
+    }
+
+    /// How each of these keys stands to its holder and its index.
+    pub async fn inspect_uniques(&self, keys: &[UniqueKey]) -> Result<Vec<UniqueFacts>, StoreError> {
+        let mut all = Vec::with_capacity(keys.len());
+        for some in keys.chunks(STEP) {
+            let mut pipeline = redis::pipe();
+            for key in some {
+                pipeline.cmd("HMGET").arg(self.keys.unique(key)).arg(&["job", "until"]);
+                pipeline.cmd("ZSCORE").arg(self.keys.uniques()).arg(key.as_str());
+                pipeline.cmd("EXISTS").arg(self.keys.unique(key));
+            }
+            // A key that holds something else has its own finding.
+            let answers: Vec<Value> =
+                self.link.ask(&mut pipeline).await?.into_iter().map(|it| it.unwrap_or(Value::Nil)).collect();
+            let mut facts: Vec<UniqueFacts> = Vec::with_capacity(some.len());
+            let mut pipeline = redis::pipe();
+            for (key, three) in some.iter().zip(answers.chunks_exact(3)) {
+                let fields: &[Value] = if let Value::Array(fields) = &three[0] { fields } else { &[] };
+                let holder = fields.first().and_then(text_of);
+                let job = holder.as_ref().and_then(|name| name.parse::<JobName>().ok());
+                pipeline.cmd("HMGET").arg(job.map_or_else(|| self.keys.unique(key), |job| self.keys.job(&job)));
+                pipeline.arg(&["rev", "ended", "unique"]);
+                facts.push(UniqueFacts {
+                    key: key.clone(),
+                    name: self.keys.unique(key),
+                    is_there: number_of(&three[2]) == Some(1),
+                    holder,
+                    until: fields.get(1).and_then(number_of),
+                    look_at: text_of(&three[1]).and_then(|score| score.parse().ok()),
+                    is_named: false,
+                });
+            }
+            for (facts, job) in facts.iter_mut().zip(self.link.ask(&mut pipeline).await?) {
+                if let Ok(Value::Array(job)) = job {
+                    let field = |at: usize| job.get(at).and_then(text_of);
+                    facts.is_named = field(0).is_some() && field(1).is_none() && field(2).as_deref() == Some(facts.key.as_str());
+                }
+            }
+            all.extend(facts);
+        }
+        Ok(all)
+    }
+}
