@@ -2,10 +2,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::host;
+use super::{fault, host};
 use crate::config::{NamedJob, job_from_json, job_from_value};
 use crate::domain::job::Action;
 use crate::domain::schedule::Schedule;
+use crate::domain::unique::{Second, Unique};
 
 fn line(text: &str) -> Result<NamedJob, Vec<String>> {
     job_from_json(text, &host()).map_err(|problems| problems.iter().map(ToString::to_string).collect())
@@ -104,4 +105,54 @@ fn no_garbled_line_is_a_crash() {
             }
         }
     }
+}
+
+#[test]
+fn a_line_names_a_unique_key_and_what_becomes_of_a_second_add() {
+    let hour = Duration::from_secs(3600);
+    for (keys, second) in [
+        (r#""unique": "k""#, Second::Refused { window: None }),
+        (r#""unique": "k", "unique_for": "1h""#, Second::Refused { window: Some(hour) }),
+        (r#""unique": {"key": "k", "for": "60m"}"#, Second::Refused { window: Some(hour) }),
+        (r#""unique": {"key": "k", "mode": "debounce"}, "in": "5s""#, Second::Wins),
+        (r#""unique": {"key": "k", "mode": "debounce"}, "at": "2099-01-01T00:00:00Z""#, Second::Wins),
+        (r#""unique": {"key": "k", "mode": "throttle", "for": "1h"}"#, Second::Dropped { window: hour }),
+    ] {
+        let job = job_from_json(&format!(r#"{{"shell": "x", {keys}}}"#), &host()).unwrap();
+        assert_eq!(job.spec.unique, Some(Unique { key: "k".parse().unwrap(), second }), "{keys}");
+    }
+}
+
+#[test]
+fn a_unique_key_that_cannot_be_meant_is_refused_with_why() {
+    let long = format!(r#""unique": "{}""#, "x".repeat(257));
+    for (keys, path, wanted) in [
+        (r#""unique": """#, "unique", "empty"),
+        (long.as_str(), "unique", "257 characters, wanted at most 256"),
+        (r#""unique": "a\nb""#, "unique", "control character at place 2"),
+        (r#""unique": 5"#, "unique", "wanted a string"),
+        (r#""unique_for": "1h""#, "unique_for", "wanted it together with unique"),
+        (r#""unique": "k", "unique_for": "99ms""#, "unique_for", "100ms to 365 days"),
+        (r#""unique": {"key": "k"}, "unique_for": "1h""#, "unique_for", "wanted for = inside it"),
+        (r#""unique": {"for": "1h"}"#, "unique", "no key"),
+        (r#""unique": {"key": "k", "mode": "debunce"}, "in": "5s""#, "unique.mode", "did you mean \"debounce\"?"),
+        (r#""unique": {"key": "k", "four": "1h"}"#, "unique.four", "did you mean \"for\"?"),
+        (r#""unique": {"key": "k", "mode": "throttle"}"#, "unique.mode", "throttle needs a time"),
+        (r#""unique": {"key": "k", "mode": "debounce", "for": "1h"}, "in": "5s""#, "unique.for", "no time beside it"),
+        (r#""unique": {"key": "k", "mode": "debounce"}, "cron": "@daily""#, "unique", "a single at"),
+        (r#""unique": {"key": "k", "mode": "debounce"}"#, "unique", "a single at"),
+    ] {
+        let problems = job_from_json(&format!(r#"{{"shell": "x", {keys}}}"#), &host()).unwrap_err();
+        let [problem] = problems.as_slice() else { panic!("{keys}: {problems:?}") };
+        assert!(problem.path == path && problem.message.contains(wanted), "{keys}: {problem:?}");
+    }
+}
+
+#[test]
+fn a_file_has_no_unique_keys_and_says_why() {
+    for line in ["unique = 'k'", "unique_for = '1h'", "unique = { key = 'k', mode = 'debounce' }"] {
+        let told = fault(&format!("[jobs.a]\nshell = 'true'\n{line}"));
+        assert!(told.contains("jobs.a.unique") && told.contains("is there once, by its name"), "{told}");
+    }
+    assert!(fault("[defaults]\nunique = 'k'").contains("unique belongs to one job"));
 }

@@ -13,6 +13,7 @@ use crate::domain::job::{
 use crate::domain::schedule::{Recurrence, Schedule};
 use crate::domain::shape::Shape;
 use crate::domain::time::UnixMillis;
+use crate::domain::unique::{Second, Unique};
 
 fn surface_of_line(text: &str) -> String {
     to_surface(&job_from_json(text, &host()).unwrap().spec)
@@ -248,16 +249,27 @@ prop_compose! {
             any::<bool>(),
             prop::option::of(prop::sample::select(Gap::ALL.to_vec())),
             prop::option::of(prop::sample::select(Fold::ALL.to_vec())),
-            prop::option::of(done_checks()),
+            prop::option::of((done_checks(), 100..=31_536_000_000u64)),
             prop::collection::btree_map("[A-Z_][A-Z0-9_]{0,5}", "[^\0]{0,9}", 0..4),
             prop::option::of("/[^\0]{0,9}"),
         ),
     ) -> JobSpec {
+        let unique = done_check.as_ref().map(|(_, millis)| {
+            let window = Duration::from_millis(*millis);
+            let second = match millis % 3 {
+                0 => Second::Refused { window: Some(window) },
+                1 => Second::Dropped { window },
+                _ if matches!(schedule, Schedule::At(_)) => Second::Wins,
+                _ => Second::Refused { window: None },
+            };
+            Unique { key: format!("key {millis}").parse().unwrap(), second }
+        });
+        let done_check = done_check.map(|(check, _)| check);
         let delivery = if at_most_once && retry.limit == 0 { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
         JobSpec {
             schedule, shape, action, tz: tz.map(|name| name.parse().unwrap()), dst: ClockChanges { gap, fold },
             group: at_most_once.then(|| "night".parse().unwrap()),
-            queue: queue.parse().unwrap(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, env,
+            queue: queue.parse().unwrap(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, unique, env,
             cwd: cwd.map(Into::into),
         }
     }

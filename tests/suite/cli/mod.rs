@@ -4,6 +4,7 @@
 
 mod adding;
 mod adding_lines;
+mod adding_once;
 mod backfilling;
 mod cancelling;
 mod checking;

@@ -4,6 +4,7 @@ mod after_crashes;
 mod answers;
 mod bounds;
 mod catching_up;
+mod debouncing;
 mod done_check;
 mod editing;
 mod explaining;

@@ -37,5 +37,6 @@ mod skipping;
 mod spoilt;
 mod spreading;
 mod timeliness;
+mod uniques;
 pub(crate) mod world;
 mod wrong_types;

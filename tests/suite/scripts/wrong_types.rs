@@ -7,6 +7,7 @@ use schedd::domain::lateness::Stretch;
 use schedd::domain::node_event::{Befell, NodeEvent};
 use schedd::domain::queue::QueueSettings;
 use schedd::domain::run::RunState;
+use schedd::domain::unique::Second;
 use schedd::store::{
     ApplyOrder, Beat, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, NameClaim, NodeFacts, OutputFrames, QueuePoll,
     RemoveOrder, RestoreOrder, ResumeOrder, RipeEntry, Section, SectionText, SkipOrder, SourceKind, SpreadOrder, StopRunning,
@@ -18,6 +19,7 @@ use super::losing::{loss, report, restoring};
 use super::recovering::{expired, recovery};
 use super::removing::removal;
 use super::retrying::retrial;
+use super::uniques::only;
 use super::world::{LEASE, World, claimant, definition, name, queue, run_of, successor, t, token};
 use crate::support::redis::TestRedis;
 
@@ -92,6 +94,9 @@ async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Scene {
     if stage == Stage::Paused {
         world.at(0).pause_job(&world.job("a").await).await.unwrap();
     }
+    // Held by a job that is over, and by one that is to lose it.
+    let _: i64 = world.raw("HSET", "unique:k", &["job", "h"]);
+    let _: i64 = world.raw("HSET", "unique:o", &["job", "a"]);
     let job = world.job("a").await;
     let entry = RipeEntry { member: run.to_string(), score: t(0).as_i64().to_string() };
     if stage == Stage::EntryAside {
@@ -160,6 +165,10 @@ fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
         "declared" if script == "forget_nodes" => "declared:n2".to_owned(),
         "declared" => "declared:n1".to_owned(),
         "index" => "queues".to_owned(),
+        "unique" if script == "remove_job" => "unique:o".to_owned(),
+        "unique" => "unique:k".to_owned(),
+        "old_unique" => "unique:o".to_owned(),
+        "holder" => "job:h".to_owned(),
         shared => shared.to_owned(),
     })
 }
@@ -203,6 +212,8 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
                 read: Some((job.rev.clone(), job.queue.clone())),
                 planned: job.pending.clone(),
                 passed: Some(Stretch { first: t(7), last: t(7), count: 1 }),
+                unique: only("a", 2000, Second::Wins, Some("h")).unique,
+                old_key: Some("o".parse().unwrap()),
                 ..definition("a", 2000)
             };
             format!("{:?}", store.apply_job(&order).await?)
@@ -247,6 +258,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
         "forget_nodes" => format!("{:?}", store.forget_nodes(&["n2".parse().unwrap()], t(9000)).await?),
         "forget_outputs" => format!("{:?}", store.forget_outputs(None, t(-1), u64::MAX).await?),
         "forget_runs" => format!("{:?}", store.forget_runs(Some(&job.name), t(9000), 0).await?),
+        "forget_uniques" => format!("{:?}", store.forget_uniques(&["k".parse().unwrap()]).await?),
         "leave_node" => format!("{:?}", store.leave_node(&"n1".parse().unwrap(), "i1").await?),
         "list_ripe" => {
             let poll = store.list_ripe(&[(queue("default"), 5)]).await?;
@@ -269,6 +281,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
         "recover_run" => format!("{:?}", store.recover_run(&expired(&claim(), 10_000), &recovery(None)).await?),
         "remove_job" => {
             let order = RemoveOrder { kind: SourceKind::File, source: "n1".to_owned(), ..removal(job, StopRunning::Yes) };
+            let order = RemoveOrder { unique: Some("o".parse().unwrap()), ..order };
             format!("{:?}", store.remove_job(&order).await?)
         }
         "renew_leases" => format!("{:?}", store.renew_leases(LEASE, &[(run.clone(), claim().fence)]).await?),
@@ -359,6 +372,7 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
             ("forget_jobs", "totals" | "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before" | "deeds")
                 | ("forget_runs", "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before")
         )
+        || matches!((script, name), ("forget_uniques", "unique" | "holder"))
         || matches!((script, name), ("queue_backfill", "run") | ("forget_nodes", "node" | "source" | "declared"))
         || matches!(
             (script, name),
