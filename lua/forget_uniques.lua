@@ -14,16 +14,16 @@
 local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'zset'})
 if bad then return bad end
--- How long after a look at a key that is held the next is.
-local AGAIN = 600000
+-- How long after a look at a key that is held the next is: as long as it is held, within these bounds.
+local SOON, LATE = 60000, 600000
 local forgotten = 0
 for at = 2, #ARGV, 2 do
   local key, name, unique, job = ARGV[at], ARGV[at + 1], KEYS[at + 1], KEYS[at + 2]
   if wrong_type({unique, 'hash', job, 'hash'}) then
     -- Told by the doctor; it keeps no other from being looked at.
-    redis.call('ZADD', KEYS[1], now + AGAIN, key)
+    redis.call('ZADD', KEYS[1], now + LATE, key)
   else
-    local lock = redis.call('HMGET', unique, 'job', 'until')
+    local lock = redis.call('HMGET', unique, 'job', 'until', 'since')
     local holder = redis.call('HMGET', job, 'rev', 'ended', 'unique')
     local look = nil
     if lock[1] and lock[1] ~= name then
@@ -34,7 +34,7 @@ for at = 2, #ARGV, 2 do
     elseif lock[1] and holder[1] and not holder[2] and holder[3] == key then
       -- By its next due time it is not over, unless somebody ends it.
       local due = tonumber(redis.call('ZSCORE', KEYS[2], name) or '') or PARKED
-      look = now + AGAIN
+      look = now + math.min(math.max(now - whole(lock[3], FENCE), SOON), LATE)
       if due < PARKED then look = math.max(look, due) end
     end
     if look then

@@ -18,7 +18,7 @@
 //! # The life of a run
 //!
 //! 1. Planted: [`engine::planting`] computes a job's first due time and `apply_job.lua` puts the run `job@due_ms` into its queue's
-//!    due set. Later ones are planted by the claim or skip of their predecessor, in the same script.
+//!    due set. Of a job that names a unique key the same script judges who holds it. Later ones are planted by the claim or skip of their predecessor, in the same script.
 //! 2. Polled: each node's ticker asks `list_ripe.lua` what is ripe by Redis' clock, and sleeps until the next.
 //! 3. Judged: [`domain::lateness`] says whether it runs or a missed stretch is skipped (`skip_run.lua`).
 //! 4. Claimed: `claim_runs.lua` moves it to the leases with an owner, a time limit and a rising fence, and plants the next. A run

@@ -58,12 +58,11 @@ fn compile_table(table: &Table<'_>, problems: &mut Problems) -> Option<Unique> {
     };
     let given = table.get("for");
     let window: Option<Option<Duration>> = given.as_ref().map(|spot| spot.duration(&WINDOW, problems));
-    let key = match table.get("key") {
-        Some(spot) => spot.parsed("customer-42", problems),
-        None => {
-            problems.fault(&table.path, table.span.clone(), "no key, wanted one such as key = \"customer-42\"");
-            None
-        }
+    let key = if let Some(spot) = table.get("key") {
+        spot.parsed("customer-42", problems)
+    } else {
+        problems.fault(&table.path, table.span.clone(), "no key, wanted one such as key = \"customer-42\"");
+        None
     };
     let second = match (mode?, window) {
         (Mode::Refuse, window) => Second::Refused { window: window.flatten() },

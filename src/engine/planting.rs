@@ -118,8 +118,7 @@ pub async fn apply(
             let next = order.planted.as_ref().map(|planted| planted.run.due());
             let is_another = order.name != item.request.name;
             answers[item.index] = match reply {
-                Ok(ApplyReply::Updated) if is_another => Ok(Applied::Moved(order.name, next)),
-                Ok(ApplyReply::Unchanged) if is_another => Ok(Applied::Moved(order.name, next)),
+                Ok(ApplyReply::Updated | ApplyReply::Unchanged) if is_another => Ok(Applied::Moved(order.name, next)),
                 Ok(ApplyReply::Taken(holder)) => Ok(Applied::Taken(holder)),
                 Ok(ApplyReply::Created) => Ok(Applied::Created(next)),
                 Ok(ApplyReply::Updated) => Ok(Applied::Updated(next)),

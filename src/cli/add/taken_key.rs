@@ -26,11 +26,8 @@ pub(super) async fn key_taken(store: &Store, first: &JobName, wanted: &NamedJob)
 async fn doing(store: &Store, name: &JobName, key: &UniqueKey) -> Result<String, StoreError> {
     let local = Zone::of_host();
     let doing = match store.read_job(name).await? {
-        None => "is over".to_owned(),
-        Some(JobRecord { ended: Some(_), ended_at, .. }) => match ended_at {
-            Some(at) => format!("was over at {}", shown(at, &local)),
-            None => "is over".to_owned(),
-        },
+        Some(JobRecord { ended: Some(_), ended_at: Some(at), .. }) => format!("was over at {}", shown(at, &local)),
+        None | Some(JobRecord { ended: Some(_), .. }) => "is over".to_owned(),
         Some(JobRecord { paused_at: Some(at), .. }) => format!("is paused since {}", shown(at, &local)),
         Some(job) => match open_run(store, name).await? {
             Some(run) if run.state == RunState::Running => match run.started_at {

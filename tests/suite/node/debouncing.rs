@@ -98,3 +98,30 @@ fn a_key_stays_held_when_its_node_is_killed_and_is_free_when_another_has_done_th
     assert!(done.len() == 2 && done[1].ended.is_some(), "{done:?}");
     eye.wait_for_history("second", 1);
 }
+
+#[test]
+fn keys_nobody_holds_any_more_are_trimmed_by_a_node() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).jobs("[history]\nkeep_per_job = 1\n").start();
+    node.wait_for_log("Started.");
+    for number in 0..250 {
+        eye.add(&json!({"name": format!("j{number}"), "in": "0s", "shell": "true", "unique": format!("k{number}")}));
+    }
+    eye.add(&json!({"name": "held", "in": "0s", "shell": "true", "unique": {"key": "held", "for": "1h"}}));
+    until("all have run", Duration::from_secs(60), || {
+        Some(()).filter(|()| eye.ask(eye.store().list_jobs(0, 1)).unwrap().is_empty())
+    });
+    // What wakes the janitor is a history that is too long.
+    eye.add(&json!({"name": "loud", "shell": "true", "overlap": "allow"}));
+    for _ in 0..60 {
+        eye.ask(schedd::engine::person::run_by_hand(eye.store(), &"loud".parse().unwrap())).unwrap().unwrap();
+    }
+    let mut connection = redis.connection();
+    until("they are trimmed", Duration::from_secs(180), || {
+        let left: Vec<String> = redis::cmd("KEYS").arg("{schedd}:unique:*").query(&mut connection).unwrap();
+        Some(()).filter(|()| left == ["{schedd}:unique:held"])
+    });
+    let index: Vec<String> = redis::cmd("ZRANGE").arg("{schedd}:uniques").arg(0).arg(-1).query(&mut connection).unwrap();
+    assert_eq!(index, ["held"]);
+}

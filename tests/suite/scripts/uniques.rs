@@ -208,8 +208,10 @@ async fn keys_nobody_holds_go_when_they_are_looked_at_and_the_others_are_looked_
     assert_eq!(world.store.list_uniques(t(1000)).await.unwrap(), key);
     let claim = world.win(1000, &run).await;
     assert_eq!(world.at(1001).forget_uniques(&key).await.unwrap(), 0, "it runs");
-    assert_eq!(world.score("uniques", "k"), Some(601_001));
-    world.succeed(1002, &claim).await;
+    assert_eq!(world.score("uniques", "k"), Some(61_001));
+    assert_eq!(world.at(61_001).forget_uniques(&key).await.unwrap(), 0, "it runs on");
+    assert_eq!(world.score("uniques", "k"), Some(61_001 + 62_001), "the longer it is held the later");
+    world.succeed(61_002, &claim).await;
     assert_eq!(world.at(601_001).forget_uniques(&key).await.unwrap(), 1);
     assert!(world.raw::<Vec<String>>("KEYS", "unique*", &[]).is_empty());
 
