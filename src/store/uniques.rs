@@ -42,7 +42,12 @@ impl Store {
             Ok(Value::Array(fields)) => {
                 let [job, mode, until] = fields.as_slice() else { return Ok(None) };
                 let Some(job) = text_of(job) else { return Ok(None) };
-                let spoilt = || StoreError::corrupt(format!("unique key {key:?}"), format!("held by {job:?}, which is no job; schedctl doctor --fix mends it"));
+                let spoilt = || {
+                    StoreError::corrupt(
+                        format!("unique key {key:?}"),
+                        format!("held by {job:?}, which is no job; schedctl doctor --fix mends it"),
+                    )
+                };
                 Ok(Some(UniqueHolder {
                     job: job.parse().map_err(|_| spoilt())?,
                     is_debounced: text_of(mode).as_deref() == Some("debounce"),
