@@ -4,13 +4,19 @@
 //! [`plan::MOST_STEPS`] steps. Its wall clock times become instants by the rule for clock changes that cron has: what comes
 //! hourly or more often follows real time, unless its job says otherwise. The start is an occurrence only if the rule says so.
 
+mod days;
+#[cfg(test)]
+mod oracle;
 mod plan;
 mod read;
+mod rule;
+mod times;
 
 use std::fmt;
 use std::sync::Arc;
 
-use self::plan::{Plan, Until};
+use self::plan::Plan;
+use self::rule::Until;
 use super::clock_changes::ClockChanges;
 use super::cron::{Wall, first_from};
 use super::time::UnixMillis;
