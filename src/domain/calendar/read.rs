@@ -198,7 +198,8 @@ impl Cursor<'_> {
     }
 
     fn fault_at(&self, offset: usize, what: &str) -> Fault {
-        Fault { offset, problem: format!("{what} at character {}", self.character(offset)) }
+        const WANTED: &str = "wanted numbers within their range, ranges that rise and steps above 0";
+        Fault { offset, problem: format!("{what} at character {}, {WANTED}", self.character(offset)) }
     }
 
     /// The weekdays at the cursor as bits, Monday the lowest; all if there are none.
