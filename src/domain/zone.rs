@@ -118,12 +118,22 @@ impl ZoneError {
 /// How alike two texts must be, from 0 to 1.
 const ALIKE: f64 = 0.6;
 
-/// How alike two texts are; 0 for those whose lengths alone keep them below [`ALIKE`], which are most of some hundred names.
+/// How alike two texts are; 0 for those whose letters alone keep them below [`ALIKE`], which are most of some hundred names.
 fn alike(text: &str, name: &str) -> f64 {
     let (own, other) = (text.chars().count(), name.chars().count());
     let share =
         |part: usize| f64::from(u32::try_from(part).unwrap_or(0)) / f64::from(u32::try_from(own.max(other).max(1)).unwrap_or(1));
-    if share(own.min(other)) < ALIKE { 0.0 } else { 1.0 - share(strsim::osa_distance(text, name)) }
+    if share(own.min(other)) < ALIKE {
+        return 0.0;
+    }
+    let mut letters = [0_i16; 256];
+    text.bytes().for_each(|byte| letters[usize::from(byte)] += 1);
+    let common = name.bytes().filter(|byte| {
+        let left = &mut letters[usize::from(*byte)];
+        *left -= 1;
+        *left >= 0
+    });
+    if share(common.count()) < ALIKE { 0.0 } else { 1.0 - share(strsim::osa_distance(text, name)) }
 }
 
 /// Up to three of `names` that look like `text`: as a whole, or its city alone.

@@ -201,7 +201,8 @@ impl Plan {
         while let Some(day) = walk.next_from(begin.div_euclid(DAY), LAST_DAY) {
             let Some(left) = steps.checked_sub(1).filter(|_| !barren.is_all()) else { return };
             *steps = left;
-            let first = self.counting_from(day * DAY / unit) * unit;
+            let is_first = begin >= day * DAY && begin - self.interval * unit < day * DAY;
+            let first = if is_first { begin } else { self.counting_from(day * DAY / unit) * unit };
             begin = begin.max(first);
             let residue = first - day * DAY;
             if begin >= (day + 1) * DAY {
@@ -217,7 +218,8 @@ impl Plan {
                 *steps = left;
                 let wanted = day * DAY + next;
                 if wanted > begin {
-                    begin = self.counting_from(wanted / unit) * unit;
+                    let next = begin + self.interval * unit;
+                    begin = if wanted <= next { next } else { self.counting_from(wanted / unit) * unit };
                 } else {
                     is_barren = false;
                     if see(begin, &self.times) {
@@ -232,7 +234,9 @@ impl Plan {
             if is_whole && is_barren {
                 barren.insert(residue);
             }
-            begin = begin.max(self.counting_from((day + 1) * DAY / unit) * unit);
+            if begin < (day + 1) * DAY {
+                begin = self.counting_from((day + 1) * DAY / unit) * unit;
+            }
         }
     }
 

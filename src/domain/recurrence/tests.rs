@@ -70,6 +70,8 @@ fn what_is_refused_is_told_with_its_character() {
         ("FREQ=WEEKLY;BYDAY=1MO", "\"1MO\" at character 19 numbers a weekday"),
         ("FREQ=MONTHLY;BYWEEKNO=3", "needs FREQ=YEARLY"),
         ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "never comes before 2100"),
+        ("FREQ=DAILY;UNTIL=20171224T000000Z", "never comes before its UNTIL"),
+        ("FREQ=DAILY;UNTIL=20171224", "never comes before its UNTIL"),
         ("FREQ=YEARLY;BYMONTHDAY=0", "not 0"),
         ("FREQ=YEARLY;BYEASTER=0", "is no part of a rule"),
         ("FREQ=YEARLY;UNTIL=2026", "is no moment"),
