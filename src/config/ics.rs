@@ -11,11 +11,13 @@ use crate::domain::zone::{Zone, ZoneName};
 
 const DAY: i64 = 86_400;
 
-/// Why a file is refused: at which line, from 1, and what is wrong.
+/// Why a file is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct IcsError {
-    pub(super) line: usize,
-    pub(super) problem: String,
+pub struct IcsError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong, in one line.
+    pub problem: String,
 }
 
 /// A line with those that continue it.
@@ -48,7 +50,7 @@ struct Event {
 }
 
 /// The days of all events of `text`, at most `most`; times without a zone are in `zone`.
-pub(super) fn read(text: &str, zone: &Zone, most: usize) -> Result<Vec<DayItem>, IcsError> {
+pub fn read(text: &str, zone: &Zone, most: usize) -> Result<Vec<DayItem>, IcsError> {
     let lines = lines_of(text);
     if !lines.iter().any(|line| line.name == "BEGIN" && line.value.eq_ignore_ascii_case("VCALENDAR")) {
         return Err(IcsError { line: 1, problem: "no BEGIN:VCALENDAR, wanted an iCalendar file".to_owned() });
@@ -58,6 +60,7 @@ pub(super) fn read(text: &str, zone: &Zone, most: usize) -> Result<Vec<DayItem>,
     let mut event: Option<(usize, Event)> = None;
     // Alarms and the like stand inside an event and have lines of the same names.
     let mut inside: usize = 0;
+    let mut rules: usize = 0;
     for line in &lines {
         let (name, value) = (line.name.as_str(), line.value.as_str());
         match (name, &mut event) {
@@ -70,7 +73,13 @@ pub(super) fn read(text: &str, zone: &Zone, most: usize) -> Result<Vec<DayItem>,
                     event.add_to(&mut items, number, most)?;
                 }
             }
-            (_, Some((_, event))) if inside == 0 => event.note(line, &zone)?,
+            (_, Some((_, event))) if inside == 0 => {
+                rules += usize::from(name == "RRULE");
+                if rules > most {
+                    return Err(line.refuse(&format!("more than {most} rules up to here, wanted fewer")));
+                }
+                event.note(line, &zone)?;
+            }
             _ => {}
         }
     }
@@ -195,7 +204,9 @@ impl Event {
             return Ok(());
         }
         let Some((begin, zone)) = &self.begin else { return Err(refuse(number, "an event without DTSTART, wanted one")) };
-        let length = self.length(*begin, zone).ok_or_else(|| refuse(number, "an event that ends before it begins"))?;
+        let length = self
+            .length(*begin, zone)
+            .ok_or_else(|| refuse(number, "an event that ends before it begins, wanted its end behind"))?;
         let (local, is_real) = match begin {
             Moment::Day(date) => (date.to_datetime(Time::midnight()), false),
             Moment::Local(at) => (*at, false),
@@ -222,10 +233,11 @@ impl Event {
             }
         };
         begins.extend(self.added.iter().map(in_zone));
-        let left_out: Vec<i64> = self.left_out.iter().map(in_zone).collect();
+        let mut left_out: Vec<i64> = self.left_out.iter().map(in_zone).collect();
+        left_out.sort_unstable();
         begins.sort_unstable();
         begins.dedup();
-        for begin in begins.into_iter().filter(|begin| !left_out.contains(begin)) {
+        for begin in begins.into_iter().filter(|begin| left_out.binary_search(begin).is_err()) {
             items.extend(if self.is_all_day() { Some(days(begin, length)) } else { span(begin, length, &zone) });
         }
         if items.len() > most {

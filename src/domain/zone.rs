@@ -8,6 +8,9 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
+/// More bytes than any name has.
+const LONGEST_NAME: usize = 100;
+
 /// The name of an IANA time zone, such as `Europe/Berlin`. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ZoneName(Arc<str>);
@@ -83,6 +86,9 @@ fn find(name: &str) -> Option<Zone> {
     if ["localtime", "posixrules", "Factory"].iter().any(|odd| odd.eq_ignore_ascii_case(name)) {
         return None;
     }
+    if name.len() > LONGEST_NAME {
+        return None;
+    }
     let rules = TimeZone::get(name).ok().filter(|rules| !rules.is_unknown())?;
     let name = ZoneName(Arc::from(rules.iana_name()?));
     Some(Zone { name, rules })
@@ -109,17 +115,36 @@ impl ZoneError {
     }
 }
 
+/// How alike two texts must be, from 0 to 1.
+const ALIKE: f64 = 0.6;
+
+/// How alike two texts are; 0 for those whose letters alone keep them below [`ALIKE`], which are most of some hundred names.
+fn alike(text: &str, name: &str) -> f64 {
+    let (own, other) = (text.chars().count(), name.chars().count());
+    let share =
+        |part: usize| f64::from(u32::try_from(part).unwrap_or(0)) / f64::from(u32::try_from(own.max(other).max(1)).unwrap_or(1));
+    if share(own.min(other)) < ALIKE {
+        return 0.0;
+    }
+    let mut letters = [0_i16; 256];
+    text.bytes().for_each(|byte| letters[usize::from(byte)] += 1);
+    let common = name.bytes().filter(|byte| {
+        let left = &mut letters[usize::from(*byte)];
+        *left -= 1;
+        *left >= 0
+    });
+    if share(common.count()) < ALIKE { 0.0 } else { 1.0 - share(strsim::osa_distance(text, name)) }
+}
+
 /// Up to three of `names` that look like `text`: as a whole, or its city alone.
 fn nearest(text: &str, names: Vec<String>) -> Vec<String> {
-    const ALIKE: f64 = 0.6;
     let text = text.to_lowercase().replace([' ', '-'], "_");
     let mut scored: Vec<(f64, String)> = names
         .into_iter()
         .map(|name| {
             let lower = name.to_lowercase();
             let city = lower.rsplit('/').next().unwrap_or(&lower);
-            let score = strsim::normalized_damerau_levenshtein(&text, &lower);
-            (score.max(strsim::normalized_damerau_levenshtein(&text, city)), name)
+            (alike(&text, &lower).max(alike(&text, city)), name)
         })
         .filter(|(score, _)| *score >= ALIKE)
         .collect();

@@ -156,12 +156,15 @@ fn split_zone(text: &str) -> Result<(&str, Option<Zone>), Fault> {
     let trimmed = text.trim_end_matches(' ');
     let Some((before, word)) = trimmed.rsplit_once(' ') else { return Ok((trimmed, None)) };
     let looks_like_one = word.starts_with(|c: char| c.is_ascii_alphabetic());
+    if !looks_like_one {
+        return Ok((trimmed, None));
+    }
     let is_weekday =
         WEEKDAYS.iter().any(|(name, _)| word.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name)));
     let zone = word.parse::<ZoneName>().and_then(|name| Zone::load(&name));
     match zone {
-        Ok(zone) if looks_like_one => Ok((before, Some(zone))),
-        Err(error) if looks_like_one && !is_weekday => Err(fault(before.len() + 1, error.to_string())),
+        Ok(zone) => Ok((before, Some(zone))),
+        Err(error) if !is_weekday => Err(fault(before.len() + 1, error.to_string())),
         _ => Ok((trimmed, None)),
     }
 }
@@ -198,7 +201,8 @@ impl Cursor<'_> {
     }
 
     fn fault_at(&self, offset: usize, what: &str) -> Fault {
-        Fault { offset, problem: format!("{what} at character {}", self.character(offset)) }
+        const WANTED: &str = "wanted numbers within their range, ranges that rise and steps above 0";
+        Fault { offset, problem: format!("{what} at character {}, {WANTED}", self.character(offset)) }
     }
 
     /// The weekdays at the cursor as bits, Monday the lowest; all if there are none.

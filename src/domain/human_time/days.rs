@@ -76,7 +76,7 @@ fn take_date(words: &[Word<'_>], today: Date) -> Result<Option<(Day, usize)>, Fa
     };
     let year = words.get(2).map(|word| word.text.trim_end_matches(',')).filter(|text| text.len() == 4).and_then(decimal);
     let exists = |year: i16| Date::new(year, month, day).ok();
-    let refuse = |what: String| day_word.fault(format!("{what} is not a date of 1970 to 2099"));
+    let refuse = |what: String| day_word.fault(format!("{what} is not a date of 1970 to 2099, wanted a day that exists"));
     match year {
         Some(year) => {
             let date = exists(year).filter(|_| (1970..=2099).contains(&year));
@@ -99,9 +99,11 @@ fn day_number(word: Word<'_>) -> Result<i8, Fault> {
 /// The date, if it is on that weekday.
 fn of_weekday(day: Day, weekday: Weekday, word: Word<'_>) -> Result<Day, Fault> {
     match day {
-        Day::Exactly(date) if date.weekday() != weekday => {
-            Err(word.fault(format!("{} is not the weekday of {date}, which is a {:?}", word.shown(), date.weekday())))
-        }
+        Day::Exactly(date) if date.weekday() != weekday => Err(word.fault(format!(
+            "{} is not the weekday of {date}, which is a {:?}, wanted that or none",
+            word.shown(),
+            date.weekday()
+        ))),
         Day::Yearly(month, day) => {
             let month = short(month);
             Err(word.fault(format!("{} before {day} {month} says no year, wanted it as in \"{day} {month} 2030\"", word.shown())))

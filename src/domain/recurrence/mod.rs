@@ -4,17 +4,26 @@
 //! [`plan::MOST_STEPS`] steps. Its wall clock times become instants by the rule for clock changes that cron has: what comes
 //! hourly or more often follows real time, unless its job says otherwise. The start is an occurrence only if the rule says so.
 
+mod days;
+#[cfg(test)]
+mod oracle;
 mod plan;
 mod read;
+mod rule;
+mod times;
 
 use std::fmt;
 use std::sync::Arc;
 
-use self::plan::{Plan, Until};
+use self::plan::Plan;
+use self::rule::Until;
 use super::clock_changes::ClockChanges;
 use super::cron::{Wall, first_from};
 use super::time::UnixMillis;
 use super::zone::Zone;
+
+/// No wall clock is further ahead of UTC, in seconds.
+const LONGEST_OFFSET: i64 = 26 * 3_600;
 
 /// The longest rule, in bytes.
 pub const LONGEST_RULE: usize = 1_000;
@@ -53,8 +62,13 @@ impl Recurrence {
             return Err(refuse(LONGEST_RULE, format!("{} bytes found, wanted at most {LONGEST_RULE}", text.len())));
         }
         let plan = read::read(text, local_second(start)).map_err(|fault| refuse(fault.offset, fault.problem))?;
-        if plan.first_local_from(plan.start).is_none_or(|local| local >= UnixMillis::END / 1000) {
-            return Err(refuse(0, "never comes before 2100, wanted a day that exists".to_owned()));
+        let is_over = |local: i64| matches!(plan.until, Some(Until::Real(until)) if local - LONGEST_OFFSET > until);
+        if plan.first_local_from(plan.start).is_none_or(|local| local >= UnixMillis::END / 1000 || is_over(local)) {
+            let problem = match plan.until {
+                Some(_) => "never comes before its UNTIL, wanted a later one",
+                None => "never comes before 2100, wanted a day that exists",
+            };
+            return Err(refuse(0, problem.to_owned()));
         }
         Ok(Self { text: Arc::from(text), plan: Arc::new(plan), clock_changes: ClockChanges::default() })
     }
