@@ -4,6 +4,7 @@
 //! rule for clock changes that cron has; `*` or an open step (`0/2`) in hour or minute makes it follow real time, unless its
 //! job says otherwise.
 
+mod component;
 mod plan;
 mod read;
 
