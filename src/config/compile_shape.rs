@@ -44,13 +44,11 @@ impl Shaping {
 
 /// The shaping `table` names.
 pub(super) fn compile_shaping(table: &Table<'_>, origin: Origin<'_>, problems: &mut Problems) -> Shaping {
-    // A list without an entry takes back what [defaults] has.
-    let days = |key: &str, problems: &mut Problems| table.get(key).and_then(|spot| compile_days(&spot, origin, problems));
     Shaping {
         jitter: table.get("jitter").and_then(|spot| shift(&spot, problems)),
         splay: table.get("splay").and_then(|spot| shift(&spot, problems)),
-        exclude: days("exclude", problems),
-        only_on: days("only_on", problems),
+        exclude: table.get("exclude").and_then(|spot| compile_days(&spot, origin, problems)),
+        only_on: table.get("only_on").and_then(|spot| compile_only_on(&spot, origin, problems)),
         skip_if_late: table.get("skip_if_late").and_then(|spot| spot.duration(&LATE, problems)),
     }
 }
@@ -157,6 +155,17 @@ fn shift(spot: &Spot<'_>, problems: &mut Problems) -> Option<Duration> {
     spot.duration(&SHIFT, problems)
 }
 
+/// A list without an entry takes back what `[defaults]` has; calendars without a day would leave a job no time at all.
+fn compile_only_on(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<Days> {
+    let days = compile_days(spot, origin, problems)?;
+    let is_silent = spot.as_items().is_some_and(|mut items| items.next().is_none());
+    if days.is_empty() && !is_silent {
+        spot.fault(problems, "names calendars that hold no day, wanted at least one day to run on, or [] for every day");
+        return None;
+    }
+    Some(days)
+}
+
 fn compile_days(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<Days> {
     let items: Vec<Spot<'_>> = match spot.as_items() {
         Some(items) => items.collect(),
@@ -170,7 +179,8 @@ fn compile_days(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) ->
             return item.wanted(problems, "a date such as \"2026-12-24\", a weekday, or \"calendar:NAME\"");
         };
         match text.strip_prefix("calendar:") {
-            Some(name) => sets.extend(calendar_named(name, item, origin, problems)),
+            // Of one with a fault inside nothing is known.
+            Some(name) => sets.push(calendar_named(name, item, origin, problems)?),
             None => match text.parse::<DayItem>() {
                 Ok(day) => sets.push(Days::of([day])),
                 Err(error) => item.fault(problems, error.to_string()),

@@ -167,6 +167,20 @@ fn a_calendar_of_the_file_travels_in_the_definitions_that_name_it() {
 }
 
 #[test]
+fn a_calendar_without_a_day_leaves_nothing_to_run_on_but_excludes_nothing_either() {
+    let file = |lines: &str| format!("[calendars.none]\ndates = []\n[jobs.a]\nshell = 'true'\nevery = '1h'\n{lines}");
+    for lines in ["only_on = 'calendar:none'", "only_on = ['calendar:none']"] {
+        let told = compile_text(&file(lines), "jobs.toml", &host()).unwrap_err().to_string();
+        assert!(told.contains("jobs.a.only_on: names calendars that hold no day"), "{told}");
+    }
+    let faulty = file("only_on = 'calendar:none'").replace("[]", "['soon']");
+    assert_eq!(compile_text(&faulty, "jobs.toml", &host()).unwrap_err().to_string().matches("jobs.toml:").count(), 1);
+    let spec = job(&good(&file("exclude = 'calendar:none'\nonly_on = []")), "a");
+    assert!(spec.shape.exclude.is_empty() && spec.shape.only_on.is_none());
+    assert_eq!(job(&good(&file("only_on = ['calendar:none', 'sun']")), "a").shape.only_on.unwrap().texts(), ["sun"]);
+}
+
+#[test]
 fn a_calendar_file_is_read_beside_the_jobs_file_and_its_faults_are_told_with_their_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("free.ics");
