@@ -78,15 +78,27 @@ impl Timetable {
         &self.zone
     }
 
-    /// The same schedule read on a wall clock that is never changed, as if that were UTC; none for one that goes by real time.
-    pub(in crate::domain) fn on_the_wall(&self) -> Option<Self> {
-        let is_on_it = |part: &Part| match part {
-            Part::Instants(_) | Part::Beats(_) => false,
-            Part::Cron(_) | Part::Rule(_) => true,
-            Part::Calendar(expression) => expression.zone().is_none(),
-        };
-        let are_all = !self.parts.is_empty() && self.parts.iter().all(is_on_it);
-        are_all.then(|| Self { zone: Zone::utc(), first: 0, last: UnixMillis::END - 1, ..self.clone() })
+    /// What of it goes by a wall clock: for each zone the schedules that are read there, in that zone.
+    pub(in crate::domain) fn by_wall_clocks(&self) -> Vec<Self> {
+        let mut tables: Vec<Self> = Vec::new();
+        for part in &self.parts {
+            let zone = match part {
+                Part::Instants(_) | Part::Beats(_) => continue,
+                Part::Cron(_) | Part::Rule(_) => &self.zone,
+                Part::Calendar(expression) => expression.zone().unwrap_or(&self.zone),
+            };
+            match tables.iter_mut().find(|table| table.zone.name() == zone.name()) {
+                Some(table) => table.parts.push(part.clone()),
+                None => tables.push(Self { zone: zone.clone(), parts: vec![part.clone()], ..self.clone() }),
+            }
+        }
+        tables
+    }
+
+    /// The same on a wall clock that is never changed, as if that were UTC.
+    pub(in crate::domain) fn on_an_even_clock(&self) -> Self {
+        let parts = self.parts.iter().map(Part::without_zone).collect();
+        Self { zone: Zone::utc(), parts, first: 0, last: UnixMillis::END - 1, ..self.clone() }
     }
 
     /// The first occurrence strictly after `from`; none if there is none before 2100.

@@ -58,6 +58,12 @@ impl CalendarExpr {
         Self { clock_changes, ..self.clone() }
     }
 
+    /// The expression as one that names no zone.
+    #[must_use]
+    pub(in crate::domain) fn without_zone(&self) -> Self {
+        Self { zone: None, ..self.clone() }
+    }
+
     /// The first occurrence at or after the second `from`, in its own zone, else in `zone`.
     pub(in crate::domain) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
         first_from(&*self.plan, self.zone.as_ref().unwrap_or(zone), self.clock_changes, from)

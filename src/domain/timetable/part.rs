@@ -40,6 +40,14 @@ impl Part {
         }
     }
 
+    /// The same in whatever zone it is asked about.
+    pub(super) fn without_zone(&self) -> Self {
+        match self {
+            Self::Calendar(expression) => Self::Calendar(expression.without_zone()),
+            part => part.clone(),
+        }
+    }
+
     /// Its first instant at or after `millis`.
     pub(super) fn first_from(&self, zone: &Zone, millis: i64) -> Option<i64> {
         // Rounded up to the whole second.
