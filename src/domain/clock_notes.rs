@@ -18,18 +18,17 @@ const CHANGES: usize = 400;
 ///
 /// `02:30 does not exist this day: runs at 03:00`; `02:30 comes twice this day: the first is taken`
 pub fn clock_notes(table: &Timetable, after: UnixMillis, at: UnixMillis, shown: &Zone) -> Vec<String> {
-    let mut notes = Vec::new();
-    let mut tell = |zone: &Zone, note: String| {
-        notes.push(if zone.name() == shown.name() { note } else { format!("in {}: {note}", zone.name()) });
+    let told = |zone: &Zone, note: String| {
+        if zone.name() == shown.name() { note } else { format!("in {}: {note}", zone.name()) }
     };
+    let mut notes = Vec::new();
     for clock in table.by_wall_clocks() {
-        left_out(&clock, after, at).into_iter().for_each(|note| tell(clock.zone(), note));
-        if comes_at(&clock, at) {
-            twice(&clock, at).into_iter().for_each(|note| tell(clock.zone(), note));
-        }
+        let mut own = left_out(&clock, after, at);
+        own.extend(twice(&clock, at).filter(|_| comes_at(&clock, at)));
+        notes.extend(own.into_iter().map(|note| told(clock.zone(), note)));
     }
     if table.is_one_shot() {
-        twice(table, at).into_iter().for_each(|note| tell(table.zone(), note));
+        notes.extend(twice(table, at).map(|note| told(table.zone(), note)));
     }
     notes
 }

@@ -74,12 +74,8 @@ fn the_jobs_of_a_file_come_sorted_without_any_redis() {
 #[test]
 fn the_jobs_of_a_file_come_as_if_it_were_applied_now() {
     let alone = alone();
-    let jobs = [
-        ("ends", "cron = \"@daily\"\nmax_runs = 2"),
-        ("waits", "delay = \"1h\""),
-        ("both", "cron = [\"@every 1h\", \"@daily\"]"),
-    ];
-    let file: String = jobs.iter().map(|(job, lines)| format!("[jobs.{job}]\nshell = \"x\"\n{lines}\n")).collect();
+    let file = "[jobs.ends]\nshell = \"x\"\ncron = \"@daily\"\nmax_runs = 2\n[jobs.waits]\nshell = \"x\"\ndelay = \"1h\"\n\
+                [jobs.both]\nshell = \"x\"\ncron = [\"@every 1h\", \"@daily\"]\n";
     std::fs::write(alone.home().join("jobs.toml"), file).unwrap();
     let times = alone.run(&["next", "--file", "jobs.toml", "-n", "3", "--json", "--long"]).good().json();
     let of = |job: &str| times.as_array().unwrap().iter().filter(|time| time["job"] == job).collect::<Vec<_>>();
