@@ -22,6 +22,7 @@ pub mod node_event;
 pub mod recurrence;
 pub mod retry;
 pub mod run;
+pub mod run_id;
 pub mod schedule;
 pub mod shape;
 pub mod size;

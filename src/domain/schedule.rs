@@ -86,6 +86,15 @@ impl Schedule {
         }
     }
 
+    /// Whether a part of it counts a period from the job's first apply, or from its anchor.
+    pub fn has_every(&self) -> bool {
+        match self {
+            Self::Every(_) => true,
+            Self::Several(list) => list.iter().any(Self::has_every),
+            _ => false,
+        }
+    }
+
     /// What a single `cron` says: an expression, or `@every` and a period, which is `every`.
     pub fn of_cron(text: &str) -> Result<Self, CronError> {
         match period_of(text) {

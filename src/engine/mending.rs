@@ -95,6 +95,9 @@ async fn mend_job(store: &Store, more: &BTreeSet<QueueName>, name: &JobName) -> 
         };
         let mending = JobMending {
             planted: next.and_then(|due| definition.as_ref().map(|definition| definition.planned(due))),
+            pending_ready: definition
+                .as_ref()
+                .and_then(|definition| Some(definition.planned(definition.record.pending.as_ref()?.due()).ready)),
             has_manual_out: books.has_manual_out(name).await?,
         };
         match store.mend_job(name, record.as_ref(), &books.queues(), &mending).await? {

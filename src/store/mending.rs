@@ -9,6 +9,7 @@ use super::runs::Successor;
 use super::scripts::{self, Invocation};
 use crate::domain::books::{CountFacts, SizeFacts};
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::time::UnixMillis;
 
 /// What was done to make the books agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +46,8 @@ impl MendReply {
 pub struct JobMending {
     /// The run to plant, if none is planned.
     pub planted: Option<Successor>,
+    /// When the run that is planned may start, should it not be due: at its due time if it is not known better.
+    pub pending_ready: Option<UnixMillis>,
     /// Whether the end of a run asked for by hand will free one that waits.
     pub has_manual_out: bool,
 }
@@ -62,6 +65,7 @@ impl Store {
         let default = QueueName::default_queue();
         let pending = record.and_then(|record| record.pending.as_ref());
         let planted = mending.planted.as_ref();
+        let pending_ready = mending.pending_ready.or_else(|| pending.map(RunId::due));
         let mut call = Invocation::new(&scripts::MEND_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
@@ -82,6 +86,7 @@ impl Store {
             .arg("planted", Successor::id(planted))
             .arg("planted_due", Successor::due(planted))
             .arg("planted_ready", Successor::ready(planted))
+            .arg("pending_ready", pending_ready.map_or(0, UnixMillis::as_i64))
             .arg("freed_by", if mending.has_manual_out { "manual" } else { "" });
         for queue in queues {
             call = call.key("due", keys.due(queue));

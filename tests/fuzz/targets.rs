@@ -138,7 +138,7 @@ fn steps_forward(text: &str, schedule: &Schedule) {
             let Some(next) = timed(text, most(), || table.next_after(at)) else { break };
             assert!(next > at, "{next} is not after {at}");
             assert!(table.left_out_by(next).is_none());
-            let _ = clock_notes(&table, at, next);
+            let _ = clock_notes(&table, at, next, &zone);
             at = next;
         }
         let _ = (in_words(schedule, &zone), schedule.text_with_zone(&zone));
@@ -184,8 +184,8 @@ fn rrule(text: &str) {
     match timed(text, most(), || Recurrence::new(rule, start)) {
         Ok(read) => {
             assert_eq!((read.as_str(), read.start()), (rule, start.with().subsec_nanosecond(0).build().expect("a time")));
-            if let Some(first) = read.first_local_from(0) {
-                assert_eq!(read.first_local_from(first), Some(first));
+            if let Some(first) = read.first_local_from(&Zone::utc(), 0) {
+                assert_eq!(read.first_local_from(&Zone::utc(), first), Some(first));
             }
             steps_forward(text, &Schedule::Rules(vec![read]));
         }

@@ -102,12 +102,24 @@ pub(super) fn zone_of(name: &str) -> Result<Zone, Failure> {
 
 /// The schedule an expression says.
 pub(super) fn schedule_of(text: &str) -> Result<Schedule, Failure> {
-    let read = Schedule::of_cron(text);
-    // What is no cron may be meant for systemd; what is neither is told as cron.
-    if let (Err(_), Ok(expression)) = (&read, text.parse::<CalendarExpr>()) {
-        return Ok(Schedule::Calendar(vec![expression]));
+    let refused = match Schedule::of_cron(text) {
+        Ok(schedule) => return Ok(schedule),
+        Err(error) => error,
+    };
+    // What is no cron may be meant for systemd; what is neither is told as what it looks like.
+    match text.parse::<CalendarExpr>() {
+        Ok(expression) => Ok(Schedule::Calendar(vec![expression])),
+        Err(error) if looks_like_a_calendar(text) => {
+            Err(Failure::Pointed { line: error.to_string(), text: text.to_owned(), offset: error.offset })
+        }
+        Err(_) => Err(Failure::Pointed { line: refused.to_string(), text: text.to_owned(), offset: refused.offset }),
     }
-    read.map_err(|error| Failure::Pointed { line: error.to_string(), text: text.to_owned(), offset: error.offset })
+}
+
+/// Whether it has fewer fields than cron and signs that only a date or a time of systemd has.
+fn looks_like_a_calendar(text: &str) -> bool {
+    let has_signs = [":", "..", "*-", "*~"].iter().any(|sign| text.contains(sign));
+    has_signs && !text.starts_with('@') && text.split_ascii_whitespace().count() < 5
 }
 
 /// The time by this host's clock, where no Redis is asked.
@@ -126,7 +138,11 @@ fn of_expression(text: &str, zone: Option<Zone>) -> Result<Found, Failure> {
     if schedule.is_drawn() {
         rules.push("H is drawn from the job's name; these are the times of a job without one".to_owned());
     }
-    let timetable = Timetable::new(schedule, zone.unwrap_or_else(Zone::of_host), now);
+    let own = match &schedule {
+        Schedule::Calendar(list) => list.first().and_then(CalendarExpr::zone).cloned(),
+        _ => None,
+    };
+    let timetable = Timetable::new(schedule, zone.or(own).unwrap_or_else(Zone::of_host), now);
     Ok(Found { planned: vec![Planned { job: None, timetable, remark: None }], now, rules })
 }
 
@@ -166,10 +182,23 @@ fn of_file(file: &Path) -> Result<Found, Failure> {
     let mut planned = Vec::new();
     for (name, spec) in config.jobs {
         let zone = spec.tz.as_ref().map(Zone::load).transpose().map_err(|error| Failure::Failed(error.to_string()))?;
-        let is_from_now = matches!(spec.schedule, Schedule::Every(_)) && spec.shape.anchor.is_none();
-        let remark = is_from_now.then_some("counted from now: its first apply is not known here");
-        let schedule = spec.schedule.for_job(&name, spec.dst);
-        let timetable = Timetable::shaped(schedule, &spec.shape, zone.unwrap_or_else(|| host_zone.clone()), now);
+        let zone = zone.unwrap_or_else(|| host_zone.clone());
+        let remark = match &spec.schedule {
+            Schedule::Delay(_) => Some("counted from now; the one after it comes after its end"),
+            _ if spec.shape.anchor.is_some() => None,
+            Schedule::Every(_) => Some("counted from now: its first apply is not known here"),
+            schedule if schedule.has_every() => Some("its every is counted from now: its first apply is not known here"),
+            _ => None,
+        };
+        let schedule = match spec.schedule {
+            Schedule::Delay(delay) => Schedule::At(now.saturating_add(delay)),
+            schedule => schedule.for_job(&name, spec.dst),
+        };
+        let timetable = Timetable::shaped(schedule, &spec.shape, zone, now);
+        let timetable = match spec.shape.max_runs {
+            Some(most) => timetable.ending_after(now, most),
+            None => timetable,
+        };
         planned.push(Planned { job: Some(name), timetable, remark });
     }
     Ok(Found { planned, now, rules: Vec::new() })

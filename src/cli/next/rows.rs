@@ -46,11 +46,10 @@ pub(super) fn comings<'p>(planned: &'p Planned, zone: Option<&'p Zone>, from: Un
 
 impl Coming<'_> {
     fn notes(&self) -> Vec<String> {
-        let own = self.planned.timetable.zone();
-        let clock = clock_notes(&self.planned.timetable, self.after, self.at).into_iter();
         // A note tells what the job's own clock shows, which need not be the one in the table.
-        let told = clock.map(|note| if own.name() == self.zone.name() { note } else { format!("in {}: {note}", own.name()) });
-        told.chain(self.planned.remark.map(str::to_owned)).collect()
+        let mut notes = clock_notes(&self.planned.timetable, self.after, self.at, self.zone);
+        notes.extend(self.planned.remark.map(str::to_owned));
+        notes
     }
 
     fn long(&self, now: UnixMillis) -> Value {

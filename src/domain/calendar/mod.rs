@@ -4,6 +4,7 @@
 //! rule for clock changes that cron has; `*` or an open step (`0/2`) in hour or minute makes it follow real time, unless its
 //! job says otherwise.
 
+mod component;
 mod plan;
 mod read;
 
@@ -55,6 +56,12 @@ impl CalendarExpr {
     #[must_use]
     pub fn for_job(&self, clock_changes: ClockChanges) -> Self {
         Self { clock_changes, ..self.clone() }
+    }
+
+    /// The expression as one that names no zone.
+    #[must_use]
+    pub(in crate::domain) fn without_zone(&self) -> Self {
+        Self { zone: None, ..self.clone() }
     }
 
     /// The first occurrence at or after the second `from`, in its own zone, else in `zone`.

@@ -100,14 +100,13 @@ impl Recurrence {
         }
     }
 
-    /// The first occurrence on the wall clock at or after `local`, both in seconds since 1970 as the wall clock counts.
-    pub fn first_local_from(&self, local: i64) -> Option<i64> {
+    /// The first occurrence on the wall clock of `zone` at or after `local`, both in seconds since 1970 as that clock counts.
+    pub fn first_local_from(&self, zone: &Zone, local: i64) -> Option<i64> {
         let found = self.plan.first_local_from(local)?;
-        match self.plan.until {
-            // Whoever asks for wall clock times has no zone: to a day is near enough for them.
-            Some(Until::Real(until)) if found > until => None,
-            _ => Some(found),
-        }
+        let Some(Until::Real(until)) = self.plan.until else { return Some(found) };
+        let shown = jiff::tz::TimeZone::UTC.to_datetime(jiff::Timestamp::from_second(found).ok()?);
+        let at = zone.rules().to_ambiguous_timestamp(shown).compatible().ok()?;
+        (at.as_second() <= until).then_some(found)
     }
 }
 

@@ -10,7 +10,7 @@ fn days(rule: &str, from: &str, count: usize) -> Vec<String> {
     let mut at = i64::MIN / 2;
     let mut found = Vec::new();
     while found.len() < count
-        && let Some(next) = rule.first_local_from(at)
+        && let Some(next) = rule.first_local_from(&Zone::utc(), at)
     {
         let shown = jiff::Timestamp::from_second(next).unwrap().to_string();
         found.push(shown.strip_suffix(":00Z").unwrap_or(&shown).replace("T09:00", ""));
@@ -139,7 +139,7 @@ fn whatever_is_read_is_bounded_rises_strictly_and_never_panics() {
             Ok(rule) => {
                 let mut at = i64::MIN / 2;
                 for _ in 0..5 {
-                    let Some(next) = rule.first_local_from(at) else { break };
+                    let Some(next) = rule.first_local_from(&Zone::utc(), at) else { break };
                     assert!(next >= at, "{text}");
                     at = next + 1;
                 }

@@ -72,6 +72,37 @@ fn the_jobs_of_a_file_come_sorted_without_any_redis() {
 }
 
 #[test]
+fn the_jobs_of_a_file_come_as_if_it_were_applied_now() {
+    let alone = alone();
+    let file = "[jobs.ends]\nshell = \"x\"\ncron = \"@daily\"\nmax_runs = 2\n[jobs.waits]\nshell = \"x\"\ndelay = \"1h\"\n\
+                [jobs.both]\nshell = \"x\"\ncron = [\"@every 1h\", \"@daily\"]\n";
+    std::fs::write(alone.home().join("jobs.toml"), file).unwrap();
+    let times = alone.run(&["next", "--file", "jobs.toml", "-n", "3", "--json", "--long"]).good().json();
+    let of = |job: &str| times.as_array().unwrap().iter().filter(|time| time["job"] == job).collect::<Vec<_>>();
+    assert_eq!(of("ends").len(), 2, "{times}");
+    assert_eq!(of("waits")[0]["notes"][0], "counted from now; the one after it comes after its end");
+    assert_eq!((of("waits").len(), of("both").len()), (1, 3), "{times}");
+    assert!(of("both")[0]["notes"][0].as_str().unwrap().starts_with("its every is counted from now"), "{times}");
+}
+
+#[test]
+fn an_expression_of_systemd_is_shown_in_its_own_zone_and_refused_as_one() {
+    let own = ["next", "02:30 Europe/Berlin", "--from", "2027-03-27T12:00:00Z", "-n", "1"];
+    let told = alone().run(&own).good().stdout;
+    assert!(told.contains("03:00:00 CEST") && told.contains("02:30 does not exist this day: runs at 03:00"), "{told}");
+    let elsewhere = alone().run(&[&own[..], &["--tz", "UTC"]].concat()).good().stdout;
+    assert!(elsewhere.contains("01:00:00 UTC") && elsewhere.contains("in Europe/Berlin: 02:30 does not exist"), "{elsewhere}");
+    for (text, wanted) in [
+        ("Mon..Fri 25:00", "calendar \"Mon..Fri 25:00\": hour 25"),
+        ("Mon *-*-* 09:00:00.5", "wanted whole seconds"),
+        ("0 9 * *", "4 fields found"),
+        ("*/5", "1 field found"),
+    ] {
+        alone().run(&["next", text]).refused(2, &[wanted]);
+    }
+}
+
+#[test]
 fn a_job_is_described_with_the_zone_it_is_read_in() {
     let bench = Bench::start();
     bench.add(&["--name", "c", "--cron", "0 9 * * 1-5", "--cron", "@hourly", "--tz", "Asia/Tokyo", "--", "x"]);

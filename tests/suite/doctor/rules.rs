@@ -111,6 +111,21 @@ async fn a_planned_run_that_is_not_due_is_made_due_at_its_own_time() {
 }
 
 #[tokio::test]
+async fn a_planned_run_that_is_made_due_again_is_moved_by_jitter_and_splay_as_before() {
+    let desk = Desk::new();
+    let run = desk.add("a", json!({"every": "1h", "splay": "20m"})).await;
+    let moved = desk.score("due:default", &run.to_string());
+    assert!(moved > Some(run.due().as_i64() - t(0).as_i64()), "its splay is not nothing: {moved:?}");
+    desk.break_by("ZREM", "due:default", &[&run.to_string()]);
+    desk.mend(Rule::NotDue, "job a").await;
+    assert_eq!(desk.score("due:default", &run.to_string()), moved);
+    let run = desk.add("b", json!({"every": "1h", "jitter": "1d"})).await;
+    desk.break_by("ZREM", "due:default", &[&run.to_string()]);
+    desk.mend(Rule::NotDue, "job b").await;
+    assert!(desk.score("due:default", &run.to_string()) > Some(run.due().as_i64() - t(0).as_i64()));
+}
+
+#[tokio::test]
 async fn a_planned_run_in_another_queue_than_its_job_s_is_brought_back() {
     let desk = Desk::new();
     let run = desk.minutely("a").await;

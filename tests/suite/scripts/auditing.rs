@@ -11,7 +11,7 @@ use schedd::store::{AuditNote, JobMending, JobRecord, JobToInspect, MendReply, S
 use super::world::{World, name, queue, run_of, successor, t};
 
 fn nothing_planted() -> JobMending {
-    JobMending { planted: None, has_manual_out: false }
+    JobMending { planted: None, pending_ready: None, has_manual_out: false }
 }
 
 async fn inspect(store: &Store, job: &JobRecord, queues: &[QueueName]) -> Option<JobFacts> {
@@ -58,7 +58,7 @@ async fn what_is_missing_is_mended_and_never_planted_over_a_record() {
     let _: i64 = world.raw("ZREM", "due:default", &[&run_of("a", 1000).to_string()]);
     let _: i64 = world.raw("HSET", "job:a", &["pending", ""]);
     let (job, queues) = (world.job("a").await, [queue("default")]);
-    let planting = |due| JobMending { planted: Some(successor("a", due)), has_manual_out: false };
+    let planting = |due| JobMending { planted: Some(successor("a", due)), pending_ready: None, has_manual_out: false };
     assert_eq!(world.at(1).mend_job(&name("a"), Some(&job), &queues, &planting(0)).await.unwrap(), MendReply::Occupied);
     let reply = world.at(1).mend_job(&name("a"), Some(&job), &queues, &planting(1000)).await.unwrap();
     assert!(matches!(reply, MendReply::Mended(_)), "{reply:?}");

@@ -305,7 +305,7 @@ async fn call_on_the_books(script: &str, scene: &Scene) -> Result<String, StoreE
         "inspect_runs" => format!("{:?}", store.inspect_runs(&[(run.clone(), None)], &[queue("default")]).await?.remove(0)?),
         "mend_counts" => format!("{:?}", store.mend_counts(&CountFacts::default()).await?),
         "mend_job" => {
-            let mending = JobMending { planted: Some(successor("a", 1000)), has_manual_out: false };
+            let mending = JobMending { planted: Some(successor("a", 1000)), pending_ready: None, has_manual_out: false };
             format!("{:?}", store.mend_job(&job.name, Some(job), &[queue("default")], &mending).await?)
         }
         "mend_run" => format!("{:?}", store.mend_run(run, &queue("default"), &[queue("default")], None).await?),
