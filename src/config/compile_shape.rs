@@ -94,7 +94,7 @@ pub(super) fn compile_shape(
         return Some(Shape { max_runs, skip_if_late: shaping.skip_if_late, ..Shape::default() });
     }
     if anchor.is_some()
-        && !has_every(schedule)
+        && !schedule.has_every()
         && refuse(&["anchor"], "is what every counts from, wanted every with it", problems).is_some()
     {
         return None;
@@ -138,14 +138,6 @@ pub(super) fn refuse_nothing_left(table: &Table<'_>, schedule: &Schedule, shape:
     match spot {
         Some(spot) => spot.fault(problems, message),
         None => problems.fault(&table.path, table.span.clone(), message),
-    }
-}
-
-fn has_every(schedule: &Schedule) -> bool {
-    match schedule {
-        Schedule::Every(_) => true,
-        Schedule::Several(list) => list.iter().any(has_every),
-        _ => false,
     }
 }
 

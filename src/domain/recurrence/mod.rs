@@ -10,7 +10,7 @@ mod read;
 use std::fmt;
 use std::sync::Arc;
 
-use self::plan::{Plan, Until};
+pub(in crate::domain) use self::plan::{Freq, Plan, Until};
 use super::clock_changes::ClockChanges;
 use super::cron::{Wall, first_from};
 use super::time::UnixMillis;
@@ -62,6 +62,11 @@ impl Recurrence {
     /// The rule as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// What was read.
+    pub(in crate::domain) fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// What it is counted from, as the wall clock shows it.

@@ -89,6 +89,7 @@ pub(super) fn read(text: &str, start: i64) -> Result<Plan, Fault> {
         freq: Freq::Daily,
         interval: 1,
         until: None,
+        count: None,
         week_start: 0,
         months: Vec::new(),
         weeks: Vec::new(),
@@ -157,6 +158,7 @@ pub(super) fn read(text: &str, start: i64) -> Result<Plan, Fault> {
     }
     refuse_misfits(&plan, body, day_part)?;
     fill_in(&mut plan);
+    plan.count = count;
     if let Some(count) = count {
         plan.until = last_of(&plan, count).map(Until::Local);
     }
