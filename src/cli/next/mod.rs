@@ -132,6 +132,11 @@ pub(super) fn schedule_of(text: &str, dtstart: Option<&str>) -> Result<Schedule,
     read.map_err(|error| Failure::Pointed { line: error.to_string(), text: text.to_owned(), offset: error.offset })
 }
 
+/// Refuses what is `@reboot` alone.
+fn only_at_boot(what: &str) -> Failure {
+    Failure::Invalid(format!("{what} comes at no time of a clock: once on each host after each of its boots"))
+}
+
 /// The time by this host's clock, where no Redis is asked.
 fn own_now() -> Result<UnixMillis, Failure> {
     UnixMillis::from_timestamp(jiff::Timestamp::now())
@@ -141,7 +146,7 @@ fn own_now() -> Result<UnixMillis, Failure> {
 fn of_expression(args: &NextArgs, text: &str, zone: Option<Zone>) -> Result<Found, Failure> {
     let mut schedule = schedule_of(text, args.dtstart.as_deref())?;
     if schedule.is_at_boot() {
-        return Err(Failure::Invalid(format!("{text} comes at no time of a clock: once on each host after each of its boots")));
+        return Err(only_at_boot(text));
     }
     let now = own_now()?;
     let mut rules = day_rules(&schedule);
@@ -163,6 +168,9 @@ async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Resul
     let definition = Definition::of(record).map_err(|why| Failure::Failed(format!("job {name} cannot be worked with: {why}")))?;
     if definition.spec.schedule == Schedule::Manual {
         return Err(Failure::Invalid(format!("job {name} has no schedule: it runs only when asked, by schedctl run {name}")));
+    }
+    if definition.spec.schedule.is_at_boot() && definition.timetable.first().is_none() {
+        return Err(only_at_boot(&format!("job {name}")));
     }
     let rules = day_rules(&definition.spec.schedule);
     let (timetable, remark) = match (&definition.spec.schedule, definition.runs_left()) {
