@@ -31,6 +31,7 @@ mod sections;
 mod surface;
 
 pub use compile_file::compile_text;
+pub use compile_schedule::start_of_rule;
 pub use config_error::{ConfigError, Rendering};
 pub use config_file::{MAX_FILE_BYTES, read_file, read_redis};
 pub use ics::{IcsError, read as read_ics};

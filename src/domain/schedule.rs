@@ -125,6 +125,12 @@ impl Schedule {
         self.has_cron(CronExpr::is_drawn)
     }
 
+    /// What stands beside `every` among several schedules; none if it is not several.
+    pub fn without_every(&self) -> Option<Self> {
+        let Self::Several(list) = self else { return None };
+        Some(Self::Several(list.iter().filter(|one| !one.has_every()).cloned().collect()))
+    }
+
     fn has_cron(&self, is_such: fn(&CronExpr) -> bool) -> bool {
         match self {
             Self::Cron(list) => list.iter().any(is_such),

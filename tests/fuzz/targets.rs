@@ -14,7 +14,7 @@ use schedd::config::{compile_text, from_surface, job_from_json, read_ics, to_sur
 use schedd::domain::clock_changes::ClockChanges;
 use schedd::domain::clock_notes::clock_notes;
 use schedd::domain::days::{DayItem, Days};
-use schedd::domain::describe::in_words;
+use schedd::domain::describe::{Of, in_words};
 use schedd::domain::duration::{format_duration, parse_duration};
 use schedd::domain::human_time::{parse_fixed, parse_instant};
 use schedd::domain::ids::{IdError, JobName, NodeName, QueueName, RunId};
@@ -141,7 +141,7 @@ fn steps_forward(text: &str, schedule: &Schedule) {
             let _ = clock_notes(&table, at, next, &zone);
             at = next;
         }
-        let _ = (in_words(schedule, &zone), schedule.text_with_zone(&zone));
+        let _ = (in_words(schedule, Of { zone: &zone, job: None, anchor: None }), schedule.text_with_zone(&zone));
     }
 }
 

@@ -19,8 +19,12 @@ pub(super) fn job_of_flags(args: &AddArgs, at: &[UnixMillis], bounds: &Bounds, h
     refuse_flags_alone(args)?;
     let value = keys_of(args, at, bounds)?;
     config::job_from_value(&value, host_zone).map_err(|problems| {
-        let told: Vec<String> = problems.iter().map(told).collect();
-        Failure::Invalid(told.join("; "))
+        let line = problems.iter().map(told).collect::<Vec<_>>().join("; ");
+        // Of several faults the first that has a place is pointed at.
+        match problems.into_iter().find_map(|problem| problem.within) {
+            Some((text, offset)) => Failure::Pointed { line, text, offset },
+            None => Failure::Invalid(line),
+        }
     })
 }
 

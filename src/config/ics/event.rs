@@ -104,7 +104,8 @@ impl Event {
             Moment::Day(_) | Moment::Local(_) => begin.zone.clone().unwrap_or_else(|| self.host.clone()),
         };
         let none = || refuse(number, "an event at a time there is not, wanted one of its zone");
-        let length = self.length(begin).ok_or_else(|| refuse(number, "an event that ends before it begins, wanted its end behind"))?;
+        let length =
+            self.length(begin).ok_or_else(|| refuse(number, "an event that ends before it begins, wanted its end behind"))?;
         let first = begin.on_wall(&zone).ok_or_else(none)?;
         let mut begins = BTreeSet::from([first]);
         for (line, rule) in &self.rules {

@@ -12,7 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use self::plan::Plan;
+pub(in crate::domain) use self::plan::{Days, Plan};
 use super::clock_changes::ClockChanges;
 use super::cron::{Wall, first_from};
 use super::zone::Zone;
@@ -45,6 +45,11 @@ impl CalendarExpr {
     /// The expression as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// What was read.
+    pub(in crate::domain) fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// The zone it names itself.

@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::plan::Plan;
-use self::rule::Until;
+pub(in crate::domain) use self::rule::{Freq, Rule, Until};
 use super::clock_changes::ClockChanges;
 use super::cron::{Wall, first_from};
 use super::time::UnixMillis;
@@ -32,6 +32,7 @@ pub const LONGEST_RULE: usize = 1_000;
 #[derive(Clone)]
 pub struct Recurrence {
     text: Arc<str>,
+    rule: Arc<Rule>,
     plan: Arc<Plan>,
     clock_changes: ClockChanges,
 }
@@ -61,7 +62,7 @@ impl Recurrence {
         if text.len() > LONGEST_RULE {
             return Err(refuse(LONGEST_RULE, format!("{} bytes found, wanted at most {LONGEST_RULE}", text.len())));
         }
-        let plan = read::read(text, local_second(start)).map_err(|fault| refuse(fault.offset, fault.problem))?;
+        let (rule, plan) = read::read(text, local_second(start)).map_err(|fault| refuse(fault.offset, fault.problem))?;
         let is_over = |local: i64| matches!(plan.until, Some(Until::Real(until)) if local - LONGEST_OFFSET > until);
         if plan.first_local_from(plan.start).is_none_or(|local| local >= UnixMillis::END / 1000 || is_over(local)) {
             let problem = match plan.until {
@@ -70,12 +71,17 @@ impl Recurrence {
             };
             return Err(refuse(0, problem.to_owned()));
         }
-        Ok(Self { text: Arc::from(text), plan: Arc::new(plan), clock_changes: ClockChanges::default() })
+        Ok(Self { text: Arc::from(text), rule: Arc::new(rule), plan: Arc::new(plan), clock_changes: ClockChanges::default() })
     }
 
     /// The rule as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// What was read.
+    pub(in crate::domain) fn rule(&self) -> &Rule {
+        &self.rule
     }
 
     /// What it is counted from, as the wall clock shows it.

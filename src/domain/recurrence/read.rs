@@ -77,22 +77,23 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// The plan of a rule that is counted from `start`.
-pub(super) fn read(text: &str, start: i64) -> Result<Plan, Fault> {
-    let (rule, count) = read_rule(text, start)?;
+/// The rule that is counted from `start`, and its plan.
+pub(super) fn read(text: &str, start: i64) -> Result<(Rule, Plan), Fault> {
+    let mut rule = read_rule(text, start)?;
     let mut plan = Plan::of(&rule);
-    if let Some(count) = count {
+    if let Some(count) = rule.count {
         let last = plan.last_of(count, MOST_COUNTING_STEPS).map_err(|_| Fault {
             offset: 0,
             problem: format!("reaches too far to be counted, COUNT={count}: wanted a smaller COUNT, or UNTIL"),
         })?;
-        plan.until = last.map(Until::Local);
+        rule.until = last.map(Until::Local);
+        plan.until = rule.until;
     }
-    Ok(plan)
+    Ok((rule, plan))
 }
 
-/// The rule as it is written, what its start stands for filled in, and its `COUNT`.
-pub(super) fn read_rule(text: &str, start: i64) -> Result<(Rule, Option<i64>), Fault> {
+/// The rule as it is written, what its start stands for filled in.
+pub(super) fn read_rule(text: &str, start: i64) -> Result<Rule, Fault> {
     let prefix = if text.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("RRULE:")) { 6 } else { 0 };
     let body = Piece { text: text.get(prefix..).unwrap_or_default(), offset: prefix, whole: text };
     if body.text.is_empty() {
@@ -100,11 +101,11 @@ pub(super) fn read_rule(text: &str, start: i64) -> Result<(Rule, Option<i64>), F
     }
     let mut seen: Vec<String> = Vec::new();
     let mut freq = None;
-    let mut count = None;
     let mut rule = Rule {
         freq: Freq::Daily,
         interval: 1,
         until: None,
+        count: None,
         week_start: 0,
         months: Vec::new(),
         weeks: Vec::new(),
@@ -136,7 +137,7 @@ pub(super) fn read_rule(text: &str, start: i64) -> Result<(Rule, Option<i64>), F
                 freq = Some(known.1);
             }
             "INTERVAL" => rule.interval = value.number(1, MOST_INTERVAL)?,
-            "COUNT" => count = Some(value.number(1, MOST_COUNTED)?),
+            "COUNT" => rule.count = Some(value.number(1, MOST_COUNTED)?),
             "UNTIL" => rule.until = Some(until(value)?),
             "WKST" => rule.week_start = day_named(value)?,
             "BYMONTH" => rule.months = value.numbers(1, 12)?,
@@ -173,7 +174,7 @@ pub(super) fn read_rule(text: &str, start: i64) -> Result<(Rule, Option<i64>), F
     }
     refuse_misfits(&rule, body, day_part)?;
     fill_in(&mut rule);
-    Ok((rule, count))
+    Ok(rule)
 }
 
 /// What the standard forbids together.

@@ -2,7 +2,7 @@
 
 /// The length of a rule's periods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Freq {
+pub(in crate::domain) enum Freq {
     Yearly,
     Monthly,
     Weekly,
@@ -14,7 +14,7 @@ pub(super) enum Freq {
 
 /// The last moment of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Until {
+pub(in crate::domain) enum Until {
     /// By the wall clock.
     Local(i64),
     /// In real time.
@@ -23,22 +23,24 @@ pub(super) enum Until {
 
 /// A rule. Lists are sorted; an empty one restricts nothing.
 #[derive(Debug, Clone)]
-pub(super) struct Rule {
-    pub(super) freq: Freq,
-    pub(super) interval: i64,
-    pub(super) until: Option<Until>,
+pub(in crate::domain) struct Rule {
+    pub(in crate::domain) freq: Freq,
+    pub(in crate::domain) interval: i64,
+    pub(in crate::domain) until: Option<Until>,
+    /// How often it comes in all, if it says so; `until` is then the last of them.
+    pub(in crate::domain) count: Option<i64>,
     /// The first day of a week, Monday = 0.
-    pub(super) week_start: i64,
-    pub(super) months: Vec<i64>,
-    pub(super) weeks: Vec<i64>,
-    pub(super) year_days: Vec<i64>,
-    pub(super) month_days: Vec<i64>,
+    pub(in crate::domain) week_start: i64,
+    pub(in crate::domain) months: Vec<i64>,
+    pub(in crate::domain) weeks: Vec<i64>,
+    pub(in crate::domain) year_days: Vec<i64>,
+    pub(in crate::domain) month_days: Vec<i64>,
     /// Weekdays, each with its number within the month or year, 0 = every one.
-    pub(super) weekdays: Vec<(i64, i64)>,
-    pub(super) hours: Vec<i64>,
-    pub(super) minutes: Vec<i64>,
-    pub(super) seconds: Vec<i64>,
-    pub(super) positions: Vec<i64>,
+    pub(in crate::domain) weekdays: Vec<(i64, i64)>,
+    pub(in crate::domain) hours: Vec<i64>,
+    pub(in crate::domain) minutes: Vec<i64>,
+    pub(in crate::domain) seconds: Vec<i64>,
+    pub(in crate::domain) positions: Vec<i64>,
     /// The wall clock second it is counted from.
-    pub(super) start: i64,
+    pub(in crate::domain) start: i64,
 }
