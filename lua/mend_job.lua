@@ -22,7 +22,7 @@
 -- ARGV 5 planted: the run to plant if none is planned, or ''
 -- ARGV 6 planted_due
 -- ARGV 7 planted_ready
--- ARGV 8 freed_by: '' if no run asked for by hand is out whose end would free one that waits
+-- ARGV 8 freed_by: '' if nothing else would free the first that waits, such as the end of a run asked for by hand
 -- Reply mended: a word for each thing done
 -- Reply sound: there was nothing to do
 -- Reply stale: the job changed; read it again
