@@ -155,7 +155,10 @@ impl Examination {
 
     async fn mend_key(&self, store: &Store, finding: &Finding) -> Result<Vec<String>, StoreError> {
         let done = match (finding.rule, &finding.subject) {
-            (Rule::Count | Rule::Fence, _) => mending::mend_counts(store, &self.counts).await,
+            (Rule::Count | Rule::Fence, Subject::Key(key)) => {
+                let prefix = store.key_named("");
+                mending::mend_counts(store, &self.counts.in_key(key.strip_prefix(&prefix).unwrap_or_default())).await
+            }
             (Rule::OutputWrong, _) => {
                 let OutputFacts { missing, unlisted } = &self.outputs;
                 store.mend_outputs(&self.outputs).await?;

@@ -115,7 +115,12 @@ async fn counters_are_set_to_what_they_count() {
     for (bytes, waiting) in [("7", "3"), ("spoilt", "-1"), ("0", "x")] {
         desk.break_by("SET", "output_bytes", &[bytes]);
         desk.break_by("HSET", "totals", &["waiting", waiting]);
-        desk.mend(Rule::Count, "output_bytes").await;
+        let mended = desk.mend(Rule::Count, "output_bytes").await;
+        let done: Vec<(String, Vec<String>)> =
+            mended.into_iter().map(|mended| (mended.finding.subject.to_string(), mended.done)).collect();
+        let key = |rest: &str| format!("key {}", desk.key(rest));
+        let bytes = (key("output_bytes"), vec!["bytes of output set to 10".to_owned()]);
+        assert_eq!(done, [bytes, (key("totals"), vec!["waiting runs set to 0".to_owned()])], "each under its own key");
         assert_eq!(desk.get::<String>("GET", "output_bytes", &[]), "10");
         assert_eq!(desk.total("waiting"), 0);
     }
