@@ -82,3 +82,15 @@ fn a_turn_looks_at_so_many_keys_also_if_most_are_of_others_and_the_next_goes_on(
     assert!(first.starts_with("keys ") && first != "keys 0", "{first}");
     assert_ne!(place(), first);
 }
+
+#[test]
+fn a_node_whose_user_may_not_go_over_all_keys_checks_the_rest_all_the_same() {
+    let redis = TestRedis::start();
+    let rules = ["SETUSER", "weak", "on", ">pw", "~*", "&*", "+@all", "-scan", "-dbsize"];
+    let () = redis::cmd("ACL").arg(&rules).query(&mut redis.connection()).unwrap();
+    let _node = Schedd::at(&format!("{}?user=weak&pass=pw", redis.url())).start();
+    Eye::on(&redis).add(&json!({"name": "a", "every": "1h", "shell": "true"}));
+    assert_eq!(turn(&redis)["findings"], 0);
+    let _: () = redis.connection().del("{schedd}:due:default").unwrap();
+    assert_eq!(turn(&redis)["findings"], 1);
+}
