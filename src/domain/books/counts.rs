@@ -39,6 +39,7 @@ pub struct SizeFacts {
 
 impl CountFacts {
     /// Only what is known of the counters in the key `rest` of the namespace, and of the fence.
+    #[must_use]
     pub fn in_key(&self, rest: &str) -> Self {
         let mut facts = Self { fence: self.fence.clone(), highest: self.highest, ..Self::default() };
         match rest {
