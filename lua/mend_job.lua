@@ -23,7 +23,7 @@
 -- ARGV 6 planted_due
 -- ARGV 7 planted_ready
 -- ARGV 8 pending_ready: when the planned run may start, should it not be due
--- ARGV 9 freed_by: '' if no run asked for by hand is out whose end would free one that waits
+-- ARGV 9 freed_by: '' if nothing else would free the first that waits, such as the end of a run asked for by hand
 -- Reply mended: a word for each thing done
 -- Reply sound: there was nothing to do
 -- Reply stale: the job changed; read it again

@@ -50,6 +50,7 @@ mod shared;
 mod slots;
 mod ticker;
 mod weather;
+mod whole;
 
 pub use definition::{Definition, DefinitionError};
 pub use journal::Journal;

@@ -120,7 +120,7 @@ pub enum ClaimReply {
     Stale,
     /// No job of that name is known.
     Orphan,
-    /// A regular run that nobody planned.
+    /// A run that nobody planned or asked for.
     Foreign,
     /// The successor's occurrence has a record already: decide on the one after it.
     Occupied,

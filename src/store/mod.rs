@@ -15,6 +15,7 @@ mod counting;
 mod deeds;
 mod error;
 mod events;
+mod fields;
 mod forgetting;
 mod history;
 mod inspecting;
@@ -58,7 +59,7 @@ pub use deeds::Deed;
 pub use error::StoreError;
 pub use events::{EventNote, NodeEvents};
 pub use history::{Ended, HistoryPage, Letters, PastAttempt, RunRecord};
-pub use inspecting::{Index, IndexPage, JobToInspect};
+pub use inspecting::{Index, IndexPage, JobToInspect, ManualDue};
 pub use job_edits::{
     ApplyOrder, ApplyReply, Change, Existing, PauseReply, RemoveOrder, RemoveReply, ResumeOrder, ResumeReply, StopRunning,
 };
@@ -67,7 +68,7 @@ pub use kept_outputs::OutputFacts;
 pub use keys::{DEFAULT_NAMESPACE, Keys};
 pub use ledger::{Ledger, LedgerRange};
 pub use losses::{EpochReply, JOBS_NAMED, Loss, LossKind, LossRecord, LossReport, ReportReply, begun_at, new_epoch};
-pub use mending::{JobMending, MendReply};
+pub use mending::{JobMending, MendReply, RunMending, Waiting};
 pub use nodes::{Beat, BeatReply, NameClaim, NodeFacts, NodeRecord};
 pub use outputs::{KeptOutput, OutputFrames, Stream};
 pub use polling::{Marks, Poll, QueuePoll, RipeEntry};

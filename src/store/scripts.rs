@@ -89,6 +89,7 @@ scripts! {
     CANCEL_RUN "cancel_run";
     CLAIM_RUNS "claim_runs";
     DROP_BACKFILL "drop_backfill";
+    DROP_FIELDS "drop_fields";
     FINISH_RUN "finish_run";
     FORGET_JOBS "forget_jobs";
     FORGET_NODES "forget_nodes";

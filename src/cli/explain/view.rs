@@ -57,7 +57,15 @@ pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
         .iter()
         .map(|deed| {
             let (old, new) = deed.schedules.clone().unzip();
-            json!({"at": deed.at.to_string(), "what": deed.what, "by": deed.by, "run_id": deed.run, "old": old, "new": new})
+            json!({
+                "at": deed.at.to_string(),
+                "what": deed.what,
+                "by": deed.by,
+                "run_id": deed.run,
+                "count": deed.count,
+                "old": old,
+                "new": new,
+            })
         })
         .collect();
     let next = job.filter(|job| job.ended.is_none()).and_then(|job| job.pending);

@@ -139,7 +139,7 @@ fn with_job(mut facts: Facts, change: impl Fn(&mut JobFacts)) -> Facts {
 }
 
 fn deed(what: &str, at: i64) -> Deed {
-    Deed { at: s(at), what: what.to_owned(), by: Some(ana()), run: Some(format!("j@{NOON}000")), schedules: None }
+    Deed { at: s(at), what: what.to_owned(), by: Some(ana()), run: Some(format!("j@{NOON}000")), count: None, schedules: None }
 }
 
 fn done_by_ana(what: &str, at: i64, facts: Facts) -> Facts {

@@ -65,6 +65,7 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("claim_runs", "cancelled", "a_run_whose_job_was_removed_ends_cancelled_and_a_started_one_goes_on"),
     ("claim_runs", "failed", "a_retry_later_than_max_age_ends_failed_and_a_manual_run_skipped"),
     ("drop_backfill", "dropped", "what_waits_to_be_made_up_for_can_be_given_up"),
+    ("drop_fields", "dropped", "a_field_that_holds_something_else_by_now_is_not_taken_out"),
     ("finish_run", "finished", "every_final_state_is_written_counted_and_put_into_history"),
     ("finish_run", "retrying", "a_retry_keeps_the_run_open_and_remembers_the_attempt"),
     ("finish_run", "released", "a_run_handed_back_takes_its_attempt_back_and_is_due_at_once"),
