@@ -81,6 +81,7 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("leave_node", "left", "a_node_leaves_under_its_own_incarnation_only"),
     ("leave_node", "another", "a_node_leaves_under_its_own_incarnation_only"),
     ("list_ripe", "ripe", "a_poll_tells_the_ripe_runs_in_order_the_next_one_and_the_leases"),
+    ("meet_server", "met", "a_server_just_met_has_nothing_ripe_for_a_moment_and_is_met_once"),
     ("mend_counts", "mended", "a_counter_that_moved_since_it_was_counted_is_left"),
     ("mend_counts", "sound", "a_counter_that_moved_since_it_was_counted_is_left"),
     ("mend_job", "mended", "what_is_missing_is_mended_and_never_planted_over_a_record"),

@@ -249,6 +249,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
                 other => format!("{other:?}"),
             }
         }
+        "meet_server" => format!("{:?}", store.meet_server("a/b").await?),
         "note_events" => format!("{:?}", store.note_events(&"n1".parse().unwrap(), &[stopping()]).await?),
         "pause_job" => format!("{:?}", store.pause_job(job).await?),
         "drop_backfill" => format!("{:?}", store.drop_backfill(&job.name).await?),
@@ -343,7 +344,7 @@ async fn call_after_loss(script: &str, Scene { world, job, run, claim, .. }: &Sc
 /// Keys of which a script only asks whether they are there, and those of many items at which a bad one is passed over.
 fn is_only_passed_over(script: &str, name: &str) -> bool {
     // A mark that is spoilt must not stop what it only marks.
-    matches!((script, name), ("list_ripe", "epoch" | "fence" | "settling"))
+    matches!((script, name), ("list_ripe", "epoch" | "fence" | "settling" | "servers") | ("meet_server", "epoch" | "fence"))
         || matches!(name, "successor_run" | "planted_run")
         || matches!(
             (script, name),
