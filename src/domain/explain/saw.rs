@@ -73,6 +73,15 @@ findings! {
             /// Until when.
             to: Option<UnixMillis>,
         },
+        /// Nothing was ripe, for Redis was restarted or replaced, and nodes had a look at it.
+        "new_server" NewServer {
+            /// The node.
+            node: String,
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
         /// It did not take its file.
         "file_refused" FileRefused {
             /// The node.
@@ -116,6 +125,10 @@ impl Saw {
             }
             Self::Settling { node, from, to } => format!(
                 "{node} started nothing{}: Redis had lost data, and nodes gave back what they knew.",
+                stretch_words(*from, *to, zone)
+            ),
+            Self::NewServer { node, from, to } => format!(
+                "{node} started nothing{}: Redis had been restarted or replaced, and nodes looked whether data was missing.",
                 stretch_words(*from, *to, zone)
             ),
             Self::FileRefused { node, at, why } => {
@@ -247,7 +260,7 @@ pub(super) fn obstacles<'f>(
     now: UnixMillis,
 ) -> impl Iterator<Item = NodeEvent> + 'f {
     let is_one = move |event: &&NodeEvent| match &event.what {
-        Befell::RedisAway | Befell::ClaimsHeld | Befell::Settling => true,
+        Befell::RedisAway | Befell::ClaimsHeld | Befell::Settling | Befell::NewServer => true,
         Befell::SlotsTaken { queue: taken } => taken == queue,
         Befell::Started { .. } | Befell::Stopped | Befell::FileRefused { .. } => false,
     };
@@ -321,6 +334,7 @@ fn of_node(node: &NodeFacts, window: Window, queue: &QueueName, now: UnixMillis)
         found.push(match &event.what {
             Befell::SlotsTaken { queue } => Saw::SlotsTaken { node, queue: queue.clone(), from, to },
             Befell::Settling => Saw::Settling { node, from, to },
+            Befell::NewServer => Saw::NewServer { node, from, to },
             Befell::ClaimsHeld => Saw::ClaimsHeld { node, from, to },
             _ => Saw::RedisAway { node, from, to },
         });

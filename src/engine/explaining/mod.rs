@@ -7,7 +7,7 @@ use std::time::Duration;
 use self::records::run_facts;
 use super::definition::Definition;
 use crate::domain::deed::Deed;
-use crate::domain::explain::{Facts, Held, JobFacts, NodeFacts, Place, RunFacts, Source, Subject};
+use crate::domain::explain::{Facts, Held, JobFacts, Loss, NodeFacts, Place, RunFacts, Source, Subject};
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
@@ -49,7 +49,9 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         Err(error) => return Err(error),
     };
     let waiting = store.list_backfill(name, WAITING).await?;
-    let known = Known { store, name, now, definition: record.clone().map(Definition::of), record, deeds: &deeds };
+    let losses = losses(store).await?;
+    let known =
+        Known { store, name, now, definition: record.clone().map(Definition::of), record, deeds: &deeds, losses: &losses };
     if known.record.is_none() && deeds.is_empty() && store.read_history(Some(name), 0, 1).await?.entries == 0 {
         let ledger = store.read_ledger(name).await?;
         if ledger.ranges.is_empty() && ledger.until.is_none() && !matches!(ask, Ask::Run(_)) {
@@ -71,7 +73,6 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         Subject::NotDue { at, .. } | Subject::Unrecorded { at } => known.made_up(at, &waiting).await?.unwrap_or(subject),
         other => other,
     };
-    let losses = losses(store).await?;
     let making_up = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
     let (zone, job) = (known.zone(), known.facts());
     let mut facts =
@@ -93,13 +94,20 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
 }
 
 /// When Redis lost data, oldest first.
-async fn losses(store: &Store) -> Result<Vec<(UnixMillis, Option<UnixMillis>)>, StoreError> {
+async fn losses(store: &Store) -> Result<Vec<Loss>, StoreError> {
     let read = match store.read_losses().await {
         Err(StoreError::WrongType { .. }) => Vec::new(),
         read => read?,
     };
-    let told = read.into_iter().rev().filter_map(|record| Some((record.at?, UnixMillis::new(record.loss.whole_at_ms))));
-    Ok(told.map(|(noticed, whole)| (noticed, whole.filter(|at| *at > UnixMillis::EPOCH))).collect())
+    let known = |ms: i64| UnixMillis::new(ms).filter(|at| *at > UnixMillis::EPOCH);
+    let told = read.into_iter().rev().filter_map(|record| {
+        let mut told_by: Vec<String> = record.reports.iter().map(|report| report.node.clone()).collect();
+        told_by.sort();
+        let loss = record.loss;
+        let (kept, whole) = (known(loss.kept_to_ms), known(loss.whole_at_ms));
+        Some(Loss { noticed: record.at?, by: loss.by, what: loss.kind.words(), kept, whole, told_by })
+    });
+    Ok(told.collect())
 }
 
 /// A job as it was read.
@@ -110,6 +118,7 @@ struct Known<'s> {
     record: Option<JobRecord>,
     definition: Option<Result<Definition, super::definition::DefinitionError>>,
     deeds: &'s [Deed],
+    losses: &'s [Loss],
 }
 
 impl Known<'_> {
@@ -289,7 +298,8 @@ impl Known<'_> {
         if is_occurrence == Some(true) {
             return self.undone(at).await;
         }
-        if self.is_within_history(at).await? {
+        let is_lost = self.losses.iter().any(|loss| loss.concerns(at));
+        if !is_lost && self.is_within_history(at).await? {
             return self.not_due(at, &ended).await;
         }
         Ok(Subject::Unrecorded { at })

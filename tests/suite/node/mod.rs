@@ -9,6 +9,8 @@ mod editing;
 mod explaining;
 mod explaining_kept;
 mod explaining_late;
+mod explaining_lost;
+mod failing_over;
 mod flushed;
 mod living;
 mod losing;

@@ -1,6 +1,8 @@
 //! What became of it.
 
-use super::scene::{about, ana, asked_in_vain, attempt, done_by_ana, ended, facts, fresh, s, started, the_job};
+use super::scene::{
+    about, ana, asked_in_vain, attempt, done_by_ana, ended, facts, flush, fresh, missed_since, s, started, the_job,
+};
 use super::{Example, hold};
 use crate::domain::deed::Deed;
 use crate::domain::explain::became::Became;
@@ -187,14 +189,14 @@ const BECAME: &[Example] = &[
         "Nothing of it is kept: it was purged, is past the bounds of history, or was before the job was added.",
     ),
     (
-        "data_lost",
-        || Facts { losses: vec![(s(-60), None), (s(60), Some(s(50)))], ..facts(Subject::Unrecorded { at: s(0) }) },
-        "Redis lost data, noticed on Sat 2026-11-21 12:01:00 UTC; it was last seen whole on Sat 2026-11-21 12:00:50 UTC: what was before is known only as far as journals told.",
+        "gone_with_data",
+        || Facts { losses: vec![flush()], ..facts(Subject::Unrecorded { at: s(0) }) },
+        "Nothing of it is kept since Redis lost data.",
     ),
     (
-        "data_lost",
-        || Facts { losses: vec![(s(60), None)], ..about(ended(RunState::Skipped, Some("missed"))) },
-        "Redis lost data, noticed on Sat 2026-11-21 12:01:00 UTC: what was before is known only as far as journals told.",
+        "skipped_after_loss",
+        missed_since,
+        "It was skipped when work began again after Redis had lost data: by then it counted as missed.",
     ),
     ("never", || facts(Subject::Never), "It has had no occurrence yet."),
     (

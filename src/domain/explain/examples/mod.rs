@@ -1,6 +1,7 @@
 //! For each sentence `explain` can say the facts that make it true. A finding without an example fails here.
 
 mod became;
+mod loss;
 mod next;
 mod planned;
 mod rules;

@@ -61,6 +61,11 @@ const SAW: &[Example] = &[
         "n1 started nothing from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC: Redis had lost data, and nodes gave back what they knew.",
     ),
     (
+        "new_server",
+        || on(vec![node("n1", &[event(Befell::NewServer, -5, Some(20))])], started(20)),
+        "n1 started nothing from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC: Redis had been restarted or replaced, and nodes looked whether data was missing.",
+    ),
+    (
         "file_refused",
         || {
             let refused = event(Befell::FileRefused { why: "line 3: unknown key".to_owned() }, -60, None);

@@ -1,7 +1,7 @@
 //! What the examples are made of: a job of every minute, its runs, nodes and what befell them.
 
 use crate::domain::deed::Deed;
-use crate::domain::explain::{AttemptFacts, Facts, JobFacts, NodeFacts, Place, RunFacts, Source, Subject};
+use crate::domain::explain::{AttemptFacts, Facts, JobFacts, Loss, NodeFacts, Place, RunFacts, Source, Subject};
 use crate::domain::ids::{QueueName, RunId};
 use crate::domain::job::{Action, JobSpec};
 use crate::domain::node_event::{Befell, NodeEvent};
@@ -148,4 +148,28 @@ pub(super) fn the_job(open: Vec<RunFacts>, last: Option<RunFacts>) -> Facts {
 
 pub(super) fn slots(from: i64, to: Option<i64>) -> NodeEvent {
     event(Befell::SlotsTaken { queue: QueueName::default_queue() }, from, to)
+}
+
+/// All was deleted a minute after noon; no journal has told anything yet.
+pub(super) fn flush() -> Loss {
+    Loss {
+        noticed: s(60),
+        by: "n1".to_owned(),
+        what: "its data was deleted",
+        kept: None,
+        whole: Some(s(50)),
+        told_by: Vec::new(),
+    }
+}
+
+/// A snapshot of a minute before noon was put back; two nodes told what they knew.
+pub(super) fn snapshot() -> Loss {
+    let told_by = vec!["n1".to_owned(), "n2".to_owned()];
+    Loss { what: "an older state came back", kept: Some(s(-60)), told_by, ..flush() }
+}
+
+/// A run skipped after that.
+pub(super) fn missed_since() -> Facts {
+    let run = RunFacts { finished_at: Some(s(65)), ..ended(RunState::Skipped, Some("missed")) };
+    Facts { losses: vec![snapshot()], ..about(run) }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::scene::{about, event, fresh, node, on, s, slots, started, with_spec};
+use super::scene::{about, event, fresh, missed_since, node, on, s, slots, started, with_spec};
 use super::{Example, hold};
 use crate::domain::explain::timing::Timing;
 use crate::domain::explain::{NodeFacts, RunFacts};
@@ -78,6 +78,12 @@ const TIMING: &[Example] = &[
         "late_shifted",
         || with_spec(about(RunFacts { ready_at: s(20), ..started(20) }), |spec| spec.shape.jitter = Duration::from_secs(90)),
         "Its jitter and splay moved its start to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    ("timing_lost", missed_since, "Whether it started when it was due was lost with the data."),
+    (
+        "late_new_server",
+        || on(vec![node("n1", &[event(Befell::NewServer, -5, Some(20))])], started(20)),
+        "Redis had been restarted or replaced, and nothing was started from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC while nodes looked whether data was missing.",
     ),
     ("caught_up", || about(started(61)), "So late it counted as missed; it ran because catch_up is latest."),
     ("late_unexplained", || about(started(20)), "Nothing that is noted says why."),
