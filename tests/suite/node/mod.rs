@@ -12,6 +12,7 @@ mod explaining_late;
 mod explaining_lost;
 mod failing_over;
 mod flushed;
+mod given_back;
 mod living;
 mod losing;
 mod outputs;
