@@ -45,6 +45,7 @@ mod runs;
 mod scripts;
 mod spreading;
 mod stats;
+mod switching;
 
 pub use accounts::Standing;
 pub use address::{Address, AddressError, Eviction};
@@ -59,9 +60,7 @@ pub use error::StoreError;
 pub use events::{EventNote, NodeEvents};
 pub use history::{Ended, HistoryPage, Letters, PastAttempt, RunRecord};
 pub use inspecting::{Index, IndexPage, JobToInspect};
-pub use job_edits::{
-    ApplyOrder, ApplyReply, Change, Existing, PauseReply, RemoveOrder, RemoveReply, ResumeOrder, ResumeReply, StopRunning,
-};
+pub use job_edits::{ApplyOrder, ApplyReply, Change, Existing, RemoveOrder, RemoveReply, StopRunning};
 pub use jobs::{JobRecord, JobSummary, Rev, SourceKind};
 pub use kept_outputs::OutputFacts;
 pub use keys::{DEFAULT_NAMESPACE, Keys};
@@ -80,6 +79,7 @@ pub use retrying::{Beside, RetryOrder, RetryReply};
 pub use runs::{ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Successor, Verdict};
 pub use spreading::{SpreadOrder, SpreadReply, Window};
 pub use stats::Stats;
+pub use switching::{PauseReply, ResumeOrder, ResumeReply};
 
 use std::sync::Arc;
 
