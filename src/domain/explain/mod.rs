@@ -8,6 +8,7 @@ mod facts;
 mod fate;
 mod held;
 mod judge;
+mod life;
 mod loss;
 mod planned;
 mod rules;

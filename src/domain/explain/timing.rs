@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::ON_TIME;
 use super::facts::{Facts, RunFacts, Subject};
+use super::life::{Life, Window, life, obstacles};
 use super::loss::hidden;
-use super::saw::{Life, Window, life, obstacles};
 use super::sentences::{findings, names, stretch_words};
 use crate::domain::ids::QueueName;
 use crate::domain::ids::RunKind;
