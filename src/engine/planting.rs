@@ -96,11 +96,11 @@ pub async fn apply(
         let (mut orders, mut ordered, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for (item, record) in open.into_iter().zip(records) {
             match record.map_err(PlantingError::from).and_then(|record| item.order(record, host_zone, now)) {
-                Ok(Step::Ask(mut order, old)) => {
-                    if let Some((stretch, old)) = order.passed.zip(old) {
-                        order.passed = unrecorded(store, &old, stretch).await?;
+                Ok(Step::Ask(mut ask)) => {
+                    if let (Some(stretch), Some(old)) = (ask.0.passed, &ask.1) {
+                        ask.0.passed = unrecorded(store, old, stretch).await?;
                     }
-                    orders.push(*order);
+                    orders.push(ask.0);
                     ordered.push(item);
                 }
                 Ok(Step::Known(applied)) => answers[item.index] = Ok(applied),
@@ -145,7 +145,7 @@ pub async fn apply_one(store: &Store, host_zone: &Zone, request: &Request) -> Re
 
 enum Step {
     /// To be applied; of a schedule that changes the definition it had.
-    Ask(Box<ApplyOrder>, Option<Definition>),
+    Ask(Box<(ApplyOrder, Option<Definition>)>),
     Known(Applied),
 }
 
@@ -219,7 +219,7 @@ impl<'a> Open<'a> {
             passed,
             schedules,
         };
-        Ok(Step::Ask(Box::new(order), old))
+        Ok(Step::Ask(Box::new((order, old))))
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) struct Open {
 
 impl Open {
     /// The server it leads to, see [`Findings::identity`].
-    pub(crate) fn server(&self) -> &str {
+    pub(crate) fn identity(&self) -> &str {
         &self.findings.identity
     }
 }

@@ -100,7 +100,7 @@ impl Store {
             .key("settling", self.keys.settling())
             .key("servers", self.keys.servers())
             .arg("now", self.now_arg())
-            .arg("server", open.server())
+            .arg("server", open.identity())
             .arg("hold_ms", millis(HOLD));
         for (queue, limit) in queues {
             call = call.key("due", self.keys.due(queue)).arg("limit", *limit);
@@ -115,7 +115,7 @@ impl Store {
         let leases = u64::try_from(reply.number()?).unwrap_or(0);
         let marks = marks(reply.text()?, &reply.text()?);
         let is_settling = reply.number()? > 0;
-        let marks = Marks { met: met(&reply.text()?), server: open.server().to_owned(), ..marks };
+        let marks = Marks { met: met(&reply.text()?), server: open.identity().to_owned(), ..marks };
         let is_held = reply.number()? > 0;
         let queues = (0..queues.len()).map(|_| queue_poll(&reply.value()?)).collect::<Result<_, _>>()?;
         Ok(Poll { now, past_now, leases, marks, is_settling, is_held, queues })

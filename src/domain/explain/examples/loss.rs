@@ -3,7 +3,7 @@
 use super::scene::{about, ended, facts, flush, fresh, missed_since, s, snapshot, started};
 use super::{Example, hold};
 use crate::domain::explain::loss::Bereft;
-use crate::domain::explain::{Facts, Loss, RunFacts, Subject, judge};
+use crate::domain::explain::{Facts, Finding, Loss, RunFacts, Subject, judge};
 use crate::domain::run::RunState;
 
 const BEREFT: &[Example] = &[
@@ -36,7 +36,7 @@ fn every_sentence_about_a_loss_is_made_true() {
 }
 
 fn codes(facts: &Facts) -> Vec<&'static str> {
-    judge(facts).iter().map(|found| found.code()).collect()
+    judge(facts).iter().map(Finding::code).collect()
 }
 
 #[test]
