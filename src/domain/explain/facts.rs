@@ -29,6 +29,8 @@ pub struct Facts {
     pub spoilt_deeds: Option<String>,
     /// When Redis had lost data, oldest first.
     pub losses: Vec<Loss>,
+    /// Of a job that a loss took: when that was noticed, and when the job was to run.
+    pub gone: Option<(UnixMillis, String)>,
     /// How many past occurrences are to be made up for by `schedctl backfill`.
     pub making_up: u64,
     /// The nodes, by name.

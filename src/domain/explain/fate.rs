@@ -47,6 +47,7 @@ fn of_job(facts: &Facts, open: &[RunFacts], last: Option<&RunFacts>) -> Vec<Beca
             let state = reason.map_or_else(|| state.clone(), |reason| format!("{state} ({reason})"));
             found.push(Became::Last { run: run.run.to_string(), state, at: run.finished_at });
         }
+        None if open.is_empty() && facts.gone.is_some() => found.push(Became::GoneWithData),
         None if open.is_empty() => found.push(Became::Never),
         None => {}
     }

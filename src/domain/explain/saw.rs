@@ -95,6 +95,13 @@ findings! {
             /// The node.
             node: String,
         },
+        /// Nothing was seen of it since.
+        "unseen" Unseen {
+            /// The node.
+            node: String,
+            /// When it was last seen.
+            seen: UnixMillis,
+        },
         /// What it did then is not known.
         "not_known" NotKnown {
             /// The node.
@@ -134,6 +141,9 @@ impl Saw {
                 format!("{node} refused its jobs file as it was on {}: {why}.", shown(*at, zone))
             }
             Self::Free { node } => format!("{node} was running, and nothing that is noted kept it from claiming."),
+            Self::Unseen { node, seen } => {
+                format!("{node} was last seen on {}, before that; whether it still runs is not known.", shown(*seen, zone))
+            }
             Self::NotKnown { node } => format!("What {node} did then is not known, or no longer."),
             Self::NoNodes => "No node is known to have been there.".to_owned(),
         }
@@ -157,8 +167,10 @@ pub(super) fn saw(facts: &Facts) -> Vec<Saw> {
             nodes += usize::from(has_claimed || !matches!(told.as_slice(), [Saw::NotKnown { .. }]));
             if !is_on_time {
                 // Its last sign of life may be older than its claim.
-                let is_plain =
-                    matches!(told.as_slice(), [Saw::Free { .. } | Saw::NotKnown { .. } | Saw::NotRunning { to: None, .. }]);
+                let is_plain = matches!(
+                    told.as_slice(),
+                    [Saw::Free { .. } | Saw::Unseen { .. } | Saw::NotKnown { .. } | Saw::NotRunning { to: None, .. }]
+                );
                 found.extend(if has_claimed && is_plain { Vec::new() } else { told });
             }
         }
@@ -202,7 +214,9 @@ fn of_node(node: &NodeFacts, window: Window, queue: &QueueName, now: UnixMillis)
         });
     }
     if found.is_empty() {
-        found.push(Saw::Free { node: name() });
+        // What is still waited for came after its last sign of life, which is a few seconds old at most.
+        let unseen = node.last_seen.filter(|seen| *seen < window.from && window.to >= now);
+        found.push(unseen.map_or_else(|| Saw::Free { node: name() }, |seen| Saw::Unseen { node: name(), seen }));
     }
     found
 }

@@ -11,7 +11,7 @@ use crate::domain::ids::{JobName, RunId};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
-use crate::store::{JobRecord, RunRecord, SourceKind, Standing, Store, StoreError};
+use crate::store::{JobRecord, LossRecord, RunRecord, SourceKind, Standing, Store, StoreError};
 
 /// Runs of each kind that are told of a job.
 const OPEN_SHOWN: usize = 10;
@@ -46,10 +46,10 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         Err(error) => return Err(error),
     };
     let waiting = store.list_backfill(name, WAITING).await?;
-    let losses = losses(store).await?;
+    let (losses, gone) = losses(store, name).await?;
     let known =
         Known { store, name, now, definition: record.clone().map(Definition::of), record, deeds: &deeds, losses: &losses };
-    if known.record.is_none() && deeds.is_empty() && store.read_history(Some(name), 0, 1).await?.entries == 0 {
+    if known.record.is_none() && gone.is_none() && deeds.is_empty() && store.read_history(Some(name), 0, 1).await?.entries == 0 {
         let ledger = store.read_ledger(name).await?;
         if ledger.ranges.is_empty() && ledger.until.is_none() && !matches!(ask, Ask::Run(_)) {
             return Ok(None);
@@ -73,7 +73,7 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
     let making_up = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
     let (zone, job) = (known.zone(), known.facts());
     let mut facts =
-        Facts { name: name.clone(), now, zone, job, subject, deeds, spoilt_deeds, losses, making_up, nodes: Vec::new() };
+        Facts { name: name.clone(), now, zone, job, subject, deeds, spoilt_deeds, losses, gone, making_up, nodes: Vec::new() };
     let looked_at = match &facts.subject {
         Subject::Job { open, .. } => open.first().map_or(now, |run| run.run.due()),
         _ => facts.run().map(|run| run.run.due()).or_else(|| facts.at()).unwrap_or(now),
@@ -90,12 +90,20 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
     Ok(Some(facts))
 }
 
-/// When Redis lost data, oldest first.
-async fn losses(store: &Store) -> Result<Vec<Loss>, StoreError> {
+/// A job that a loss took: when that was noticed, and when it was to run.
+type Gone = Option<(UnixMillis, String)>;
+
+/// When Redis lost data, oldest first, and whether the job was lost with it.
+async fn losses(store: &Store, name: &JobName) -> Result<(Vec<Loss>, Gone), StoreError> {
     let read = match store.read_losses().await {
         Err(StoreError::WrongType { .. }) => Vec::new(),
         read => read?,
     };
+    let took = |record: &LossRecord| {
+        let (_, schedule) = record.jobs_gone().into_iter().find(|(gone, _)| gone == name)?;
+        Some((record.at?, schedule))
+    };
+    let gone = read.iter().find_map(took);
     let known = |ms: i64| UnixMillis::new(ms).filter(|at| *at > UnixMillis::EPOCH);
     let told = read.into_iter().rev().filter_map(|record| {
         let mut told_by: Vec<String> = record.reports.iter().map(|report| report.node.clone()).collect();
@@ -104,7 +112,7 @@ async fn losses(store: &Store) -> Result<Vec<Loss>, StoreError> {
         let (kept, whole) = (known(loss.kept_to_ms), known(loss.whole_at_ms));
         Some(Loss { noticed: record.at?, by: loss.by, what: loss.kind.words(), kept, whole, told_by })
     });
-    Ok(told.collect())
+    Ok((told.collect(), gone))
 }
 
 /// A job as it was read.

@@ -3,8 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::json;
+
 use super::QUICK;
 use super::explaining::{assert_says, explained};
+use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
@@ -134,4 +137,24 @@ fn of_an_occurrence_before_a_flush_the_loss_is_told_or_how_it_ended_if_a_journal
     for at in [known.before, known.after] {
         assert_says(&known.redis, &["j", "--at", &at.to_string()], &["It succeeded on", "the journal of n1 gave it back."]);
     }
+}
+
+#[test]
+fn a_job_that_went_with_the_data_is_told_to_be_gone_even_if_nothing_else_is_kept_of_it() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).node("n1").jobs(QUICK).start();
+    eye.add(&json!({"name": "api", "every": "1h", "shell": "true"}));
+    until("the journal knows the job", LONG, || {
+        let text = fs::read_to_string(node.state_home().join("schedd/journal-schedd@n1")).ok()?;
+        text.contains("\"n\":\"api\"").then_some(())
+    });
+    let () = redis::cmd("FLUSHALL").query(&mut redis.connection()).unwrap();
+    node.wait_for_log("Jobs added by schedctl are gone");
+    let said = [
+        "It was added by schedctl (every 1h) and is gone since Redis lost data, noticed on",
+        "Nothing of it is kept since Redis lost data.",
+    ];
+    until("the node has reported it", LONG, || (Schedctl::on(&redis).run(&["explain", "api"]).code == 0).then_some(()));
+    assert_says(&redis, &["api"], &said);
 }

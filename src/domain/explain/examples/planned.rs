@@ -78,6 +78,11 @@ const PLANNED: &[Example] = &[
         "The job is no longer defined, and its definition is no longer kept.",
     ),
     (
+        "gone_at_loss",
+        || Facts { job: None, gone: Some((s(60), "every 1h".to_owned())), ..about(started(0)) },
+        "It was added by schedctl (every 1h) and is gone since Redis lost data, noticed on Sat 2026-11-21 12:01:00 UTC; no file brings it back.",
+    ),
+    (
         "paused",
         || done_by_ana(Deed::PAUSED, 60, with_job(the_job(vec![], None), |job| job.paused_at = Some(s(60)))),
         "It is paused by ana@h1 since Sat 2026-11-21 12:01:00 UTC.",

@@ -66,6 +66,11 @@ const SAW: &[Example] = &[
         "n1 started nothing from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC: Redis had been restarted or replaced, and nodes looked whether data was missing.",
     ),
     (
+        "unseen",
+        || Facts { now: s(5), ..on(vec![NodeFacts { last_seen: Some(s(-3)), ..node("n1", &[]) }], fresh()) },
+        "n1 was last seen on Sat 2026-11-21 11:59:57 UTC, before that; whether it still runs is not known.",
+    ),
+    (
         "file_refused",
         || {
             let refused = event(Befell::FileRefused { why: "line 3: unknown key".to_owned() }, -60, None);

@@ -47,6 +47,7 @@ pub(super) fn facts(subject: Subject) -> Facts {
         deeds,
         spoilt_deeds: None,
         losses: Vec::new(),
+        gone: None,
         making_up: 0,
         nodes: vec![node("n1", &[])],
     }
