@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
 pub(super) use super::add::AddArgs;
 pub(super) use super::backfill::BackfillArgs;
@@ -16,6 +16,7 @@ pub(super) use super::describe::DescribeArgs;
 pub(super) use super::doctor::DoctorArgs;
 pub(super) use super::ended::Which;
 pub(super) use super::explain::ExplainArgs;
+pub(super) use super::list::{JobState, List};
 pub(super) use super::next::NextArgs;
 pub(super) use super::rerun::RerunArgs;
 pub(super) use super::run::RunArgs;
@@ -118,70 +119,6 @@ pub(super) enum Verb {
         after_help = "Example:\n  schedctl losses\n\nRESTORED: ended runs that the journals of nodes gave back. LOST: at-most-once runs whose end nobody\nknows. JOBS GONE: jobs added by schedctl, which no file brings back."
     )]
     Losses,
-}
-
-/// The state of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum JobState {
-    Scheduled,
-    Running,
-    Paused,
-    Manual,
-    Finished,
-}
-
-impl JobState {
-    /// The word for it.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Scheduled => "scheduled",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Manual => "manual",
-            Self::Finished => "finished",
-        }
-    }
-}
-
-/// The kind of source a job comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Source {
-    /// Declared in a jobs file
-    File,
-    /// Added by schedctl
-    Api,
-}
-
-const LIST_EXAMPLES: &str = "\
-Examples:
-  schedctl list
-  schedctl list --state paused
-  schedctl list --all --json --limit 100 --offset 200
-
-A job counts as running from the start of a run to its end, also while a retry waits.";
-
-/// Lists jobs by the time they run next, those without such a time last.
-#[derive(Debug, clap::Args)]
-#[command(after_help = LIST_EXAMPLES)]
-pub(super) struct List {
-    /// Only jobs in this state
-    #[arg(long, value_enum)]
-    pub(super) state: Option<JobState>,
-    /// Only jobs of this queue
-    #[arg(long)]
-    pub(super) queue: Option<String>,
-    /// Only jobs from files, or only those added by schedctl
-    #[arg(long, value_enum)]
-    pub(super) source: Option<Source>,
-    /// Also one-shots that are over
-    #[arg(long)]
-    pub(super) all: bool,
-    /// At most so many; 0 = all
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(super) limit: usize,
-    /// Leave out so many at the beginning
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(super) offset: usize,
 }
 
 const CANCEL_EXAMPLES: &str = "\

@@ -34,6 +34,7 @@ mod node;
 mod notes;
 mod nudges;
 pub mod orphans;
+mod passed;
 pub mod person;
 pub mod planting;
 mod presence;

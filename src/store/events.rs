@@ -119,7 +119,12 @@ fn written(event: &NodeEvent) -> String {
         Befell::Started { seen_before: Some(at) } => fields["seen_before"] = json!(at.as_i64()),
         Befell::SlotsTaken { queue } => fields["queue"] = json!(queue.as_str()),
         Befell::FileRefused { why } => fields["why"] = json!(why),
-        Befell::Started { seen_before: None } | Befell::Stopped | Befell::RedisAway | Befell::ClaimsHeld | Befell::Settling => {}
+        Befell::Started { seen_before: None }
+        | Befell::Stopped
+        | Befell::RedisAway
+        | Befell::ClaimsHeld
+        | Befell::Settling
+        | Befell::NewServer => {}
     }
     fields.to_string()
 }
@@ -136,6 +141,7 @@ fn event(member: &str) -> Option<NodeEvent> {
         "slots_taken" => Befell::SlotsTaken { queue: text("queue")?.parse::<QueueName>().ok()? },
         "claims_held" => Befell::ClaimsHeld,
         "settling" => Befell::Settling,
+        "new_server" => Befell::NewServer,
         "file_refused" => Befell::FileRefused { why: text("why")?.to_owned() },
         _ => return None,
     };
@@ -157,6 +163,7 @@ mod tests {
             Befell::SlotsTaken { queue: "q".parse().unwrap() },
             Befell::ClaimsHeld,
             Befell::Settling,
+            Befell::NewServer,
             Befell::FileRefused { why: "no \"end\"".to_owned() },
         ] {
             for to in [None, Some(at(9))] {

@@ -46,6 +46,7 @@ mod runs;
 mod scripts;
 mod spreading;
 mod stats;
+mod switching;
 
 pub use accounts::Standing;
 pub use address::{Address, AddressError, Eviction};
@@ -60,9 +61,7 @@ pub use error::StoreError;
 pub use events::{EventNote, NodeEvents};
 pub use history::{Ended, HistoryPage, Letters, PastAttempt, RunRecord};
 pub use inspecting::{Index, IndexPage, JobToInspect, ManualDue};
-pub use job_edits::{
-    ApplyOrder, ApplyReply, Change, Existing, PauseReply, RemoveOrder, RemoveReply, ResumeOrder, ResumeReply, StopRunning,
-};
+pub use job_edits::{ApplyOrder, ApplyReply, Change, Existing, RemoveOrder, RemoveReply, StopRunning};
 pub use jobs::{JobRecord, JobSummary, Rev, SourceKind};
 pub use kept_outputs::OutputFacts;
 pub use keys::{DEFAULT_NAMESPACE, Keys};
@@ -71,7 +70,7 @@ pub use losses::{EpochReply, JOBS_NAMED, Loss, LossKind, LossRecord, LossReport,
 pub use mending::{JobMending, MendReply, RunMending, Waiting};
 pub use nodes::{Beat, BeatReply, NameClaim, NodeFacts, NodeRecord};
 pub use outputs::{KeptOutput, OutputFrames, Stream};
-pub use polling::{Marks, Poll, QueuePoll, RipeEntry};
+pub use polling::{Marks, Met, Poll, QueuePoll, RipeEntry};
 pub use preflight::Findings;
 pub use putting_back::PutBackReply;
 pub use quarantine::{EntryKind, QuarantineEntry, Quarantined, SetAside};
@@ -81,6 +80,7 @@ pub use retrying::{Beside, RetryOrder, RetryReply};
 pub use runs::{ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Successor, Verdict};
 pub use spreading::{SpreadOrder, SpreadReply, Window};
 pub use stats::Stats;
+pub use switching::{PauseReply, ResumeOrder, ResumeReply};
 
 use std::sync::Arc;
 

@@ -99,6 +99,7 @@ scripts! {
     INSPECT_RUNS "inspect_runs";
     LEAVE_NODE "leave_node";
     LIST_RIPE "list_ripe";
+    MEET_SERVER "meet_server";
     MEND_COUNTS "mend_counts";
     MEND_JOB "mend_job";
     MEND_RUN "mend_run";

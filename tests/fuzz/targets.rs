@@ -85,7 +85,7 @@ fn ran() -> Duration {
 fn timed<T>(text: &str, most: Duration, work: impl Fn() -> T) -> T {
     let time = || {
         let begun = ran();
-        (work(), ran() - begun)
+        (work(), ran().saturating_sub(begun))
     };
     let (result, mut took) = time();
     SLOWEST.with_borrow_mut(|slowest| {

@@ -41,7 +41,7 @@ pub fn known_key(rest: &str) -> Known {
             "due" | "open" | "waiting" | "spread" | "history" | "dead" | "outputs" | "deeds" | "events" | "ledger" | "backfill",
             true,
         ) => Known::Type("zset"),
-        ("stops" | "totals" | "queues" | "quarantine" | "audit" | "output_sizes", false)
+        ("stops" | "totals" | "queues" | "quarantine" | "audit" | "output_sizes" | "servers", false)
         | ("job" | "run" | "output" | "node" | "source" | "ledger_before", true) => Known::Type("hash"),
         ("fence" | "output_bytes" | "epoch" | "settling", false) => Known::Type("string"),
         ("quarantined", true) => Known::SetAside,

@@ -178,3 +178,22 @@ fn a_pause_leaves_out_the_stretch_from_the_held_run_to_now() {
     assert_eq!(paused_stretch(&minutely(), at(3), at(-9), at(5)), Some((at(5), 3)));
     assert_eq!(paused_stretch(&minutely(), at(6), at(-9), at(5)), None);
 }
+
+#[test]
+fn what_is_known_of_a_stretch_is_left_out_of_it_at_its_ends_and_in_between() {
+    let stretch = |first: i64, last: i64, count: u64| Stretch { first: at(first), last: at(last), count };
+    for (known, left) in [
+        (vec![], Some(stretch(1, 6, 6))),
+        (vec![3], Some(stretch(1, 6, 5))),
+        (vec![1, 2, 4, 6], Some(stretch(3, 5, 2))),
+        (vec![2, 3, 4, 5, 6], Some(stretch(1, 1, 1))),
+        (vec![1, 2, 3, 4, 5, 6], None),
+        (vec![0, 7], Some(stretch(1, 6, 6))),
+    ] {
+        let known: Vec<UnixMillis> = known.into_iter().map(at).collect();
+        assert_eq!(without(&minutely(), stretch(1, 6, 6), &known), left, "{known:?}");
+    }
+    // One that is no occurrence of this schedule was not counted either.
+    let between = at(2).saturating_add(Duration::from_secs(7));
+    assert_eq!(without(&minutely(), stretch(1, 6, 6), &[between]), Some(stretch(1, 6, 6)));
+}

@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use super::*;
 use crate::domain::recurrence::{oracle, plan::Plan, read::read_rule};
 
@@ -165,7 +167,7 @@ fn random_rule(random: &mut fastrand::Rng) -> String {
     let mut text = format!("FREQ={}", freqs[freq]);
     let mut part = |random: &mut fastrand::Rng, name: &str, least: i64, most: i64, one_in: u32| {
         if random.u32(..one_in) == 0 {
-            text.push_str(&format!(";{name}={}", numbers(random, least, most)));
+            write!(text, ";{name}={}", numbers(random, least, most)).unwrap();
         }
     };
     part(random, "BYMONTH", 1, 12, 4);
@@ -186,11 +188,11 @@ fn random_rule(random: &mut fastrand::Rng) -> String {
             if number == 0 { name.to_owned() } else { format!("{number}{name}") }
         };
         let list: Vec<String> = (0..random.usize(1..4)).map(|_| one(random)).collect();
-        text.push_str(&format!(";BYDAY={}", list.join(",")));
+        write!(text, ";BYDAY={}", list.join(",")).unwrap();
     }
     if random.bool() {
         let most = *random.choice(&[3, 20, 100, 4_000, 90_000]).unwrap();
-        text.push_str(&format!(";INTERVAL={}", random.i64(1..=most)));
+        write!(text, ";INTERVAL={}", random.i64(1..=most)).unwrap();
     }
     if random.u8(..4) == 0 {
         text.push_str(";WKST=SU");
