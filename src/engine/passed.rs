@@ -10,5 +10,5 @@ use crate::store::{Store, StoreError};
 /// What of `stretch` is not on record; none if all of it is.
 pub(super) async fn unrecorded(store: &Store, definition: &Definition, stretch: Stretch) -> Result<Option<Stretch>, StoreError> {
     let known = store.recorded_within(&definition.record.name, stretch.first, stretch.last).await?;
-    Ok(lateness::without(&definition.timetable, stretch, &known))
+    Ok(lateness::without(&definition.timetable, definition.since(), stretch, &known))
 }

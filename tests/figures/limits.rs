@@ -12,9 +12,13 @@ pub(crate) fn limits() {
     for (name, judge) in targets::TARGETS {
         let seeds = targets::seeds(&corpus, name);
         // Zone data is read the first time.
-        seeds.iter().for_each(|seed| judge(seed));
+        for seed in seeds {
+            judge(seed);
+        }
         targets::slowest();
-        seeds.iter().for_each(|seed| judge(seed));
+        for seed in seeds {
+            judge(seed);
+        }
         let (took, text) = targets::slowest();
         let shown: String = text.chars().take(70).collect();
         println!("{name:<18}{:>16}   {shown:?}", took.as_micros());

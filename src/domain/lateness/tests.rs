@@ -191,9 +191,11 @@ fn what_is_known_of_a_stretch_is_left_out_of_it_at_its_ends_and_in_between() {
         (vec![0, 7], Some(stretch(1, 6, 6))),
     ] {
         let known: Vec<UnixMillis> = known.into_iter().map(at).collect();
-        assert_eq!(without(&minutely(), stretch(1, 6, 6), &known), left, "{known:?}");
+        assert_eq!(without(&minutely(), at(-9), stretch(1, 6, 6), &known), left, "{known:?}");
     }
     // One that is no occurrence of this schedule was not counted either.
     let between = at(2).saturating_add(Duration::from_secs(7));
-    assert_eq!(without(&minutely(), stretch(1, 6, 6), &[between]), Some(stretch(1, 6, 6)));
+    assert_eq!(without(&minutely(), at(-9), stretch(1, 6, 6), &[between]), Some(stretch(1, 6, 6)));
+    // Nor was one that passed under the schedule before, though this one would have it too.
+    assert_eq!(without(&minutely(), at(3), stretch(1, 6, 4), &[at(2)]), Some(stretch(1, 6, 4)));
 }

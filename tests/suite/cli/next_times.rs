@@ -1,5 +1,7 @@
 //! `next`.
 
+use serde_json::Value;
+
 use super::Bench;
 use crate::support::ctl::Schedctl;
 
@@ -96,7 +98,8 @@ fn the_jobs_of_a_file_come_as_if_it_were_applied_now() {
     assert_eq!(of("ends").len(), 2, "{times}");
     assert_eq!(of("waits")[0]["notes"][0], "counted from now; the one after it comes after its end");
     assert_eq!((of("waits").len(), of("both").len()), (1, 3), "{times}");
-    assert!(of("both")[0]["notes"][0].as_str().unwrap().starts_with("its every is counted from now"), "{times}");
+    let is_from_now = |time: &&&Value| time["notes"][0].as_str().is_some_and(|note| note.starts_with("counted from now"));
+    assert!(of("both").iter().filter(is_from_now).count() >= 2, "of three times within three hours one may be midnight: {times}");
 }
 
 #[test]
