@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Claims ripe runs of one queue: each leaves the due set with a lease, an owner and a fence, and its job's next run is
+-- Claims ripe runs of one lane: each leaves the due set with a lease, an owner and a fence, and its job's next run is
 -- planted in the same step. One blocked by an open run of its job waits, or ends skipped, as the job's overlap rule says.
 -- Guard: the run is in the due set and ready; the job's rev is the one its successor was computed from. Repeating a call
 -- with the same token answers claimed with the same fence; what ended or waits by the first call is gone at the second.
@@ -27,7 +27,7 @@
 -- ARGV 3 incarnation
 -- ARGV 4 token: names this call
 -- ARGV 5 lease_ms
--- ARGV 6 queue
+-- ARGV 6 lane
 -- ARGV* id
 -- ARGV* job_name
 -- ARGV* due_ms

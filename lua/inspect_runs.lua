@@ -12,7 +12,7 @@
 -- KEYS* spread
 -- KEYS* job_history
 -- KEYS* job_dead
--- KEYS* due: of one queue; a run is an item for each queue there is
+-- KEYS* due: of one lane; a run is an item for each lane there is
 -- ARGV* id
 -- ARGV* fence: of a lease it was found under, or ''
 -- Reply items: one of these for each item

@@ -4,7 +4,7 @@
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
--- KEYS 4 job_due: of the job's queue
+-- KEYS 4 job_due: of the job's lane
 -- KEYS 5 leases
 -- KEYS 6 open
 -- KEYS 7 waiting
@@ -17,7 +17,7 @@
 -- KEYS 14 finished
 -- KEYS 15 totals
 -- KEYS 16 nudge
--- KEYS* due: of every queue there is
+-- KEYS* due: of every lane there is
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name

@@ -10,7 +10,7 @@
 -- ARGV 2 id
 -- ARGV 3 job_name
 -- ARGV 4 due_ms
--- ARGV 5 queue: of the host
+-- ARGV 5 lane: of the host
 -- ARGV 6 boot_id
 -- Reply planted
 -- Reply known: planted for this boot before

@@ -40,6 +40,12 @@ local function nudge_if_head(channel, due, id)
   if redis.call('ZRANGE', due, 0, 0)[1] == id then redis.call('PUBLISH', channel, 'due') end
 end
 
+-- A lane is in use: nodes look at those written down, and are told of a new one. A queue's plain lane they know by the queue.
+local function note_lane(lanes, channel, lane, now)
+  if not string.find(lane, '[!+]') then return end
+  if redis.call('ZADD', lanes, now, lane) == 1 then redis.call('PUBLISH', channel, 'lanes') end
+end
+
 -- Counts `by` more of `word`. A counter that is spoilt or lost begins anew: it must not stop what it counts.
 local function tally(totals, word, by)
   local total = redis.pcall('HINCRBY', totals, word, by)

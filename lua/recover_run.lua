@@ -4,8 +4,8 @@
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
--- KEYS 4 due: of the run's queue
--- KEYS 5 job_due: of the job's queue
+-- KEYS 4 due: of the run's lane
+-- KEYS 5 job_due: of the job's lane
 -- KEYS 6 leases
 -- KEYS 7 open
 -- KEYS 8 waiting

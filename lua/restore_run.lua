@@ -6,8 +6,8 @@
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
--- KEYS 4 due: of the run's queue
--- KEYS 5 job_due: of the job's queue
+-- KEYS 4 due: of the run's lane
+-- KEYS 5 job_due: of the job's lane
 -- KEYS 6 leases
 -- KEYS 7 open
 -- KEYS 8 waiting
@@ -27,7 +27,7 @@
 -- ARGV 3 id
 -- ARGV 4 job_name
 -- ARGV 5 due_ms
--- ARGV 6 queue
+-- ARGV 6 lane
 -- ARGV 7 known: ended, or claimed (it may not start again, and how it ended is not known)
 -- ARGV 8 state
 -- ARGV 9 reason

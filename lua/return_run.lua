@@ -3,7 +3,7 @@
 -- Guard: the data has another mark than at its claim, knows nothing of the run, and has its job.
 -- KEYS 1 run
 -- KEYS 2 job
--- KEYS 3 due: of the run's queue
+-- KEYS 3 due: of the run's lane
 -- KEYS 4 open
 -- KEYS 5 epoch
 -- KEYS 6 nudge
@@ -13,7 +13,7 @@
 -- ARGV 3 id
 -- ARGV 4 job_name
 -- ARGV 5 due_ms
--- ARGV 6 queue
+-- ARGV 6 lane
 -- ARGV 7 attempt
 -- ARGV 8 fence
 -- ARGV 9 reason

@@ -194,7 +194,7 @@ fn run_text(view: &RunView, when: Relative, console: &mut Console) {
     if let Some(by) = &record.by {
         field("by", by, console);
     }
-    field("queue", record.queue.as_str(), console);
+    field("queue", record.lane.queue().as_str(), console);
     let mut instant = |word: &str, at: Option<UnixMillis>| {
         if let Some(at) = at {
             field(word, &format!("{} ({})", shown(at, &local), when.either(at)), console);

@@ -12,6 +12,7 @@ mod compile_done_check;
 mod compile_file;
 mod compile_http;
 mod compile_job;
+mod compile_lane;
 mod compile_retry;
 mod compile_schedule;
 mod compile_shape;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::compile_clock_changes::compile_clock_changes;
 use super::compile_done_check::compile_done_check;
+use super::compile_lane::{compile_labels, compile_priority};
 use super::compile_retry::compile_retry;
 use super::compile_shape::{Shaping, compile_shaping};
 use super::keys;
@@ -16,8 +17,9 @@ use super::problem::{Problems, key_text, nearest, one_of, quoted};
 use super::reader::{DurationBounds, Spot, Table};
 use crate::domain::clock_changes::ClockChanges;
 use crate::domain::days::Days;
-use crate::domain::ids::QueueName;
+use crate::domain::ids::{Label, QueueName};
 use crate::domain::job::{CatchUp, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
+use crate::domain::lane::Priority;
 use crate::domain::zone::ZoneName;
 
 /// Where a table comes from, and so what can be known about what it names.
@@ -44,6 +46,8 @@ pub(super) struct Policies {
     pub(super) env: Option<BTreeMap<String, String>>,
     cwd: Option<PathBuf>,
     queue: Option<QueueName>,
+    priority: Option<Priority>,
+    requires: Option<BTreeSet<Label>>,
     timeout: Option<Duration>,
     kill_grace: Option<Duration>,
     retry: Option<Retry>,
@@ -77,6 +81,8 @@ impl Policies {
             env,
             cwd: self.cwd.or_else(|| below.cwd.clone()),
             queue: self.queue.or_else(|| below.queue.clone()),
+            priority: self.priority.or(below.priority),
+            requires: self.requires.or_else(|| below.requires.clone()),
             timeout: self.timeout.or(below.timeout),
             kill_grace: self.kill_grace.or(below.kill_grace),
             retry: self.retry.or_else(|| below.retry.clone()),
@@ -102,6 +108,8 @@ impl Policies {
         set(&mut spec.dst, self.dst);
         set(&mut spec.env, self.env);
         set(&mut spec.queue, self.queue);
+        set(&mut spec.priority, self.priority);
+        set(&mut spec.requires, self.requires);
         set(&mut spec.timeout, self.timeout);
         set(&mut spec.kill_grace, self.kill_grace);
         set(&mut spec.retry, self.retry);
@@ -120,6 +128,8 @@ pub(super) fn compile_policies(table: &Table<'_>, origin: Origin<'_>, problems: 
         env: table.get("env").and_then(|spot| compile_env(&spot, problems)),
         cwd: table.get("cwd").and_then(|spot| compile_cwd(&spot, origin, problems)),
         queue: table.get("queue").and_then(|spot| compile_queue(&spot, origin, problems)),
+        priority: table.get("priority").and_then(|spot| compile_priority(&spot, problems)),
+        requires: table.get("requires").and_then(|spot| compile_labels(&spot, problems)),
         timeout: table.get("timeout").and_then(|spot| spot.duration(&TIMEOUT, problems)),
         kill_grace: table.get("kill_grace").and_then(|spot| spot.duration(&KILL_GRACE, problems)),
         retry: table.get("retry").and_then(|spot| compile_retry(&spot, problems)),

@@ -15,6 +15,7 @@ pub mod explain;
 pub mod human_time;
 pub mod ids;
 pub mod job;
+pub mod lane;
 pub mod lateness;
 #[cfg(test)]
 pub(crate) mod mutation;

@@ -13,7 +13,8 @@ use tracing::{info, warn};
 use super::books::{self, Books};
 use super::shared::Shared;
 use crate::domain::books::{Finding, Subject};
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::store::{AuditNote, Index, StoreError};
 
 /// How often a slice is looked at, by whichever node comes first.
@@ -45,15 +46,15 @@ async fn turn(shared: &Shared) -> Result<(), StoreError> {
     let no_more = BTreeSet::new();
     let mut books = Books::open(store, &no_more).await?;
     let mut found = books.look_at(&known.subjects).await?;
-    let queues = books.queues();
-    let mut place = Place::parse(&turn.place, &queues);
+    let lanes = books.lanes();
+    let mut place = Place::parse(&turn.place, &lanes);
     let (first, mut looked_at) = (place.index.clone(), 0);
     while looked_at < SLICE {
         let (findings, members) = look(shared, &mut books, &mut place).await?;
         found.extend(findings);
         looked_at += members.max(1);
         if place.cursor == 0 {
-            place = place.next(&queues);
+            place = place.next(&lanes);
             if place.index == first {
                 break;
             }
@@ -113,9 +114,9 @@ struct Place {
 
 impl Place {
     /// The indexes in the order they are looked at.
-    fn round(queues: &[QueueName]) -> Vec<Index> {
+    fn round(lanes: &[Lane]) -> Vec<Index> {
         let mut round = vec![Index::Jobs, Index::Finished, Index::Leases, Index::Stops];
-        round.extend(queues.iter().cloned().map(Index::Due));
+        round.extend(lanes.iter().cloned().map(Index::Due));
         round.extend([Index::History, Index::Dead]);
         round
     }
@@ -124,7 +125,7 @@ impl Place {
         match index {
             Index::Jobs => "jobs".to_owned(),
             Index::Finished => "finished".to_owned(),
-            Index::Due(queue) => format!("due:{queue}"),
+            Index::Due(lane) => format!("due:{lane}"),
             Index::Leases => "leases".to_owned(),
             Index::Stops => "stops".to_owned(),
             Index::History => "history".to_owned(),
@@ -133,9 +134,9 @@ impl Place {
     }
 
     /// What the last turn wrote; what is no place is the beginning.
-    fn parse(text: &str, queues: &[QueueName]) -> Self {
+    fn parse(text: &str, lanes: &[Lane]) -> Self {
         let (word, cursor) = text.split_once(' ').unwrap_or((text, ""));
-        let index = Self::round(queues).into_iter().find(|index| Self::word(index) == word);
+        let index = Self::round(lanes).into_iter().find(|index| Self::word(index) == word);
         match (index, cursor.parse()) {
             (Some(index), Ok(cursor)) => Self { index, cursor },
             _ => Self { index: Index::Jobs, cursor: 0 },
@@ -146,8 +147,8 @@ impl Place {
         format!("{} {}", Self::word(&self.index), self.cursor)
     }
 
-    fn next(&self, queues: &[QueueName]) -> Self {
-        let round = Self::round(queues);
+    fn next(&self, lanes: &[Lane]) -> Self {
+        let round = Self::round(lanes);
         let at = round.iter().position(|index| *index == self.index).map_or(0, |at| (at + 1) % round.len());
         Self { index: round.get(at).cloned().unwrap_or(Index::Jobs), cursor: 0 }
     }
@@ -204,12 +205,12 @@ mod tests {
 
     #[test]
     fn a_round_passes_every_index_and_begins_again_also_from_a_place_nobody_knows() {
-        let queues = ["default".parse().unwrap(), "other".parse().unwrap()];
-        let mut place = Place::parse("no such place", &queues);
+        let lanes = ["default".parse().unwrap(), "other".parse().unwrap()];
+        let mut place = Place::parse("no such place", &lanes);
         let mut words = BTreeSet::new();
         for _ in 0..8 {
             assert!(words.insert(place.text()));
-            place = Place::parse(&place.next(&queues).text(), &queues);
+            place = Place::parse(&place.next(&lanes).text(), &lanes);
         }
         assert_eq!(place.text(), "jobs 0");
     }

@@ -18,7 +18,8 @@ use super::definitions::{Definitions, KEPT};
 use super::ripe::{Ripe, well_formed};
 use super::runner;
 use super::shared::{Phase, Shared};
-use crate::domain::ids::{QueueName, RunId, RunKind};
+use crate::domain::ids::{RunId, RunKind};
+use crate::domain::lane::Lane;
 use crate::domain::lateness::Decision;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
@@ -36,7 +37,7 @@ const LAST_TRIES: u32 = 3;
 pub(super) struct Claimer {
     shared: Arc<Shared>,
     definitions: Definitions,
-    left: HashMap<QueueName, usize>,
+    left: HashMap<Lane, usize>,
     claimant: Claimant,
     /// Occurrences found to have a record already: their job's next is computed from the later of these.
     occupied: HashMap<RunId, UnixMillis>,
@@ -71,25 +72,25 @@ impl Claimer {
         Self { shared, definitions, left: HashMap::new(), claimant, occupied: HashMap::new(), refused: HashMap::new() }
     }
 
-    /// How many ripe runs of `queue` this node could do nothing about at its last look.
-    pub(super) fn left_in(&self, queue: &QueueName) -> usize {
-        self.left.get(queue).copied().unwrap_or(0)
+    /// How many ripe runs of `lane` this node could do nothing about at its last look.
+    pub(super) fn left_in(&self, lane: &Lane) -> usize {
+        self.left.get(lane).copied().unwrap_or(0)
     }
 
     /// A queue's key holds something that is no due set.
-    pub(super) fn report_spoilt_queue(&self, queue: &QueueName, found: &str) {
-        let key = format!("{{{}}}:due:{queue}", self.shared.store.namespace());
+    pub(super) fn report_spoilt_queue(&self, lane: &Lane, found: &str) {
+        let key = format!("{{{}}}:due:{lane}", self.shared.store.namespace());
         let error = StoreError::WrongType { key: key.clone(), found: found.to_owned(), wanted: "zset".to_owned() };
         if self.shared.said.is_news(&key) {
-            error!(queue = %queue, "{error}; nothing of this queue runs until then.");
+            error!(queue = %lane, "{error}; nothing of this queue runs until then.");
         }
     }
 
-    /// Deals with ripe entries of `queue`: starts what is to run, skips what is missed, puts aside what is no run. Gives how
+    /// Deals with ripe entries of `lane`: starts what is to run, skips what is missed, puts aside what is no run. Gives how
     /// many it could do something about.
     pub(super) async fn take(
         &mut self,
-        queue: &QueueName,
+        lane: &Lane,
         entries: Vec<RipeEntry>,
         slots: usize,
         now: UnixMillis,
@@ -100,7 +101,7 @@ impl Claimer {
             match well_formed(&entry) {
                 Ok(run) if self.is_refused(&run) => tally.left += 1,
                 Ok(run) => open.push(Ripe::new(run, entry)),
-                Err(why) => self.put_aside(queue, &entry, &why, &mut tally).await?,
+                Err(why) => self.put_aside(lane, &entry, &why, &mut tally).await?,
             }
         }
         let mut free = slots;
@@ -108,13 +109,13 @@ impl Claimer {
             if open.is_empty() || free == 0 || self.shared.phase() != Phase::Running {
                 break;
             }
-            let (mut planned, again) = self.decide(queue, open, now, &mut tally).await?;
+            let (mut planned, again) = self.decide(lane, open, now, &mut tally).await?;
             let later = planned.split_off(free.min(planned.len()));
             open = again;
             let (mut orphans, mut foreign) = (Vec::new(), Vec::new());
             if !planned.is_empty() {
                 let sent = BootInstant::now();
-                let replies = self.claim(queue, &planned).await?;
+                let replies = self.claim(lane, &planned).await?;
                 for (planned, reply) in planned.into_iter().zip(replies) {
                     match self.settle(planned, reply, sent) {
                         Settled::Started => (free, tally.done) = (free - 1, tally.done + 1),
@@ -128,23 +129,23 @@ impl Claimer {
             }
             open.extend(later.into_iter().map(|planned| planned.ripe));
             for entry in orphans {
-                self.end_orphan(queue, &entry, &mut tally).await?;
+                self.end_orphan(lane, &entry, &mut tally).await?;
             }
             for entry in foreign {
-                self.put_aside(queue, &entry, "its job does not plan it", &mut tally).await?;
+                self.put_aside(lane, &entry, "its job does not plan it", &mut tally).await?;
             }
         }
         if free > 0 {
             tally.left += open.len();
         }
-        self.left.insert(queue.clone(), tally.left);
+        self.left.insert(lane.clone(), tally.left);
         Ok(tally.done)
     }
 
     /// Makes an order of each run that is to run; skips the others. Gives also those to be decided again.
     async fn decide(
         &mut self,
-        queue: &QueueName,
+        lane: &Lane,
         open: Vec<Ripe>,
         now: UnixMillis,
         tally: &mut Tally,
@@ -159,7 +160,7 @@ impl Claimer {
                     self.refuse(ripe.run);
                     tally.left += 1;
                 } else {
-                    self.end_orphan(queue, &ripe.entry, tally).await?;
+                    self.end_orphan(lane, &ripe.entry, tally).await?;
                 }
                 continue;
             };
@@ -214,7 +215,7 @@ impl Claimer {
                 latest_start: definition.latest_start(&ripe.run),
                 max_runs: definition.spec.shape.max_runs,
                 successor: successor.map(|due| definition.planned(due)),
-                job_queue: definition.record.queue.clone(),
+                job_lane: definition.record.lane.clone(),
             };
             planned.push(Planned { ripe, order, definition });
         }
@@ -222,21 +223,21 @@ impl Claimer {
     }
 
     /// Claims, and asks again with the same token while no answer comes: the call may have been done.
-    async fn claim(&self, queue: &QueueName, planned: &[Planned]) -> Result<Vec<ClaimReply>, StoreError> {
+    async fn claim(&self, lane: &Lane, planned: &[Planned]) -> Result<Vec<ClaimReply>, StoreError> {
         let token = super::planting::token();
         let orders: Vec<ClaimOrder> = planned.iter().map(|planned| planned.order.clone()).collect();
-        let answer = self.claim_by(&token, queue, &orders).await;
+        let answer = self.claim_by(&token, lane, &orders).await;
         if answer.is_err() {
             self.shared.abandoned.note(&token, orders.iter().map(|order| &order.run));
         }
         answer
     }
 
-    async fn claim_by(&self, token: &str, queue: &QueueName, orders: &[ClaimOrder]) -> Result<Vec<ClaimReply>, StoreError> {
+    async fn claim_by(&self, token: &str, lane: &Lane, orders: &[ClaimOrder]) -> Result<Vec<ClaimReply>, StoreError> {
         let give_up = BootInstant::now().saturating_add(self.shared.settings.lease / 2);
         let mut last_tries = LAST_TRIES;
         loop {
-            let error = match self.shared.store.claim_runs(&self.claimant, queue, token, orders).await {
+            let error = match self.shared.store.claim_runs(&self.claimant, lane, token, orders).await {
                 Err(error) if error.is_passing() && BootInstant::now() < give_up => error,
                 other => return other,
             };

@@ -11,7 +11,8 @@ use crate::domain::books::{
     CountFacts, Finding, KeyFacts, Known, Member, Mend, Rule, Subject, bad_entries, judge_counts, judge_key, judge_member,
     judge_outputs, known_key,
 };
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::store::{Counted, OutputFacts, Quarantined, RipeEntry, Store, StoreError};
 
 /// Sets read in one call.
@@ -35,7 +36,7 @@ pub struct Examination {
     entries: BTreeMap<String, Vec<RipeEntry>>,
     counts: CountFacts,
     outputs: OutputFacts,
-    queues: BTreeSet<QueueName>,
+    lanes: BTreeSet<Lane>,
 }
 
 /// What mending did.
@@ -63,7 +64,7 @@ pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
     let mut found: Vec<Finding> = keys.iter().flat_map(judge_key).collect();
     let good = |key: &&KeyFacts| known_key(&key.rest) == known_type(&key.kind);
     let good: Vec<&KeyFacts> = keys.iter().filter(good).collect();
-    exam.queues = good.iter().filter_map(|key| key.rest.strip_prefix("due:")?.parse().ok()).collect();
+    exam.lanes = good.iter().filter_map(|key| key.rest.strip_prefix("due:")?.parse().ok()).collect();
     match exam.judge_all(store, &good, &mut found).await {
         Ok(()) => {}
         Err(StoreError::WrongType { key, .. }) => {
@@ -73,7 +74,7 @@ pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
     }
     let (own, rest): (Vec<Finding>, Vec<Finding>) = found.into_iter().partition(is_of_whole);
     exam.findings = own;
-    match books::confirm(store, &exam.queues, rest.clone()).await {
+    match books::confirm(store, &exam.lanes, rest.clone()).await {
         Ok(found) => exam.findings.extend(found),
         // Of what cannot be judged only the keys are looked at again.
         Err(StoreError::WrongType { .. }) => {
@@ -111,7 +112,7 @@ impl Examination {
             self.entries.insert(rest.clone(), still.into_iter().map(|(entry, _)| entry).collect());
         }
         (self.jobs, self.runs) = (census.jobs.len(), census.runs.len());
-        let mut books = Books::open(store, &self.queues).await?;
+        let mut books = Books::open(store, &self.lanes).await?;
         let jobs: Vec<JobName> = census.jobs.into_iter().collect();
         for some in jobs.chunks(STEP) {
             found.extend(books.look_at_jobs(some).await?);
@@ -189,7 +190,7 @@ impl Examination {
                 Ok(vec![format!("{} entries taken out, {} outputs put in", missing.len(), unlisted.len())])
             }
             (Rule::Entry, Subject::Key(key)) => self.mend_entries(store, key).await,
-            _ => mending::mend(store, &self.queues, finding).await,
+            _ => mending::mend(store, &self.lanes, finding).await,
         };
         match done {
             // Told as a finding of its own.

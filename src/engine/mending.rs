@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use super::books::{Books, LEASES};
 use super::definition::Definition;
 use crate::domain::books::{CountFacts, Finding, Mend, Rule, Subject};
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::store::{
@@ -16,7 +17,7 @@ use crate::store::{
 const ROUNDS: usize = 8;
 
 /// Mends what a finding is about, if that is safe. What was done, in words; empty = nothing.
-pub async fn mend(store: &Store, more: &BTreeSet<QueueName>, finding: &Finding) -> Result<Vec<String>, StoreError> {
+pub async fn mend(store: &Store, more: &BTreeSet<Lane>, finding: &Finding) -> Result<Vec<String>, StoreError> {
     if matches!(finding.mend, Mend::Hand(_)) {
         return Ok(Vec::new());
     }
@@ -75,12 +76,12 @@ async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError
     Ok(done)
 }
 
-async fn mend_job(store: &Store, more: &BTreeSet<QueueName>, name: &JobName) -> Result<Vec<String>, StoreError> {
+async fn mend_job(store: &Store, more: &BTreeSet<Lane>, name: &JobName) -> Result<Vec<String>, StoreError> {
     let mut not_before = UnixMillis::EPOCH;
     for _ in 0..ROUNDS {
         let record = store.read_job(name).await?;
         let mut books = Books::open(store, more).await?;
-        // Its queue is known from here on.
+        // Its lane is known from here on.
         books.look_at_jobs(std::slice::from_ref(name)).await?;
         let now = store.now().await?;
         let definition = record.clone().filter(|job| job.is_live() && job.paused_at.is_none()).map(Definition::of);
@@ -97,7 +98,7 @@ async fn mend_job(store: &Store, more: &BTreeSet<QueueName>, name: &JobName) -> 
             planted: next.and_then(|due| definition.as_ref().map(|definition| definition.planned(due))),
             has_manual_out: books.has_manual_out(name).await?,
         };
-        match store.mend_job(name, record.as_ref(), &books.queues(), &mending).await? {
+        match store.mend_job(name, record.as_ref(), &books.lanes(), &mending).await? {
             MendReply::Stale => {}
             MendReply::Occupied => not_before = next.unwrap_or(not_before),
             reply => return Ok(words(reply)),
@@ -108,21 +109,21 @@ async fn mend_job(store: &Store, more: &BTreeSet<QueueName>, name: &JobName) -> 
 
 async fn mend_run(
     store: &Store,
-    more: &BTreeSet<QueueName>,
+    more: &BTreeSet<Lane>,
     run: &RunId,
     found_under: Option<Fence>,
     rule: Rule,
 ) -> Result<Vec<String>, StoreError> {
     let mut books = Books::open(store, more).await?;
     books.look_at_runs(&[(run.clone(), found_under)]).await?;
-    let queues = books.queues();
+    let lanes = books.lanes();
     let mut done = Vec::new();
     if rule == Rule::DueUnknown {
-        for queue in &queues {
-            let Some(ready) = store.due_score(queue, run).await? else { continue };
+        for lane in &lanes {
+            let Some(ready) = store.due_score(lane, run).await? else { continue };
             let entry = RipeEntry { member: run.to_string(), score: ready };
-            if store.quarantine_run(queue, &entry, "its job is not known").await? == Quarantined::Kept {
-                done.push(format!("moved from queue {queue} to quarantine"));
+            if store.quarantine_run(lane, &entry, "its job is not known").await? == Quarantined::Kept {
+                done.push(format!("moved from queue {lane} to quarantine"));
             }
         }
     }
@@ -142,16 +143,16 @@ async fn mend_run(
         }
     }
     // What belongs to a host stays there.
-    let of_host = store.read_run(run).await.ok().flatten().map(|record| record.queue).filter(QueueName::is_of_host);
-    let queue = match of_host {
-        Some(queue) => queue,
+    let of_host = store.read_run(run).await.ok().flatten().map(|record| record.lane).filter(Lane::is_of_host);
+    let lane = match of_host {
+        Some(lane) => lane,
         None => match store.read_job(run.job()).await {
-            Ok(job) => job.map_or_else(QueueName::default_queue, |job| job.queue),
+            Ok(job) => job.map_or_else(Lane::default_lane, |job| job.lane),
             Err(error) if error.is_passing() => return Err(error),
-            Err(_) => QueueName::default_queue(),
+            Err(_) => Lane::default_lane(),
         },
     };
-    done.extend(words(store.mend_run(run, &queue, &queues, found_under).await?));
+    done.extend(words(store.mend_run(run, &lane, &lanes, found_under).await?));
     Ok(done)
 }
 

@@ -13,7 +13,8 @@ use super::definition::Definition;
 use super::planting;
 use super::reconciler::Wish;
 use super::shared::Shared;
-use crate::domain::ids::{QueueName, RunId};
+use crate::domain::ids::RunId;
+use crate::domain::lane::Lane;
 use crate::store::{RebootReply, StoreError};
 
 /// Jobs read in one call at most.
@@ -33,7 +34,7 @@ pub(super) async fn run(shared: Arc<Shared>, wish: Arc<Wish>) {
 
 async fn plant(shared: &Shared) -> Result<(), StoreError> {
     let (store, boot_id) = (&shared.store, &shared.settings.host.boot_id);
-    let host = QueueName::of_host(&shared.settings.host.host);
+    let host = Lane::of_host(&shared.settings.host.host);
     if store.is_boot_noted(&host, boot_id).await? {
         return Ok(());
     }

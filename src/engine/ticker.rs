@@ -15,8 +15,9 @@ use super::claimer::Claimer;
 use super::notes::{Claims, Data};
 use super::shared::{Phase, Shared};
 use crate::domain::ids::QueueName;
+use crate::domain::lane::Lane;
 use crate::keeper::{BootInstant, BootTimer};
-use crate::store::QueuePoll;
+use crate::store::LanePoll;
 
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
@@ -68,13 +69,14 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
     shared.notes.slots(&free);
     // Entries this node had to leave must not hide those behind them.
     let with_left = |(queue, slots): &(QueueName, usize)| {
-        let limit = if *slots == 0 { 0 } else { slots + claimer.left_in(queue) };
-        (queue.clone(), limit)
+        let lane = Lane::from(queue.clone());
+        let limit = if *slots == 0 { 0 } else { slots + claimer.left_in(&lane) };
+        (lane, limit)
     };
-    let queues: Vec<(QueueName, usize)> = free.iter().map(with_left).collect();
+    let lanes: Vec<(Lane, usize)> = free.iter().map(with_left).collect();
     let highest = shared.watch.highest();
     let sent = BootInstant::now();
-    let poll = match shared.store.list_ripe(&queues).await {
+    let poll = match shared.store.list_ripe(&lanes).await {
         Ok(poll) => poll,
         Err(error) => {
             shared.weather.failed(&error, "nothing is started");
@@ -91,15 +93,15 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
         return tick;
     }
     let mut next = LONGEST_SLEEP;
-    for ((queue, slots), found) in free.iter().zip(poll.queues) {
+    for (((queue, slots), (lane, _)), found) in free.iter().zip(&lanes).zip(poll.lanes) {
         if shared.phase() != Phase::Running {
             break;
         }
         match found {
-            QueuePoll::WrongType(found) => claimer.report_spoilt_queue(queue, &found),
-            QueuePoll::Due { ripe, next: head } => {
+            LanePoll::WrongType(found) => claimer.report_spoilt_queue(lane, &found),
+            LanePoll::Due { ripe, next: head } => {
                 if !ripe.is_empty() {
-                    match claimer.take(queue, ripe, *slots, poll.now).await {
+                    match claimer.take(lane, ripe, *slots, poll.now).await {
                         // Something else may have become ripe behind what was taken.
                         Ok(taken) if taken > 0 => next = Duration::ZERO,
                         Ok(_) => next = next.min(tick),

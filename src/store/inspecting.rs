@@ -15,7 +15,8 @@ use super::quarantine::shown_member;
 use super::reply::{Reply, number_of, text_of};
 use super::scripts::{self, Invocation};
 use crate::domain::books::{JobFacts, PendingFacts, Plan, RecordFacts, RunFacts, Standing};
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
 
 /// Items of one call of `inspect_runs.lua` at most.
@@ -48,8 +49,8 @@ pub enum Index {
     Jobs,
     /// The jobs that ended.
     Finished,
-    /// What is due in a queue.
-    Due(QueueName),
+    /// What is due in a lane.
+    Due(Lane),
     /// The leases.
     Leases,
     /// The runs that are asked to stop.
@@ -76,7 +77,7 @@ impl Store {
         let (command, key) = match index {
             Index::Jobs => ("ZSCAN", keys.jobs()),
             Index::Finished => ("ZSCAN", keys.finished()),
-            Index::Due(queue) => ("ZSCAN", keys.due(queue)),
+            Index::Due(lane) => ("ZSCAN", keys.due(lane)),
             Index::Leases => ("ZSCAN", keys.leases()),
             Index::Stops => ("HSCAN", keys.stops()),
             Index::History => ("ZSCAN", keys.history()),
@@ -96,26 +97,26 @@ impl Store {
     pub async fn inspect_jobs(
         &self,
         jobs: &[JobToInspect<'_>],
-        queues: &[QueueName],
+        lanes: &[Lane],
     ) -> Result<Vec<Result<Option<JobFacts>, StoreError>>, StoreError> {
         let mut all = Vec::with_capacity(jobs.len());
         for some in jobs.chunks(CALLS) {
-            let calls: Vec<Invocation> = some.iter().map(|job| self.inspection(job, queues)).collect();
+            let calls: Vec<Invocation> = some.iter().map(|job| self.inspection(job, lanes)).collect();
             let replies = self.link.invoke_all(&calls).await?;
             all.extend(some.iter().zip(replies).map(|(job, reply)| job_facts(reply?, job)));
         }
         Ok(all)
     }
 
-    fn inspection(&self, job: &JobToInspect<'_>, queues: &[QueueName]) -> Invocation {
+    fn inspection(&self, job: &JobToInspect<'_>, lanes: &[Lane]) -> Invocation {
         let (keys, name) = (&self.keys, job.name);
         let pending = job.pending();
-        let queue = job.record.map_or_else(QueueName::default_queue, |record| record.queue.clone());
+        let lane = job.record.map_or_else(Lane::default_lane, |record| record.lane.clone());
         let mut call = Invocation::new(&scripts::INSPECT_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
             .key("finished", keys.finished())
-            .key("job_due", keys.due(&queue))
+            .key("job_due", keys.due(&lane))
             .key("open", keys.open(name))
             .key("waiting", keys.waiting(name))
             .key("spread", keys.spread(name))
@@ -124,8 +125,8 @@ impl Store {
             .key("backfills", keys.backfills())
             .arg("job_name", name.as_str())
             .arg("pending", pending.map_or_else(String::new, RunId::to_string));
-        for queue in queues {
-            call = call.key("due", keys.due(queue));
+        for lane in lanes {
+            call = call.key("due", keys.due(lane));
         }
         call
     }
@@ -134,11 +135,11 @@ impl Store {
     pub async fn inspect_runs(
         &self,
         runs: &[(RunId, Option<Fence>)],
-        queues: &[QueueName],
+        lanes: &[Lane],
     ) -> Result<Vec<Result<RunFacts, StoreError>>, StoreError> {
         let mut all = Vec::with_capacity(runs.len());
-        for some in runs.chunks((ITEMS / queues.len().max(1)).max(1)) {
-            all.extend(self.inspect_some(some, queues).await?);
+        for some in runs.chunks((ITEMS / lanes.len().max(1)).max(1)) {
+            all.extend(self.inspect_some(some, lanes).await?);
         }
         Ok(all)
     }
@@ -146,7 +147,7 @@ impl Store {
     async fn inspect_some(
         &self,
         runs: &[(RunId, Option<Fence>)],
-        queues: &[QueueName],
+        lanes: &[Lane],
     ) -> Result<Vec<Result<RunFacts, StoreError>>, StoreError> {
         let keys = &self.keys;
         let mut call = Invocation::new(&scripts::INSPECT_RUNS)
@@ -156,7 +157,7 @@ impl Store {
             .key("dead", keys.dead());
         for (run, fence) in runs {
             let job = run.job();
-            for queue in queues {
+            for lane in lanes {
                 call = call
                     .key("run", keys.run(run))
                     .key("job", keys.job(job))
@@ -165,7 +166,7 @@ impl Store {
                     .key("spread", keys.spread(job))
                     .key("job_history", keys.job_history(job))
                     .key("job_dead", keys.job_dead(job))
-                    .key("due", keys.due(queue))
+                    .key("due", keys.due(lane))
                     .arg("id", run.to_string())
                     .arg("fence", fence.map_or_else(String::new, |fence| fence.to_string()));
             }
@@ -177,7 +178,7 @@ impl Store {
         let mut all = Vec::with_capacity(runs.len());
         for (run, fence) in runs {
             let mut facts: Option<Result<RunFacts, StoreError>> = None;
-            for _ in queues {
+            for _ in lanes {
                 let next = run_facts(reply.reply()?, run, *fence);
                 match (&mut facts, next) {
                     (Some(Ok(before)), Ok(next)) => before.due_sets += next.due_sets,
@@ -213,18 +214,18 @@ impl Store {
         Ok(leased)
     }
 
-    /// Whether a run of `job` asked for by hand is due in one of `queues`; at most `steps` pages of each are read, and one that
+    /// Whether a run of `job` asked for by hand is due in one of `lanes`; at most `steps` pages of each are read, and one that
     /// was not read to its end counts as yes.
-    pub async fn has_manual_due(&self, job: &JobName, queues: &[QueueName], steps: usize) -> Result<bool, StoreError> {
+    pub async fn has_manual_due(&self, job: &JobName, lanes: &[Lane], steps: usize) -> Result<bool, StoreError> {
         let pattern = format!("{job}@*~*");
-        for queue in queues {
+        for lane in lanes {
             let mut cursor = 0;
             for step in 0.. {
                 if step == steps {
                     return Ok(true);
                 }
                 let mut pipeline = redis::pipe();
-                let scan = pipeline.cmd("ZSCAN").arg(self.keys.due(queue)).arg(cursor);
+                let scan = pipeline.cmd("ZSCAN").arg(self.keys.due(lane)).arg(cursor);
                 scan.arg("MATCH").arg(&pattern).arg("COUNT").arg(1_000);
                 let answer = self.link.query(&mut pipeline).await?;
                 let Some(Value::Array(parts)) = answer.first() else { break };

@@ -11,7 +11,8 @@ use super::polling::RipeEntry;
 use super::quarantine::{Quarantined, member_bytes, shown_member};
 use super::reply::{number_of, text_of};
 use crate::domain::books::KeyFacts;
-use crate::domain::ids::{QueueName, RunId};
+use crate::domain::ids::RunId;
+use crate::domain::lane::Lane;
 
 /// Keys looked at in one call.
 const PAGE: usize = 1_000;
@@ -152,9 +153,9 @@ impl Store {
     }
 
     /// The ready time of a run in the due set of `queue`, as text; none if it is not there.
-    pub async fn due_score(&self, queue: &QueueName, run: &RunId) -> Result<Option<String>, StoreError> {
+    pub async fn due_score(&self, lane: &Lane, run: &RunId) -> Result<Option<String>, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZSCORE").arg(self.keys.due(queue)).arg(run.to_string());
+        pipeline.cmd("ZSCORE").arg(self.keys.due(lane)).arg(run.to_string());
         Ok(self.link.query(&mut pipeline).await?.first().and_then(text_of))
     }
 }

@@ -3,7 +3,8 @@
 //! Invariant: all keys of a namespace share one hash tag, `{namespace}`, so that a script may touch any of them together.
 //! Names and run ids are checked types, so no part of a key can hold a brace.
 
-use crate::domain::ids::{Fence, IdError, JobName, NodeName, QueueName, RunId};
+use crate::domain::ids::{Fence, IdError, JobName, NodeName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
 /// The keys of one namespace.
@@ -67,6 +68,8 @@ impl Keys {
         output_sizes;
         /// hash queue -> its concurrency a node.
         queues;
+        /// zset lane that is not its queue's plain one -> when it was last known to be used, ms.
+        lanes;
         /// zset job with past occurrences to be made up for -> since when, ms.
         backfills;
         /// zset `@HOST BOOT`, a boot whose @reboot jobs are all planted -> when, ms; the newest 1,000.
@@ -87,13 +90,13 @@ impl Keys {
         quarantine;
         /// hash: the slow check of the books, whose turn it was, where it is, what it found.
         audit;
-        /// The channel that wakes nodes: `due` something earlier was planted, `stop` a run is asked to stop.
+        /// The channel that wakes nodes: `due` something earlier was planted, `stop` a run is asked to stop, `lanes` there is a new lane.
         nudge;
     }
 
-    /// zset run id -> ready, ms.
-    pub(crate) fn due(&self, queue: &QueueName) -> String {
-        self.named(&format!("due:{queue}"))
+    /// zset run id -> ready, ms; one lane.
+    pub(crate) fn due(&self, lane: &Lane) -> String {
+        self.named(&format!("due:{lane}"))
     }
 
     /// hash: one job.

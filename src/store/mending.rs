@@ -8,7 +8,8 @@ use super::reply::Reply;
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
 use crate::domain::books::{CountFacts, SizeFacts};
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::lane::Lane;
 
 /// What was done to make the books agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,18 +56,18 @@ impl Store {
         &self,
         name: &JobName,
         record: Option<&JobRecord>,
-        queues: &[QueueName],
+        lanes: &[Lane],
         mending: &JobMending,
     ) -> Result<MendReply, StoreError> {
         let keys = &self.keys;
-        let default = QueueName::default_queue();
+        let default = Lane::default_lane();
         let pending = record.and_then(|record| record.pending.as_ref());
         let planted = mending.planted.as_ref();
         let mut call = Invocation::new(&scripts::MEND_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
             .key("finished", keys.finished())
-            .key("job_due", keys.due(record.map_or(&default, |record| &record.queue)))
+            .key("job_due", keys.due(record.map_or(&default, |record| &record.lane)))
             .key("open", keys.open(name))
             .key("waiting", keys.waiting(name))
             .key("pending_run", pending.map_or_else(|| keys.job(name), |run| keys.run(run)))
@@ -83,18 +84,18 @@ impl Store {
             .arg("planted_due", Successor::due(planted))
             .arg("planted_ready", Successor::ready(planted))
             .arg("freed_by", if mending.has_manual_out { "manual" } else { "" });
-        for queue in queues {
-            call = call.key("due", keys.due(queue));
+        for lane in lanes {
+            call = call.key("due", keys.due(lane));
         }
         mended(self.link.invoke(&call).await?)
     }
 
-    /// Makes one run's places agree with its record. `job_queue` is its job's, `found_under` the fence of a lease of it.
+    /// Makes one run's places agree with its record. `job_lane` is its job's, `found_under` the fence of a lease of it.
     pub async fn mend_run(
         &self,
         run: &RunId,
-        job_queue: &QueueName,
-        queues: &[QueueName],
+        job_lane: &Lane,
+        lanes: &[Lane],
         found_under: Option<Fence>,
     ) -> Result<MendReply, StoreError> {
         let (keys, job) = (&self.keys, run.job());
@@ -102,7 +103,7 @@ impl Store {
             .key("run", keys.run(run))
             .key("job", keys.job(job))
             .key("jobs", keys.jobs())
-            .key("job_due", keys.due(job_queue))
+            .key("job_due", keys.due(job_lane))
             .key("leases", keys.leases())
             .key("open", keys.open(job))
             .key("waiting", keys.waiting(job))
@@ -121,8 +122,8 @@ impl Store {
             .arg("due_ms", run.due().as_i64())
             .arg("kind", if run.is_manual() { "manual" } else { "regular" })
             .arg("fence", found_under.map_or_else(String::new, |fence| fence.to_string()));
-        for queue in queues {
-            call = call.key("due", keys.due(queue));
+        for lane in lanes {
+            call = call.key("due", keys.due(lane));
         }
         mended(self.link.invoke(&call).await?)
     }

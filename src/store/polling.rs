@@ -1,4 +1,4 @@
-//! Polling: what is ripe in each queue, and when the next run will be.
+//! Polling: what is ripe in each lane, and when the next run will be.
 //!
 //! Invariant: an entry comes back as it stands there, also one that is no run; who reads it judges it.
 
@@ -11,7 +11,8 @@ use super::error::StoreError;
 use super::quarantine::shown_member;
 use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{Fence, QueueName};
+use crate::domain::ids::Fence;
+use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
 /// What a poll found.
@@ -27,8 +28,8 @@ pub struct Poll {
     pub marks: Marks,
     /// Whether the data settles after a loss: nothing is ripe until then.
     pub is_settling: bool,
-    /// One for each queue asked for, in that order.
-    pub queues: Vec<QueuePoll>,
+    /// One for each lane asked for, in that order.
+    pub lanes: Vec<LanePoll>,
 }
 
 /// By what data is known again: an epoch that is gone or another, or a fence below one seen, means that some of it is lost.
@@ -42,9 +43,9 @@ pub struct Marks {
     pub is_spoilt: bool,
 }
 
-/// What a poll found in one queue.
+/// What a poll found in one lane.
 #[derive(Debug)]
-pub enum QueuePoll {
+pub enum LanePoll {
     /// The ripe runs, and when the next one will be.
     Due {
         /// Ripe entries, in ready order.
@@ -52,7 +53,7 @@ pub enum QueuePoll {
         /// When the next one is ready.
         next: Option<UnixMillis>,
     },
-    /// The queue's key holds something of another type, which is named.
+    /// The lane's key holds something of another type, which is named.
     WrongType(String),
 }
 
@@ -66,16 +67,16 @@ pub struct RipeEntry {
 }
 
 impl Store {
-    /// What is ripe in each queue, at most as many as its limit; a limit of 0 leaves the queue out.
-    pub async fn list_ripe(&self, queues: &[(QueueName, usize)]) -> Result<Poll, StoreError> {
+    /// What is ripe in each lane, at most as many as its limit; a limit of 0 leaves the lane out.
+    pub async fn list_ripe(&self, lanes: &[(Lane, usize)]) -> Result<Poll, StoreError> {
         let mut call = Invocation::new(&scripts::LIST_RIPE)
             .key("leases", self.keys.leases())
             .key("epoch", self.keys.epoch())
             .key("fence", self.keys.fence())
             .key("settling", self.keys.settling())
             .arg("now", self.now_arg());
-        for (queue, limit) in queues {
-            call = call.key("due", self.keys.due(queue)).arg("limit", *limit);
+        for (lane, limit) in lanes {
+            call = call.key("due", self.keys.due(lane)).arg("limit", *limit);
         }
         let mut reply = self.link.invoke(&call).await?;
         if reply.word != "ripe" {
@@ -87,16 +88,16 @@ impl Store {
         let leases = u64::try_from(reply.number()?).unwrap_or(0);
         let marks = marks(reply.text()?, &reply.text()?);
         let is_settling = reply.number()? > 0;
-        let queues = (0..queues.len()).map(|_| queue_poll(&reply.value()?)).collect::<Result<_, _>>()?;
-        Ok(Poll { now, past_now, leases, marks, is_settling, queues })
+        let lanes = (0..lanes.len()).map(|_| lane_poll(&reply.value()?)).collect::<Result<_, _>>()?;
+        Ok(Poll { now, past_now, leases, marks, is_settling, lanes })
     }
 
-    /// How many runs of these queues are ripe at `now`, and since when the first is.
-    pub async fn count_ripe(&self, queues: &[QueueName], now: UnixMillis) -> Result<(u64, Option<UnixMillis>), StoreError> {
+    /// How many runs of these lanes are ripe at `now`, and since when the first is.
+    pub async fn count_ripe(&self, lanes: &[Lane], now: UnixMillis) -> Result<(u64, Option<UnixMillis>), StoreError> {
         let mut pipeline = redis::pipe();
-        for queue in queues {
-            pipeline.cmd("ZCOUNT").arg(self.keys.due(queue)).arg("-inf").arg(now.as_i64());
-            let head = pipeline.cmd("ZRANGE").arg(self.keys.due(queue)).arg("-inf").arg(now.as_i64());
+        for lane in lanes {
+            pipeline.cmd("ZCOUNT").arg(self.keys.due(lane)).arg("-inf").arg(now.as_i64());
+            let head = pipeline.cmd("ZRANGE").arg(self.keys.due(lane)).arg("-inf").arg(now.as_i64());
             head.arg("BYSCORE").arg("LIMIT").arg(0).arg(1).arg("WITHSCORES");
         }
         let (mut count, mut first) = (0, None);
@@ -118,17 +119,17 @@ fn marks(epoch: String, fence: &str) -> Marks {
     Marks { epoch, fence: number.unwrap_or(0), is_spoilt }
 }
 
-fn queue_poll(value: &Value) -> Result<QueuePoll, StoreError> {
+fn lane_poll(value: &Value) -> Result<LanePoll, StoreError> {
     let bad = || StoreError::corrupt("list_ripe", format!("{value:?}"));
     let Value::Array(parts) = value else { return Err(bad()) };
     let [first, second] = parts.as_slice() else { return Err(bad()) };
     let first = text_of(first).ok_or_else(bad)?;
     if first == "wrong_type" {
-        return Ok(QueuePoll::WrongType(text_of(second).ok_or_else(bad)?));
+        return Ok(LanePoll::WrongType(text_of(second).ok_or_else(bad)?));
     }
     let Value::Array(flat) = second else { return Err(bad()) };
     let pairs = flat.chunks_exact(2);
     let ripe = pairs.map(|pair| Some(RipeEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? }));
     let next = number_of(&Value::BulkString(first.into_bytes())).and_then(UnixMillis::new);
-    Ok(QueuePoll::Due { ripe: ripe.collect::<Option<_>>().ok_or_else(bad)?, next })
+    Ok(LanePoll::Due { ripe: ripe.collect::<Option<_>>().ok_or_else(bad)?, next })
 }

@@ -4,7 +4,8 @@ use super::Store;
 use super::error::StoreError;
 use super::jobs::Rev;
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{Fence, QueueName, RunId};
+use crate::domain::ids::{Fence, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
 /// One dead letter to be tried again.
@@ -15,7 +16,7 @@ pub struct RetryOrder {
     /// The fence of its last attempt, as read.
     pub fence: Option<Fence>,
     /// Its job as it was read; none if there is none.
-    pub job: Option<(Rev, QueueName)>,
+    pub job: Option<(Rev, Lane)>,
     /// Whether it may run beside an open run of its job.
     pub beside: Beside,
     /// The last attempt's record, as JSON.
@@ -59,12 +60,12 @@ impl Store {
     /// Gives a dead letter a new retry budget and makes it ready now.
     pub async fn retry_run(&self, order: &RetryOrder) -> Result<RetryReply, StoreError> {
         let (keys, job) = (&self.keys, order.run.job());
-        let default = QueueName::default_queue();
-        let queue = order.job.as_ref().map_or(&default, |(_, queue)| queue);
+        let default = Lane::default_lane();
+        let lane = order.job.as_ref().map_or(&default, |(_, lane)| lane);
         let call = Invocation::new(&scripts::RETRY_RUN)
             .key("run", keys.run(&order.run))
             .key("job", keys.job(job))
-            .key("job_due", keys.due(queue))
+            .key("job_due", keys.due(lane))
             .key("open", keys.open(job))
             .key("waiting", keys.waiting(job))
             .key("history", keys.history())
@@ -82,7 +83,7 @@ impl Store {
             .arg("kind", if order.run.is_manual() { "manual" } else { "regular" })
             .arg("fence", order.fence.map_or_else(String::new, |fence| fence.to_string()))
             .arg("rev", order.job.as_ref().map_or("", |(rev, _)| rev.as_str()))
-            .arg("queue", queue.as_str())
+            .arg("lane", lane.as_str())
             .arg("overlap", if order.beside == Beside::Allowed { "allow" } else { "wait" })
             .arg("past", &order.past)
             .arg("by", &*self.by);

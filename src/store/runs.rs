@@ -10,7 +10,8 @@ use super::keys::parse_lease_member;
 use super::quarantine::shown_member;
 use super::reply::text_of;
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
@@ -49,8 +50,8 @@ pub struct SkipOrder {
     pub run: RunId,
     /// The job's rev this was computed from.
     pub rev: Rev,
-    /// The job's queue.
-    pub queue: QueueName,
+    /// The job's lane.
+    pub lane: Lane,
     /// Why: `missed`.
     pub reason: &'static str,
     /// The last occurrence of the stretch.
@@ -122,10 +123,10 @@ pub struct Recovery {
     pub reason: String,
     /// The lost attempt's record, as JSON.
     pub past: String,
-    /// The queue it was claimed from.
-    pub queue: QueueName,
-    /// The queue of its job.
-    pub job_queue: QueueName,
+    /// The lane it was claimed from.
+    pub lane: Lane,
+    /// The lane of its job.
+    pub job_lane: Lane,
 }
 
 /// What became of it.
@@ -148,7 +149,7 @@ pub enum ManualReply {
     Planted,
     /// No such job.
     Unknown,
-    /// The job's queue changed: read it again.
+    /// The job's lane changed: read it again.
     Stale,
 }
 
@@ -161,7 +162,7 @@ impl Store {
             .key("run", keys.run(&order.run))
             .key("job", keys.job(job))
             .key("jobs", keys.jobs())
-            .key("job_due", keys.due(&order.queue))
+            .key("job_due", keys.due(&order.lane))
             .key("history", keys.history())
             .key("job_history", keys.job_history(job))
             .key("finished", keys.finished())
@@ -175,7 +176,7 @@ impl Store {
             .arg("job_name", job.as_str())
             .arg("due_ms", order.run.due().as_i64())
             .arg("rev", order.rev.as_str())
-            .arg("queue", order.queue.as_str())
+            .arg("lane", order.lane.as_str())
             .arg("reason", order.reason)
             .arg("last_due_ms", order.last_due.as_i64())
             .arg("count", order.count)
@@ -208,7 +209,7 @@ impl Store {
             Verdict::Release => ("release", Duration::ZERO),
             Verdict::AskLater(delay) => ("ask_later", *delay),
         };
-        let call = self.settling_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.queue, &claim.job_queue);
+        let call = self.settling_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.lane, &claim.job_lane);
         let mut call = call
             .arg("now", self.now_arg())
             .arg("id", claim.run.to_string())
@@ -234,7 +235,7 @@ impl Store {
 
     /// Takes a run back from a node that stopped renewing its lease.
     pub async fn recover_run(&self, lease: &ExpiredLease, recovery: &Recovery) -> Result<RecoverReply, StoreError> {
-        let call = self.settling_keys(Invocation::new(&scripts::RECOVER_RUN), &lease.run, &recovery.queue, &recovery.job_queue);
+        let call = self.settling_keys(Invocation::new(&scripts::RECOVER_RUN), &lease.run, &recovery.lane, &recovery.job_lane);
         let call = call
             .arg("now", self.now_arg())
             .arg("id", lease.run.to_string())
@@ -255,13 +256,13 @@ impl Store {
     }
 
     /// The keys of the two scripts that settle an attempt.
-    pub(super) fn settling_keys(&self, call: Invocation, run: &RunId, queue: &QueueName, job_queue: &QueueName) -> Invocation {
+    pub(super) fn settling_keys(&self, call: Invocation, run: &RunId, lane: &Lane, job_lane: &Lane) -> Invocation {
         let (keys, job) = (&self.keys, run.job());
         call.key("run", keys.run(run))
             .key("job", keys.job(job))
             .key("jobs", keys.jobs())
-            .key("due", keys.due(queue))
-            .key("job_due", keys.due(job_queue))
+            .key("due", keys.due(lane))
+            .key("job_due", keys.due(job_lane))
             .key("leases", keys.leases())
             .key("open", keys.open(job))
             .key("waiting", keys.waiting(job))
@@ -293,19 +294,19 @@ impl Store {
         Ok(flat.chunks_exact(2).filter_map(read).collect())
     }
 
-    /// Plants a run asked for by hand, ready now. `queue` is the job's, as read.
-    pub async fn plant_manual(&self, run: &RunId, queue: &QueueName) -> Result<ManualReply, StoreError> {
+    /// Plants a run asked for by hand, ready now. `lane` is the job's, as read.
+    pub async fn plant_manual(&self, run: &RunId, lane: &Lane) -> Result<ManualReply, StoreError> {
         let call = Invocation::new(&scripts::PLANT_MANUAL)
             .key("job", self.keys.job(run.job()))
             .key("run", self.keys.run(run))
-            .key("job_due", self.keys.due(queue))
+            .key("job_due", self.keys.due(lane))
             .key("nudge", self.keys.nudge())
             .key("deeds", self.keys.deeds(run.job()))
             .arg("now", self.now_arg())
             .arg("id", run.to_string())
             .arg("job_name", run.job().as_str())
             .arg("due_ms", run.due().as_i64())
-            .arg("queue", queue.as_str())
+            .arg("lane", lane.as_str())
             .arg("by", &*self.by);
         let reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {

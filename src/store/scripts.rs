@@ -91,6 +91,7 @@ scripts! {
     DROP_BACKFILL "drop_backfill";
     FINISH_RUN "finish_run";
     FORGET_JOBS "forget_jobs";
+    FORGET_LANES "forget_lanes";
     FORGET_NODES "forget_nodes";
     FORGET_OUTPUTS "forget_outputs";
     FORGET_RUNS "forget_runs";
@@ -102,6 +103,7 @@ scripts! {
     MEND_JOB "mend_job";
     MEND_RUN "mend_run";
     NOTE_EVENTS "note_events";
+    NOTE_LANES "note_lanes";
     PAUSE_JOB "pause_job";
     PLANT_BACKFILL "plant_backfill";
     PLANT_MANUAL "plant_manual";

@@ -85,10 +85,9 @@ pub(super) async fn overdue(store: &Store, nodes: &[NodeRecord], now: UnixMillis
     if nodes.iter().any(|node| is_present(node, now)) {
         return Ok(Vec::new());
     }
-    let mut queues: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
-    queues.insert(QueueName::default_queue());
-    queues.extend(store.list_host_queues().await?);
-    let (count, first) = store.count_ripe(&queues.into_iter().collect::<Vec<_>>(), now).await?;
+    let mut lanes = store.list_lanes().await?;
+    lanes.extend(store.list_host_lanes().await?);
+    let (count, first) = store.count_ripe(&lanes.into_iter().collect::<Vec<_>>(), now).await?;
     let Some(first) = first else { return Ok(Vec::new()) };
     let runs = if count == 1 { "1 run is".to_owned() } else { format!("{count} runs are") };
     let text = format!("{runs} due, the first since {first}, and no schedd is there to start them: systemctl start schedd");
@@ -173,8 +172,9 @@ async fn undeclared(store: &Store) -> Result<BTreeMap<QueueName, Vec<JobName>>, 
         }
         at += names.len();
         for job in store.read_jobs(&names).await?.into_iter().filter_map(|job| job.ok().flatten()) {
-            if job.queue != QueueName::default_queue() && !known.contains_key(&job.queue) {
-                found.entry(job.queue).or_default().push(job.name);
+            let queue = job.lane.queue();
+            if *queue != QueueName::default_queue() && !known.contains_key(queue) {
+                found.entry(queue.clone()).or_default().push(job.name);
             }
         }
     }

@@ -124,7 +124,7 @@ impl JobView {
             "state": self.state().as_str(),
             "source": self.record.kind.as_str(),
             "source_name": self.source_name(),
-            "queue": self.record.queue.as_str(),
+            "queue": self.record.lane.queue().as_str(),
             "schedule": self.schedule(),
             "tz": self.definition.as_ref().map_or(self.record.tz.as_str(), |it| it.timetable.zone().name().as_str()),
             "next_due": self.next_due().map(|at| rfc3339(at, &zone)),

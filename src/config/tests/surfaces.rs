@@ -10,6 +10,7 @@ use crate::domain::days::{DayItem, Days};
 use crate::domain::job::{
     Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec, Overlap, Retry,
 };
+use crate::domain::lane::Priority;
 use crate::domain::schedule::{Recurrence, Schedule};
 use crate::domain::shape::Shape;
 use crate::domain::time::UnixMillis;
@@ -234,7 +235,9 @@ prop_compose! {
         (schedule, shape) in schedules().prop_flat_map(|schedule| (Just(schedule.clone()), shapes(schedule))),
         action in actions(),
         tz in prop::option::of(prop::sample::select(vec!["Europe/Berlin", "UTC", "America/New_York"])),
-        queue in "[a-z0-9][a-z0-9._-]{0,9}",
+        (queue, priority, requires) in (
+            "[a-z0-9][a-z0-9._-]{0,9}", -10..=10i8, prop::collection::btree_set("[a-z0-9][a-z0-9._-]{0,3}", 0..=8),
+        ),
         timeout in secs(1..=2_592_000),
         kill_grace in secs(0..=3_600),
         retry in prop_oneof![Just(Retry::default()), retries()],
@@ -256,7 +259,8 @@ prop_compose! {
         let delivery = if at_most_once && retry.limit == 0 { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
         JobSpec {
             schedule, shape, action, tz: tz.map(|name| name.parse().unwrap()), dst: ClockChanges { gap, fold },
-            queue: queue.parse().unwrap(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, env,
+            queue: queue.parse().unwrap(), priority: Priority::new(priority).unwrap(),
+            requires: requires.iter().map(|label| label.parse().unwrap()).collect(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, env,
             cwd: cwd.map(Into::into),
         }
     }

@@ -34,7 +34,7 @@ pub fn known_key(rest: &str) -> Known {
     match (family, is_of_one) {
         (
             "leases" | "jobs" | "finished" | "history" | "dead" | "outputs" | "nodes" | "noted_nodes" | "losses" | "backfills"
-            | "boots" | "boot_runs",
+            | "boots" | "boot_runs" | "lanes",
             false,
         )
         | (

@@ -150,8 +150,8 @@ impl Known<'_> {
     /// A run with a record, or planned.
     async fn run(&self, run: &RunId) -> Result<Option<RunFacts>, StoreError> {
         let planned = || {
-            let queue = self.record.as_ref().map(|job| job.queue.clone())?;
-            (self.planned() == Some(run)).then(|| RunRecord::planted(run.clone(), queue))
+            let lane = self.record.as_ref().map(|job| job.lane.clone())?;
+            (self.planned() == Some(run)).then(|| RunRecord::planted(run.clone(), lane))
         };
         match self.store.read_run(run).await?.or_else(planned) {
             Some(record) => Ok(Some(self.of_record(record).await?)),
@@ -163,7 +163,7 @@ impl Known<'_> {
         let standing = if record.state.is_final() {
             Standing { ready: None, is_waiting: false, stop_asked_by: None }
         } else {
-            self.store.standing(&record.run, &record.queue).await?
+            self.store.standing(&record.run, &record.lane).await?
         };
         let is_held = self.record.as_ref().is_some_and(|job| job.held.as_ref() == Some(&record.run));
         let place = match (standing.is_waiting, is_held) {

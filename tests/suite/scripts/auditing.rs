@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use schedd::domain::books::{CountFacts, JobFacts, Plan, judge_job, judge_run};
-use schedd::domain::ids::QueueName;
 use schedd::domain::job::Overlap;
+use schedd::domain::lane::Lane;
 use schedd::store::{AuditNote, JobMending, JobRecord, JobToInspect, MendReply, Store};
 
 use super::world::{World, name, queue, run_of, successor, t};
@@ -14,7 +14,7 @@ fn nothing_planted() -> JobMending {
     JobMending { planted: None, has_manual_out: false }
 }
 
-async fn inspect(store: &Store, job: &JobRecord, queues: &[QueueName]) -> Option<JobFacts> {
+async fn inspect(store: &Store, job: &JobRecord, queues: &[Lane]) -> Option<JobFacts> {
     let to_inspect = JobToInspect { name: &job.name, record: Some(job), plan: Plan::Recurring };
     store.inspect_jobs(&[to_inspect], queues).await.unwrap().remove(0).unwrap()
 }

@@ -53,7 +53,7 @@ async fn a_run_skipped_or_cancelled_before_it_began_is_followed_too() {
     let order = SkipOrder {
         run: run.clone(),
         rev: world.job("a").await.rev,
-        queue: queue("default"),
+        lane: queue("default"),
         reason: "missed",
         last_due: run.due(),
         count: 1,
@@ -76,7 +76,7 @@ async fn the_end_of_a_run_of_a_paused_job_plants_nothing_and_resuming_does() {
         let order = ResumeOrder {
             name: name("a"),
             rev,
-            queue: queue("default"),
+            lane: queue("default"),
             held: None,
             skipped: None,
             planted: Some(successor("a", offset + DELAY)),
@@ -101,7 +101,7 @@ async fn a_schedule_that_becomes_a_delay_while_a_run_is_open_is_planted_at_its_e
     let job = world.job("a").await;
     let edit = ApplyOrder {
         hash: "hash2".to_owned(),
-        read: Some((job.rev, job.queue)),
+        read: Some((job.rev, job.lane)),
         change: Change::Schedule,
         planned: job.pending,
         token: super::world::token(),

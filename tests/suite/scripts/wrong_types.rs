@@ -1,13 +1,14 @@
 //! Each script with each of its keys holding something else: it is told by name, and nothing has been changed.
 
 use schedd::domain::books::{CountFacts, Plan};
-use schedd::domain::ids::{NodeName, QueueName, RunId};
+use schedd::domain::ids::{NodeName, RunId};
 use schedd::domain::job::Overlap;
+use schedd::domain::lane::Lane;
 use schedd::domain::lateness::Stretch;
 use schedd::domain::node_event::{Befell, NodeEvent};
 use schedd::domain::run::RunState;
 use schedd::store::{
-    ApplyOrder, Beat, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, NameClaim, NodeFacts, OutputFrames, QueuePoll,
+    ApplyOrder, Beat, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, LanePoll, NameClaim, NodeFacts, OutputFrames,
     RemoveOrder, RestoreOrder, ResumeOrder, RipeEntry, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError, Stream,
     Successor, Verdict,
 };
@@ -175,7 +176,7 @@ fn spreading(job: &JobRecord, run: &RunId) -> SpreadOrder {
     SpreadOrder {
         name: job.name.clone(),
         rev: job.rev.clone(),
-        queue: queue("default"),
+        lane: queue("default"),
         window: None,
         next_window: None,
         runs: vec![Successor { run: run.clone(), ready: t(21_000) }],
@@ -195,7 +196,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
                 kind: SourceKind::File,
                 source: "n1".to_owned(),
                 hash: "hash2".to_owned(),
-                read: Some((job.rev.clone(), job.queue.clone())),
+                read: Some((job.rev.clone(), job.lane.clone())),
                 planned: job.pending.clone(),
                 passed: Some(Stretch { first: t(7), last: t(7), count: 1 }),
                 ..definition("a", 2000)
@@ -206,8 +207,8 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
         "cancel_run" => {
             let order = schedd::store::CancelOrder {
                 run: run.clone(),
-                queue: queue("default"),
-                job: Some((job.rev.clone(), job.queue.clone())),
+                lane: queue("default"),
+                job: Some((job.rev.clone(), job.lane.clone())),
                 successor: Some(successor("a", 1000)),
                 reason: "x".to_owned(),
             };
@@ -222,7 +223,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
                 latest_start: None,
                 max_runs: None,
                 successor: Some(successor("a", 1000)),
-                job_queue: queue("default"),
+                job_lane: queue("default"),
             };
             match store.claim_runs(&claimant("n1"), &queue("default"), &token(), &[order]).await?.remove(0) {
                 ClaimReply::WrongType(error) => return Err(error),
@@ -241,8 +242,8 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
         "leave_node" => format!("{:?}", store.leave_node(&"n1".parse().unwrap(), "i1").await?),
         "list_ripe" => {
             let poll = store.list_ripe(&[(queue("default"), 5)]).await?;
-            match poll.queues.first() {
-                Some(QueuePoll::WrongType(found)) => {
+            match poll.lanes.first() {
+                Some(LanePoll::WrongType(found)) => {
                     let wrong = (world.key("due:default"), found.clone(), "zset".to_owned());
                     return Err(StoreError::WrongType { key: wrong.0, found: wrong.1, wanted: wrong.2 });
                 }
@@ -255,7 +256,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
         "plant_backfill" => format!("{:?}", store.plant_backfill(&backfilled(), &queue("default")).await?),
         "queue_backfill" => format!("{:?}", store.queue_backfill(&job.name, &[backfilled()]).await?),
         "plant_manual" => format!("{:?}", store.plant_manual(&by_hand(), &queue("default")).await?),
-        "plant_reboot" => format!("{:?}", store.plant_reboot(&by_hand(), &QueueName::of_host("one"), "b1").await?),
+        "plant_reboot" => format!("{:?}", store.plant_reboot(&by_hand(), &Lane::of_host("one"), "b1").await?),
         "quarantine_run" => format!("{:?}", store.quarantine_run(&queue("default"), entry, "x").await?),
         "recover_run" => format!("{:?}", store.recover_run(&expired(&claim(), 10_000), &recovery(None)).await?),
         "remove_job" => {
@@ -267,7 +268,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
             let order = ResumeOrder {
                 name: job.name.clone(),
                 rev: job.rev.clone(),
-                queue: job.queue.clone(),
+                lane: job.lane.clone(),
                 held: job.held.clone(),
                 skipped: Some((t(0), 1)),
                 planted: Some(successor("a", 1000)),
@@ -279,7 +280,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
             let order = SkipOrder {
                 run: run.clone(),
                 rev: job.rev.clone(),
-                queue: queue("default"),
+                lane: queue("default"),
                 reason: "missed",
                 last_due: t(0),
                 count: 1,
