@@ -1,15 +1,19 @@
 #!lua flags=no-writes,allow-oom
--- Tells for each queue which runs may be claimed now and when the next one may, how many leases there are, and by which marks
--- this is the data it was. While the data settles after a loss nothing is ripe.
+-- Tells for each lane which runs may be claimed now and when the next one may, how many leases there are, and by which marks
+-- this is the data it was. Of a queue so many are told that its caller finds what it is to take: those of the greatest
+-- priority up to the limit, and the first ones of each lane, for each tenth slot is for the run that is ready longest. While the data settles after a loss nothing is ripe.
 -- Guard: none; it only reads.
 -- KEYS 1 leases
 -- KEYS 2 epoch
 -- KEYS 3 fence
 -- KEYS 4 settling
--- KEYS* due
+-- KEYS* due: the lanes of one queue stand together, the most urgent first
 -- ARGV 1 now
--- ARGV* limit: how many ripe runs at most; 0 leaves the queue out
--- Reply ripe: now in microseconds, number of leases, epoch, last fence, when the data has settled or 0; then for each queue
+-- ARGV* queue: of the lane
+-- ARGV* priority: of the lane
+-- ARGV* limit: how many ripe runs of the queue are asked for; 0 leaves it out
+-- ARGV* more: so many of the lane beyond that, which the caller has to leave where they are
+-- Reply ripe: now in microseconds, number of leases, epoch, last fence, when the data has settled or 0; then for each lane
 -- {next ready or '', {id, ready, ...}}, or {'wrong_type', found}. Of epoch and fence '' means gone, '?' another type
 -- Reply wrong_type
 local now, micros = clock(ARGV[1])
@@ -26,8 +30,14 @@ local MOST = 60000
 local settled = whole(mark(KEYS[4]), PARKED)
 if settled <= now or settled > now + MOST then settled = 0 end
 local reply = {'ripe', micros, redis.call('ZCARD', KEYS[1]), mark(KEYS[2]), mark(KEYS[3]), settled}
+local FIRST = 10
+local queue, priority, left, rest
 for at = 5, #KEYS do
-  local due, limit = KEYS[at], tonumber(ARGV[at - 3])
+  local arg = (at - 5) * 4 + 2
+  local due, limit, more = KEYS[at], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3])
+  if ARGV[arg] ~= queue then queue, priority, rest = ARGV[arg], nil, limit end
+  -- Lanes of one priority are told alike: the caller takes from them by age.
+  if ARGV[arg + 1] ~= priority then priority, left = ARGV[arg + 1], rest end
   local queue_bad = wrong_type({due, 'zset'})
   if queue_bad then
     reply[#reply + 1] = {'wrong_type', queue_bad[3]}
@@ -36,7 +46,9 @@ for at = 5, #KEYS do
   elseif settled > 0 then
     reply[#reply + 1] = {int(settled), {}}
   else
-    local ripe = redis.call('ZRANGE', due, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
+    local most = math.max(left, math.floor(limit / FIRST) + 1)
+    local ripe = redis.call('ZRANGE', due, '-inf', now, 'BYSCORE', 'LIMIT', 0, int(math.min(most, limit) + more), 'WITHSCORES')
+    rest = math.max(rest - math.max(#ripe / 2 - more, 0), 0)
     -- Past every instant a run may have: shown so that the caller can quarantine it; it would hide here for ever.
     local beyond = redis.call('ZRANGE', due, PARKED, '+inf', 'BYSCORE', 'LIMIT', 0, 10, 'WITHSCORES')
     for _, item in ipairs(beyond) do ripe[#ripe + 1] = item end

@@ -14,6 +14,7 @@ use super::reader::{Spot, Table};
 use super::sections::{
     Config, DaemonConfig, QueueConfig, RedisConfig, compile_daemon, compile_queue_table, compile_redis, has_password,
 };
+use super::serving::compile_serving;
 use crate::domain::ids::{JobName, QueueName};
 use crate::domain::job::JobSpec;
 use crate::domain::zone::Zone;
@@ -88,12 +89,14 @@ fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, exposure: E
         }
         redis
     });
-    let daemon = section("daemon", problems).map(|table| compile_daemon(&table, problems));
     let history = section("history", problems).map(|table| compile_history(&table, problems));
     let output = section("output", problems).map(|table| compile_output(&table, problems));
     let queues = compile_queues(root, problems);
     // Those with a fault inside are declared all the same.
     let declared: BTreeSet<QueueName> = queues.keys().cloned().collect();
+    let daemon = section("daemon", problems);
+    let serving = daemon.as_ref().map(|table| compile_serving(table, &declared, problems));
+    let daemon = daemon.map(|table| compile_daemon(&table, problems));
     let calendars = compile_calendars(root, file_name, host_zone, problems);
     let origin = Origin::File { queues: &declared, calendars: &calendars };
     let defaults = section("defaults", problems).map(|table| compile_defaults(&table, origin, problems)).unwrap_or_default();
@@ -102,6 +105,7 @@ fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, exposure: E
     Config {
         redis: redis.unwrap_or_else(RedisConfig::default),
         daemon: daemon.unwrap_or_else(DaemonConfig::default),
+        serving: serving.unwrap_or_default(),
         history: history.unwrap_or_else(HistoryConfig::default),
         output: output.unwrap_or_else(OutputConfig::default),
         queues,

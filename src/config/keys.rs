@@ -9,7 +9,8 @@ pub(super) const LATER_SECTIONS: &[&str] = &["groups", "limits"];
 /// `[redis]`
 pub(super) const REDIS: &[&str] = &["url", "url_file", "allow_eviction"];
 /// `[daemon]`
-pub(super) const DAEMON: &[&str] = &["tick", "lease", "shutdown_grace"];
+pub(super) const DAEMON: &[&str] =
+    &["tick", "lease", "shutdown_grace", "queues", "labels", "max_load", "min_free_memory", "max_running"];
 /// `[history]`
 pub(super) const HISTORY: &[&str] = &["keep_per_job", "keep", "max_age"];
 /// `[output]`

@@ -29,6 +29,7 @@ mod policies;
 mod problem;
 mod reader;
 mod sections;
+mod serving;
 mod surface;
 
 pub use compile_file::compile_text;
@@ -38,6 +39,7 @@ pub use json_job::{MAX_JSON_BYTES, NamedJob, job_from_json, job_from_value};
 pub use keeping::{HistoryConfig, OutputConfig};
 pub use problem::Problem;
 pub use sections::{Config, DaemonConfig, QueueConfig, RedisConfig};
+pub use serving::{FlowLimits, ServingConfig};
 pub use surface::{SurfaceError, from_surface, hash, to_surface};
 
 #[cfg(test)]

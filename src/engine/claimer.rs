@@ -7,7 +7,7 @@
 mod aside;
 mod missed;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ use super::definitions::{Definitions, KEPT};
 use super::ripe::{Ripe, well_formed};
 use super::runner;
 use super::shared::{Phase, Shared};
-use crate::domain::ids::{RunId, RunKind};
+use crate::domain::dispatch::{Pick, Shares, Turns, Waiting};
+use crate::domain::ids::{QueueName, RunId, RunKind};
 use crate::domain::lane::Lane;
 use crate::domain::lateness::Decision;
 use crate::domain::schedule::Schedule;
@@ -37,7 +38,11 @@ const LAST_TRIES: u32 = 3;
 pub(super) struct Claimer {
     shared: Arc<Shared>,
     definitions: Definitions,
+    /// Which queue comes next while this node has less room than they want.
+    pub(super) shares: Shares,
     left: HashMap<Lane, usize>,
+    /// Whose turn it is in each queue.
+    turns: HashMap<QueueName, Turns>,
     claimant: Claimant,
     /// Occurrences found to have a record already: their job's next is computed from the later of these.
     occupied: HashMap<RunId, UnixMillis>,
@@ -69,7 +74,16 @@ impl Claimer {
             lease: shared.settings.lease,
         };
         let definitions = Definitions::new(shared.clone());
-        Self { shared, definitions, left: HashMap::new(), claimant, occupied: HashMap::new(), refused: HashMap::new() }
+        Self {
+            shared,
+            definitions,
+            shares: Shares::default(),
+            left: HashMap::new(),
+            turns: HashMap::new(),
+            claimant,
+            occupied: HashMap::new(),
+            refused: HashMap::new(),
+        }
     }
 
     /// How many ripe runs of `lane` this node could do nothing about at its last look.
@@ -77,40 +91,83 @@ impl Claimer {
         self.left.get(lane).copied().unwrap_or(0)
     }
 
-    /// A queue's key holds something that is no due set.
-    pub(super) fn report_spoilt_queue(&self, lane: &Lane, found: &str) {
+    /// A lane's key holds something that is no due set.
+    pub(super) fn report_spoilt_lane(&self, lane: &Lane, found: &str) {
         let key = format!("{{{}}}:due:{lane}", self.shared.store.namespace());
         let error = StoreError::WrongType { key: key.clone(), found: found.to_owned(), wanted: "zset".to_owned() };
         if self.shared.said.is_news(&key) {
-            error!(queue = %lane, "{error}; nothing of this queue runs until then.");
+            error!(queue = %lane, "{error}; nothing of this lane runs until then.");
         }
     }
 
-    /// Deals with ripe entries of `lane`: starts what is to run, skips what is missed, puts aside what is no run. Gives how
-    /// many it could do something about.
+    /// Deals with ripe entries of the lanes of `queue`: starts what is to run, skips what is missed, puts aside what is no run. Gives
+    /// how many it could do something about.
     pub(super) async fn take(
         &mut self,
-        lane: &Lane,
-        entries: Vec<RipeEntry>,
+        queue: &QueueName,
+        found: Vec<(Lane, Vec<RipeEntry>)>,
         slots: usize,
         now: UnixMillis,
     ) -> Result<usize, StoreError> {
-        let mut tally = Tally::default();
-        let mut open = Vec::with_capacity(entries.len());
-        for entry in entries {
-            match well_formed(&entry) {
-                Ok(run) if self.is_refused(&run) => tally.left += 1,
-                Ok(run) => open.push(Ripe::new(run, entry)),
-                Err(why) => self.put_aside(lane, &entry, &why, &mut tally).await?,
+        let mut tallies: Vec<(Lane, Tally)> = Vec::with_capacity(found.len());
+        let mut waiting = Vec::new();
+        for (at, (lane, entries)) in found.into_iter().enumerate() {
+            let mut tally = Tally::default();
+            for entry in entries {
+                match well_formed(&entry) {
+                    Ok((run, _)) if self.is_refused(&run) => tally.left += 1,
+                    Ok((run, ready)) => {
+                        waiting.push(Waiting { priority: lane.priority(), ready, item: (at, Ripe::new(run, entry)) });
+                    }
+                    Err(why) => self.put_aside(&lane, &entry, &why, &mut tally).await?,
+                }
             }
+            tallies.push((lane, tally));
         }
+        let turns = self.turns.get(queue).copied().unwrap_or_default();
+        let mut picks: VecDeque<_> = turns.order(waiting).into();
         let mut free = slots;
+        // What did not start leaves its slot to the next in turn.
+        while free > 0 && !picks.is_empty() && self.shared.phase() == Phase::Running {
+            let mut together: Vec<(usize, Vec<Ripe>)> = Vec::new();
+            let mut tried = Vec::new();
+            for Pick { item: (at, ripe), is_oldest } in picks.drain(..free.min(picks.len())) {
+                tried.push(is_oldest);
+                match together.iter_mut().find(|(of, _)| *of == at) {
+                    Some((_, runs)) => runs.push(ripe),
+                    None => together.push((at, vec![ripe])),
+                }
+            }
+            let mut started = 0;
+            for (at, runs) in together {
+                let Some((lane, tally)) = tallies.get_mut(at) else { continue };
+                started += self.take_from(lane, runs, now, tally).await?;
+            }
+            free = free.saturating_sub(started);
+            self.turns.entry(queue.clone()).or_default().note(&tried, started);
+        }
+        let mut done = 0;
+        for (lane, tally) in tallies {
+            done += tally.done;
+            self.left.insert(lane, tally.left);
+        }
+        Ok(done)
+    }
+
+    /// Deals with ripe runs of one lane, for each of which there is a slot. How many were started.
+    async fn take_from(
+        &mut self,
+        lane: &Lane,
+        mut open: Vec<Ripe>,
+        now: UnixMillis,
+        tally: &mut Tally,
+    ) -> Result<usize, StoreError> {
+        let mut started = 0;
         for _ in 0..ROUNDS {
-            if open.is_empty() || free == 0 || self.shared.phase() != Phase::Running {
+            if open.is_empty() || self.shared.phase() != Phase::Running {
                 break;
             }
-            let (mut planned, again) = self.decide(lane, open, now, &mut tally).await?;
-            let later = planned.split_off(free.min(planned.len()));
+            let (planned, again) = self.decide(lane, open, now, tally).await?;
             open = again;
             let (mut orphans, mut foreign) = (Vec::new(), Vec::new());
             if !planned.is_empty() {
@@ -118,7 +175,7 @@ impl Claimer {
                 let replies = self.claim(lane, &planned).await?;
                 for (planned, reply) in planned.into_iter().zip(replies) {
                     match self.settle(planned, reply, sent) {
-                        Settled::Started => (free, tally.done) = (free - 1, tally.done + 1),
+                        Settled::Started => (started, tally.done) = (started + 1, tally.done + 1),
                         Settled::Done => tally.done += 1,
                         Settled::Left => tally.left += 1,
                         Settled::Again(ripe) => open.push(ripe),
@@ -127,19 +184,15 @@ impl Claimer {
                     }
                 }
             }
-            open.extend(later.into_iter().map(|planned| planned.ripe));
             for entry in orphans {
-                self.end_orphan(lane, &entry, &mut tally).await?;
+                self.end_orphan(lane, &entry, tally).await?;
             }
             for entry in foreign {
-                self.put_aside(lane, &entry, "its job does not plan it", &mut tally).await?;
+                self.put_aside(lane, &entry, "its job does not plan it", tally).await?;
             }
         }
-        if free > 0 {
-            tally.left += open.len();
-        }
-        self.left.insert(lane.clone(), tally.left);
-        Ok(tally.done)
+        tally.left += open.len();
+        Ok(started)
     }
 
     /// Makes an order of each run that is to run; skips the others. Gives also those to be decided again.

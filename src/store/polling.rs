@@ -66,17 +66,40 @@ pub struct RipeEntry {
     pub score: String,
 }
 
+/// What is asked of one lane.
+#[derive(Debug, Clone)]
+pub struct LaneAsk {
+    /// The lane.
+    pub lane: Lane,
+    /// How many runs of its queue could be taken; 0 leaves the queue out.
+    pub limit: usize,
+    /// How many ripe entries of the lane could not be dealt with at the last look: they must not hide those behind them.
+    pub more: usize,
+}
+
+impl LaneAsk {
+    /// For up to `limit` runs of its queue.
+    pub fn new(lane: Lane, limit: usize) -> Self {
+        Self { lane, limit, more: 0 }
+    }
+}
+
 impl Store {
-    /// What is ripe in each lane, at most as many as its limit; a limit of 0 leaves the lane out.
-    pub async fn list_ripe(&self, lanes: &[(Lane, usize)]) -> Result<Poll, StoreError> {
+    /// What is ripe in these lanes; those of one queue stand together, the most urgent first.
+    pub async fn list_ripe(&self, lanes: &[LaneAsk]) -> Result<Poll, StoreError> {
         let mut call = Invocation::new(&scripts::LIST_RIPE)
             .key("leases", self.keys.leases())
             .key("epoch", self.keys.epoch())
             .key("fence", self.keys.fence())
             .key("settling", self.keys.settling())
             .arg("now", self.now_arg());
-        for (lane, limit) in lanes {
-            call = call.key("due", self.keys.due(lane)).arg("limit", *limit);
+        for LaneAsk { lane, limit, more } in lanes {
+            call = call
+                .key("due", self.keys.due(lane))
+                .arg("queue", lane.queue().as_str())
+                .arg("priority", lane.priority().as_i8())
+                .arg("limit", *limit)
+                .arg("more", *more);
         }
         let mut reply = self.link.invoke(&call).await?;
         if reply.word != "ripe" {

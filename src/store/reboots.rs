@@ -67,20 +67,21 @@ impl Store {
         self.link.query(&mut pipeline).await.map(|_| ())
     }
 
-    /// Plants the run of a job for a boot of a host, once; only nodes of that host can claim it.
-    pub async fn plant_reboot(&self, run: &RunId, host: &Lane, boot_id: &str) -> Result<RebootReply, StoreError> {
+    /// Plants the run of a job for a boot of a host, once, in a lane of that host; only its nodes can claim it.
+    pub async fn plant_reboot(&self, run: &RunId, lane: &Lane, boot_id: &str) -> Result<RebootReply, StoreError> {
+        self.note_lanes([lane]).await?;
         let call = Invocation::new(&scripts::PLANT_REBOOT)
             .key("job", self.keys.job(run.job()))
             .key("run", self.keys.run(run))
-            .key("due", self.keys.due(host))
+            .key("due", self.keys.due(lane))
             .key("nudge", self.keys.nudge())
             .key("boot_runs", self.keys.boot_runs())
             .arg("now", self.now_arg())
             .arg("id", run.to_string())
             .arg("job_name", run.job().as_str())
             .arg("due_ms", run.due().as_i64())
-            .arg("lane", host.as_str())
-            .arg("boot_id", boot_id);
+            .arg("lane", lane.as_str())
+            .arg("boot", format!("{} {boot_id}", lane.queue()));
         let reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
             "planted" => RebootReply::Planted,

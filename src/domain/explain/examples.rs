@@ -13,9 +13,11 @@ use crate::domain::days::Days;
 use crate::domain::deed::Deed;
 use crate::domain::ids::{QueueName, RunId};
 use crate::domain::job::{Action, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap};
+use crate::domain::lane::Lane;
 use crate::domain::node_event::{Befell, NodeEvent};
 use crate::domain::run::RunState;
 use crate::domain::schedule::{Schedule, Timetable};
+use crate::domain::serving::Serving;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
@@ -65,7 +67,7 @@ fn facts(subject: Subject) -> Facts {
 fn fresh() -> RunFacts {
     let run = RunId::regular("j".parse().unwrap(), s(0));
     RunFacts {
-        queue: QueueName::default_queue(),
+        lane: Lane::default_lane(),
         state: RunState::Scheduled,
         reason: None,
         by: None,
@@ -118,7 +120,23 @@ fn event(what: Befell, from: i64, to: Option<i64>) -> NodeEvent {
 fn node(name: &str, events: &[NodeEvent]) -> NodeFacts {
     let start = event(Befell::Started { seen_before: None }, -3600, None);
     let events = std::iter::once(start).chain(events.iter().cloned()).collect();
-    NodeFacts { name: name.to_owned(), last_seen: Some(s(899)), started_at: Some(s(-3600)), events }
+    NodeFacts { name: name.to_owned(), last_seen: Some(s(899)), started_at: Some(s(-3600)), serving: None, events }
+}
+
+/// A node past its load from just before noon on.
+fn loaded(until: Option<i64>) -> NodeEvent {
+    event(Befell::Held { why: "load 9.1 > 8".to_owned() }, -5, until)
+}
+
+/// A node that serves this queue, or all.
+fn serving(queue: Option<&str>) -> NodeFacts {
+    let queues = queue.map(|queue| [queue.parse().unwrap()].into());
+    NodeFacts { serving: Some(Serving { queues, ..Serving::default() }), ..node("n1", &[]) }
+}
+
+/// A run due at noon in this lane that has not been claimed.
+fn requiring(lane: &str) -> RunFacts {
+    RunFacts { lane: lane.parse().unwrap(), ..fresh() }
 }
 
 fn on(nodes: Vec<NodeFacts>, run: RunFacts) -> Facts {
@@ -531,6 +549,17 @@ const SAW: &[Example] = &[
         "n1 took no runs from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC, because its keeper was not ready.",
     ),
     (
+        "held",
+        || on(vec![node("n1", &[loaded(Some(20))])], started(20)),
+        "n1 took no runs from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC: load 9.1 > 8.",
+    ),
+    ("not_serving", || on(vec![serving(None)], requiring("default+eu,gpu")), "n1 does not take it: it does not carry eu, gpu."),
+    (
+        "not_serving",
+        || on(vec![serving(Some("mail"))], requiring("default!5")),
+        "n1 does not take it: it does not serve queue default.",
+    ),
+    (
         "settling",
         || on(vec![node("n1", &[event(Befell::Settling, -5, Some(20))])], started(20)),
         "n1 started nothing from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC: Redis had lost data, and nodes gave back what they knew.",
@@ -547,7 +576,8 @@ const SAW: &[Example] = &[
     (
         "not_known",
         || {
-            let unknown = NodeFacts { name: "n3".to_owned(), last_seen: None, started_at: None, events: Vec::new() };
+            let unknown =
+                NodeFacts { name: "n3".to_owned(), last_seen: None, started_at: None, serving: None, events: Vec::new() };
             on(vec![node("n1", &[]), unknown], started(20))
         },
         "What n3 did then is not known, or no longer.",
@@ -611,6 +641,17 @@ const TIMING: &[Example] = &[
         "All slots of queue default were taken on n1 from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
     ),
     (
+        "late_held",
+        || on(vec![node("n1", &[loaded(None)])], started(20)),
+        "A limit of its own held n1 from Sat 2026-11-21 11:59:55 UTC on.",
+    ),
+    (
+        "late_unserved",
+        || on(vec![serving(None)], requiring("default+gpu")),
+        "Nobody takes it: requires gpu: no node that runs and serves its queue carries it.",
+    ),
+    ("late_unserved", || on(vec![serving(Some("mail"))], fresh()), "Nobody takes it: no node that runs serves queue default."),
+    (
         "late_settling",
         || on(vec![node("n1", &[event(Befell::Settling, -5, Some(20))])], started(20)),
         "Redis had lost data, and nothing was started from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
@@ -665,6 +706,14 @@ const RULES: &[Example] = &[
     ("default", || about(ended(RunState::TimedOut, None)), "timeout = 1h, which is the default."),
     ("default", || about(ended(RunState::Failed, None)), "retry = 0, which is the default."),
     ("default", || on(vec![node("n1", &[slots(-5, Some(20))])], started(20)), "queue = default, which is the default."),
+    (
+        "set_in_file",
+        || {
+            let facts = on(vec![serving(None)], requiring("default+gpu"));
+            with_spec(facts, |spec| spec.requires = ["gpu".parse().unwrap()].into())
+        },
+        "requires = gpu, set in [jobs.j] or [defaults] of the file of node n1.",
+    ),
     (
         "set_in_file",
         || {

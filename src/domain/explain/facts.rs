@@ -1,11 +1,13 @@
 //! What is to be known to explain a job or one of its occurrences. Gathered by `engine::explaining`, judged here.
 
 use crate::domain::deed::Deed;
-use crate::domain::ids::{JobName, QueueName, RunId};
+use crate::domain::ids::{JobName, RunId};
 use crate::domain::job::JobSpec;
+use crate::domain::lane::Lane;
 use crate::domain::node_event::NodeEvent;
 use crate::domain::run::RunState;
 use crate::domain::schedule::Timetable;
+use crate::domain::serving::Serving;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
@@ -149,8 +151,8 @@ pub enum Subject {
 pub struct RunFacts {
     /// Its id.
     pub run: RunId,
-    /// Its queue.
-    pub queue: QueueName,
+    /// Its lane.
+    pub lane: Lane,
     /// Its state.
     pub state: RunState,
     /// Why it is in it.
@@ -218,6 +220,8 @@ pub struct NodeFacts {
     pub last_seen: Option<UnixMillis>,
     /// When its present process started, if it is there.
     pub started_at: Option<UnixMillis>,
+    /// What it serves, if it is there.
+    pub serving: Option<Serving>,
     /// What befell it, oldest first.
     pub events: Vec<NodeEvent>,
 }

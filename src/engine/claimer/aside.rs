@@ -11,7 +11,7 @@ use crate::store::{Quarantined, RipeEntry, StoreError};
 impl Claimer {
     /// Deals with an entry whose job is not known.
     pub(super) async fn end_orphan(&self, lane: &Lane, entry: &RipeEntry, tally: &mut Tally) -> Result<(), StoreError> {
-        if let Ok(run) = well_formed(entry)
+        if let Ok((run, _)) = well_formed(entry)
             && orphans::end_orphan(&self.shared.store, &run).await?
         {
             tally.done += 1;

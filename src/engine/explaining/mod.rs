@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use self::records::run_facts;
 use super::definition::Definition;
+use super::presence::GONE_AFTER;
 use crate::domain::deed::Deed;
 use crate::domain::explain::{Facts, Held, JobFacts, NodeFacts, Place, RunFacts, Source, Subject};
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
-use crate::store::{JobRecord, Ledger, LedgerRange, RunRecord, SourceKind, Standing, Store, StoreError};
+use crate::store::{JobRecord, Ledger, LedgerRange, NodeRecord, RunRecord, SourceKind, Standing, Store, StoreError};
 
 /// Runs of each kind that are told of a job.
 const OPEN_SHOWN: usize = 10;
@@ -80,9 +81,15 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         Subject::Job { open, .. } => open.first().map_or(now, |run| run.run.due()),
         _ => facts.run().map(|run| run.run.due()).or_else(|| facts.at()).unwrap_or(now),
     };
+    let (now, present) = store.list_nodes().await?;
+    let serving = |name: &str| {
+        let is_there = |node: &&NodeRecord| node.name == name && node.last_seen.is_some_and(|seen| now.since(seen) <= GONE_AFTER);
+        present.iter().find(is_there).map(|node| node.serving.clone())
+    };
     let nodes = store.read_events(looked_at).await?.into_iter();
     facts.nodes = nodes
         .map(|node| NodeFacts {
+            serving: serving(node.node.as_str()),
             name: node.node.to_string(),
             last_seen: node.last_seen,
             started_at: node.started_at,

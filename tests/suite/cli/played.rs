@@ -57,7 +57,7 @@ impl Played {
 
     async fn try_claim(&self, job: &str) -> Option<Claim> {
         let queue = Lane::default_lane();
-        let poll = self.store.list_ripe(&[(queue.clone(), 100)]).await.unwrap();
+        let poll = self.store.list_ripe(&[schedd::store::LaneAsk::new(queue.clone(), 100)]).await.unwrap();
         let Some(LanePoll::Due { ripe, .. }) = poll.lanes.into_iter().next() else { return None };
         let runs = ripe.iter().map(|entry| entry.member.parse::<RunId>().unwrap());
         let run = runs.into_iter().find(|run| run.job().as_str() == job)?;

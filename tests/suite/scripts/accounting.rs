@@ -14,8 +14,8 @@ use schedd::domain::zone::Zone;
 use schedd::engine::planting::{self, Applied, Request};
 use schedd::engine::{Definition, orphans, person};
 use schedd::store::{
-    Claim, ClaimOrder, ClaimReply, Existing, LanePoll, Ledger, ManualReply, RecoverReply, SkipOrder, SkipReply, SourceKind,
-    SpreadOrder, SpreadReply, StopRunning, Successor, Verdict,
+    Claim, ClaimOrder, ClaimReply, Existing, LaneAsk, LanePoll, Ledger, ManualReply, RecoverReply, SkipOrder, SkipReply,
+    SourceKind, SpreadOrder, SpreadReply, StopRunning, Successor, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -239,7 +239,7 @@ impl Play {
     /// Takes what is ripe as a node does, until nothing more is.
     async fn claim_all(&mut self) {
         for _ in 0..60 {
-            let poll = self.world.at(self.now).list_ripe(&[(queue("default"), 50)]).await.unwrap();
+            let poll = self.world.at(self.now).list_ripe(&[LaneAsk::new(queue("default"), 50)]).await.unwrap();
             let LanePoll::Due { ripe, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
             if ripe.is_empty() {
                 return;

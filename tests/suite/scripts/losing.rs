@@ -7,8 +7,8 @@ use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
 use schedd::domain::time::UnixMillis;
 use schedd::store::{
-    ApplyOrder, EpochReply, Known, LanePoll, Loss, LossKind, LossReport, ReportReply, RestoreOrder, RestoreReply, ReturnReply,
-    Successor, Verdict,
+    ApplyOrder, EpochReply, Known, LaneAsk, LanePoll, Loss, LossKind, LossReport, ReportReply, RestoreOrder, RestoreReply,
+    ReturnReply, Successor, Verdict,
 };
 
 use super::world::{LEASE, World, definition, queue, run_of, successor, t};
@@ -79,15 +79,15 @@ async fn nothing_is_ripe_until_the_data_has_settled_and_the_poll_says_when() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     world.at(0).begin_epoch("", "20-n1-b", Some(&loss("20-n1-b")), 7, LEASE).await.unwrap();
-    let poll = world.at(9_999).list_ripe(&[(queue("default"), 5)]).await.unwrap();
+    let poll = world.at(9_999).list_ripe(&[LaneAsk::new(queue("default"), 5)]).await.unwrap();
     assert_eq!((poll.marks.epoch.as_str(), poll.marks.fence, poll.marks.is_spoilt), ("20-n1-b", 7, false));
     let LanePoll::Due { ripe, next } = &poll.lanes[0] else { panic!("{poll:?}") };
     assert_eq!((ripe.len(), *next), (0, Some(t(10_000))));
-    let poll = world.at(10_000).list_ripe(&[(queue("default"), 5)]).await.unwrap();
+    let poll = world.at(10_000).list_ripe(&[LaneAsk::new(queue("default"), 5)]).await.unwrap();
     let LanePoll::Due { ripe, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
     assert_eq!(ripe[0].member, run.to_string());
     // A clock set back by hours must not hold everything for hours.
-    let poll = world.at(-9_000_000).list_ripe(&[(queue("default"), 5)]).await.unwrap();
+    let poll = world.at(-9_000_000).list_ripe(&[LaneAsk::new(queue("default"), 5)]).await.unwrap();
     let LanePoll::Due { next, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
     assert_eq!(*next, Some(t(0)));
 }

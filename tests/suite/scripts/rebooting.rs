@@ -2,7 +2,7 @@
 
 use schedd::domain::ids::RunId;
 use schedd::domain::lane::Lane;
-use schedd::store::RebootReply;
+use schedd::store::{LaneAsk, RebootReply};
 
 use super::world::{World, name, queue, t};
 
@@ -28,7 +28,7 @@ async fn a_job_is_planted_once_for_each_boot_of_each_host() {
     let ripe = |queue: Lane| {
         let store = world.at(10);
         async move {
-            match store.list_ripe(&[(queue, 9)]).await.unwrap().lanes.remove(0) {
+            match store.list_ripe(&[LaneAsk::new(queue, 9)]).await.unwrap().lanes.remove(0) {
                 schedd::store::LanePoll::Due { ripe, .. } => ripe.into_iter().map(|entry| entry.member).collect::<Vec<_>>(),
                 other @ schedd::store::LanePoll::WrongType(_) => panic!("{other:?}"),
             }

@@ -8,9 +8,9 @@ use schedd::domain::lateness::Stretch;
 use schedd::domain::node_event::{Befell, NodeEvent};
 use schedd::domain::run::RunState;
 use schedd::store::{
-    ApplyOrder, Beat, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, LanePoll, NameClaim, NodeFacts, OutputFrames,
-    RemoveOrder, RestoreOrder, ResumeOrder, RipeEntry, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError, Stream,
-    Successor, Verdict,
+    ApplyOrder, Beat, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll, NameClaim, NodeFacts,
+    OutputFrames, RemoveOrder, RestoreOrder, ResumeOrder, RipeEntry, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError,
+    Stream, Successor, Verdict,
 };
 
 use super::coverage::headers;
@@ -241,7 +241,7 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
         "forget_runs" => format!("{:?}", store.forget_runs(Some(&job.name), t(9000), 0).await?),
         "leave_node" => format!("{:?}", store.leave_node(&"n1".parse().unwrap(), "i1").await?),
         "list_ripe" => {
-            let poll = store.list_ripe(&[(queue("default"), 5)]).await?;
+            let poll = store.list_ripe(&[LaneAsk::new(queue("default"), 5)]).await?;
             match poll.lanes.first() {
                 Some(LanePoll::WrongType(found)) => {
                     let wrong = (world.key("due:default"), found.clone(), "zset".to_owned());
