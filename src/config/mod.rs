@@ -13,6 +13,7 @@ mod compile_file;
 mod compile_http;
 mod compile_job;
 mod compile_lane;
+mod compile_pools;
 mod compile_retry;
 mod compile_schedule;
 mod compile_shape;
@@ -38,7 +39,7 @@ pub use config_file::{MAX_FILE_BYTES, read_file, read_redis};
 pub use json_job::{MAX_JSON_BYTES, NamedJob, job_from_json, job_from_value};
 pub use keeping::{HistoryConfig, OutputConfig};
 pub use problem::Problem;
-pub use sections::{Config, DaemonConfig, QueueConfig, RedisConfig};
+pub use sections::{Config, DaemonConfig, RedisConfig};
 pub use serving::{FlowLimits, ServingConfig};
 pub use surface::{SurfaceError, from_surface, hash, to_surface};
 

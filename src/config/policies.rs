@@ -17,7 +17,7 @@ use super::problem::{Problems, key_text, nearest, one_of, quoted};
 use super::reader::{DurationBounds, Spot, Table};
 use crate::domain::clock_changes::ClockChanges;
 use crate::domain::days::Days;
-use crate::domain::ids::{Label, QueueName};
+use crate::domain::ids::{GroupName, Label, QueueName};
 use crate::domain::job::{CatchUp, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
 use crate::domain::lane::Priority;
 use crate::domain::zone::ZoneName;
@@ -25,14 +25,16 @@ use crate::domain::zone::ZoneName;
 /// Where a table comes from, and so what can be known about what it names.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Origin<'a> {
-    /// A file: its queues must be declared in it, its directories should be there.
+    /// A file: its queues and groups must be declared in it, its directories should be there.
     File {
         /// The queues it declares, and `default`.
         queues: &'a BTreeSet<QueueName>,
+        /// The groups it declares.
+        groups: &'a BTreeSet<GroupName>,
         /// The calendars it declares; none where one has a fault.
         calendars: &'a BTreeMap<String, Option<Days>>,
     },
-    /// A line or flags: the caller knows the queues.
+    /// A line or flags: the caller knows the queues and groups.
     Line,
     /// The text kept in Redis.
     Surface,
@@ -48,6 +50,7 @@ pub(super) struct Policies {
     queue: Option<QueueName>,
     priority: Option<Priority>,
     requires: Option<BTreeSet<Label>>,
+    group: Option<GroupName>,
     timeout: Option<Duration>,
     kill_grace: Option<Duration>,
     retry: Option<Retry>,
@@ -83,6 +86,7 @@ impl Policies {
             queue: self.queue.or_else(|| below.queue.clone()),
             priority: self.priority.or(below.priority),
             requires: self.requires.or_else(|| below.requires.clone()),
+            group: self.group.or_else(|| below.group.clone()),
             timeout: self.timeout.or(below.timeout),
             kill_grace: self.kill_grace.or(below.kill_grace),
             retry: self.retry.or_else(|| below.retry.clone()),
@@ -104,6 +108,7 @@ impl Policies {
         }
         spec.tz = self.tz;
         spec.cwd = self.cwd;
+        spec.group = self.group;
         spec.done_check = self.done_check;
         set(&mut spec.dst, self.dst);
         set(&mut spec.env, self.env);
@@ -130,6 +135,7 @@ pub(super) fn compile_policies(table: &Table<'_>, origin: Origin<'_>, problems: 
         queue: table.get("queue").and_then(|spot| compile_queue(&spot, origin, problems)),
         priority: table.get("priority").and_then(|spot| compile_priority(&spot, problems)),
         requires: table.get("requires").and_then(|spot| compile_labels(&spot, problems)),
+        group: table.get("group").and_then(|spot| compile_group(&spot, origin, problems)),
         timeout: table.get("timeout").and_then(|spot| spot.duration(&TIMEOUT, problems)),
         kill_grace: table.get("kill_grace").and_then(|spot| spot.duration(&KILL_GRACE, problems)),
         retry: table.get("retry").and_then(|spot| compile_retry(&spot, problems)),
@@ -219,6 +225,19 @@ fn compile_queue(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -
         );
     }
     Some(queue)
+}
+
+fn compile_group(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<GroupName> {
+    let group: GroupName = spot.parsed("nightly", problems)?;
+    if let Origin::File { groups, .. } = origin
+        && !groups.contains(&group)
+    {
+        let hint = nearest(group.as_str(), groups.iter().map(GroupName::as_str))
+            .map_or_else(String::new, |meant| format!("did you mean {meant:?}? Or "));
+        let (name, key) = (quoted(group.as_str()), key_text(group.as_str()));
+        spot.fault(problems, format!("group {name} is not declared, {hint}declare it: [groups.{key}] mode = \"exclusive\""));
+    }
+    Some(group)
 }
 
 fn compile_overlap(spot: &Spot<'_>, problems: &mut Problems) -> Option<Overlap> {

@@ -14,7 +14,7 @@ pub enum IdError {
     /// Not of the form of a name.
     #[error("{kind} name {found:?} is not valid: wanted 1 to 63 of a-z 0-9 . _ - beginning with a letter or digit")]
     Name {
-        /// What kind of thing was to be named: job, queue, node or label.
+        /// What kind of thing was to be named: job, queue, group, node or label.
         kind: &'static str,
         /// The text found, cut to a length that fits a line.
         found: String,
@@ -39,7 +39,7 @@ impl IdError {
     }
 }
 
-/// The longest name of a job, queue or node, in bytes.
+/// The longest name of a job, queue, group or node, in bytes.
 pub const MAX_NAME_LEN: usize = 63;
 
 fn is_name(text: &str) -> bool {
@@ -108,6 +108,12 @@ name_type!(
     QueueName,
     "queue",
     is_queue_name
+);
+name_type!(
+    /// A group's name, of the same form as a job's.
+    GroupName,
+    "group",
+    is_name
 );
 name_type!(
     /// A node's name, of the same form as a job's. Also the name of the source its `jobs.toml` is known by.

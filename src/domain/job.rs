@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::clock_changes::ClockChanges;
-use super::ids::{Label, QueueName};
+use super::ids::{GroupName, Label, QueueName};
 use super::lane::{Lane, Priority};
 use super::schedule::Schedule;
 use super::shape::Shape;
@@ -33,6 +33,8 @@ pub struct JobSpec {
     pub priority: Priority,
     /// What a node has to carry that runs it. At most 8.
     pub requires: BTreeSet<Label>,
+    /// The group it shares a single place with.
+    pub group: Option<GroupName>,
     /// How long one attempt may take. 100 ms to 30 days.
     pub timeout: Duration,
     /// How long after TERM the rest of the tree gets KILL. 0 to 1 hour.
@@ -226,6 +228,7 @@ impl JobSpec {
             queue: QueueName::default_queue(),
             priority: Priority::default(),
             requires: BTreeSet::new(),
+            group: None,
             timeout: Duration::from_secs(3600),
             kill_grace: Duration::from_secs(5),
             retry: Retry::default(),

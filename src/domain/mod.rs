@@ -13,6 +13,7 @@ pub mod describe;
 pub mod dispatch;
 pub mod duration;
 pub mod explain;
+pub mod group;
 pub mod human_time;
 pub mod ids;
 pub mod job;
@@ -21,6 +22,8 @@ pub mod lateness;
 #[cfg(test)]
 pub(crate) mod mutation;
 pub mod node_event;
+pub mod queue;
+pub mod rate;
 pub mod recurrence;
 pub mod retry;
 pub mod run;

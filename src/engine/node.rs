@@ -31,7 +31,7 @@ use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::executor::{Executors, StopReason};
 use crate::keeper::OutputBounds;
-use crate::store::Store;
+use crate::store::{Section, SectionText, Store};
 
 /// How long the ticker may take to bring a claim under way to its end.
 const LAST_CLAIM: Duration = Duration::from_secs(15);
@@ -252,14 +252,17 @@ impl Engine {
 
 fn take_config(shared: &Shared, wish: &Wish, config: &Config, removal: Removal) {
     let queues: BTreeMap<_, _> = config.queues.iter().map(|(name, queue)| (name.clone(), queue.concurrency)).collect();
+    let of_queues = config.queues.iter().map(|(name, queue)| (Section::Queue(name.clone()), SectionText::Queue(queue.clone())));
+    let of_groups = config.groups.iter().map(|(name, group)| (Section::Group(name.clone()), SectionText::Group(group.clone())));
+    let sections = of_queues.chain(of_groups).collect();
     shared.note_file(String::new());
     shared.keep(Keeping { history: config.history.clone(), output: config.output.clone() });
-    shared.slots.set_own(queues.clone());
+    shared.slots.set_own(queues);
     let ServingConfig { serving, flow } = &config.serving;
     shared.slots.set_serving(shared.settings.told.over(serving), flow.max_running);
     shared.flow.set_limits(*flow);
     shared.beat_now.notify_one();
-    wish.set(Wanted { jobs: Arc::new(config.jobs.clone()), queues, removal });
+    wish.set(Wanted { jobs: Arc::new(config.jobs.clone()), sections, removal });
     shared.reconcile_now.notify_one();
 }
 

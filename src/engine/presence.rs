@@ -1,6 +1,6 @@
 //! Says that this node is there, under a name no other live node has.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use tracing::{debug, info, warn};
 
 use super::node::EngineSettings;
 use super::shared::Shared;
-use crate::domain::ids::NodeName;
+use crate::domain::ids::{NodeName, QueueName};
 use crate::domain::node_event::{Befell, NodeEvent};
 use crate::domain::serving::Serving;
 use crate::domain::time::UnixMillis;
 use crate::keeper::BootInstant;
-use crate::store::{Beat, BeatReply, EventNote, NameClaim, NodeFacts, Store, StoreError};
+use crate::store::{Beat, BeatReply, EventNote, NameClaim, NodeFacts, QueueRecord, Store, StoreError};
 
 const EVERY: Duration = Duration::from_secs(5);
 /// How often a node says that lanes are in use.
@@ -189,7 +189,7 @@ fn facts(shared: &Shared, clock_offset_ms: Option<i64>) -> NodeFacts {
 /// to wait in one that no node knows.
 async fn learn(shared: &Shared) -> Result<(), StoreError> {
     let store = &shared.store;
-    shared.slots.set_known(store.read_queues().await?);
+    shared.slots.set_known(known_queues(store).await?);
     for queue in shared.slots.undeclared() {
         if shared.said.is_news(&format!("undeclared {queue}")) {
             warn!(queue = %queue, "This node is to serve a queue that no file declares; declare it as [queues.{queue}].");
@@ -213,6 +213,13 @@ async fn keep_lanes(shared: &Shared) -> Result<(), StoreError> {
 fn ahead_of(before: UnixMillis, now: UnixMillis, after: UnixMillis) -> i64 {
     let (before, now, after) = (before.as_i64(), now.as_i64(), after.as_i64());
     if now < before { before - now } else { (after - now).min(0) }
+}
+
+/// What is kept of every queue that was ever declared.
+async fn known_queues(store: &Store) -> Result<BTreeMap<QueueName, QueueRecord>, StoreError> {
+    let names: Vec<QueueName> = store.read_queues().await?.into_keys().collect();
+    let records = store.read_queue_settings(&names).await?;
+    Ok(names.into_iter().zip(records).collect())
 }
 
 /// Beats for ever, and at once when there is something new to tell.

@@ -10,7 +10,9 @@ use tokio::sync::Notify;
 
 use crate::domain::ids::QueueName;
 use crate::domain::lane::Lane;
+use crate::domain::queue::{QueueSettings, Share};
 use crate::domain::serving::Serving;
+use crate::store::QueueRecord;
 
 /// Runs claimed in one call at most: past this a call's latency grows and its rate does not (measured).
 pub(super) const BATCH: usize = 50;
@@ -26,8 +28,8 @@ pub(super) struct Slots {
 struct State {
     /// From this node's own file.
     own: BTreeMap<QueueName, u32>,
-    /// From the files of all nodes.
-    known: BTreeMap<QueueName, u32>,
+    /// What is kept of queues for all nodes.
+    known: BTreeMap<QueueName, QueueRecord>,
     /// Those that are not plain, of all queues.
     lanes: BTreeSet<Lane>,
     /// Those of them in which something was found to be due.
@@ -39,8 +41,6 @@ struct State {
     of_host: Option<QueueName>,
 }
 
-const DEFAULT_CONCURRENCY: u32 = 32;
-
 /// What this node could take of one queue now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Offer {
@@ -49,6 +49,8 @@ pub(super) struct Offer {
     pub(super) lanes: Vec<Lane>,
     /// How many runs may be claimed of it, at most a batch.
     pub(super) slots: usize,
+    /// Its part of the node while queues compete for it.
+    pub(super) share: Share,
 }
 
 impl Slots {
@@ -86,8 +88,10 @@ impl Slots {
     }
 
     /// Sets what is known of queues anywhere: none is left without a node that serves it.
-    pub(super) fn set_known(&self, queues: BTreeMap<QueueName, u32>) {
-        self.lock().known = queues;
+    pub(super) fn set_known(&self, queues: BTreeMap<QueueName, QueueRecord>) {
+        if std::mem::replace(&mut self.lock().known, queues.clone()) != queues {
+            self.freed.notify_one();
+        }
     }
 
     /// The queues this node is asked to serve that nobody declares.
@@ -129,10 +133,13 @@ impl Slots {
     /// Every queue this node serves, with its lanes and with how many runs may be claimed from it now.
     pub(super) fn offers(&self) -> Vec<Offer> {
         let state = self.lock();
-        let mut all: BTreeMap<QueueName, u32> = state.known.clone();
-        all.extend(state.own.iter().map(|(queue, concurrency)| (queue.clone(), *concurrency)));
+        let concurrency = |(queue, record): (&QueueName, &QueueRecord)| (queue.clone(), record.settings.concurrency);
+        let mut all: BTreeMap<QueueName, u32> = state.known.iter().map(concurrency).collect();
+        // What was set by hand holds on each node, whatever its own file says.
+        let by_hand = |queue: &QueueName| state.known.get(queue).is_some_and(|record| record.is_concurrency_by_hand);
+        all.extend(state.own.iter().filter(|(queue, _)| !by_hand(queue)).map(|(queue, own)| (queue.clone(), *own)));
         for queue in state.of_host.iter().cloned().chain([QueueName::default_queue()]) {
-            all.entry(queue).or_insert(DEFAULT_CONCURRENCY);
+            all.entry(queue).or_insert(QueueSettings::DEFAULT_CONCURRENCY);
         }
         all.retain(|queue, _| state.serving.takes_queue(queue));
         let mut lanes: BTreeMap<&QueueName, Vec<Lane>> = BTreeMap::new();
@@ -144,7 +151,8 @@ impl Slots {
             lanes.push(Lane::from(queue.clone()));
             lanes.sort_by(|a, b| b.priority().cmp(&a.priority()).then_with(|| a.cmp(b)));
             let free = concurrency.saturating_sub(state.taken.get(&queue).copied().unwrap_or(0));
-            Offer { queue, lanes, slots: (free as usize).min(BATCH) }
+            let share = state.known.get(&queue).map_or(QueueSettings::default().share, |record| record.settings.share);
+            Offer { queue, lanes, slots: (free as usize).min(BATCH), share }
         };
         all.into_iter().map(offer).collect()
     }
@@ -212,7 +220,7 @@ mod tests {
     #[test]
     fn a_queue_only_another_node_declares_is_served_too() {
         let slots = Slots::new(Arc::default());
-        slots.set_known(BTreeMap::from([("far".parse().unwrap(), 3)]));
+        slots.set_known(BTreeMap::from([("far".parse().unwrap(), known(3))]));
         assert_eq!(offered(&slots), [("default".to_owned(), 32), ("far".to_owned(), 3)]);
     }
 
@@ -220,7 +228,7 @@ mod tests {
     fn only_what_this_node_serves_is_offered_and_always_its_host() {
         let slots = Slots::new(Arc::default());
         slots.set_host("@h".parse().unwrap());
-        slots.set_known(BTreeMap::from([("far".parse().unwrap(), 3)]));
+        slots.set_known(BTreeMap::from([("far".parse().unwrap(), known(3))]));
         let queues = Some(["far", "none"].map(|queue| queue.parse().unwrap()).into());
         slots.set_serving(Serving { queues, labels: BTreeSet::new() }, None);
         assert_eq!(offered(&slots), [("@h".to_owned(), 32), ("far".to_owned(), 3)]);
@@ -246,5 +254,21 @@ mod tests {
         assert_eq!(slots.in_use_beside(&BTreeSet::from([all[1].clone()])), BTreeSet::from([all[2].clone()]));
         assert_eq!(slots.in_use_beside(&BTreeSet::new()), BTreeSet::from([all[1].clone()]));
         assert!(slots.in_use_beside(&BTreeSet::new()).is_empty());
+    }
+
+    #[test]
+    fn a_concurrency_set_by_hand_holds_whatever_the_own_file_says() {
+        let slots = Slots::new(Arc::default());
+        let queue: QueueName = "default".parse().unwrap();
+        slots.set_own(BTreeMap::from([(queue.clone(), 2)]));
+        slots.set_known(BTreeMap::from([(queue.clone(), known(3))]));
+        assert_eq!(offered(&slots), [(queue.to_string(), 2)]);
+        slots.set_known(BTreeMap::from([(queue.clone(), QueueRecord { is_concurrency_by_hand: true, ..known(3) })]));
+        assert_eq!(offered(&slots), [(queue.to_string(), 3)]);
+    }
+
+    fn known(concurrency: u32) -> QueueRecord {
+        let settings = QueueSettings { concurrency, ..QueueSettings::default() };
+        QueueRecord { settings, is_concurrency_by_hand: false, paused: None, set: None, spoilt: Vec::new() }
     }
 }

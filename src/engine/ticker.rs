@@ -154,5 +154,5 @@ fn hold_back(shared: &Shared) -> usize {
 /// For how many slots a queue has ripe runs; one that could do nothing about any may be able to now.
 fn demand(offer: &Offer, in_lanes: &[(Lane, Vec<RipeEntry>)], claimer: &Claimer) -> Demand {
     let takeable = in_lanes.iter().map(|(lane, ripe)| ripe.len().saturating_sub(claimer.left_in(lane))).sum::<usize>();
-    Demand { queue: offer.queue.clone(), wants: takeable.max(1).min(offer.slots), weight: Some(1) }
+    Demand { queue: offer.queue.clone(), wants: takeable.max(1).min(offer.slots), share: offer.share }
 }

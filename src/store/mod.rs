@@ -44,6 +44,7 @@ mod restoring;
 mod retrying;
 mod runs;
 mod scripts;
+mod sections;
 mod spreading;
 mod stats;
 
@@ -79,6 +80,7 @@ pub use reboots::RebootReply;
 pub use restoring::{Known, RestoreOrder, RestoreReply, ReturnReply};
 pub use retrying::{Beside, RetryOrder, RetryReply};
 pub use runs::{ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Successor, Verdict};
+pub use sections::{DeclareReply, QueueRecord, Section, SectionText};
 pub use spreading::{SpreadOrder, SpreadReply, Window};
 pub use stats::Stats;
 

@@ -224,19 +224,6 @@ impl Store {
         Ok((now, seen.into_iter().zip(records).map(read).collect()))
     }
 
-    /// Makes queues known to every node and to the command line, with their concurrency a node.
-    pub async fn declare_queues(&self, queues: &BTreeMap<QueueName, u32>) -> Result<(), StoreError> {
-        if queues.is_empty() {
-            return Ok(());
-        }
-        let mut pipeline = redis::pipe();
-        let declare = pipeline.cmd("HSET").arg(self.keys.queues());
-        for (queue, concurrency) in queues {
-            declare.arg(queue.as_str()).arg(*concurrency);
-        }
-        self.link.query(&mut pipeline).await.map(|_| ())
-    }
-
     /// The queues any file has declared, with the concurrency last said.
     pub async fn read_queues(&self) -> Result<BTreeMap<QueueName, u32>, StoreError> {
         let mut pipeline = redis::pipe();

@@ -88,6 +88,7 @@ scripts! {
     BEGIN_EPOCH "begin_epoch";
     CANCEL_RUN "cancel_run";
     CLAIM_RUNS "claim_runs";
+    DECLARE_SECTION "declare_section";
     DROP_BACKFILL "drop_backfill";
     FINISH_RUN "finish_run";
     FORGET_JOBS "forget_jobs";

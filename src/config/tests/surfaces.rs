@@ -259,6 +259,7 @@ prop_compose! {
         let delivery = if at_most_once && retry.limit == 0 { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
         JobSpec {
             schedule, shape, action, tz: tz.map(|name| name.parse().unwrap()), dst: ClockChanges { gap, fold },
+            group: at_most_once.then(|| "night".parse().unwrap()),
             queue: queue.parse().unwrap(), priority: Priority::new(priority).unwrap(),
             requires: requires.iter().map(|label| label.parse().unwrap()).collect(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, env,
             cwd: cwd.map(Into::into),

@@ -38,11 +38,15 @@ pub fn known_key(rest: &str) -> Known {
             false,
         )
         | (
-            "due" | "open" | "waiting" | "spread" | "history" | "dead" | "outputs" | "deeds" | "events" | "ledger" | "backfill",
+            "due" | "running" | "queue_deeds" | "open" | "waiting" | "spread" | "history" | "dead" | "outputs" | "deeds"
+            | "events" | "ledger" | "backfill",
             true,
         ) => Known::Type("zset"),
-        ("stops" | "totals" | "queues" | "quarantine" | "audit" | "output_sizes", false)
-        | ("job" | "run" | "output" | "node" | "source" | "ledger_before", true) => Known::Type("hash"),
+        ("stops" | "totals" | "queues" | "groups" | "quarantine" | "audit" | "output_sizes", false)
+        | (
+            "job" | "run" | "output" | "node" | "source" | "declared" | "queue" | "queue_state" | "group" | "ledger_before",
+            true,
+        ) => Known::Type("hash"),
         ("fence" | "output_bytes" | "epoch" | "settling", false) => Known::Type("string"),
         ("quarantined", true) => Known::SetAside,
         _ => Known::No,
@@ -89,7 +93,7 @@ pub enum Member {
 /// What the member of the sorted set `rest` is, or why it cannot be there.
 pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, String> {
     let family = rest.split(':').next().unwrap_or_default();
-    let is_run = matches!(family, "due" | "open" | "waiting" | "spread" | "history" | "dead" | "backfill");
+    let is_run = matches!(family, "due" | "running" | "open" | "waiting" | "spread" | "history" | "dead" | "backfill");
     let read = match family {
         "leases" => {
             let parts =
@@ -112,13 +116,15 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             job_and_boot.map(|_| Member::Other).ok_or_else(|| "it is no job of a boot (JOB @HOST BOOT)".to_owned())
         }
         "ledger" => is_range(member).then_some(Member::Other).ok_or_else(|| "it is no range (TO:COUNT:STATE:REASON)".to_owned()),
-        "deeds" | "events" | "losses" => {
+        "deeds" | "queue_deeds" | "events" | "losses" => {
             let is_object = matches!(serde_json::from_slice(&member_bytes(member)), Ok(serde_json::Value::Object(_)));
             is_object.then_some(Member::Other).ok_or_else(|| "it is no JSON object".to_owned())
         }
         _ if is_run => match member.parse::<RunId>() {
             Ok(run) if family == "backfill" && run.kind() != RunKind::Backfill => Err("it is no backfill run".to_owned()),
-            Ok(run) if matches!(family, "due") || rest == family || rest[family.len() + 1..] == *run.job().as_str() => {
+            Ok(run)
+                if matches!(family, "due" | "running") || rest == family || rest[family.len() + 1..] == *run.job().as_str() =>
+            {
                 Ok(Member::Run(run, None))
             }
             Ok(run) => Err(format!("it is a run of job {}", run.job())),

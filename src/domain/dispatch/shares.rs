@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::domain::ids::QueueName;
+use crate::domain::queue::Share;
 
 /// What a queue could use.
 #[derive(Debug, Clone)]
@@ -14,8 +15,8 @@ pub struct Demand {
     pub queue: QueueName,
     /// For how many slots it has runs.
     pub wants: usize,
-    /// Its weight; none = it is strict.
-    pub weight: Option<u32>,
+    /// Its part.
+    pub share: Share,
 }
 
 /// Where the round stands.
@@ -35,7 +36,7 @@ impl Shares {
         for _ in 0..room {
             let asks = |at: &usize| grants[*at] < demands[*at].wants;
             let open: Vec<usize> = (0..demands.len()).filter(asks).collect();
-            let strict: Vec<usize> = open.iter().copied().filter(|at| demands[*at].weight.is_none()).collect();
+            let strict: Vec<usize> = open.iter().copied().filter(|at| demands[*at].share == Share::Strict).collect();
             // Among strict ones none is before the other.
             let Some(next) = self.turn(if strict.is_empty() { &open } else { &strict }, demands) else { break };
             grants[next] += 1;
@@ -46,7 +47,10 @@ impl Shares {
     fn turn(&mut self, open: &[usize], demands: &[Demand]) -> Option<usize> {
         let mut total = 0;
         for at in open {
-            let weight = i64::from(demands[*at].weight.unwrap_or(1));
+            let weight = match demands[*at].share {
+                Share::Strict => 1,
+                Share::Weight(weight) => i64::from(weight),
+            };
             total += weight;
             *self.credit.entry(demands[*at].queue.clone()).or_default() += weight;
         }
@@ -64,7 +68,7 @@ mod tests {
     use super::*;
 
     fn demand(queue: &str, wants: usize, weight: Option<u32>) -> Demand {
-        Demand { queue: queue.parse().unwrap(), wants, weight }
+        Demand { queue: queue.parse().unwrap(), wants, share: weight.map_or(Share::Strict, Share::Weight) }
     }
 
     #[test]

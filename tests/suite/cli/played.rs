@@ -5,13 +5,14 @@ use std::time::Duration;
 use schedd::domain::ids::RunId;
 use schedd::domain::job::{JobSpec, Overlap};
 use schedd::domain::lane::Lane;
+use schedd::domain::queue::QueueSettings;
 use schedd::domain::run::RunState;
 use schedd::domain::zone::Zone;
 use schedd::engine::Definition;
 use schedd::engine::planting::{self, Applied, Request};
 use schedd::store::{
     Address, Beat, Claim, ClaimOrder, ClaimReply, Claimant, Existing, FinishReply, Keys, LanePoll, NameClaim, NodeFacts,
-    OutputFrames, SourceKind, Store, Stream, Successor, Verdict,
+    OutputFrames, Section, SectionText, SourceKind, Store, Stream, Successor, Verdict,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -141,6 +142,8 @@ impl Played {
             version: "0.1.0",
             running: 2,
             clock_offset_ms: None,
+            serving: schedd::domain::serving::Serving::default(),
+            held: None,
         };
         let node = "web-1".parse().unwrap();
         let beat =
@@ -150,7 +153,8 @@ impl Played {
 
     /// Declares a queue.
     pub(super) fn declare_queue(&self, name: &str) {
-        let queues = [(name.parse().unwrap(), 4)].into();
-        self.runtime.block_on(self.store.declare_queues(&queues)).unwrap();
+        let queue = SectionText::Queue(QueueSettings { concurrency: 4, ..QueueSettings::default() });
+        let section = Section::Queue(name.parse().unwrap());
+        self.runtime.block_on(self.store.declare_section(&"web-1".parse().unwrap(), &section, Some(&queue))).unwrap();
     }
 }

@@ -32,6 +32,7 @@ pub(crate) mod recovering;
 mod removing;
 mod renewing;
 mod retrying;
+mod sections;
 mod skipping;
 mod spoilt;
 mod spreading;

@@ -6,11 +6,12 @@ use schedd::domain::job::Overlap;
 use schedd::domain::lane::Lane;
 use schedd::domain::lateness::Stretch;
 use schedd::domain::node_event::{Befell, NodeEvent};
+use schedd::domain::queue::QueueSettings;
 use schedd::domain::run::RunState;
 use schedd::store::{
     ApplyOrder, Beat, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll, NameClaim, NodeFacts,
-    OutputFrames, RemoveOrder, RestoreOrder, ResumeOrder, RipeEntry, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError,
-    Stream, Successor, Verdict,
+    OutputFrames, RemoveOrder, RestoreOrder, ResumeOrder, RipeEntry, Section, SectionText, SkipOrder, SourceKind, SpreadOrder,
+    StopRunning, StoreError, Stream, Successor, Verdict,
 };
 
 use super::coverage::headers;
@@ -121,6 +122,8 @@ async fn beat(world: &World) -> Result<(), StoreError> {
         version: "0",
         running: 0,
         clock_offset_ms: None,
+        serving: schedd::domain::serving::Serving::default(),
+        held: None,
     };
     let (node, gone_after): (NodeName, _) = ("n1".parse().unwrap(), std::time::Duration::from_secs(30));
     let beat = Beat { node: &node, incarnation: "i1", gone_after, claim: NameClaim::Ask, facts: &facts };
@@ -156,6 +159,10 @@ fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
         "node" => "node:n1".to_owned(),
         "events" => "events:n1".to_owned(),
         "source" => "source:n1".to_owned(),
+        "settings" => "queue:q".to_owned(),
+        "declared" if script == "forget_nodes" => "declared:n2".to_owned(),
+        "declared" => "declared:n1".to_owned(),
+        "index" => "queues".to_owned(),
         shared => shared.to_owned(),
     })
 }
@@ -229,6 +236,13 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
                 ClaimReply::WrongType(error) => return Err(error),
                 other => format!("{other:?}"),
             }
+        }
+        "declare_section" => {
+            let text = SectionText::Queue(QueueSettings::default());
+            format!(
+                "{:?}",
+                store.declare_section(&"n1".parse().unwrap(), &Section::Queue("q".parse().unwrap()), Some(&text)).await?
+            )
         }
         "begin_epoch" | "report_loss" | "restore_run" | "return_run" => call_after_loss(script, scene).await?,
         "finish_run" => {
@@ -351,7 +365,7 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
             ("forget_jobs", "totals" | "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before" | "deeds")
                 | ("forget_runs", "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before")
         )
-        || matches!((script, name), ("queue_backfill", "run") | ("forget_nodes", "node" | "source"))
+        || matches!((script, name), ("queue_backfill", "run") | ("forget_nodes", "node" | "source" | "declared"))
         || matches!(
             (script, name),
             ("forget_outputs", "output" | "job_outputs")
