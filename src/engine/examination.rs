@@ -9,7 +9,7 @@ use super::books::{self, Books, STEP};
 use super::mending;
 use crate::domain::books::{
     CountFacts, Finding, KeyFacts, Known, Member, Mend, Rule, Subject, bad_entries, judge_counts, judge_key, judge_member,
-    judge_outputs, known_key,
+    judge_outputs, known_key, unknown_lane,
 };
 use crate::domain::ids::{Fence, JobName, RunId};
 use crate::domain::lane::Lane;
@@ -98,7 +98,7 @@ fn known_type(kind: &str) -> Known {
 
 /// Those that are looked at again by reading the whole again, which has been done.
 fn is_of_whole(finding: &Finding) -> bool {
-    matches!(finding.rule, Rule::Count | Rule::Fence | Rule::OutputWrong | Rule::Entry)
+    matches!(finding.rule, Rule::Count | Rule::Fence | Rule::OutputWrong | Rule::Entry | Rule::LaneUnknown)
 }
 
 impl Examination {
@@ -112,6 +112,10 @@ impl Examination {
             self.entries.insert(rest.clone(), still.into_iter().map(|(entry, _)| entry).collect());
         }
         (self.jobs, self.runs) = (census.jobs.len(), census.runs.len());
+        // Read after the keys: a lane is written down before anything is due there.
+        let known = store.list_lanes().await?;
+        let unknown = self.lanes.iter().filter(|lane| !lane.is_plain() && !known.contains(lane));
+        found.extend(unknown.map(|lane| unknown_lane(store.key_named(&format!("due:{lane}")))));
         let mut books = Books::open(store, &self.lanes).await?;
         let jobs: Vec<JobName> = census.jobs.into_iter().collect();
         for some in jobs.chunks(STEP) {

@@ -45,6 +45,13 @@ async fn mend_key(store: &Store, key: &str, finding: &Finding) -> Result<Vec<Str
     if finding.rule == Rule::Expires {
         return Ok(if store.persist_key(key).await? { vec!["it stays".to_owned()] } else { Vec::new() });
     }
+    if finding.rule == Rule::LaneUnknown {
+        let Some(lane) = key.strip_prefix(&store.key_named("due:")).and_then(|lane| lane.parse().ok()) else {
+            return Ok(Vec::new());
+        };
+        store.note_lanes([&lane]).await?;
+        return Ok(vec!["written down".to_owned()]);
+    }
     let prefix = store.key_named("");
     let rest = key.strip_prefix(&prefix).unwrap_or_default();
     let job = rest.strip_prefix("job:");

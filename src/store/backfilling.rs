@@ -72,6 +72,7 @@ impl Store {
 
     /// Plants the run of `first`, which is the first that waits of its job, unless one is out. `queue` is the job's, as read.
     pub async fn plant_backfill(&self, first: &RunId, lane: &Lane) -> Result<PlantReply, StoreError> {
+        self.note_lanes([lane]).await?;
         let (keys, job) = (&self.keys, first.job());
         let call = Invocation::new(&scripts::PLANT_BACKFILL)
             .key("job", keys.job(job))

@@ -348,6 +348,7 @@ impl Store {
 
     /// Resumes a job.
     pub async fn resume_job(&self, order: &ResumeOrder) -> Result<ResumeReply, StoreError> {
+        self.note_lanes([&order.lane]).await?;
         let (keys, name, next) = (&self.keys, &order.name, order.planted.as_ref());
         let held_key = order.held.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run));
         let call = Invocation::new(&scripts::RESUME_JOB)

@@ -9,7 +9,7 @@ use redis::Value;
 
 use super::Store;
 use super::error::StoreError;
-use super::reply::text_of;
+use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
@@ -37,6 +37,19 @@ impl Store {
         lanes.extend(self.read_queues().await?.into_keys().map(Lane::from));
         lanes.insert(Lane::default_lane());
         Ok(lanes)
+    }
+
+    /// How many runs stand in each of these lanes; one whose key holds something else has none.
+    pub async fn count_scheduled(&self, lanes: &[Lane]) -> Result<Vec<u64>, StoreError> {
+        if lanes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for lane in lanes {
+            pipeline.cmd("ZCARD").arg(self.keys.due(lane));
+        }
+        let counts = self.link.ask(&mut pipeline).await?.into_iter();
+        Ok(counts.map(|count| count.ok().as_ref().and_then(number_of).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)).collect())
     }
 
     /// Writes down that these lanes are in use. Plain ones need not be.

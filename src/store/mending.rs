@@ -61,6 +61,7 @@ impl Store {
     ) -> Result<MendReply, StoreError> {
         let keys = &self.keys;
         let default = Lane::default_lane();
+        self.note_lanes(record.iter().map(|record| &record.lane)).await?;
         let pending = record.and_then(|record| record.pending.as_ref());
         let planted = mending.planted.as_ref();
         let mut call = Invocation::new(&scripts::MEND_JOB)
@@ -98,6 +99,7 @@ impl Store {
         lanes: &[Lane],
         found_under: Option<Fence>,
     ) -> Result<MendReply, StoreError> {
+        self.note_lanes([job_lane]).await?;
         let (keys, job) = (&self.keys, run.job());
         let mut call = Invocation::new(&scripts::MEND_RUN)
             .key("run", keys.run(run))

@@ -90,6 +90,7 @@ impl Store {
         if orders.is_empty() {
             return Ok(Vec::new());
         }
+        self.note_lanes(orders.iter().flat_map(|order| [&order.lane, &order.job_lane])).await?;
         let calls: Vec<Invocation> = orders.iter().map(|order| self.restoring(order)).collect();
         let replies = self.link.invoke_all(&calls).await?;
         let read = |reply: Result<super::reply::Reply, StoreError>| {
@@ -134,6 +135,7 @@ impl Store {
 
     /// Puts a run back whose lease was lost with all that Redis knew of it. `claimed_in` is the epoch of its claim.
     pub async fn return_run(&self, claim: &Claim, claimed_in: &str, reason: &str) -> Result<ReturnReply, StoreError> {
+        self.note_lanes([&claim.lane]).await?;
         let (keys, job) = (&self.keys, claim.run.job());
         let call = Invocation::new(&scripts::RETURN_RUN)
             .key("run", keys.run(&claim.run))

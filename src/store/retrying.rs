@@ -62,6 +62,7 @@ impl Store {
         let (keys, job) = (&self.keys, order.run.job());
         let default = Lane::default_lane();
         let lane = order.job.as_ref().map_or(&default, |(_, lane)| lane);
+        self.note_lanes([lane]).await?;
         let call = Invocation::new(&scripts::RETRY_RUN)
             .key("run", keys.run(&order.run))
             .key("job", keys.job(job))

@@ -296,6 +296,7 @@ impl Store {
 
     /// Plants a run asked for by hand, ready now. `lane` is the job's, as read.
     pub async fn plant_manual(&self, run: &RunId, lane: &Lane) -> Result<ManualReply, StoreError> {
+        self.note_lanes([lane]).await?;
         let call = Invocation::new(&scripts::PLANT_MANUAL)
             .key("job", self.keys.job(run.job()))
             .key("run", self.keys.run(run))

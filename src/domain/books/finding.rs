@@ -63,6 +63,8 @@ pub enum Rule {
     Fence,
     /// A kept output stands in the index, and the index names kept outputs.
     OutputWrong,
+    /// A lane with runs in it is one that nodes know.
+    LaneUnknown,
     /// Every key is one schedd knows.
     UnknownKey,
     /// A key holds what its name says.
@@ -103,6 +105,7 @@ impl Rule {
             Self::Count => "count",
             Self::Fence => "fence",
             Self::OutputWrong => "output_wrong",
+            Self::LaneUnknown => "lane_unknown",
             Self::UnknownKey => "unknown_key",
             Self::WrongType => "wrong_type",
             Self::Expires => "expires",

@@ -53,6 +53,12 @@ pub fn known_key(rest: &str) -> Known {
     }
 }
 
+/// A lane with runs in it that is not written down, so that no node looks there.
+pub fn unknown_lane(name: String) -> Finding {
+    let found = "runs are due in this lane, and it is not written down: no node looks there";
+    Finding::fixed(Rule::LaneUnknown, Subject::Key(name), found, "every lane in use written down", "writes it down")
+}
+
 /// What is wrong with one key. The events of a node go by themselves when it is long gone.
 pub fn judge_key(facts: &KeyFacts) -> Vec<Finding> {
     let mut findings = Vec::new();

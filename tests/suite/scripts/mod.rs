@@ -17,6 +17,7 @@ mod fences;
 mod finishing;
 mod flushes;
 mod forgetting;
+mod lanes;
 mod ledger;
 mod link;
 mod losing;

@@ -250,6 +250,11 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
             format!("{:?}", store.finish_run(&claim(), &verdict, "", &[], "").await?)
         }
         "forget_jobs" => format!("{:?}", store.forget_jobs(t(9000), 0).await?),
+        "forget_lanes" => format!("{:?}", store.forget_lanes(t(9000)).await?),
+        "note_lanes" => {
+            let lane: Lane = "q!5".parse().unwrap();
+            format!("{:?}", store.note_lanes([&lane]).await?)
+        }
         "forget_nodes" => format!("{:?}", store.forget_nodes(&["n2".parse().unwrap()], t(9000)).await?),
         "forget_outputs" => format!("{:?}", store.forget_outputs(None, t(-1), u64::MAX).await?),
         "forget_runs" => format!("{:?}", store.forget_runs(Some(&job.name), t(9000), 0).await?),
@@ -365,7 +370,10 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
             ("forget_jobs", "totals" | "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before" | "deeds")
                 | ("forget_runs", "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before")
         )
-        || matches!((script, name), ("queue_backfill", "run") | ("forget_nodes", "node" | "source" | "declared"))
+        || matches!(
+            (script, name),
+            ("queue_backfill", "run") | ("forget_lanes", "due") | ("forget_nodes", "node" | "source" | "declared")
+        )
         || matches!(
             (script, name),
             ("forget_outputs", "output" | "job_outputs")
