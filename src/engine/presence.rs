@@ -208,6 +208,22 @@ async fn keep_lanes(shared: &Shared) -> Result<(), StoreError> {
     shared.store.note_lanes(&shared.slots.in_use_beside(&BTreeSet::new())).await
 }
 
+/// Learns what there is, and says now and then which lanes are in use.
+async fn look_around(shared: &Shared, kept: &mut BootInstant) {
+    match learn(shared).await {
+        Err(error) if error.is_passing() => debug!("What queues and lanes there are is not known: {error}."),
+        learnt => {
+            if let Err(error) = learnt {
+                shared.weather.failed(&error, "what queues and lanes there are is not known");
+            }
+            shared.slots.note_learnt();
+        }
+    }
+    if BootInstant::now().since(*kept) >= KEEP_EVERY && keep_lanes(shared).await.is_ok() {
+        *kept = BootInstant::now();
+    }
+}
+
 /// How far a clock that read `before` a call and `after` it is ahead of Redis', which read `now` in between, ms. A slow answer
 /// is no difference.
 fn ahead_of(before: UnixMillis, now: UnixMillis, after: UnixMillis) -> i64 {
@@ -236,18 +252,14 @@ pub(super) async fn run(shared: Arc<Shared>) {
             facts: &beat_facts,
         };
         let before = (settings.host.clock)();
-        match shared.store.beat_node(&beat).await {
+        let answer = shared.store.beat_node(&beat).await;
+        let is_answered = answer.is_ok();
+        match answer {
             Ok(BeatReply::Present { now }) => {
                 let is_first = clock_offset_ms.is_none();
                 clock_offset_ms = Some(ahead_of(before, now, (settings.host.clock)()));
                 if is_first {
                     shared.beat_now.notify_one();
-                }
-                if let Err(error) = learn(&shared).await {
-                    debug!("What queues and lanes there are is not known: {error}.");
-                }
-                if BootInstant::now().since(kept) >= KEEP_EVERY && keep_lanes(&shared).await.is_ok() {
-                    kept = BootInstant::now();
                 }
             }
             Ok(BeatReply::Taken { host, pid, .. }) if shared.said.is_news("node name") => {
@@ -255,6 +267,9 @@ pub(super) async fn run(shared: Arc<Shared>) {
             }
             Ok(BeatReply::Taken { .. }) => {}
             Err(error) => shared.weather.failed(&error, "that this node is there is not told"),
+        }
+        if is_answered {
+            look_around(&shared, &mut kept).await;
         }
         tokio::select! {
             () = tokio::time::sleep(EVERY) => {}

@@ -30,10 +30,12 @@ struct State {
     own: BTreeMap<QueueName, u32>,
     /// What is kept of queues for all nodes.
     known: BTreeMap<QueueName, QueueRecord>,
-    /// Those that are not plain, of all queues.
+    /// The lanes that are not plain, of all queues.
     lanes: BTreeSet<Lane>,
     /// Those of them in which something was found to be due.
     in_use: BTreeSet<Lane>,
+    /// Whether it was asked for once what queues and lanes there are.
+    has_learnt: bool,
     serving: Serving,
     max_running: Option<u32>,
     taken: HashMap<QueueName, u32>,
@@ -110,6 +112,18 @@ impl Slots {
             state.lanes = lanes;
             self.freed.notify_one();
         }
+    }
+
+    /// What queues and lanes there are is known, as far as it can be.
+    pub(super) fn note_learnt(&self) {
+        if !std::mem::replace(&mut self.lock().has_learnt, true) {
+            self.freed.notify_one();
+        }
+    }
+
+    /// Whether it is known what queues and lanes there are: before that the most urgent runs may be out of sight.
+    pub(super) fn has_learnt(&self) -> bool {
+        self.lock().has_learnt
     }
 
     /// Something is due in this lane.

@@ -67,6 +67,9 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
         return tick;
     }
     shared.notes.claims(Claims::Taken);
+    if !shared.slots.has_learnt() {
+        return tick;
+    }
     let mut offers = shared.slots.offers();
     shared.notes.slots(offers.iter().map(|offer| (&offer.queue, offer.slots)));
     let room = hold_back(shared);

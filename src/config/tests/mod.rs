@@ -6,6 +6,7 @@ mod disk;
 mod good_files;
 mod lines;
 mod schedules;
+mod serving;
 mod surfaces;
 
 use super::{Config, ConfigError, compile_text};

@@ -35,7 +35,7 @@ fn the_order_of_keys_defaults_written_out_and_short_forms_do_not_matter() {
     let long = r#"{"catch_up": {"max_count": 1000, "mode": "all"}, "overlap": {"max": 1, "mode": "queue"},
         "retry": {"jitter": true, "max_delay": "3600s", "backoff": "exponential", "delay": "10s", "limit": 2},
         "cron": ["0 9 * * *"], "shell": "true", "queue": "default", "timeout": "3600s", "kill_grace": "5s",
-        "late_after": "60s", "delivery": "at-least-once", "env": {}}"#;
+        "late_after": "60s", "delivery": "at-least-once", "env": {}, "priority": 0, "requires": []}"#;
     assert_eq!(surface_of_line(short), surface_of_line(long));
     let file = good(
         "[queues.default]\n[defaults]\nretry = 2\n[jobs.a]\ncatch_up = 'all'\noverlap = 'queue'\ncron = '0 9 * * *'\nshell = 'true'",

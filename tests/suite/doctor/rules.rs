@@ -38,6 +38,16 @@ async fn a_recurring_job_without_a_planned_run_gets_the_first_after_now() {
 }
 
 #[tokio::test]
+async fn a_lane_nobody_wrote_down_is_written_down() {
+    let desk = Desk::new();
+    desk.add("a", json!({"every": "1m", "priority": 5, "requires": ["gpu"]})).await;
+    assert!(desk.findings().await.is_empty(), "{:#?}", desk.findings().await);
+    desk.break_by("DEL", "lanes", &[]);
+    desk.mend(Rule::LaneUnknown, &format!("key {}", desk.key("due:default!5+gpu"))).await;
+    assert_eq!(desk.store.read_lanes().await.unwrap(), ["default!5+gpu".parse().unwrap()].into());
+}
+
+#[tokio::test]
 async fn a_job_with_a_delay_is_in_order_while_it_rests_runs_and_is_paused() {
     let mut desk = Desk::new();
     let run = desk.add("a", json!({"delay": "1m"})).await;

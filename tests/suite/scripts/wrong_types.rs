@@ -87,6 +87,8 @@ async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Scene {
     }
     // A node nobody has seen for long.
     let _: i64 = world.raw("ZADD", "nodes", &["1", "n2"]);
+    // A lane nobody has used for long.
+    let _: i64 = world.raw("ZADD", "lanes", &["1", "q!9"]);
     if stage == Stage::Backfilled {
         world.at(0).queue_backfill(&name("a"), &[backfilled()]).await.unwrap();
     }
