@@ -76,11 +76,9 @@ impl Claimer {
         self.left.get(queue).copied().unwrap_or(0)
     }
 
-    /// A queue's key holds something that is no due set.
-    pub(super) fn report_spoilt_queue(&self, queue: &QueueName, found: &str) {
-        let key = format!("{{{}}}:due:{queue}", self.shared.store.namespace());
-        let error = StoreError::WrongType { key: key.clone(), found: found.to_owned(), wanted: "zset".to_owned() };
-        if self.shared.said.is_news(&key) {
+    /// A queue's key holds something else than it is to.
+    pub(super) fn report_spoilt_queue(&self, queue: &QueueName, error: &StoreError) {
+        if self.shared.said.is_news(&format!("spoilt queue {queue}")) {
             error!(queue = %queue, "{error}; nothing of this queue runs until then.");
         }
     }
@@ -111,7 +109,7 @@ impl Claimer {
             let (mut planned, again) = self.decide(queue, open, now, &mut tally).await?;
             let later = planned.split_off(free.min(planned.len()));
             open = again;
-            let (mut orphans, mut foreign) = (Vec::new(), Vec::new());
+            let (mut orphans, mut foreign, mut is_held) = (Vec::new(), Vec::new(), false);
             if !planned.is_empty() {
                 let sent = BootInstant::now();
                 let replies = self.claim(queue, &planned).await?;
@@ -120,6 +118,7 @@ impl Claimer {
                         Settled::Started => (free, tally.done) = (free - 1, tally.done + 1),
                         Settled::Done => tally.done += 1,
                         Settled::Left => tally.left += 1,
+                        Settled::Held => is_held = true,
                         Settled::Again(ripe) => open.push(ripe),
                         Settled::Orphan(entry) => orphans.push(entry),
                         Settled::Foreign(entry) => foreign.push(entry),
@@ -132,6 +131,9 @@ impl Claimer {
             }
             for entry in foreign {
                 self.put_aside(queue, &entry, "its job does not plan it", &mut tally).await?;
+            }
+            if is_held {
+                open.clear();
             }
         }
         if free > 0 {
@@ -286,6 +288,8 @@ impl Claimer {
                 Settled::Done
             }
             ClaimReply::Gone => Settled::Done,
+            // It stays where it is, and a poll shows it again when its queue has room.
+            ClaimReply::Held => Settled::Held,
             ClaimReply::Early => Settled::Left,
         }
     }
@@ -334,6 +338,7 @@ enum Settled {
     Started,
     Done,
     Left,
+    Held,
     Again(Ripe),
     Orphan(RipeEntry),
     Foreign(RipeEntry),

@@ -96,10 +96,10 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
             break;
         }
         match found {
-            QueuePoll::WrongType(found) => claimer.report_spoilt_queue(queue, &found),
-            QueuePoll::Due { ripe, next: head } => {
+            QueuePoll::WrongType(error) => claimer.report_spoilt_queue(queue, &error),
+            QueuePoll::Due { ripe, next: head, room, .. } => {
                 if !ripe.is_empty() {
-                    match claimer.take(queue, ripe, *slots, poll.now).await {
+                    match claimer.take(queue, ripe, room.map_or(*slots, |room| room.min(*slots)), poll.now).await {
                         // Something else may have become ripe behind what was taken.
                         Ok(taken) if taken > 0 => next = Duration::ZERO,
                         Ok(_) => next = next.min(tick),

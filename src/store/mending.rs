@@ -122,7 +122,7 @@ impl Store {
             .arg("kind", if run.is_manual() { "manual" } else { "regular" })
             .arg("fence", found_under.map_or_else(String::new, |fence| fence.to_string()));
         for queue in queues {
-            call = call.key("due", keys.due(queue));
+            call = call.key("due", keys.due(queue)).key("running", keys.running(queue)).arg("queue", queue.as_str());
         }
         mended(self.link.invoke(&call).await?)
     }

@@ -51,9 +51,35 @@ pub enum QueuePoll {
         ripe: Vec<RipeEntry>,
         /// When the next one is ready.
         next: Option<UnixMillis>,
+        /// How many more runs of it may begin; none = any number. Without any it shows no ripe ones.
+        room: Option<usize>,
+        /// Why nothing of it begins, if anything is ripe.
+        held: Option<Hold>,
     },
-    /// The queue's key holds something of another type, which is named.
-    WrongType(String),
+    /// A key of the queue holds something of another type.
+    WrongType(StoreError),
+}
+
+/// Why nothing of a queue begins though runs are ripe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hold {
+    /// It is paused.
+    Paused,
+    /// As many of it run as may.
+    Full,
+    /// As many of it began as may for now.
+    Rate,
+}
+
+impl Hold {
+    fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "paused" => Self::Paused,
+            "full" => Self::Full,
+            "rate" => Self::Rate,
+            _ => return None,
+        })
+    }
 }
 
 /// An entry of a due set as it stands there: it may be no run id at all.
@@ -75,7 +101,12 @@ impl Store {
             .key("settling", self.keys.settling())
             .arg("now", self.now_arg());
         for (queue, limit) in queues {
-            call = call.key("due", self.keys.due(queue)).arg("limit", *limit);
+            call = call
+                .key("due", self.keys.due(queue))
+                .key("running", self.keys.running(queue))
+                .key("queue", self.keys.queue(queue))
+                .key("queue_state", self.keys.queue_state(queue))
+                .arg("limit", *limit);
         }
         let mut reply = self.link.invoke(&call).await?;
         if reply.word != "ripe" {
@@ -121,14 +152,18 @@ fn marks(epoch: String, fence: &str) -> Marks {
 fn queue_poll(value: &Value) -> Result<QueuePoll, StoreError> {
     let bad = || StoreError::corrupt("list_ripe", format!("{value:?}"));
     let Value::Array(parts) = value else { return Err(bad()) };
-    let [first, second] = parts.as_slice() else { return Err(bad()) };
+    let [first, second, third, fourth] = parts.as_slice() else { return Err(bad()) };
     let first = text_of(first).ok_or_else(bad)?;
+    let text = |value: &Value| text_of(value).ok_or_else(bad);
     if first == "wrong_type" {
-        return Ok(QueuePoll::WrongType(text_of(second).ok_or_else(bad)?));
+        let (key, found, wanted) = (text(second)?, text(third)?, text(fourth)?);
+        return Ok(QueuePoll::WrongType(StoreError::WrongType { key, found, wanted }));
     }
     let Value::Array(flat) = second else { return Err(bad()) };
     let pairs = flat.chunks_exact(2);
     let ripe = pairs.map(|pair| Some(RipeEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? }));
     let next = number_of(&Value::BulkString(first.into_bytes())).and_then(UnixMillis::new);
-    Ok(QueuePoll::Due { ripe: ripe.collect::<Option<_>>().ok_or_else(bad)?, next })
+    let room = number_of(third).and_then(|room| usize::try_from(room).ok());
+    let held = Hold::parse(&text(fourth)?);
+    Ok(QueuePoll::Due { ripe: ripe.collect::<Option<_>>().ok_or_else(bad)?, next, room, held })
 }

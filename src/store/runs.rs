@@ -273,6 +273,8 @@ impl Store {
             .key("nudge", keys.nudge())
             .key("dead", keys.dead())
             .key("job_dead", keys.job_dead(job))
+            .key("running", keys.running(queue))
+            .key("queue", keys.queue(queue))
     }
 
     /// Leases from the one with the earliest end on, at most `limit`, each with its end as text. A member that is no lease

@@ -156,6 +156,7 @@ fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
         "node" => "node:n1".to_owned(),
         "events" => "events:n1".to_owned(),
         "source" => "source:n1".to_owned(),
+        "running" | "queue" | "queue_state" => format!("{name}:default"),
         "settings" => "queue:q".to_owned(),
         "declared" if script == "forget_nodes" => "declared:n2".to_owned(),
         "declared" => "declared:n1".to_owned(),
@@ -250,11 +251,8 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
         "leave_node" => format!("{:?}", store.leave_node(&"n1".parse().unwrap(), "i1").await?),
         "list_ripe" => {
             let poll = store.list_ripe(&[(queue("default"), 5)]).await?;
-            match poll.queues.first() {
-                Some(QueuePoll::WrongType(found)) => {
-                    let wrong = (world.key("due:default"), found.clone(), "zset".to_owned());
-                    return Err(StoreError::WrongType { key: wrong.0, found: wrong.1, wanted: wrong.2 });
-                }
+            match poll.queues.into_iter().next() {
+                Some(QueuePoll::WrongType(error)) => return Err(error),
                 other => format!("{other:?}"),
             }
         }
