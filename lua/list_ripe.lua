@@ -8,13 +8,17 @@
 -- KEYS 3 fence
 -- KEYS 4 settling
 -- KEYS* due: the lanes of one queue stand together, the most urgent first
+-- KEYS* running: in that queue
+-- KEYS* queue: its settings
+-- KEYS* queue_state
 -- ARGV 1 now
 -- ARGV* queue: of the lane
 -- ARGV* priority: of the lane
 -- ARGV* limit: how many ripe runs of the queue are asked for; 0 leaves it out
 -- ARGV* more: so many of the lane beyond that, which the caller has to leave where they are
 -- Reply ripe: now in microseconds, number of leases, epoch, last fence, when the data has settled or 0; then for each lane
--- {next ready or '', {id, ready, ...}}, or {'wrong_type', found}. Of epoch and fence '' means gone, '?' another type
+-- {next ready or '', {id, ready, ...}, room, why it has none}, or {'wrong_type', key, found, wanted}. Room is '' for any number; a
+-- queue without shows no ripe runs, and why only if it has some. Of epoch and fence '' means gone, '?' another type
 -- Reply wrong_type
 local now, micros = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'zset'})
@@ -31,20 +35,30 @@ local settled = whole(mark(KEYS[4]), PARKED)
 if settled <= now or settled > now + MOST then settled = 0 end
 local reply = {'ripe', micros, redis.call('ZCARD', KEYS[1]), mark(KEYS[2]), mark(KEYS[3]), settled}
 local FIRST = 10
-local queue, priority, left, rest
-for at = 5, #KEYS do
-  local arg = (at - 5) * 4 + 2
+local queue, priority, left, rest, queue_bad, room
+for item = 1, (#KEYS - 4) / 4 do
+  local at, arg = item * 4 + 1, item * 4 - 2
   local due, limit, more = KEYS[at], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3])
-  if ARGV[arg] ~= queue then queue, priority, rest = ARGV[arg], nil, limit end
+  if ARGV[arg] ~= queue then
+    queue, priority, rest = ARGV[arg], nil, limit
+    queue_bad = wrong_type({KEYS[at + 1], 'zset', KEYS[at + 2], 'hash', KEYS[at + 3], 'hash'})
+    room = not queue_bad and limit > 0 and settled == 0 and room_in(KEYS[at + 2], KEYS[at + 1], KEYS[at + 3], micros)
+  end
   -- Lanes of one priority are told alike: the caller takes from them by age.
   if ARGV[arg + 1] ~= priority then priority, left = ARGV[arg + 1], rest end
-  local queue_bad = wrong_type({due, 'zset'})
-  if queue_bad then
-    reply[#reply + 1] = {'wrong_type', queue_bad[3]}
+  local lane_bad = wrong_type({due, 'zset'}) or queue_bad
+  if lane_bad then
+    reply[#reply + 1] = lane_bad
   elseif limit == 0 then
-    reply[#reply + 1] = {'', {}}
+    reply[#reply + 1] = {'', {}, '', ''}
   elseif settled > 0 then
-    reply[#reply + 1] = {int(settled), {}}
+    reply[#reply + 1] = {int(settled), {}, '', ''}
+  elseif room.room == 0 then
+    -- What frees a place says so, and a rate tells when it will have one.
+    local head = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
+    local first = head and math.max(tonumber(head), room.at and math.ceil(room.at / 1000) or 0)
+    local is_ripe = head and tonumber(head) <= now
+    reply[#reply + 1] = {first and first > now and int(first) or '', {}, 0, is_ripe and room.why or ''}
   else
     local most = math.max(left, math.floor(limit / FIRST) + 1)
     local ripe = redis.call('ZRANGE', due, '-inf', now, 'BYSCORE', 'LIMIT', 0, int(math.min(most, limit) + more), 'WITHSCORES')
@@ -53,7 +67,7 @@ for at = 5, #KEYS do
     local beyond = redis.call('ZRANGE', due, PARKED, '+inf', 'BYSCORE', 'LIMIT', 0, 10, 'WITHSCORES')
     for _, item in ipairs(beyond) do ripe[#ripe + 1] = item end
     local head = redis.call('ZRANGE', due, '(' .. int(now), '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
-    reply[#reply + 1] = {head[2] or '', ripe}
+    reply[#reply + 1] = {head[2] or '', ripe, room.room or '', ''}
   end
 end
 return reply

@@ -17,6 +17,8 @@
 -- KEYS 14 nudge
 -- KEYS 15 dead
 -- KEYS 16 job_dead
+-- KEYS 17 running: in the run's queue
+-- KEYS 18 queue: its settings
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -33,10 +35,10 @@
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
   waiting = KEYS[8], stops = KEYS[9], history = KEYS[10], job_history = KEYS[11], finished = KEYS[12], totals = KEYS[13],
-  nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16]}
+  nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16], running = KEYS[17], queue = KEYS[18]}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.leases, 'zset',
   k.open, 'zset', k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash',
-  k.dead, 'zset', k.job_dead, 'zset'})
+  k.dead, 'zset', k.job_dead, 'zset', k.running, 'zset', k.queue, 'hash'})
 if bad then return bad end
 local id, fence, verdict, reason = ARGV[2], ARGV[4], ARGV[6], ARGV[7]
 local member = id .. '#' .. fence
@@ -64,11 +66,13 @@ if verdict == 'retry' then
   redis.call('ZADD', k.due, now, id)
   redis.call('HSET', k.run, 'state', 'scheduled', 'ready', int(now), 'reason', reason)
   redis.call('ZREM', k.leases, member)
+  leave_queue(k, id)
   redis.call('PUBLISH', k.nudge, 'due')
   return {'recovered'}
 end
 end_run(k, id, verdict, reason, now, {'by', by})
 redis.call('ZREM', k.leases, member)
+leave_queue(k, id)
 redis.call('HDEL', k.stops, id)
 release_blocked(k, id, now)
 settle_job(k, id, ARGV[3], now)

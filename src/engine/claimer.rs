@@ -91,11 +91,9 @@ impl Claimer {
         self.left.get(lane).copied().unwrap_or(0)
     }
 
-    /// A lane's key holds something that is no due set.
-    pub(super) fn report_spoilt_lane(&self, lane: &Lane, found: &str) {
-        let key = format!("{{{}}}:due:{lane}", self.shared.store.namespace());
-        let error = StoreError::WrongType { key: key.clone(), found: found.to_owned(), wanted: "zset".to_owned() };
-        if self.shared.said.is_news(&key) {
+    /// A key of a lane or its queue holds something else than it is to.
+    pub(super) fn report_spoilt_lane(&self, lane: &Lane, error: &StoreError) {
+        if self.shared.said.is_news(&format!("spoilt lane {lane}")) {
             error!(queue = %lane, "{error}; nothing of this lane runs until then.");
         }
     }
@@ -169,7 +167,7 @@ impl Claimer {
             }
             let (planned, again) = self.decide(lane, open, now, tally).await?;
             open = again;
-            let (mut orphans, mut foreign) = (Vec::new(), Vec::new());
+            let (mut orphans, mut foreign, mut is_held) = (Vec::new(), Vec::new(), false);
             if !planned.is_empty() {
                 let sent = BootInstant::now();
                 let replies = self.claim(lane, &planned).await?;
@@ -178,6 +176,7 @@ impl Claimer {
                         Settled::Started => (started, tally.done) = (started + 1, tally.done + 1),
                         Settled::Done => tally.done += 1,
                         Settled::Left => tally.left += 1,
+                        Settled::Held => is_held = true,
                         Settled::Again(ripe) => open.push(ripe),
                         Settled::Orphan(entry) => orphans.push(entry),
                         Settled::Foreign(entry) => foreign.push(entry),
@@ -189,6 +188,9 @@ impl Claimer {
             }
             for entry in foreign {
                 self.put_aside(lane, &entry, "its job does not plan it", tally).await?;
+            }
+            if is_held {
+                open.clear();
             }
         }
         tally.left += open.len();
@@ -340,6 +342,8 @@ impl Claimer {
                 Settled::Done
             }
             ClaimReply::Gone => Settled::Done,
+            // It stays where it is, and a poll shows it again when its queue has room.
+            ClaimReply::Held => Settled::Held,
             ClaimReply::Early => Settled::Left,
         }
     }
@@ -388,6 +392,7 @@ enum Settled {
     Started,
     Done,
     Left,
+    Held,
     Again(Ripe),
     Orphan(RipeEntry),
     Foreign(RipeEntry),

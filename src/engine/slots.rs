@@ -91,7 +91,9 @@ impl Slots {
 
     /// Sets what is known of queues anywhere: none is left without a node that serves it.
     pub(super) fn set_known(&self, queues: BTreeMap<QueueName, QueueRecord>) {
-        if std::mem::replace(&mut self.lock().known, queues.clone()) != queues {
+        let mut state = self.lock();
+        if state.known != queues {
+            state.known = queues;
             self.freed.notify_one();
         }
     }

@@ -101,11 +101,14 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
     let mut answers = poll.lanes.into_iter();
     let mut found: Vec<(Offer, Vec<(Lane, Vec<RipeEntry>)>)> = Vec::new();
     for offer in offers {
-        let mut in_lanes = Vec::new();
+        let (mut in_lanes, mut slots) = (Vec::new(), offer.slots);
         for (lane, answer) in offer.lanes.iter().zip(answers.by_ref()) {
             match answer {
-                LanePoll::WrongType(found) => claimer.report_spoilt_lane(lane, &found),
-                LanePoll::Due { ripe, next: head } => {
+                LanePoll::WrongType(error) => claimer.report_spoilt_lane(lane, &error),
+                LanePoll::Due { ripe, next: head, room, .. } => {
+                    if let Some(room) = room {
+                        slots = slots.min(room);
+                    }
                     if head.is_some() || !ripe.is_empty() {
                         shared.slots.saw(lane);
                     }
@@ -119,7 +122,7 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
             }
         }
         if !in_lanes.is_empty() {
-            found.push((offer, in_lanes));
+            found.push((Offer { slots, ..offer }, in_lanes));
         }
     }
     let demands: Vec<Demand> = found.iter().map(|(offer, in_lanes)| demand(offer, in_lanes, claimer)).collect();

@@ -125,6 +125,8 @@ pub enum ClaimReply {
     Foreign,
     /// The successor's occurrence has a record already: decide on the one after it.
     Occupied,
+    /// Its queue has no room: it stays where it is until that tells there is some.
+    Held,
     /// Judged in the script not to start now.
     Blocked(Blocking),
     /// A key of this run or job holds something else.
@@ -165,6 +167,9 @@ impl Store {
             .key("totals", keys.totals())
             .key("nudge", keys.nudge())
             .key("dead", keys.dead())
+            .key("running", keys.running(lane.queue()))
+            .key("queue", keys.queue(lane.queue()))
+            .key("queue_state", keys.queue_state(lane.queue()))
             .arg("now", self.now_arg())
             .arg("node", claimant.node.as_str())
             .arg("incarnation", &claimant.incarnation)
@@ -270,6 +275,7 @@ fn claim_reply(mut reply: Reply, order: &ClaimOrder, lane: &Lane, now: UnixMilli
         "orphan" => ClaimReply::Orphan,
         "foreign" => ClaimReply::Foreign,
         "occupied" => ClaimReply::Occupied,
+        "held" => ClaimReply::Held,
         "skipped" => ClaimReply::Blocked(Blocking::Skipped),
         "waiting" => ClaimReply::Blocked(Blocking::Waiting),
         "cancelled" => ClaimReply::Blocked(Blocking::Cancelled),

@@ -14,7 +14,7 @@ use super::keys::parse_lease_member;
 use super::quarantine::shown_member;
 use super::reply::{Reply, number_of, text_of};
 use super::scripts::{self, Invocation};
-use crate::domain::books::{JobFacts, PendingFacts, Plan, RecordFacts, RunFacts, Standing};
+use crate::domain::books::{CountedIn, JobFacts, PendingFacts, Plan, RecordFacts, RunFacts, Standing};
 use crate::domain::ids::{Fence, JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
@@ -167,6 +167,7 @@ impl Store {
                     .key("job_history", keys.job_history(job))
                     .key("job_dead", keys.job_dead(job))
                     .key("due", keys.due(lane))
+                    .key("running", keys.running(lane.queue()))
                     .arg("id", run.to_string())
                     .arg("fence", fence.map_or_else(String::new, |fence| fence.to_string()));
             }
@@ -178,10 +179,13 @@ impl Store {
         let mut all = Vec::with_capacity(runs.len());
         for (run, fence) in runs {
             let mut facts: Option<Result<RunFacts, StoreError>> = None;
-            for _ in lanes {
-                let next = run_facts(reply.reply()?, run, *fence);
+            for lane in lanes {
+                let next = run_facts(reply.reply()?, run, *fence, lane);
                 match (&mut facts, next) {
-                    (Some(Ok(before)), Ok(next)) => before.due_sets += next.due_sets,
+                    (Some(Ok(before)), Ok(next)) => {
+                        before.due_sets += next.due_sets;
+                        before.counted = before.counted.and(next.counted);
+                    }
                     (Some(Err(_)), _) => {}
                     (facts, next) => *facts = Some(next),
                 }
@@ -290,7 +294,7 @@ fn job_facts(mut reply: Reply, job: &JobToInspect<'_>) -> Result<Option<JobFacts
     }))
 }
 
-fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>) -> Result<RunFacts, StoreError> {
+fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>, lane: &Lane) -> Result<RunFacts, StoreError> {
     match reply.word.as_str() {
         "run" => {}
         "wrong_type" => return Err(StoreError::WrongType { key: reply.text()?, found: reply.text()?, wanted: reply.text()? }),
@@ -334,5 +338,10 @@ fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>) -> Resul
         is_stopped,
         history: [there()?, there()?],
         dead: [there()?, there()?],
+        counted: {
+            let is_counted = there()?;
+            let is_own = reply.text()?.parse::<Lane>().is_ok_and(|own| own.queue() == lane.queue());
+            CountedIn { in_own: is_own.then_some(is_counted), elsewhere: usize::from(is_counted && !is_own) }
+        },
     })
 }

@@ -107,6 +107,16 @@ impl Keys {
         self.named(&format!("queue:{queue}"))
     }
 
+    /// zset run that executes in a queue -> since when, ms; of every queue, whether it has a limit or not.
+    pub(crate) fn running(&self, queue: &QueueName) -> String {
+        self.named(&format!("running:{queue}"))
+    }
+
+    /// hash: how far a queue's rate is used up: `tat` and `at` in microseconds, `part` of the next one.
+    pub(crate) fn queue_state(&self, queue: &QueueName) -> String {
+        self.named(&format!("queue_state:{queue}"))
+    }
+
     /// hash: what holds for a group, `src:NODE` as for a queue.
     pub(crate) fn group(&self, group: &GroupName) -> String {
         self.named(&format!("group:{group}"))

@@ -125,7 +125,8 @@ impl Store {
             .arg("kind", if run.is_manual() { "manual" } else { "regular" })
             .arg("fence", found_under.map_or_else(String::new, |fence| fence.to_string()));
         for lane in lanes {
-            call = call.key("due", keys.due(lane));
+            let queue = lane.queue();
+            call = call.key("due", keys.due(lane)).key("running", keys.running(queue)).arg("queue", queue.as_str());
         }
         mended(self.link.invoke(&call).await?)
     }

@@ -72,7 +72,7 @@ pub use losses::{EpochReply, JOBS_NAMED, Loss, LossKind, LossRecord, LossReport,
 pub use mending::{JobMending, MendReply};
 pub use nodes::{Beat, BeatReply, NameClaim, NodeFacts, NodeRecord};
 pub use outputs::{KeptOutput, OutputFrames, Stream};
-pub use polling::{LaneAsk, LanePoll, Marks, Poll, RipeEntry};
+pub use polling::{Hold, LaneAsk, LanePoll, Marks, Poll, RipeEntry};
 pub use preflight::Findings;
 pub use putting_back::PutBackReply;
 pub use quarantine::{EntryKind, QuarantineEntry, Quarantined, SetAside};

@@ -52,9 +52,35 @@ pub enum LanePoll {
         ripe: Vec<RipeEntry>,
         /// When the next one is ready.
         next: Option<UnixMillis>,
+        /// How many more runs of its queue may begin; none = any number. Without any it shows no ripe ones.
+        room: Option<usize>,
+        /// Why nothing of it begins, if anything is ripe.
+        held: Option<Hold>,
     },
-    /// The lane's key holds something of another type, which is named.
-    WrongType(String),
+    /// A key of the lane or its queue holds something of another type.
+    WrongType(StoreError),
+}
+
+/// Why nothing of a queue begins though runs are ripe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hold {
+    /// It is paused.
+    Paused,
+    /// As many of it run as may.
+    Full,
+    /// As many of it began as may for now.
+    Rate,
+}
+
+impl Hold {
+    fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "paused" => Self::Paused,
+            "full" => Self::Full,
+            "rate" => Self::Rate,
+            _ => return None,
+        })
+    }
 }
 
 /// An entry of a due set as it stands there: it may be no run id at all.
@@ -94,9 +120,13 @@ impl Store {
             .key("settling", self.keys.settling())
             .arg("now", self.now_arg());
         for LaneAsk { lane, limit, more } in lanes {
+            let queue = lane.queue();
             call = call
                 .key("due", self.keys.due(lane))
-                .arg("queue", lane.queue().as_str())
+                .key("running", self.keys.running(queue))
+                .key("queue", self.keys.queue(queue))
+                .key("queue_state", self.keys.queue_state(queue))
+                .arg("queue", queue.as_str())
                 .arg("priority", lane.priority().as_i8())
                 .arg("limit", *limit)
                 .arg("more", *more);
@@ -145,14 +175,18 @@ fn marks(epoch: String, fence: &str) -> Marks {
 fn lane_poll(value: &Value) -> Result<LanePoll, StoreError> {
     let bad = || StoreError::corrupt("list_ripe", format!("{value:?}"));
     let Value::Array(parts) = value else { return Err(bad()) };
-    let [first, second] = parts.as_slice() else { return Err(bad()) };
+    let [first, second, third, fourth] = parts.as_slice() else { return Err(bad()) };
     let first = text_of(first).ok_or_else(bad)?;
+    let text = |value: &Value| text_of(value).ok_or_else(bad);
     if first == "wrong_type" {
-        return Ok(LanePoll::WrongType(text_of(second).ok_or_else(bad)?));
+        let (key, found, wanted) = (text(second)?, text(third)?, text(fourth)?);
+        return Ok(LanePoll::WrongType(StoreError::WrongType { key, found, wanted }));
     }
     let Value::Array(flat) = second else { return Err(bad()) };
     let pairs = flat.chunks_exact(2);
     let ripe = pairs.map(|pair| Some(RipeEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? }));
     let next = number_of(&Value::BulkString(first.into_bytes())).and_then(UnixMillis::new);
-    Ok(LanePoll::Due { ripe: ripe.collect::<Option<_>>().ok_or_else(bad)?, next })
+    let room = number_of(third).and_then(|room| usize::try_from(room).ok());
+    let held = Hold::parse(&text(fourth)?);
+    Ok(LanePoll::Due { ripe: ripe.collect::<Option<_>>().ok_or_else(bad)?, next, room, held })
 }

@@ -145,6 +145,8 @@ impl Store {
             .key("epoch", keys.epoch())
             .key("nudge", keys.nudge())
             .key("jobs", keys.jobs())
+            .key("running", keys.running(claim.lane.queue()))
+            .key("queue", keys.queue(&claim.queue))
             .arg("now", self.now_arg())
             .arg("claimed_in", claimed_in)
             .arg("id", claim.run.to_string())

@@ -274,6 +274,8 @@ impl Store {
             .key("nudge", keys.nudge())
             .key("dead", keys.dead())
             .key("job_dead", keys.job_dead(job))
+            .key("running", keys.running(lane.queue()))
+            .key("queue", keys.queue(lane.queue()))
     }
 
     /// Leases from the one with the earliest end on, at most `limit`, each with its end as text. A member that is no lease

@@ -80,8 +80,9 @@ impl SectionText {
 
     /// What tells it from another text of the same section.
     pub fn hash(&self) -> String {
-        let text: String = self.fields().iter().map(|(field, value)| format!("{field}={value}\n")).collect();
-        sha1_smol::Sha1::from(format!("{text}paused={}", self.is_paused())).digest().to_string()
+        let mut text: Vec<String> = self.fields().iter().map(|(field, value)| format!("{field}={value}")).collect();
+        text.push(format!("paused={}", self.is_paused()));
+        sha1_smol::Sha1::from(text.join("\n")).digest().to_string()
     }
 }
 

@@ -53,6 +53,8 @@ pub enum Rule {
     HistoryWrong,
     /// Dead letters are runs that failed, timed out or were lost, and all of them.
     DeadWrong,
+    /// What is counted as running in a queue executes there, and is all that does.
+    RunningWrong,
     /// A run's record can be read.
     Record,
     /// A set of runs or jobs holds those only, at instants there are.
@@ -100,6 +102,7 @@ impl Rule {
             Self::StopWrong => "stop_wrong",
             Self::HistoryWrong => "history_wrong",
             Self::DeadWrong => "dead_wrong",
+            Self::RunningWrong => "running_wrong",
             Self::Record => "record",
             Self::Entry => "entry",
             Self::Count => "count",

@@ -63,6 +63,7 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("claim_runs", "skipped", "under_skip_the_later_run_ends_skipped_with_its_reason"),
     ("claim_runs", "waiting", "under_queue_one_waits_and_the_next_is_skipped"),
     ("claim_runs", "cancelled", "a_run_whose_job_was_removed_ends_cancelled_and_a_started_one_goes_on"),
+    ("claim_runs", "held", "no_more_than_its_limit_run_of_a_queue_at_once"),
     ("claim_runs", "failed", "a_retry_later_than_max_age_ends_failed_and_a_manual_run_skipped"),
     ("declare_section", "declared", "a_section_is_written_once_for_each_change_of_its_text"),
     ("declare_section", "unchanged", "a_section_is_written_once_for_each_change_of_its_text"),

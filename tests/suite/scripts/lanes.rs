@@ -16,7 +16,7 @@ async fn told(world: &World, lanes: &[(&str, usize)], limit: usize) -> Vec<Vec<S
     let poll = world.at(1_000_000).list_ripe(&asks).await.unwrap();
     let jobs = |poll: LanePoll| match poll {
         LanePoll::Due { ripe, .. } => ripe.iter().map(|entry| entry.member.split_once('@').unwrap().0.to_owned()).collect(),
-        LanePoll::WrongType(found) => panic!("a {found}"),
+        LanePoll::WrongType(error) => panic!("{error}"),
     };
     poll.lanes.into_iter().map(jobs).collect()
 }

@@ -81,7 +81,7 @@ async fn nothing_is_ripe_until_the_data_has_settled_and_the_poll_says_when() {
     world.at(0).begin_epoch("", "20-n1-b", Some(&loss("20-n1-b")), 7, LEASE).await.unwrap();
     let poll = world.at(9_999).list_ripe(&[LaneAsk::new(queue("default"), 5)]).await.unwrap();
     assert_eq!((poll.marks.epoch.as_str(), poll.marks.fence, poll.marks.is_spoilt), ("20-n1-b", 7, false));
-    let LanePoll::Due { ripe, next } = &poll.lanes[0] else { panic!("{poll:?}") };
+    let LanePoll::Due { ripe, next, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
     assert_eq!((ripe.len(), *next), (0, Some(t(10_000))));
     let poll = world.at(10_000).list_ripe(&[LaneAsk::new(queue("default"), 5)]).await.unwrap();
     let LanePoll::Due { ripe, .. } = &poll.lanes[0] else { panic!("{poll:?}") };

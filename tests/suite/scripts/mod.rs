@@ -28,6 +28,8 @@ mod overlap;
 mod pausing;
 mod polling;
 mod quarantine;
+mod queues;
+mod rates;
 mod rebooting;
 pub(crate) mod recovering;
 mod removing;

@@ -161,6 +161,7 @@ fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
         "node" => "node:n1".to_owned(),
         "events" => "events:n1".to_owned(),
         "source" => "source:n1".to_owned(),
+        "running" | "queue" | "queue_state" => format!("{name}:default"),
         "settings" => "queue:q".to_owned(),
         "declared" if script == "forget_nodes" => "declared:n2".to_owned(),
         "declared" => "declared:n1".to_owned(),
@@ -263,11 +264,8 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
         "leave_node" => format!("{:?}", store.leave_node(&"n1".parse().unwrap(), "i1").await?),
         "list_ripe" => {
             let poll = store.list_ripe(&[LaneAsk::new(queue("default"), 5)]).await?;
-            match poll.lanes.first() {
-                Some(LanePoll::WrongType(found)) => {
-                    let wrong = (world.key("due:default"), found.clone(), "zset".to_owned());
-                    return Err(StoreError::WrongType { key: wrong.0, found: wrong.1, wanted: wrong.2 });
-                }
+            match poll.lanes.into_iter().next() {
+                Some(LanePoll::WrongType(error)) => return Err(error),
                 other => format!("{other:?}"),
             }
         }
