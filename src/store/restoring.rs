@@ -146,7 +146,7 @@ impl Store {
             .key("nudge", keys.nudge())
             .key("jobs", keys.jobs())
             .key("running", keys.running(claim.lane.queue()))
-            .key("queue", keys.queue(&claim.queue))
+            .key("queue", keys.queue(claim.lane.queue()))
             .arg("now", self.now_arg())
             .arg("claimed_in", claimed_in)
             .arg("id", claim.run.to_string())
