@@ -67,10 +67,8 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
         return tick;
     }
     shared.notes.claims(Claims::Taken);
-    if !shared.slots.has_learnt() {
-        return tick;
-    }
-    let mut offers = shared.slots.offers();
+    // Before it is known what there is nothing is taken; whether Redis answers is looked at all the same.
+    let mut offers = if shared.slots.has_learnt() { shared.slots.offers() } else { Vec::new() };
     shared.notes.slots(offers.iter().map(|offer| (&offer.queue, offer.slots)));
     let room = hold_back(shared);
     for offer in &mut offers {
