@@ -4,8 +4,8 @@
 -- changes nothing, unless the zone data has; repeating a call with the same token answers the same.
 -- KEYS 1 job
 -- KEYS 2 jobs
--- KEYS 3 job_due: of the new definition's queue
--- KEYS 4 old_due: of the queue the caller read
+-- KEYS 3 job_due: of the new definition's lane
+-- KEYS 4 old_due: of the lane the caller read
 -- KEYS 5 run: of the planted id
 -- KEYS 6 finished
 -- KEYS 7 history
@@ -16,6 +16,7 @@
 -- KEYS 12 totals
 -- KEYS 13 deeds
 -- KEYS 14 open
+-- KEYS 15 lanes
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 definition
@@ -25,7 +26,7 @@
 -- ARGV 7 source_name
 -- ARGV 8 token
 -- ARGV 9 tz
--- ARGV 10 queue
+-- ARGV 10 lane
 -- ARGV 11 once: 1 for a one-shot, else 0
 -- ARGV 12 change: schedule (plant anew), zone (plant anew, the definition is the same) or rest (leave the planted run)
 -- ARGV 13 planted: id or ''
@@ -53,7 +54,7 @@
 local now, micros = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], history = KEYS[7], nudge = KEYS[10]}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', KEYS[4], 'zset', k.run, 'hash', KEYS[6], 'zset',
-  k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[13], 'zset', KEYS[14], 'zset'})
+  k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[13], 'zset', KEYS[14], 'zset', KEYS[15], 'zset'})
 if bad then return bad end
 local name, planted, kind = ARGV[2], ARGV[13], ARGV[6]
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'hash', 'token', 'pending', 'held', 'paused', 'applied')
@@ -94,6 +95,7 @@ end
 -- With a run open, its end plants the next.
 if ARGV[25] ~= '' and is_live and redis.call('ZCARD', KEYS[14]) > 0 then planted = '' end
 
+note_lane(KEYS[15], k.nudge, ARGV[10], now)
 local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
 if not is_live then
   redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'kind', kind, 'token', ARGV[8], 'queue', ARGV[10],

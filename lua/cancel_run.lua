@@ -4,8 +4,8 @@
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
--- KEYS 4 due: of the run's queue
--- KEYS 5 job_due: of the job's queue, where a run that waited may have been put
+-- KEYS 4 due: of the run's lane
+-- KEYS 5 job_due: of the job's lane, where a run that waited may have been put
 -- KEYS 6 open
 -- KEYS 7 waiting
 -- KEYS 8 stops
@@ -23,13 +23,13 @@
 -- ARGV 4 due_ms
 -- ARGV 5 kind: regular or manual
 -- ARGV 6 rev: of the job, or ''
--- ARGV 7 queue
+-- ARGV 7 lane
 -- ARGV 8 reason
 -- ARGV 9 successor: id or ''
 -- ARGV 10 successor_due
 -- ARGV 11 successor_ready
 -- ARGV 12 by: whose wish it is, or ''
--- ARGV 13 job_queue: as read
+-- ARGV 13 job_lane: as read
 -- Reply cancelled
 -- Reply requested: it is running; its node stops it
 -- Reply over: state, finished_at

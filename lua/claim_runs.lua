@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- Claims ripe runs of one queue: each leaves the due set with a lease, an owner and a fence, and its job's next run is
--- planted in the same step. One blocked by an open run of its job waits, or ends skipped, as the job's overlap rule says.
+-- Claims ripe runs of one lane: each leaves the due set with a lease, an owner and a fence, and its job's next run is
+-- planted in the same step. One blocked by an open run of its job waits, or ends skipped, as the job's overlap rule says. One
+-- that its queue has no room for (paused, at its limit, beyond its rate) stays where it is.
 -- Guard: the run is in the due set and ready; the job's rev is the one its successor was computed from. Repeating a call
 -- with the same token answers claimed with the same fence; what ended or waits by the first call is gone at the second.
 -- KEYS 1 due
@@ -13,6 +14,9 @@
 -- KEYS 8 totals
 -- KEYS 9 nudge
 -- KEYS 10 dead
+-- KEYS 11 running: of this queue
+-- KEYS 12 queue: its settings
+-- KEYS 13 queue_state
 -- KEYS* run
 -- KEYS* job
 -- KEYS* open
@@ -27,7 +31,7 @@
 -- ARGV 3 incarnation
 -- ARGV 4 token: names this call
 -- ARGV 5 lease_ms
--- ARGV 6 queue
+-- ARGV 6 lane
 -- ARGV* id
 -- ARGV* job_name
 -- ARGV* due_ms
@@ -54,11 +58,12 @@
 -- Reply waiting: behind an open run
 -- Reply cancelled: reason
 -- Reply failed: reason; another attempt would have come too late
+-- Reply held: why its queue has no room (paused, full or rate)
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])
 local due, leases, fence_key, stops, nudge = KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[9]
 local bad = wrong_type({due, 'zset', leases, 'zset', fence_key, 'string', KEYS[4], 'zset', stops, 'hash', KEYS[6], 'zset',
-  KEYS[7], 'zset', KEYS[8], 'hash', KEYS[10], 'zset'})
+  KEYS[7], 'zset', KEYS[8], 'hash', KEYS[10], 'zset', KEYS[11], 'zset', KEYS[12], 'hash', KEYS[13], 'hash'})
 if bad then return bad end
 
 -- A lost or spoilt counter is rebuilt from the clock, which is past every fence issued from the clock before, and from
@@ -72,6 +77,9 @@ local function next_fence(own)
   redis.call('SET', fence_key, int(last))
   return last
 end
+
+-- Judged once: a call is of one queue.
+local queue, taken = room_in(KEYS[12], KEYS[11], KEYS[13], micros), 0
 
 -- What stands in the way of a first attempt: nil, or the word for what became of it.
 local function blocked(k, a, id, has_waited)
@@ -164,6 +172,7 @@ local function claim(k, a)
   elseif first then
     fate, reason = blocked(k, a, id, run[10]), 'overlap'
   end
+  if not fate and queue.room and taken >= queue.room then return {'held', queue.why or ''} end
   -- Only what differs from the plan is written down: of a run on time nothing.
   if first and ready ~= a.due_ms then base[#base + 1], base[#base + 2] = 'ready_at', int(tonumber(ready)) end
   if first and fate and reason == 'overlap' then
@@ -191,6 +200,8 @@ local function claim(k, a)
       'incarnation', ARGV[3], 'lease_ms', ARGV[5], 'lease_end', int(lease_end), 'started_at', int(now), 'reason', '',
       'claimed_before', before, unpack(base))
     redis.call('ZADD', leases, lease_end, id .. '#' .. int(fence))
+    redis.call('ZADD', KEYS[11], now, id)
+    taken = taken + 1
     if a.kind == 'regular' then redis.call('ZADD', k.open, a.due_ms, id) end
     if begins then
       begun = begun + 1
@@ -217,7 +228,7 @@ local function claim(k, a)
 end
 
 local reply = {'items', now, is_spoilt and 1 or 0}
-local run_at, arg_at = 11, 7
+local run_at, arg_at = 14, 7
 while run_at <= #KEYS do
   local k = {jobs = KEYS[4], history = KEYS[6], finished = KEYS[7], totals = KEYS[8], nudge = nudge, dead = KEYS[10],
     run = KEYS[run_at], job = KEYS[run_at + 1], open = KEYS[run_at + 2], waiting = KEYS[run_at + 3], job_history = KEYS[run_at + 4],
@@ -229,4 +240,5 @@ while run_at <= #KEYS do
   reply[#reply + 1] = claim(k, a)
   run_at, arg_at = run_at + 9, arg_at + 13
 end
+if queue.take and taken > 0 then queue.take(taken) end
 return reply

@@ -5,8 +5,8 @@
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
--- KEYS 4 due: of the run's queue
--- KEYS 5 job_due: of the job's queue as read
+-- KEYS 4 due: of the run's lane
+-- KEYS 5 job_due: of the job's lane as read
 -- KEYS 6 leases
 -- KEYS 7 open
 -- KEYS 8 waiting
@@ -18,6 +18,8 @@
 -- KEYS 14 nudge
 -- KEYS 15 dead
 -- KEYS 16 job_dead
+-- KEYS 17 running: in the run's queue
+-- KEYS 18 queue: its settings
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -27,23 +29,23 @@
 -- ARGV 6 reason
 -- ARGV 7 ready: of retry and ask_later, in ms from now
 -- ARGV 8 past: one attempt's record as JSON, kept beside the run, or ''
--- ARGV 9 job_queue: as read
+-- ARGV 9 job_lane: as read
 -- ARGV* field: facts of the attempt
 -- ARGV* value
 -- Reply finished: number of the job's runs in history
 -- Reply retrying: ready
 -- Reply released
 -- Reply asking_later: ready
--- Reply moved: the queue the job has now
+-- Reply moved: the lane the job has now
 -- Reply lost: the lease is another's, or nobody's
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
   waiting = KEYS[8], stops = KEYS[9], history = KEYS[10], job_history = KEYS[11], finished = KEYS[12], totals = KEYS[13],
-  nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16]}
+  nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16], running = KEYS[17], queue = KEYS[18]}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.leases, 'zset',
   k.open, 'zset', k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash',
-  k.dead, 'zset', k.job_dead, 'zset'})
+  k.dead, 'zset', k.job_dead, 'zset', k.running, 'zset', k.queue, 'hash'})
 if bad then return bad end
 local id, fence, verdict, reason = ARGV[2], ARGV[4], ARGV[5], ARGV[6]
 local member = id .. '#' .. fence
@@ -85,16 +87,18 @@ if goes_back then
   redis.call('ZADD', k.due, ready, id)
   redis.call('HSET', k.run, 'state', 'scheduled', 'ready', int(ready), 'reason', reason, unpack(facts))
   redis.call('ZREM', k.leases, member)
+  leave_queue(k, id)
   nudge_if_head(k.nudge, k.due, id)
   if verdict == 'retry' then return {'retrying', ready} end
   if verdict == 'ask_later' then return {'asking_later', ready} end
   return {'released'}
 end
 
-local queue = moved_to(k, ARGV[9])
-if queue then return {'moved', queue} end
+local lane = moved_to(k, ARGV[9])
+if lane then return {'moved', lane} end
 end_run(k, id, verdict, reason, now, facts)
 redis.call('ZREM', k.leases, member)
+leave_queue(k, id)
 redis.call('HDEL', k.stops, id)
 release_blocked(k, id, now)
 settle_job(k, id, ARGV[3], now)

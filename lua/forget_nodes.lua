@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
 -- Forgets nodes that were not seen for long, of which no file counts any more.
--- Guard: the node was last seen before the time given, and its file lists no job. At most 100 a call.
+-- Guard: the node was last seen before the time given, and its file lists no job, queue or group. At most 100 a call.
 -- KEYS 1 nodes
 -- KEYS* node
 -- KEYS* source
+-- KEYS* declared
 -- ARGV 1 before
 -- ARGV* node_name
 -- Reply forgotten: how many
@@ -13,8 +14,8 @@ if bad then return bad end
 local forgotten = 0
 for at = 1, #ARGV - 1 do
   local seen = redis.call('ZSCORE', KEYS[1], ARGV[at + 1])
-  if seen and tonumber(seen) < tonumber(ARGV[1]) and redis.call('EXISTS', KEYS[at * 2 + 1]) == 0 then
-    if redis.call('TYPE', KEYS[at * 2]).ok == 'hash' then redis.call('DEL', KEYS[at * 2]) end
+  if seen and tonumber(seen) < tonumber(ARGV[1]) and redis.call('EXISTS', KEYS[at * 3], KEYS[at * 3 + 1]) == 0 then
+    if redis.call('TYPE', KEYS[at * 3 - 1]).ok == 'hash' then redis.call('DEL', KEYS[at * 3 - 1]) end
     redis.call('ZREM', KEYS[1], ARGV[at + 1])
     forgotten = forgotten + 1
   end

@@ -5,7 +5,7 @@
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 finished
--- KEYS 4 job_due: of the job's queue as read
+-- KEYS 4 job_due: of the job's lane as read
 -- KEYS 5 open
 -- KEYS 6 waiting
 -- KEYS 7 pending_run
@@ -14,7 +14,7 @@
 -- KEYS 10 nudge
 -- KEYS 11 backfill
 -- KEYS 12 backfills
--- KEYS* due: of every queue there is
+-- KEYS* due: of every lane there is
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 rev: as read, or ''

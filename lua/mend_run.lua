@@ -3,7 +3,7 @@
 -- Guard: everything is looked at anew. What agrees is not touched, nor is what a holder may still be executing.
 -- KEYS 1 run
 -- KEYS 2 job
--- KEYS 3 job_due: of the job's queue
+-- KEYS 3 job_due: of the job's lane
 -- KEYS 4 open
 -- KEYS 5 waiting
 -- KEYS 6 history
@@ -17,13 +17,15 @@
 -- KEYS 14 leases
 -- KEYS 15 spread
 -- KEYS 16 stops
--- KEYS* due: of every queue there is
+-- KEYS* due: of every lane there is
+-- KEYS* running: in its queue
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
 -- ARGV 4 due_ms
 -- ARGV 5 kind: regular or manual
 -- ARGV 6 fence: of a lease it was found under, or ''
+-- ARGV* queue: of the lane
 -- Reply mended: a word for each thing done
 -- Reply sound: there was nothing to do
 -- Reply wrong_type: key, found, wanted
@@ -35,14 +37,16 @@ local spread, stops = KEYS[15], KEYS[16]
 local types = {k.run, 'hash', k.job, 'hash', k.job_due, 'zset', k.open, 'zset', k.waiting, 'zset', k.history, 'zset',
   k.job_history, 'zset', k.dead, 'zset', k.job_dead, 'zset', k.finished, 'zset', k.totals, 'hash', k.jobs, 'zset', k.leases, 'zset',
   spread, 'zset', stops, 'hash'}
+local dues = {}
 for at = 17, #KEYS do
   types[#types + 1] = KEYS[at]
   types[#types + 1] = 'zset'
+  if at % 2 == 1 then dues[#dues + 1] = KEYS[at] end
 end
 local bad = wrong_type(types)
 if bad then return bad end
 local id, is_regular = ARGV[2], ARGV[5] == 'regular'
-local run = redis.call('HMGET', k.run, 'state', 'fence', 'finished_at')
+local run = redis.call('HMGET', k.run, 'state', 'fence', 'finished_at', 'queue')
 local job = redis.call('HMGET', k.job, 'rev', 'pending')
 local state, fence = run[1] or 'none', whole(run[2], FENCE)
 local is_over = state ~= 'none' and state ~= 'scheduled' and state ~= 'running'
@@ -73,9 +77,21 @@ elseif state ~= 'none' then
   if is_stray and redis.call('ZREM', k.leases, stray) > 0 then note('lease taken out') end
 end
 
+local own_queue = string.match(run[4] or '', '^[^!+]*')
+local executes = state == 'running' and own and redis.call('ZSCORE', k.leases, own)
+for item = 1, #dues do
+  local running = KEYS[16 + item * 2]
+  if executes and ARGV[6 + item] == own_queue then
+    if redis.call('ZADD', running, 'NX', now, id) > 0 then note('counted in its queue') end
+  elseif redis.call('ZREM', running, id) > 0 then
+    redis.call('PUBLISH', k.nudge, 'due')
+    note('no longer counted in queue ' .. ARGV[6 + item])
+  end
+end
+
 local due_in = {}
-for at = 17, #KEYS do
-  if redis.call('ZSCORE', KEYS[at], id) then due_in[#due_in + 1] = KEYS[at] end
+for _, due in ipairs(dues) do
+  if redis.call('ZSCORE', due, id) then due_in[#due_in + 1] = due end
 end
 local is_waiting = redis.call('ZSCORE', k.waiting, id)
 if state == 'running' or is_over then

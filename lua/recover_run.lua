@@ -5,8 +5,8 @@
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
--- KEYS 4 due: of the run's queue
--- KEYS 5 job_due: of the job's queue
+-- KEYS 4 due: of the run's lane
+-- KEYS 5 job_due: of the job's lane
 -- KEYS 6 leases
 -- KEYS 7 open
 -- KEYS 8 waiting
@@ -18,6 +18,8 @@
 -- KEYS 14 nudge
 -- KEYS 15 dead
 -- KEYS 16 job_dead
+-- KEYS 17 running: in the run's queue
+-- KEYS 18 queue: its settings
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -26,20 +28,20 @@
 -- ARGV 6 verdict: retry, failed or lost
 -- ARGV 7 reason
 -- ARGV 8 past: the attempt's record as JSON
--- ARGV 9 job_queue: as read
+-- ARGV 9 job_lane: as read
 -- Reply recovered
 -- Reply ended: state
 -- Reply alive: the lease has moved
--- Reply moved: the queue the job has now
+-- Reply moved: the lane the job has now
 -- Reply gone
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
   waiting = KEYS[8], stops = KEYS[9], history = KEYS[10], job_history = KEYS[11], finished = KEYS[12], totals = KEYS[13],
-  nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16]}
+  nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16], running = KEYS[17], queue = KEYS[18]}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.leases, 'zset',
   k.open, 'zset', k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash',
-  k.dead, 'zset', k.job_dead, 'zset'})
+  k.dead, 'zset', k.job_dead, 'zset', k.running, 'zset', k.queue, 'hash'})
 if bad then return bad end
 local id, fence, verdict, reason = ARGV[2], ARGV[4], ARGV[6], ARGV[7]
 local member = id .. '#' .. fence
@@ -53,8 +55,8 @@ if whole(run[1], FENCE) > tonumber(fence) then
   redis.call('ZREM', k.leases, member)
   return {'gone'}
 end
-local queue = moved_to(k, ARGV[9])
-if queue then return {'moved', queue} end
+local lane = moved_to(k, ARGV[9])
+if lane then return {'moved', lane} end
 tally(k.totals, 'recovered', 1)
 -- Its done_check may have been answered meanwhile, so the row of unclear answers is broken too.
 redis.call('HSET', k.run, 'recoveries', whole(run[3], COUNT) + 1, 'unclear', 0, 'fence', fence)
@@ -69,11 +71,13 @@ if verdict == 'retry' then
   redis.call('ZADD', k.due, now, id)
   redis.call('HSET', k.run, 'state', 'scheduled', 'ready', int(now), 'reason', reason)
   redis.call('ZREM', k.leases, member)
+  leave_queue(k, id)
   redis.call('PUBLISH', k.nudge, 'due')
   return {'recovered'}
 end
 end_run(k, id, verdict, reason, now, {'by', by})
 redis.call('ZREM', k.leases, member)
+leave_queue(k, id)
 redis.call('HDEL', k.stops, id)
 release_blocked(k, id, now)
 settle_job(k, id, ARGV[3], now)

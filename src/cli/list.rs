@@ -133,7 +133,7 @@ impl Wanted {
     fn takes(&self, view: &JobView) -> bool {
         !self.filters()
             || self.state.is_none_or(|state| view.state() == state)
-                && self.queue.as_ref().is_none_or(|queue| view.record.queue == *queue)
+                && self.queue.as_ref().is_none_or(|queue| view.record.lane.queue() == queue)
                 && self.kind.is_none_or(|kind| view.record.kind == kind)
     }
 }

@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::history::open_runs;
 use super::render::{
     Console, JobView, Relative, RunTable, RunView, Zones, action_line, attempts_json, attempts_table, day_rules, effective,
-    one_line, policy_lines, rfc3339, running_jobs, shown, view_jobs, view_runs,
+    one_line, policy_lines, queue_words, rfc3339, running_jobs, shown, view_jobs, view_runs,
 };
 use super::target::{Target, find_job, find_run};
 use crate::domain::ids::{JobName, RunId};
@@ -194,7 +194,7 @@ fn run_text(view: &RunView, when: Relative, console: &mut Console) {
     if let Some(by) = &record.by {
         field("by", by, console);
     }
-    field("queue", record.queue.as_str(), console);
+    field("queue", &queue_words(&record.lane), console);
     let mut instant = |word: &str, at: Option<UnixMillis>| {
         if let Some(at) = at {
             field(word, &format!("{} ({})", shown(at, &local), when.either(at)), console);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::compile_calendars::compile_calendars;
 use super::compile_job::{JobContext, compile_job};
+use super::compile_pools::{compile_groups, compile_queues, refuse_strangers};
 use super::config_error::ConfigError;
 use super::keeping::{HistoryConfig, OutputConfig, compile_history, compile_output};
 use super::keys;
@@ -11,10 +12,9 @@ use super::node;
 use super::policies::{Origin, Policies, compile_policies, refuse_contradictions};
 use super::problem::{Problems, Span, one_of, sort_by_place};
 use super::reader::{Spot, Table};
-use super::sections::{
-    Config, DaemonConfig, QueueConfig, RedisConfig, compile_daemon, compile_queue_table, compile_redis, has_password,
-};
-use crate::domain::ids::{JobName, QueueName};
+use super::sections::{Config, DaemonConfig, RedisConfig, compile_daemon, compile_redis, has_password};
+use super::serving::compile_serving;
+use crate::domain::ids::{GroupName, JobName, QueueName};
 use crate::domain::job::JobSpec;
 use crate::domain::zone::Zone;
 
@@ -88,23 +88,30 @@ fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, exposure: E
         }
         redis
     });
-    let daemon = section("daemon", problems).map(|table| compile_daemon(&table, problems));
     let history = section("history", problems).map(|table| compile_history(&table, problems));
     let output = section("output", problems).map(|table| compile_output(&table, problems));
     let queues = compile_queues(root, problems);
     // Those with a fault inside are declared all the same.
-    let declared: BTreeSet<QueueName> = queues.keys().cloned().collect();
+    let declared: BTreeSet<QueueName> = queues.keys().cloned().chain([QueueName::default_queue()]).collect();
+    let groups = compile_groups(root, problems);
+    let declared_groups: BTreeSet<GroupName> = groups.keys().cloned().collect();
+    let daemon = section("daemon", problems);
+    let serving = daemon.as_ref().map(|table| compile_serving(table, &declared, problems));
+    let daemon = daemon.map(|table| compile_daemon(&table, problems));
     let calendars = compile_calendars(root, file_name, host_zone, problems);
-    let origin = Origin::File { queues: &declared, calendars: &calendars };
+    let origin = Origin::File { queues: &declared, groups: &declared_groups, calendars: &calendars };
     let defaults = section("defaults", problems).map(|table| compile_defaults(&table, origin, problems)).unwrap_or_default();
     let context = JobContext { defaults: &defaults, host_zone: Some(host_zone), origin };
     let jobs = compile_jobs(root, context, problems);
+    refuse_strangers(root, &groups, &jobs, problems);
     Config {
         redis: redis.unwrap_or_else(RedisConfig::default),
         daemon: daemon.unwrap_or_else(DaemonConfig::default),
+        serving: serving.unwrap_or_default(),
         history: history.unwrap_or_else(HistoryConfig::default),
         output: output.unwrap_or_else(OutputConfig::default),
         queues,
+        groups,
         jobs,
         warnings: Vec::new(),
     }
@@ -122,21 +129,6 @@ fn compile_defaults(table: &Table<'_>, origin: Origin<'_>, problems: &mut Proble
     policies
 }
 
-fn compile_queues(root: &Table<'_>, problems: &mut Problems) -> BTreeMap<QueueName, QueueConfig> {
-    let mut queues = BTreeMap::from([(QueueName::default_queue(), QueueConfig::default())]);
-    for (name, table) in named_tables::<QueueName>(root, "queues", problems) {
-        if name.as_ref().is_some_and(QueueName::is_of_host) {
-            problems.fault(&table.path, table.span.clone(), "a name with @ is that of a host's own queue, wanted one without");
-            continue;
-        }
-        let queue = compile_queue_table(&table, problems);
-        if let Some(name) = name {
-            queues.insert(name, queue);
-        }
-    }
-    queues
-}
-
 fn compile_jobs(root: &Table<'_>, context: JobContext<'_>, problems: &mut Problems) -> BTreeMap<JobName, JobSpec> {
     let mut jobs = BTreeMap::new();
     for (name, table) in named_tables::<JobName>(root, "jobs", problems) {
@@ -149,7 +141,7 @@ fn compile_jobs(root: &Table<'_>, context: JobContext<'_>, problems: &mut Proble
 }
 
 /// The tables of `[section.NAME]`, each with its name unless that is no valid one, which is noted.
-fn named_tables<'n, N>(root: &Table<'n>, section: &str, problems: &mut Problems) -> Vec<(Option<N>, Table<'n>)>
+pub(super) fn named_tables<'n, N>(root: &Table<'n>, section: &str, problems: &mut Problems) -> Vec<(Option<N>, Table<'n>)>
 where
     N: std::str::FromStr<Err: std::fmt::Display>,
 {

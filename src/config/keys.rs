@@ -3,21 +3,25 @@
 //! A key the design names but this version cannot do is refused as such: "unknown" would send people looking for a typo.
 
 /// The sections of a file.
-pub(super) const SECTIONS: &[&str] = &["redis", "daemon", "history", "output", "defaults", "queues", "calendars", "jobs"];
+pub(super) const SECTIONS: &[&str] =
+    &["redis", "daemon", "history", "output", "defaults", "queues", "groups", "calendars", "jobs"];
 /// Sections of later versions.
-pub(super) const LATER_SECTIONS: &[&str] = &["groups", "limits"];
+pub(super) const LATER_SECTIONS: &[&str] = &["limits"];
 /// `[redis]`
 pub(super) const REDIS: &[&str] = &["url", "url_file", "allow_eviction"];
 /// `[daemon]`
-pub(super) const DAEMON: &[&str] = &["tick", "lease", "shutdown_grace"];
+pub(super) const DAEMON: &[&str] =
+    &["tick", "lease", "shutdown_grace", "queues", "labels", "max_load", "min_free_memory", "max_running"];
 /// `[history]`
 pub(super) const HISTORY: &[&str] = &["keep_per_job", "keep", "max_age"];
 /// `[output]`
 pub(super) const OUTPUT: &[&str] = &["head", "tail", "keep_bytes_per_job", "keep_bytes", "max_age"];
 /// `[queues.X]`
-pub(super) const QUEUE: &[&str] = &["concurrency"];
+pub(super) const QUEUE: &[&str] = &["concurrency", "limit", "rate", "burst", "weight", "strict", "paused"];
 /// Keys of queues of later versions.
-pub(super) const LATER_QUEUE: &[&str] = &["rate", "limit", "limits", "weight", "priority", "per_key"];
+pub(super) const LATER_QUEUE: &[&str] = &["limits", "priority", "per_key"];
+/// `[groups.X]`
+pub(super) const GROUP: &[&str] = &["mode", "order", "gap", "patience"];
 
 /// When a job runs.
 pub(super) const SCHEDULE: &[&str] = &["cron", "every", "delay", "at", "calendar", "rrule", "schedules"];
@@ -34,6 +38,9 @@ pub(super) const POLICY: &[&str] = &[
     "env",
     "cwd",
     "queue",
+    "priority",
+    "requires",
+    "group",
     "timeout",
     "kill_grace",
     "retry",
@@ -54,12 +61,9 @@ pub(super) const LATER_JOB: &[&str] = &[
     "on_success",
     "on_late",
     "on_recovered",
-    "group",
     "key",
     "per_key",
     "unique",
-    "priority",
-    "requires",
     "limits",
     "limit",
     "rate",

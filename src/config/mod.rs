@@ -12,6 +12,8 @@ mod compile_done_check;
 mod compile_file;
 mod compile_http;
 mod compile_job;
+mod compile_lane;
+mod compile_pools;
 mod compile_retry;
 mod compile_schedule;
 mod compile_shape;
@@ -28,6 +30,7 @@ mod policies;
 mod problem;
 mod reader;
 mod sections;
+mod serving;
 mod surface;
 
 pub use compile_file::compile_text;
@@ -38,7 +41,8 @@ pub use ics::{IcsError, read as read_ics};
 pub use json_job::{MAX_JSON_BYTES, NamedJob, job_from_json, job_from_value};
 pub use keeping::{HistoryConfig, OutputConfig};
 pub use problem::Problem;
-pub use sections::{Config, DaemonConfig, QueueConfig, RedisConfig};
+pub use sections::{Config, DaemonConfig, RedisConfig};
+pub use serving::{FlowLimits, ServingConfig};
 pub use surface::{SurfaceError, from_surface, hash, to_surface};
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::compile_clock_changes::compile_clock_changes;
 use super::compile_done_check::compile_done_check;
+use super::compile_lane::{compile_labels, compile_priority};
 use super::compile_retry::compile_retry;
 use super::compile_shape::{Shaping, compile_shaping};
 use super::keys;
@@ -16,21 +17,24 @@ use super::problem::{Problems, key_text, nearest, one_of, quoted};
 use super::reader::{DurationBounds, Spot, Table};
 use crate::domain::clock_changes::ClockChanges;
 use crate::domain::days::Days;
-use crate::domain::ids::QueueName;
+use crate::domain::ids::{GroupName, Label, QueueName};
 use crate::domain::job::{CatchUp, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
+use crate::domain::lane::Priority;
 use crate::domain::zone::ZoneName;
 
 /// Where a table comes from, and so what can be known about what it names.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Origin<'a> {
-    /// A file: its queues must be declared in it, its directories should be there.
+    /// A file: its queues and groups must be declared in it, its directories should be there.
     File {
         /// The queues it declares, and `default`.
         queues: &'a BTreeSet<QueueName>,
+        /// The groups it declares.
+        groups: &'a BTreeSet<GroupName>,
         /// The calendars it declares; none where one has a fault.
         calendars: &'a BTreeMap<String, Option<Days>>,
     },
-    /// A line or flags: the caller knows the queues.
+    /// A line or flags: the caller knows the queues and groups.
     Line,
     /// The text kept in Redis.
     Surface,
@@ -44,6 +48,9 @@ pub(super) struct Policies {
     pub(super) env: Option<BTreeMap<String, String>>,
     cwd: Option<PathBuf>,
     queue: Option<QueueName>,
+    priority: Option<Priority>,
+    requires: Option<BTreeSet<Label>>,
+    group: Option<GroupName>,
     timeout: Option<Duration>,
     kill_grace: Option<Duration>,
     retry: Option<Retry>,
@@ -77,6 +84,9 @@ impl Policies {
             env,
             cwd: self.cwd.or_else(|| below.cwd.clone()),
             queue: self.queue.or_else(|| below.queue.clone()),
+            priority: self.priority.or(below.priority),
+            requires: self.requires.or_else(|| below.requires.clone()),
+            group: self.group.or_else(|| below.group.clone()),
             timeout: self.timeout.or(below.timeout),
             kill_grace: self.kill_grace.or(below.kill_grace),
             retry: self.retry.or_else(|| below.retry.clone()),
@@ -98,10 +108,13 @@ impl Policies {
         }
         spec.tz = self.tz;
         spec.cwd = self.cwd;
+        spec.group = self.group;
         spec.done_check = self.done_check;
         set(&mut spec.dst, self.dst);
         set(&mut spec.env, self.env);
         set(&mut spec.queue, self.queue);
+        set(&mut spec.priority, self.priority);
+        set(&mut spec.requires, self.requires);
         set(&mut spec.timeout, self.timeout);
         set(&mut spec.kill_grace, self.kill_grace);
         set(&mut spec.retry, self.retry);
@@ -120,6 +133,9 @@ pub(super) fn compile_policies(table: &Table<'_>, origin: Origin<'_>, problems: 
         env: table.get("env").and_then(|spot| compile_env(&spot, problems)),
         cwd: table.get("cwd").and_then(|spot| compile_cwd(&spot, origin, problems)),
         queue: table.get("queue").and_then(|spot| compile_queue(&spot, origin, problems)),
+        priority: table.get("priority").and_then(|spot| compile_priority(&spot, problems)),
+        requires: table.get("requires").and_then(|spot| compile_labels(&spot, problems)),
+        group: table.get("group").and_then(|spot| compile_group(&spot, origin, problems)),
         timeout: table.get("timeout").and_then(|spot| spot.duration(&TIMEOUT, problems)),
         kill_grace: table.get("kill_grace").and_then(|spot| spot.duration(&KILL_GRACE, problems)),
         retry: table.get("retry").and_then(|spot| compile_retry(&spot, problems)),
@@ -209,6 +225,19 @@ fn compile_queue(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -
         );
     }
     Some(queue)
+}
+
+fn compile_group(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<GroupName> {
+    let group: GroupName = spot.parsed("nightly", problems)?;
+    if let Origin::File { groups, .. } = origin
+        && !groups.contains(&group)
+    {
+        let hint = nearest(group.as_str(), groups.iter().map(GroupName::as_str))
+            .map_or_else(String::new, |meant| format!("did you mean {meant:?}? Or "));
+        let (name, key) = (quoted(group.as_str()), key_text(group.as_str()));
+        spot.fault(problems, format!("group {name} is not declared, {hint}declare it: [groups.{key}] mode = \"exclusive\""));
+    }
+    Some(group)
 }
 
 fn compile_overlap(spot: &Spot<'_>, problems: &mut Problems) -> Option<Overlap> {

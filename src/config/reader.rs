@@ -232,6 +232,20 @@ impl<'n> Spot<'n> {
         }
     }
 
+    /// A number more than 0 and at most `most`, whole or not, such as `example`.
+    pub(super) fn positive_number(&self, most: f64, example: &str, problems: &mut Problems) -> Option<f64> {
+        let number = match self.node.value {
+            Value::Float(number) => number,
+            #[expect(clippy::cast_precision_loss, reason = "past 2^53 it is out of every bound")]
+            Value::Integer(number) => number as f64,
+            _ => f64::NAN,
+        };
+        if number > 0.0 && number <= most {
+            return Some(number);
+        }
+        self.wanted(problems, format_args!("a number such as {example}, more than 0, at most {most}"))
+    }
+
     /// True or false.
     pub(super) fn flag(&self, problems: &mut Problems) -> Option<bool> {
         if let Value::Bool(flag) = self.node.value { Some(flag) } else { self.wanted(problems, "true or false") }

@@ -1,4 +1,4 @@
-//! What a file says beside its jobs: where Redis is, how the daemon behaves, which queues there are.
+//! What a file says beside its jobs: where Redis is, how the daemon behaves, what its jobs share.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,9 +9,12 @@ use super::keeping::{HistoryConfig, OutputConfig};
 use super::keys;
 use super::problem::{Problem, Problems};
 use super::reader::{DurationBounds, Spot, Table};
+use super::serving::ServingConfig;
 use crate::domain::duration::format_duration;
-use crate::domain::ids::{JobName, QueueName};
+use crate::domain::group::GroupSettings;
+use crate::domain::ids::{GroupName, JobName, QueueName};
 use crate::domain::job::JobSpec;
+use crate::domain::queue::QueueSettings;
 
 /// Everything a `jobs.toml` says, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,12 +23,16 @@ pub struct Config {
     pub redis: RedisConfig,
     /// `[daemon]`
     pub daemon: DaemonConfig,
+    /// What `[daemon]` says of the work the node takes.
+    pub serving: ServingConfig,
     /// `[history]`
     pub history: HistoryConfig,
     /// `[output]`
     pub output: OutputConfig,
-    /// `[queues.X]`, and `default` in any case.
-    pub queues: BTreeMap<QueueName, QueueConfig>,
+    /// `[queues.X]`
+    pub queues: BTreeMap<QueueName, QueueSettings>,
+    /// `[groups.X]`
+    pub groups: BTreeMap<GroupName, GroupSettings>,
     /// `[jobs.X]`, with `[defaults]` applied.
     pub jobs: BTreeMap<JobName, JobSpec>,
     /// What is allowed and yet doubtful, in the order of the text.
@@ -69,19 +76,6 @@ pub struct DaemonConfig {
 impl Default for DaemonConfig {
     fn default() -> Self {
         Self { tick: Duration::from_millis(100), lease: Duration::from_secs(10), shutdown_grace: Duration::from_secs(30) }
-    }
-}
-
-/// `[queues.X]`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueueConfig {
-    /// How many runs of it a node executes at once. 1 to 10,000.
-    pub concurrency: u32,
-}
-
-impl Default for QueueConfig {
-    fn default() -> Self {
-        Self { concurrency: 32 }
     }
 }
 
@@ -161,12 +155,4 @@ pub(super) fn compile_daemon(table: &Table<'_>, problems: &mut Problems) -> Daem
         );
     }
     daemon
-}
-
-/// `[queues.X]`
-pub(super) fn compile_queue_table(table: &Table<'_>, problems: &mut Problems) -> QueueConfig {
-    table.refuse_other_keys(&[keys::QUEUE], keys::LATER_QUEUE, problems);
-    let plain = QueueConfig::default();
-    let concurrency = table.get("concurrency").and_then(|spot| spot.integer(&(1..=10_000), problems));
-    QueueConfig { concurrency: concurrency.unwrap_or(plain.concurrency) }
 }

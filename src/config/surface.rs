@@ -64,6 +64,15 @@ pub fn to_surface(spec: &JobSpec) -> String {
     if spec.queue != plain.queue {
         out.put("queue", spec.queue.as_str());
     }
+    if spec.priority != plain.priority {
+        out.put("priority", spec.priority.as_i8());
+    }
+    if !spec.requires.is_empty() {
+        out.put("requires", spec.requires.iter().map(|label| label.as_str().to_owned()).collect::<Vec<_>>());
+    }
+    if let Some(group) = &spec.group {
+        out.put("group", group.as_str());
+    }
     if spec.timeout != plain.timeout {
         out.put_duration("timeout", spec.timeout);
     }

@@ -14,8 +14,14 @@ pub enum IdError {
     /// Not of the form of a name.
     #[error("{kind} name {found:?} is not valid: wanted 1 to 63 of a-z 0-9 . _ - beginning with a letter or digit")]
     Name {
-        /// What kind of thing was to be named: job, queue or node.
+        /// What kind of thing was to be named: job, queue, group, node or label.
         kind: &'static str,
+        /// The text found, cut to a length that fits a line.
+        found: String,
+    },
+    /// Not of the form of a lane.
+    #[error("lane {found:?} is not valid: wanted QUEUE, QUEUE!PRIORITY or either with +LABEL,LABEL behind it")]
+    Lane {
         /// The text found, cut to a length that fits a line.
         found: String,
     },
@@ -27,7 +33,13 @@ pub enum IdError {
     },
 }
 
-/// The longest name of a job, queue or node, in bytes.
+impl IdError {
+    pub(super) fn lane(found: &str) -> Self {
+        Self::Lane { found: shortened(found) }
+    }
+}
+
+/// The longest name of a job, queue, group or node, in bytes.
 pub const MAX_NAME_LEN: usize = 63;
 
 fn is_name(text: &str) -> bool {
@@ -98,9 +110,22 @@ name_type!(
     is_queue_name
 );
 name_type!(
+    /// A group's name, of the same form as a job's.
+    GroupName,
+    "group",
+    is_name
+);
+name_type!(
     /// A node's name, of the same form as a job's. Also the name of the source its `jobs.toml` is known by.
     NodeName,
     "node",
+    is_name
+);
+
+name_type!(
+    /// A word for what a node has and a job may require, of the same form as a job's name.
+    Label,
+    "label",
     is_name
 );
 

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::clock_changes::ClockChanges;
-use super::ids::QueueName;
+use super::ids::{GroupName, Label, QueueName};
+use super::lane::{Lane, Priority};
 use super::schedule::Schedule;
 use super::shape::Shape;
 use super::zone::ZoneName;
@@ -28,6 +29,12 @@ pub struct JobSpec {
     pub action: Action,
     /// The pool it runs in.
     pub queue: QueueName,
+    /// How urgent its runs are among those of its queue.
+    pub priority: Priority,
+    /// What a node has to carry that runs it. At most 8.
+    pub requires: BTreeSet<Label>,
+    /// The group it shares a single place with.
+    pub group: Option<GroupName>,
     /// How long one attempt may take. 100 ms to 30 days.
     pub timeout: Duration,
     /// How long after TERM the rest of the tree gets KILL. 0 to 1 hour.
@@ -219,6 +226,9 @@ impl JobSpec {
             dst: ClockChanges::default(),
             action,
             queue: QueueName::default_queue(),
+            priority: Priority::default(),
+            requires: BTreeSet::new(),
+            group: None,
             timeout: Duration::from_secs(3600),
             kill_grace: Duration::from_secs(5),
             retry: Retry::default(),
@@ -230,6 +240,11 @@ impl JobSpec {
             env: BTreeMap::new(),
             cwd: None,
         }
+    }
+
+    /// The lane its runs are due in.
+    pub fn lane(&self) -> Lane {
+        Lane::new(self.queue.clone(), self.priority, self.requires.clone())
     }
 
     /// The overlap rule of a backfill run: it waits for what is open, and is neither dropped for that nor stops it.

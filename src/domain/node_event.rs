@@ -33,6 +33,11 @@ pub enum Befell {
     },
     /// It took no runs because its keeper was not ready.
     ClaimsHeld,
+    /// It took no runs, or no more, because it was past a limit of its own.
+    Held {
+        /// Which, with what was found.
+        why: String,
+    },
     /// It found nothing ripe because data of Redis was lost and settled.
     Settling,
     /// It found nothing ripe because Redis was restarted or another server took its place, and nodes were given time to look at it.
@@ -45,6 +50,9 @@ pub enum Befell {
 }
 
 impl Befell {
+    /// The word for [`Befell::Held`].
+    pub const HELD: &'static str = "held";
+
     /// The word for it in Redis and in JSON.
     pub fn word(&self) -> &'static str {
         match self {
@@ -53,6 +61,7 @@ impl Befell {
             Self::RedisAway => "redis_away",
             Self::SlotsTaken { .. } => "slots_taken",
             Self::ClaimsHeld => "claims_held",
+            Self::Held { .. } => Self::HELD,
             Self::Settling => "settling",
             Self::NewServer => "new_server",
             Self::FileRefused { .. } => "file_refused",

@@ -15,7 +15,8 @@ use super::books::{self, Books};
 use super::shared::Shared;
 use super::whole;
 use crate::domain::books::{Finding, Rule, Subject, judge_key};
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::store::{AuditNote, Index, Store, StoreError};
 
 /// How often a slice is looked at, by whichever node comes first.
@@ -49,8 +50,8 @@ async fn turn(shared: &Shared) -> Result<(), StoreError> {
     let no_more = BTreeSet::new();
     let mut books = Books::open(store, &no_more).await?;
     let mut found = books.look_at(&known.subjects).await?;
-    let queues = books.queues();
-    let mut place = Place::parse(&turn.place, &queues);
+    let lanes = books.lanes();
+    let mut place = Place::parse(&turn.place, &lanes);
     let (first, mut looked_at) = (place.part.clone(), 0);
     // What only many keys together tell is told again only by them.
     let mut is_counted = known.has_of_many_keys();
@@ -63,7 +64,7 @@ async fn turn(shared: &Shared) -> Result<(), StoreError> {
             looked_at += members.max(1);
         }
         if place.cursor == 0 {
-            place = place.next(&queues);
+            place = place.next(&lanes);
             if place.part == first {
                 break;
             }
@@ -188,9 +189,9 @@ struct Place {
 
 impl Place {
     /// The parts in the order they are looked at.
-    fn round(queues: &[QueueName]) -> Vec<Part> {
+    fn round(lanes: &[Lane]) -> Vec<Part> {
         let mut round = vec![Index::Jobs, Index::Finished, Index::Leases, Index::Stops];
-        round.extend(queues.iter().cloned().map(Index::Due));
+        round.extend(lanes.iter().cloned().map(Index::Due));
         round.extend([Index::History, Index::Dead]);
         round.into_iter().map(Part::Index).chain([Part::Keys, Part::Counters]).collect()
     }
@@ -199,7 +200,7 @@ impl Place {
         match part {
             Part::Index(Index::Jobs) => "jobs".to_owned(),
             Part::Index(Index::Finished) => "finished".to_owned(),
-            Part::Index(Index::Due(queue)) => format!("due:{queue}"),
+            Part::Index(Index::Due(lane)) => format!("due:{lane}"),
             Part::Index(Index::Leases) => "leases".to_owned(),
             Part::Index(Index::Stops) => "stops".to_owned(),
             Part::Index(Index::History) => "history".to_owned(),
@@ -210,9 +211,9 @@ impl Place {
     }
 
     /// What the last turn wrote; what is no place is the beginning.
-    fn parse(text: &str, queues: &[QueueName]) -> Self {
+    fn parse(text: &str, lanes: &[Lane]) -> Self {
         let (word, cursor) = text.split_once(' ').unwrap_or((text, ""));
-        let part = Self::round(queues).into_iter().find(|part| Self::word(part) == word);
+        let part = Self::round(lanes).into_iter().find(|part| Self::word(part) == word);
         match (part, cursor.parse()) {
             (Some(part), Ok(cursor)) => Self { part, cursor },
             _ => Self { part: Part::Index(Index::Jobs), cursor: 0 },
@@ -223,8 +224,8 @@ impl Place {
         format!("{} {}", Self::word(&self.part), self.cursor)
     }
 
-    fn next(&self, queues: &[QueueName]) -> Self {
-        let round = Self::round(queues);
+    fn next(&self, lanes: &[Lane]) -> Self {
+        let round = Self::round(lanes);
         let at = round.iter().position(|part| *part == self.part).map_or(0, |at| (at + 1) % round.len());
         Self { part: round.get(at).cloned().unwrap_or(Part::Index(Index::Jobs)), cursor: 0 }
     }
@@ -285,12 +286,12 @@ mod tests {
 
     #[test]
     fn a_round_passes_every_index_and_begins_again_also_from_a_place_nobody_knows() {
-        let queues = ["default".parse().unwrap(), "other".parse().unwrap()];
-        let mut place = Place::parse("no such place", &queues);
+        let lanes = ["default".parse().unwrap(), "other".parse().unwrap()];
+        let mut place = Place::parse("no such place", &lanes);
         let mut words = BTreeSet::new();
         for _ in 0..10 {
             assert!(words.insert(place.text()));
-            place = Place::parse(&place.next(&queues).text(), &queues);
+            place = Place::parse(&place.next(&lanes).text(), &lanes);
         }
         assert_eq!(place.text(), "jobs 0");
     }

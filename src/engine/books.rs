@@ -9,7 +9,8 @@ use std::time::Duration;
 use super::definition::{Definition, DefinitionError};
 use crate::config::SurfaceError;
 use crate::domain::books::{self, BadField, Finding, KeyFacts, Plan, Rule, Subject};
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::store::{JobRecord, JobToInspect, ManualDue, Store, StoreError};
@@ -27,33 +28,32 @@ const STEPS: usize = 1_000;
 pub struct Books<'a> {
     store: &'a Store,
     now: UnixMillis,
-    queues: BTreeSet<QueueName>,
+    lanes: BTreeSet<Lane>,
     leased: BTreeMap<RunId, Vec<Fence>>,
-    /// Read of each queue when first asked for.
-    manual: BTreeMap<QueueName, ManualDue>,
+    /// Read of each lane when first asked for.
+    manual: BTreeMap<Lane, ManualDue>,
 }
 
 impl<'a> Books<'a> {
-    /// Opens the books: every queue that was declared, those of hosts with runs for a boot, those of `more`, and the leases.
-    pub async fn open(store: &'a Store, more: &BTreeSet<QueueName>) -> Result<Self, StoreError> {
-        let mut queues: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
-        queues.insert(QueueName::default_queue());
-        queues.extend(more.iter().cloned());
-        queues.extend(store.list_host_queues().await?);
-        Ok(Self { store, now: store.now().await?, queues, leased: store.read_leased(LEASES).await?, manual: BTreeMap::new() })
+    /// Opens the books: every lane that is known, those of hosts with runs for a boot, those of `more`, and the leases.
+    pub async fn open(store: &'a Store, more: &BTreeSet<Lane>) -> Result<Self, StoreError> {
+        let mut lanes = store.list_lanes().await?;
+        lanes.extend(more.iter().cloned());
+        lanes.extend(store.list_host_lanes().await?);
+        Ok(Self { store, now: store.now().await?, lanes, leased: store.read_leased(LEASES).await?, manual: BTreeMap::new() })
     }
 
-    /// The queues it looks into.
-    pub fn queues(&self) -> Vec<QueueName> {
-        self.queues.iter().cloned().collect()
+    /// The lanes it looks into.
+    pub fn lanes(&self) -> Vec<Lane> {
+        self.lanes.iter().cloned().collect()
     }
 
-    /// Looks into these queues too from now on.
-    pub fn add_queues(&mut self, more: impl IntoIterator<Item = QueueName>) {
-        self.queues.extend(more);
+    /// Looks into these lanes too from now on.
+    pub fn add_lanes(&mut self, more: impl IntoIterator<Item = Lane>) {
+        self.lanes.extend(more);
     }
 
-    /// What does not agree in these jobs. A queue of theirs that nobody declared is looked into from now on.
+    /// What does not agree in these jobs. A lane of theirs that was not known is looked into from now on.
     pub async fn look_at_jobs(&mut self, names: &[JobName]) -> Result<Vec<Finding>, StoreError> {
         let mut findings = Vec::new();
         let mut records = Vec::with_capacity(names.len());
@@ -64,13 +64,13 @@ impl<'a> Books<'a> {
                 Err(error) => findings.extend(self.of_key(error).await?),
             }
         }
-        self.add_queues(records.iter().filter_map(|(_, record)| Some(record.as_ref()?.queue.clone())));
+        self.add_lanes(records.iter().filter_map(|(_, record)| Some(record.as_ref()?.lane.clone())));
         let plan = |record: &Option<JobRecord>| record.as_ref().map_or(Plan::Nothing, |record| plan_of(record, self.now));
         let to_inspect = records.iter().map(|(name, record)| JobToInspect { name, record: record.as_ref(), plan: plan(record) });
         let to_inspect: Vec<JobToInspect<'_>> = to_inspect.collect();
         let lost: Vec<JobName> = records.iter().filter(|(_, record)| record.is_none()).map(|(name, _)| (*name).clone()).collect();
         let mut listed = self.store.read_listed(&lost).await?;
-        for facts in self.store.inspect_jobs(&to_inspect, &self.queues()).await? {
+        for facts in self.store.inspect_jobs(&to_inspect, &self.lanes()).await? {
             match facts {
                 Ok(Some(mut facts)) => {
                     if facts.open == 0
@@ -94,11 +94,11 @@ impl<'a> Books<'a> {
         if self.leased.keys().any(|run| run.job() == job && run.is_manual()) {
             return Ok(true);
         }
-        for queue in self.queues() {
-            if !self.manual.contains_key(&queue) {
-                self.manual.insert(queue.clone(), self.store.list_manual_due(&queue, STEPS).await?);
+        for lane in self.lanes() {
+            if !self.manual.contains_key(&lane) {
+                self.manual.insert(lane.clone(), self.store.list_manual_due(&lane, STEPS).await?);
             }
-            if self.manual.get(&queue).is_some_and(|due| !due.is_whole || due.jobs.contains(job)) {
+            if self.manual.get(&lane).is_some_and(|due| !due.is_whole || due.jobs.contains(job)) {
                 return Ok(true);
             }
         }
@@ -110,13 +110,13 @@ impl<'a> Books<'a> {
         let names: BTreeSet<JobName> = runs.iter().map(|(run, _)| run.job().clone()).collect();
         let names: Vec<JobName> = names.into_iter().collect();
         let jobs = self.store.read_jobs(&names).await?;
-        self.add_queues(jobs.into_iter().filter_map(|job| job.ok().flatten()).map(|job| job.queue));
+        self.add_lanes(jobs.into_iter().filter_map(|job| job.ok().flatten()).map(|job| job.lane));
         // One found elsewhere may be held under a fence its record does not say.
         let held = |run: &RunId, fence: Option<Fence>| fence.or_else(|| self.leased.get(run).and_then(|all| all.last().copied()));
         let runs: BTreeSet<(RunId, Option<Fence>)> = runs.iter().map(|(run, fence)| (run.clone(), held(run, *fence))).collect();
         let runs: Vec<_> = runs.into_iter().collect();
         let mut findings = Vec::new();
-        for facts in self.store.inspect_runs(&runs, &self.queues()).await? {
+        for facts in self.store.inspect_runs(&runs, &self.lanes()).await? {
             match facts {
                 Ok(facts) => findings.extend(books::judge_run(&facts)),
                 Err(error) => findings.extend(self.of_key(error).await?),
@@ -187,7 +187,7 @@ pub(super) async fn read_bad_fields(store: &Store, keys: &[String]) -> Result<Ve
 }
 
 /// Those of `findings` that are found again a moment later.
-pub async fn confirm(store: &Store, more: &BTreeSet<QueueName>, findings: Vec<Finding>) -> Result<Vec<Finding>, StoreError> {
+pub async fn confirm(store: &Store, more: &BTreeSet<Lane>, findings: Vec<Finding>) -> Result<Vec<Finding>, StoreError> {
     if findings.is_empty() {
         return Ok(findings);
     }

@@ -10,8 +10,10 @@ use super::mending;
 use super::whole;
 use crate::domain::books::{
     CountFacts, Finding, KeyFacts, Known, Member, Mend, Rule, Subject, bad_entries, judge_key, judge_member, known_key,
+    unknown_lane,
 };
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::store::{OutputFacts, Quarantined, RipeEntry, Store, StoreError};
 
 /// Sets read in one call.
@@ -35,7 +37,7 @@ pub struct Examination {
     entries: BTreeMap<String, Vec<RipeEntry>>,
     counts: CountFacts,
     outputs: OutputFacts,
-    queues: BTreeSet<QueueName>,
+    lanes: BTreeSet<Lane>,
 }
 
 /// What mending did.
@@ -63,7 +65,7 @@ pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
     let mut found: Vec<Finding> = keys.iter().flat_map(judge_key).collect();
     let good = |key: &&KeyFacts| known_key(&key.rest) == known_type(&key.kind);
     let good: Vec<&KeyFacts> = keys.iter().filter(good).collect();
-    exam.queues = good.iter().filter_map(|key| key.rest.strip_prefix("due:")?.parse().ok()).collect();
+    exam.lanes = good.iter().filter_map(|key| key.rest.strip_prefix("due:")?.parse().ok()).collect();
     match exam.judge_all(store, &good, &mut found).await {
         Ok(()) => {}
         Err(StoreError::WrongType { key, .. }) => {
@@ -73,7 +75,7 @@ pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
     }
     let (own, rest): (Vec<Finding>, Vec<Finding>) = found.into_iter().partition(is_of_whole);
     exam.findings = own;
-    match books::confirm(store, &exam.queues, rest.clone()).await {
+    match books::confirm(store, &exam.lanes, rest.clone()).await {
         Ok(found) => exam.findings.extend(found),
         // Of what cannot be judged only the keys are looked at again.
         Err(StoreError::WrongType { .. }) => {
@@ -97,7 +99,7 @@ fn known_type(kind: &str) -> Known {
 
 /// Those that are looked at again by reading the whole again, which has been done.
 fn is_of_whole(finding: &Finding) -> bool {
-    Rule::OF_MANY_KEYS.contains(&finding.rule) || finding.rule == Rule::Entry
+    Rule::OF_MANY_KEYS.contains(&finding.rule) || matches!(finding.rule, Rule::Entry | Rule::LaneUnknown)
 }
 
 impl Examination {
@@ -112,7 +114,11 @@ impl Examination {
         }
         found.extend(books::look_at_fields(store, keys).await?);
         (self.jobs, self.runs) = (census.jobs.len(), census.runs.len());
-        let mut books = Books::open(store, &self.queues).await?;
+        // Read after the keys: a lane is written down before anything is due there.
+        let known = store.list_lanes().await?;
+        let unknown = self.lanes.iter().filter(|lane| !lane.is_plain() && !known.contains(lane));
+        found.extend(unknown.map(|lane| unknown_lane(store.key_named(&format!("due:{lane}")))));
+        let mut books = Books::open(store, &self.lanes).await?;
         let jobs: Vec<JobName> = census.jobs.into_iter().collect();
         for some in jobs.chunks(STEP) {
             found.extend(books.look_at_jobs(some).await?);
@@ -142,7 +148,7 @@ impl Examination {
                     mended.push(Mended { finding: finding.clone(), done });
                 }
             }
-            for (at, done) in mending::mend(store, &self.queues, &rest).await? {
+            for (at, done) in mending::mend(store, &self.lanes, &rest).await? {
                 mended.extend(rest.get(at).map(|finding| Mended { finding: (*finding).clone(), done }));
             }
             if mended.len() == before {

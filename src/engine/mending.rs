@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::books::{Books, LEASES, read_bad_fields};
 use super::definition::Definition;
 use crate::domain::books::{CountFacts, Finding, Mend, Rule, Subject, shown};
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::store::{
@@ -44,7 +45,7 @@ struct BadRun<'a> {
 }
 
 /// Mends the jobs and runs that the findings are about, if that is safe. What was done about one stands at its first finding.
-pub async fn mend(store: &Store, more: &BTreeSet<QueueName>, findings: &[&Finding]) -> Result<Done, StoreError> {
+pub async fn mend(store: &Store, more: &BTreeSet<Lane>, findings: &[&Finding]) -> Result<Done, StoreError> {
     let mut done = Done::new();
     let mut jobs: BTreeMap<&JobName, BadJob<'_>> = BTreeMap::new();
     let mut runs: BTreeMap<(&RunId, Option<Fence>), BadRun<'_>> = BTreeMap::new();
@@ -114,6 +115,13 @@ pub async fn mend_key(store: &Store, key: &str, finding: &Finding) -> Result<Vec
     if finding.rule == Rule::Expires {
         return Ok(if store.persist_key(key).await? { vec!["it stays".to_owned()] } else { Vec::new() });
     }
+    if finding.rule == Rule::LaneUnknown {
+        let Some(lane) = key.strip_prefix(&store.key_named("due:")).and_then(|lane| lane.parse().ok()) else {
+            return Ok(Vec::new());
+        };
+        store.note_lanes([&lane]).await?;
+        return Ok(vec!["written down".to_owned()]);
+    }
     let prefix = store.key_named("");
     let rest = key.strip_prefix(&prefix).unwrap_or_default();
     let job = rest.strip_prefix("job:");
@@ -153,12 +161,7 @@ async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError
     Ok(done)
 }
 
-async fn mend_jobs(
-    store: &Store,
-    more: &BTreeSet<QueueName>,
-    page: &mut [BadJob<'_>],
-    done: &mut Done,
-) -> Result<(), StoreError> {
+async fn mend_jobs(store: &Store, more: &BTreeSet<Lane>, page: &mut [BadJob<'_>], done: &mut Done) -> Result<(), StoreError> {
     let mut left: Vec<&mut BadJob<'_>> = page.iter_mut().collect();
     for _ in 0..ROUNDS {
         if left.is_empty() {
@@ -175,7 +178,7 @@ async fn mend_jobs(
                 Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => continue,
                 Err(error) => return Err(error),
             };
-            books.add_queues(record.iter().map(|record| record.queue.clone()));
+            books.add_lanes(record.iter().map(|record| record.lane.clone()));
             let (planted, pending_ready) = match &record {
                 Some(record) => next_of(record, now.max(job.not_before)),
                 None => (None, None),
@@ -190,7 +193,7 @@ async fn mend_jobs(
             }
         }
         left = Vec::new();
-        let replies = store.mend_jobs(&mendings, &books.queues()).await?;
+        let replies = store.mend_jobs(&mendings, &books.lanes()).await?;
         for ((job, mending), reply) in readable.into_iter().zip(mendings).zip(replies) {
             match reply {
                 Ok(MendReply::Stale) => left.push(job),
@@ -220,48 +223,48 @@ fn next_of(record: &JobRecord, from: UnixMillis) -> (Option<Successor>, Option<U
     (due.map(|due| definition.planned(due)), pending_ready)
 }
 
-async fn mend_runs(store: &Store, more: &BTreeSet<QueueName>, page: &[BadRun<'_>], done: &mut Done) -> Result<(), StoreError> {
+async fn mend_runs(store: &Store, more: &BTreeSet<Lane>, page: &[BadRun<'_>], done: &mut Done) -> Result<(), StoreError> {
     let jobs: BTreeSet<JobName> = page.iter().map(|bad| bad.run.job().clone()).collect();
     let jobs: Vec<JobName> = jobs.into_iter().collect();
-    let mut queue_of = BTreeMap::new();
+    let mut lane_of = BTreeMap::new();
     for (name, job) in jobs.iter().zip(store.read_jobs(&jobs).await?) {
         match job {
-            Ok(job) => queue_of.extend(job.map(|job| (name, job.queue))),
+            Ok(job) => lane_of.extend(job.map(|job| (name, job.lane))),
             Err(error) if error.is_passing() => return Err(error),
             Err(_) => {}
         }
     }
     let mut books = Books::open(store, more).await?;
-    books.add_queues(queue_of.values().cloned());
-    let queues = books.queues();
+    books.add_lanes(lane_of.values().cloned());
+    let lanes = books.lanes();
     let ids: Vec<RunId> = page.iter().map(|bad| bad.run.clone()).collect();
     let records = store.read_runs(&ids).await?;
-    quarantine_due(store, &queues, page, done).await?;
+    quarantine_due(store, &lanes, page, done).await?;
     let bare = page.iter().zip(&records).filter(|(_, record)| matches!(record, Ok(None))).map(|(bad, _)| bad);
     quarantine_leases(store, bare, done).await?;
     let mending = |(bad, record): (&BadRun<'_>, Result<Option<RunRecord>, StoreError>)| {
         // What belongs to a host stays there.
-        let of_host = record.ok().flatten().map(|record| record.queue).filter(QueueName::is_of_host);
-        let queue = of_host.or_else(|| queue_of.get(bad.run.job()).cloned()).unwrap_or_else(QueueName::default_queue);
-        RunMending { run: bad.run.clone(), queue, found_under: bad.found_under }
+        let of_host = record.ok().flatten().map(|record| record.lane).filter(Lane::is_of_host);
+        let lane = of_host.or_else(|| lane_of.get(bad.run.job()).cloned()).unwrap_or_else(Lane::default_lane);
+        RunMending { run: bad.run.clone(), lane, found_under: bad.found_under }
     };
     let mendings: Vec<RunMending> = page.iter().zip(records).map(mending).collect();
-    for (bad, reply) in page.iter().zip(store.mend_runs(&mendings, &queues).await?) {
+    for (bad, reply) in page.iter().zip(store.mend_runs(&mendings, &lanes).await?) {
         note(done, bad.at, passing(reply.map(words))?);
     }
     Ok(())
 }
 
 /// Moves what is due of unknown jobs to quarantine.
-async fn quarantine_due(store: &Store, queues: &[QueueName], page: &[BadRun<'_>], done: &mut Done) -> Result<(), StoreError> {
+async fn quarantine_due(store: &Store, lanes: &[Lane], page: &[BadRun<'_>], done: &mut Done) -> Result<(), StoreError> {
     let unknown: Vec<&BadRun<'_>> = page.iter().filter(|bad| bad.rules.contains(&Rule::DueUnknown)).collect();
     let runs: Vec<&RunId> = unknown.iter().map(|bad| bad.run).collect();
-    for queue in queues {
-        for (bad, ready) in unknown.iter().zip(store.due_scores(queue, &runs).await?) {
+    for lane in lanes {
+        for (bad, ready) in unknown.iter().zip(store.due_scores(lane, &runs).await?) {
             let Some(ready) = ready else { continue };
             let entry = RipeEntry { member: bad.run.to_string(), score: ready };
-            if store.quarantine_run(queue, &entry, "its job is not known").await? == Quarantined::Kept {
-                note(done, bad.at, vec![format!("moved from queue {queue} to quarantine")]);
+            if store.quarantine_run(lane, &entry, "its job is not known").await? == Quarantined::Kept {
+                note(done, bad.at, vec![format!("moved from queue {lane} to quarantine")]);
             }
         }
     }

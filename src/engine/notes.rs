@@ -156,12 +156,30 @@ impl Notes {
         }
     }
 
+    /// Redis' time as far as this node knows it.
+    pub(super) fn now(&self) -> UnixMillis {
+        self.state().now()
+    }
+
+    /// Why this node takes no runs, if a limit of its own keeps it from that.
+    pub(super) fn held(&self, why: Option<String>) {
+        let mut state = self.state();
+        match why {
+            Some(why) => {
+                let from = state.now();
+                state.note_lasting(Befell::Held { why }, from);
+            }
+            None if !state.lasting.is_empty() => state.end(&(Befell::HELD, None), SLOTS_GAP),
+            None => {}
+        }
+    }
+
     /// How many slots of each queue are free.
-    pub(super) fn slots(&self, free: &[(QueueName, usize)]) {
+    pub(super) fn slots<'q>(&self, free: impl Iterator<Item = (&'q QueueName, usize)>) {
         let mut state = self.state();
         for (queue, free) in free {
             let taken = Befell::SlotsTaken { queue: queue.clone() };
-            if *free == 0 {
+            if free == 0 {
                 let from = state.now();
                 state.note_lasting(taken, from);
             } else if !state.lasting.is_empty() {
@@ -294,8 +312,8 @@ mod tests {
     fn slots_taken_for_a_moment_are_no_event() {
         let notes = Notes::new(at(1_000_000));
         let queue: QueueName = "q".parse().unwrap();
-        notes.slots(&[(queue.clone(), 0)]);
-        notes.slots(&[(queue, 3)]);
+        notes.slots([(&queue, 0)].into_iter());
+        notes.slots([(&queue, 3)].into_iter());
         notes.stopped();
         assert_eq!(words(&notes), [("stopped", false, false)]);
     }

@@ -59,15 +59,15 @@ pub async fn cancel_run(store: &Store, run: &RunId, reason: &str) -> Result<Canc
             }
             _ => None,
         };
-        let queue = match (&record, &job) {
-            (Some(record), _) => record.queue.clone(),
-            (None, Some(job)) => job.queue.clone(),
+        let lane = match (&record, &job) {
+            (Some(record), _) => record.lane.clone(),
+            (None, Some(job)) => job.lane.clone(),
             (None, None) => return Ok(CancelReply::Unknown),
         };
         let order = CancelOrder {
             run: run.clone(),
-            queue,
-            job: job.map(|job| (job.rev, job.queue)),
+            lane,
+            job: job.map(|job| (job.rev, job.lane)),
             successor: successor.clone(),
             reason: reason.to_owned(),
         };
@@ -111,7 +111,7 @@ async fn remove(
             name: name.clone(),
             kind,
             source: source.to_owned(),
-            read: job.as_ref().map(|job| (job.rev.clone(), job.queue.clone())),
+            read: job.as_ref().map(|job| (job.rev.clone(), job.lane.clone())),
             pending: job.as_ref().and_then(|job| job.pending.clone().or_else(|| job.held.clone())),
             running,
             reason: reason.to_owned(),
@@ -184,7 +184,7 @@ pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Optio
         let order = ResumeOrder {
             name: name.clone(),
             rev: job.rev.clone(),
-            queue: job.queue.clone(),
+            lane: job.lane.clone(),
             held: job.held.clone(),
             skipped,
             planted: next.filter(|_| !definition.is_used_up()).map(|due| definition.planned(due)),
@@ -215,7 +215,7 @@ fn random_word() -> String {
 async fn plant(store: &Store, run: RunId) -> Result<Option<RunId>, WishError> {
     for _ in 0..ROUNDS {
         let Some(job) = store.read_job(run.job()).await?.filter(JobRecord::is_live) else { return Ok(None) };
-        match store.plant_manual(&run, &job.queue).await? {
+        match store.plant_manual(&run, &job.lane).await? {
             ManualReply::Planted => return Ok(Some(run)),
             ManualReply::Unknown => return Ok(None),
             ManualReply::Stale => {}

@@ -15,10 +15,10 @@ use super::person;
 use super::planting::{self, Applied, Request};
 use super::shared::Shared;
 use crate::config;
-use crate::domain::ids::{JobName, QueueName};
+use crate::domain::ids::JobName;
 use crate::domain::job::JobSpec;
 use crate::domain::zone::Zone;
-use crate::store::{Existing, RemoveReply, SourceKind, StoreError};
+use crate::store::{Existing, RemoveReply, Section, SectionText, SourceKind, StoreError};
 
 /// Jobs pushed in one call at most.
 const BATCH: usize = 200;
@@ -41,7 +41,7 @@ pub enum Removal {
 #[derive(Debug, Clone)]
 pub(super) struct Wanted {
     pub(super) jobs: Arc<BTreeMap<JobName, JobSpec>>,
-    pub(super) queues: BTreeMap<QueueName, u32>,
+    pub(super) sections: BTreeMap<Section, SectionText>,
     pub(super) removal: Removal,
 }
 
@@ -130,10 +130,12 @@ impl Changes {
 /// Pushes what changed and takes out what is gone.
 async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result<Outcome, StoreError> {
     let node = &shared.settings.node;
-    shared.store.declare_queues(&wanted.queues).await?;
+    let declared = shared.store.read_declared(node).await?;
+    let mut section_problems = declare(shared, wanted, &declared).await?;
     let listed = shared.store.read_source(node).await?;
     let signed = shared.store.signed(&format!("file of {node}"));
     let Outcome { mut problems, mut held, .. } = Outcome::default();
+    problems.append(&mut section_problems);
     let mut changes = Changes::default();
 
     let gone: Vec<&JobName> = listed.keys().filter(|name| !wanted.jobs.contains_key(*name)).collect();
@@ -145,7 +147,8 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
             );
         }
         let problem = format!("the file has no jobs, {} are kept until SIGHUP", gone.len());
-        return Ok(Outcome { problems: vec![problem], ..Outcome::default() });
+        problems.push(problem);
+        return Ok(Outcome { problems, ..Outcome::default() });
     }
 
     let to_apply: Vec<Request> = wanted
@@ -200,5 +203,29 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
             Err(error) => problems.push(format!("job {name} not removed: {error}")),
         }
     }
+    // Last, so that no job is left in a queue that nobody declares.
+    for section in declared.keys().filter(|section| !wanted.sections.contains_key(*section)) {
+        match shared.store.declare_section(node, section, None).await {
+            Ok(_) => {}
+            Err(error) if error.is_passing() => return Err(error),
+            Err(error) => problems.push(format!("a section that is gone was not taken out: {error}")),
+        }
+    }
     Ok(Outcome { problems, held, changes: Some(changes) })
+}
+
+/// Says what the file says of queues and groups, where its text changed or what it said is gone. Gives what could not be said.
+async fn declare(shared: &Shared, wanted: &Wanted, declared: &BTreeMap<Section, String>) -> Result<Vec<String>, StoreError> {
+    let mut problems = Vec::new();
+    for (section, text) in wanted.sections.iter().filter(|(section, text)| declared.get(*section) != Some(&text.hash())) {
+        match shared.store.declare_section(&shared.settings.node, section, Some(text)).await {
+            Ok(_) => {}
+            Err(error) if error.is_passing() => return Err(error),
+            Err(error) => {
+                error!("Not declared: {error}.");
+                problems.push(format!("a queue or group not declared: {error}"));
+            }
+        }
+    }
+    Ok(problems)
 }

@@ -8,7 +8,8 @@ use super::Store;
 use super::error::StoreError;
 use super::history::RunRecord;
 use super::reply::{number_of, text_of};
-use crate::domain::ids::{JobName, QueueName, RunId};
+use crate::domain::ids::{JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
 /// Where a run stands.
@@ -24,10 +25,10 @@ pub struct Standing {
 
 impl Store {
     /// Where a run stands in its queue and its job.
-    pub async fn standing(&self, run: &RunId, queue: &QueueName) -> Result<Standing, StoreError> {
+    pub async fn standing(&self, run: &RunId, lane: &Lane) -> Result<Standing, StoreError> {
         let id = run.to_string();
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZSCORE").arg(self.keys.due(queue)).arg(&id);
+        pipeline.cmd("ZSCORE").arg(self.keys.due(lane)).arg(&id);
         pipeline.cmd("ZSCORE").arg(self.keys.waiting(run.job())).arg(&id);
         pipeline.cmd("HGET").arg(self.keys.stops()).arg(&id);
         let answer = self.link.query(&mut pipeline).await?;

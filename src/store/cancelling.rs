@@ -8,7 +8,8 @@ use super::jobs::Rev;
 use super::reply::Reply;
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{QueueName, RunId};
+use crate::domain::ids::RunId;
+use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
 /// One run to cancel.
@@ -17,9 +18,9 @@ pub struct CancelOrder {
     /// The run.
     pub run: RunId,
     /// The queue it is in.
-    pub queue: QueueName,
+    pub lane: Lane,
     /// Its job as it was read: needed if the run is the job's pending one.
-    pub job: Option<(Rev, QueueName)>,
+    pub job: Option<(Rev, Lane)>,
     /// What comes next if it is.
     pub successor: Option<Successor>,
     /// Why, as it stands in history.
@@ -53,13 +54,13 @@ impl Store {
     pub async fn cancel_run(&self, order: &CancelOrder) -> Result<CancelReply, StoreError> {
         let (keys, job) = (&self.keys, order.run.job());
         let next = order.successor.as_ref();
-        let job_queue = order.job.as_ref().map_or(&order.queue, |(_, queue)| queue);
+        let job_lane = order.job.as_ref().map_or(&order.lane, |(_, lane)| lane);
         let call = Invocation::new(&scripts::CANCEL_RUN)
             .key("run", keys.run(&order.run))
             .key("job", keys.job(job))
             .key("jobs", keys.jobs())
-            .key("due", keys.due(&order.queue))
-            .key("job_due", keys.due(job_queue))
+            .key("due", keys.due(&order.lane))
+            .key("job_due", keys.due(job_lane))
             .key("open", keys.open(job))
             .key("waiting", keys.waiting(job))
             .key("stops", keys.stops())
@@ -77,13 +78,13 @@ impl Store {
             .arg("due_ms", order.run.due().as_i64())
             .arg("kind", if order.run.is_manual() { "manual" } else { "regular" })
             .arg("rev", order.job.as_ref().map_or("", |(rev, _)| rev.as_str()))
-            .arg("queue", order.queue.as_str())
+            .arg("lane", order.lane.as_str())
             .arg("reason", &order.reason)
             .arg("successor", Successor::id(next))
             .arg("successor_due", Successor::due(next))
             .arg("successor_ready", Successor::ready(next))
             .arg("by", &*self.by)
-            .arg("job_queue", job_queue.as_str());
+            .arg("job_lane", job_lane.as_str());
         let mut reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
             "cancelled" => CancelReply::Cancelled,

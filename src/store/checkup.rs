@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 
-use super::Store;
 use super::error::StoreError;
 use super::reply::{number_of, text_of};
-use crate::domain::ids::QueueName;
+use super::{LaneAsk, Store};
+use crate::domain::lane::Lane;
 
 /// A part of a script's answer that takes longer than this delays every start.
 const SLOW_SCRIPT: Duration = Duration::from_millis(20);
@@ -83,7 +83,7 @@ impl Store {
         let mut best = Duration::MAX;
         for _ in 0..3 {
             let sent = Instant::now();
-            self.list_ripe(&[(QueueName::default_queue(), 0)]).await?;
+            self.list_ripe(&[LaneAsk::new(Lane::default_lane(), 0)]).await?;
             best = best.min(sent.elapsed());
         }
         let millis = best.as_secs_f64() * 1_000.0;

@@ -12,8 +12,9 @@ use super::jobs::Rev;
 use super::reply::Reply;
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{Fence, JobName, NodeName, QueueName, RunId};
+use crate::domain::ids::{Fence, JobName, NodeName, RunId};
 use crate::domain::job::Overlap;
+use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
@@ -45,8 +46,8 @@ pub struct ClaimOrder {
     pub max_runs: Option<u32>,
     /// The job's next run, planted if this one is the pending one.
     pub successor: Option<Successor>,
-    /// The job's queue, where the successor goes.
-    pub job_queue: QueueName,
+    /// The job's lane, where the successor goes.
+    pub job_lane: Lane,
 }
 
 /// A won claim: the right to execute one attempt until the lease ends.
@@ -54,10 +55,10 @@ pub struct ClaimOrder {
 pub struct Claim {
     /// The run.
     pub run: RunId,
-    /// The queue it was claimed from.
-    pub queue: QueueName,
-    /// The queue of its job, where a run that waited for it goes.
-    pub job_queue: QueueName,
+    /// The lane it was claimed from.
+    pub lane: Lane,
+    /// The lane of its job, where a run that waited for it goes.
+    pub job_lane: Lane,
     /// Names this right; strictly rising.
     pub fence: Fence,
     /// Number of this attempt, from 1.
@@ -76,13 +77,13 @@ pub struct Claim {
 
 impl Claim {
     /// The claim `record` tells of, for the node that made that call and never got its answer; none if the run is not executed.
-    pub fn unanswered(record: &RunRecord, job_queue: &QueueName) -> Option<Self> {
+    pub fn unanswered(record: &RunRecord, job_lane: &Lane) -> Option<Self> {
         let is_open = record.state == RunState::Running;
         let (fence, claimed_at) = record.fence.zip(record.started_at).filter(|_| is_open)?;
         Some(Self {
             run: record.run.clone(),
-            queue: record.queue.clone(),
-            job_queue: job_queue.clone(),
+            lane: record.lane.clone(),
+            job_lane: job_lane.clone(),
             fence,
             attempt: record.attempt,
             recoveries: record.recoveries,
@@ -124,6 +125,8 @@ pub enum ClaimReply {
     Foreign,
     /// The successor's occurrence has a record already: decide on the one after it.
     Occupied,
+    /// Its queue has no room: it stays where it is until that tells there is some.
+    Held,
     /// Judged in the script not to start now.
     Blocked(Blocking),
     /// A key of this run or job holds something else.
@@ -142,20 +145,20 @@ pub enum LeaseWord {
 }
 
 impl Store {
-    /// Claims runs of `queue`. `token` names the call: repeated with the same one it answers the same. Refused on a server other
+    /// Claims runs of `lane`. `token` names the call: repeated with the same one it answers the same. Refused on a server other
     /// than the one last trusted.
     pub async fn claim_runs(
         &self,
         claimant: &Claimant,
-        queue: &QueueName,
+        lane: &Lane,
         token: &str,
         orders: &[ClaimOrder],
     ) -> Result<Vec<ClaimReply>, StoreError> {
         #[cfg(feature = "mutants")]
-        self.zrem_first(queue, orders).await;
+        self.zrem_first(lane, orders).await;
         let keys = &self.keys;
         let mut call = Invocation::new(&scripts::CLAIM_RUNS)
-            .key("due", keys.due(queue))
+            .key("due", keys.due(lane))
             .key("leases", keys.leases())
             .key("fence", keys.fence())
             .key("jobs", keys.jobs())
@@ -165,12 +168,15 @@ impl Store {
             .key("totals", keys.totals())
             .key("nudge", keys.nudge())
             .key("dead", keys.dead())
+            .key("running", keys.running(lane.queue()))
+            .key("queue", keys.queue(lane.queue()))
+            .key("queue_state", keys.queue_state(lane.queue()))
             .arg("now", self.now_arg())
             .arg("node", claimant.node.as_str())
             .arg("incarnation", &claimant.incarnation)
             .arg("token", token)
             .arg("lease_ms", millis(claimant.lease))
-            .arg("queue", queue.as_str());
+            .arg("lane", lane.as_str());
         for order in orders {
             let job = order.run.job();
             let (overlap, max_waiting) = overlap_words(order.overlap);
@@ -180,7 +186,7 @@ impl Store {
                 .key("open", keys.open(job))
                 .key("waiting", keys.waiting(job))
                 .key("job_history", keys.job_history(job))
-                .key("job_due", keys.due(&order.job_queue))
+                .key("job_due", keys.due(&order.job_lane))
                 .key("successor_run", self.successor_key(order.successor.as_ref(), job))
                 .key("spread", keys.spread(job))
                 .key("job_dead", keys.job_dead(job))
@@ -206,7 +212,7 @@ impl Store {
         if reply.number()? == 1 {
             tracing::error!(key = keys.fence(), "The fence counter in Redis was spoilt; fences go on rising from the clock.");
         }
-        orders.iter().map(|order| claim_reply(reply.reply()?, order, queue, now)).collect()
+        orders.iter().map(|order| claim_reply(reply.reply()?, order, lane, now)).collect()
     }
 
     /// Moves the ends of leases `lease` from now, and tells what became of each.
@@ -244,7 +250,7 @@ impl Store {
     }
 }
 
-fn claim_reply(mut reply: Reply, order: &ClaimOrder, queue: &QueueName, now: UnixMillis) -> Result<ClaimReply, StoreError> {
+fn claim_reply(mut reply: Reply, order: &ClaimOrder, lane: &Lane, now: UnixMillis) -> Result<ClaimReply, StoreError> {
     Ok(match reply.word.as_str() {
         "claimed" => {
             let fence = u64::try_from(reply.number()?).ok().and_then(Fence::new);
@@ -253,8 +259,8 @@ fn claim_reply(mut reply: Reply, order: &ClaimOrder, queue: &QueueName, now: Uni
             reply.number()?;
             ClaimReply::Claimed(Claim {
                 run: order.run.clone(),
-                queue: queue.clone(),
-                job_queue: order.job_queue.clone(),
+                lane: lane.clone(),
+                job_lane: order.job_lane.clone(),
                 fence,
                 attempt,
                 recoveries: count(&mut reply)?,
@@ -270,6 +276,7 @@ fn claim_reply(mut reply: Reply, order: &ClaimOrder, queue: &QueueName, now: Uni
         "orphan" => ClaimReply::Orphan,
         "foreign" => ClaimReply::Foreign,
         "occupied" => ClaimReply::Occupied,
+        "held" => ClaimReply::Held,
         "skipped" => ClaimReply::Blocked(Blocking::Skipped),
         "waiting" => ClaimReply::Blocked(Blocking::Waiting),
         "cancelled" => ClaimReply::Blocked(Blocking::Cancelled),

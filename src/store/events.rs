@@ -118,7 +118,7 @@ fn written(event: &NodeEvent) -> String {
     match &event.what {
         Befell::Started { seen_before: Some(at) } => fields["seen_before"] = json!(at.as_i64()),
         Befell::SlotsTaken { queue } => fields["queue"] = json!(queue.as_str()),
-        Befell::FileRefused { why } => fields["why"] = json!(why),
+        Befell::FileRefused { why } | Befell::Held { why } => fields["why"] = json!(why),
         Befell::Started { seen_before: None }
         | Befell::Stopped
         | Befell::RedisAway
@@ -140,6 +140,7 @@ fn event(member: &str) -> Option<NodeEvent> {
         "redis_away" => Befell::RedisAway,
         "slots_taken" => Befell::SlotsTaken { queue: text("queue")?.parse::<QueueName>().ok()? },
         "claims_held" => Befell::ClaimsHeld,
+        Befell::HELD => Befell::Held { why: text("why")?.to_owned() },
         "settling" => Befell::Settling,
         "new_server" => Befell::NewServer,
         "file_refused" => Befell::FileRefused { why: text("why")?.to_owned() },
@@ -164,6 +165,7 @@ mod tests {
             Befell::ClaimsHeld,
             Befell::Settling,
             Befell::NewServer,
+            Befell::Held { why: "load 9 > 8".to_owned() },
             Befell::FileRefused { why: "no \"end\"".to_owned() },
         ] {
             for to in [None, Some(at(9))] {

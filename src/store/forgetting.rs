@@ -244,7 +244,11 @@ impl Store {
         }
         let mut call = Invocation::new(&scripts::FORGET_NODES).key("nodes", self.keys.nodes()).arg("before", before.as_i64());
         for node in nodes.iter().take(STEP) {
-            call = call.key("node", self.keys.node(node)).key("source", self.keys.source(node)).arg("node_name", node.as_str());
+            call = call
+                .key("node", self.keys.node(node))
+                .key("source", self.keys.source(node))
+                .key("declared", self.keys.declared(node))
+                .arg("node_name", node.as_str());
         }
         let mut reply = self.link.invoke(&call).await?;
         match reply.word.as_str() {

@@ -8,7 +8,8 @@ use redis::Value;
 use super::Store;
 use super::error::StoreError;
 use super::reply::text_of;
-use crate::domain::ids::{Fence, JobName, QueueName, RunId, RunKind};
+use crate::domain::ids::{Fence, JobName, RunId, RunKind};
+use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
@@ -32,7 +33,7 @@ pub struct RunRecord {
     /// How long its leases last.
     pub lease: Option<Duration>,
     /// The queue it was claimed from.
-    pub queue: QueueName,
+    pub lane: Lane,
     /// When the last attempt started.
     pub started_at: Option<UnixMillis>,
     /// When the run ended.
@@ -133,7 +134,7 @@ pub struct HistoryPage {
 
 impl RunRecord {
     /// The record of a planted run, which has none of its own before its first claim.
-    pub fn planted(run: RunId, queue: QueueName) -> Self {
+    pub fn planted(run: RunId, lane: Lane) -> Self {
         Self {
             state: RunState::Scheduled,
             attempt: 0,
@@ -142,7 +143,7 @@ impl RunRecord {
             incarnation: None,
             claim_token: None,
             lease: None,
-            queue,
+            lane,
             started_at: None,
             finished_at: None,
             ready: Some(run.due()),
@@ -197,7 +198,7 @@ impl RunRecord {
             incarnation: text("incarnation"),
             claim_token: text("claim"),
             lease: number("lease_ms").map(Duration::from_millis),
-            queue: text("queue").and_then(|queue| queue.parse().ok()).unwrap_or_else(QueueName::default_queue),
+            lane: text("queue").and_then(|lane| lane.parse().ok()).unwrap_or_else(Lane::default_lane),
             started_at: instant("started_at"),
             finished_at: instant("finished_at"),
             ready: instant("ready").filter(|_| !state.is_final()),

@@ -15,8 +15,9 @@ use super::keys::parse_lease_member;
 use super::quarantine::shown_member;
 use super::reply::{Reply, number_of, text_of};
 use super::scripts::{self, Invocation};
-use crate::domain::books::{JobFacts, PendingFacts, Plan, RecordFacts, RunFacts, Standing};
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::books::{CountedIn, JobFacts, PendingFacts, Plan, RecordFacts, RunFacts, Standing};
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
 
 /// Items of one call of `inspect_runs.lua` at most.
@@ -52,8 +53,8 @@ pub enum Index {
     Jobs,
     /// The jobs that ended.
     Finished,
-    /// What is due in a queue.
-    Due(QueueName),
+    /// What is due in a lane.
+    Due(Lane),
     /// The leases.
     Leases,
     /// The runs that are asked to stop.
@@ -89,7 +90,7 @@ impl Store {
         let (command, key) = match index {
             Index::Jobs => ("ZSCAN", keys.jobs()),
             Index::Finished => ("ZSCAN", keys.finished()),
-            Index::Due(queue) => ("ZSCAN", keys.due(queue)),
+            Index::Due(lane) => ("ZSCAN", keys.due(lane)),
             Index::Leases => ("ZSCAN", keys.leases()),
             Index::Stops => ("HSCAN", keys.stops()),
             Index::History => ("ZSCAN", keys.history()),
@@ -109,9 +110,9 @@ impl Store {
     pub async fn inspect_jobs(
         &self,
         jobs: &[JobToInspect<'_>],
-        queues: &[QueueName],
+        lanes: &[Lane],
     ) -> Result<Vec<Result<Option<JobFacts>, StoreError>>, StoreError> {
-        let pages: Vec<_> = jobs.chunks(CALLS).map(|some| self.inspect_page(some, queues)).collect();
+        let pages: Vec<_> = jobs.chunks(CALLS).map(|some| self.inspect_page(some, lanes)).collect();
         let pages: Vec<Vec<_>> = stream::iter(pages).buffered(AT_ONCE).try_collect().await?;
         Ok(pages.into_iter().flatten().collect())
     }
@@ -119,22 +120,22 @@ impl Store {
     async fn inspect_page(
         &self,
         jobs: &[JobToInspect<'_>],
-        queues: &[QueueName],
+        lanes: &[Lane],
     ) -> Result<Vec<Result<Option<JobFacts>, StoreError>>, StoreError> {
-        let calls: Vec<Invocation> = jobs.iter().map(|job| self.inspection(job, queues)).collect();
+        let calls: Vec<Invocation> = jobs.iter().map(|job| self.inspection(job, lanes)).collect();
         let replies = self.link.invoke_all(&calls).await?;
         Ok(jobs.iter().zip(replies).map(|(job, reply)| job_facts(reply?, job)).collect())
     }
 
-    fn inspection(&self, job: &JobToInspect<'_>, queues: &[QueueName]) -> Invocation {
+    fn inspection(&self, job: &JobToInspect<'_>, lanes: &[Lane]) -> Invocation {
         let (keys, name) = (&self.keys, job.name);
         let pending = job.pending();
-        let queue = job.record.map_or_else(QueueName::default_queue, |record| record.queue.clone());
+        let lane = job.record.map_or_else(Lane::default_lane, |record| record.lane.clone());
         let mut call = Invocation::new(&scripts::INSPECT_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
             .key("finished", keys.finished())
-            .key("job_due", keys.due(&queue))
+            .key("job_due", keys.due(&lane))
             .key("open", keys.open(name))
             .key("waiting", keys.waiting(name))
             .key("spread", keys.spread(name))
@@ -143,8 +144,8 @@ impl Store {
             .key("backfills", keys.backfills())
             .arg("job_name", name.as_str())
             .arg("pending", pending.map_or_else(String::new, RunId::to_string));
-        for queue in queues {
-            call = call.key("due", keys.due(queue));
+        for lane in lanes {
+            call = call.key("due", keys.due(lane));
         }
         call
     }
@@ -153,10 +154,9 @@ impl Store {
     pub async fn inspect_runs(
         &self,
         runs: &[(RunId, Option<Fence>)],
-        queues: &[QueueName],
+        lanes: &[Lane],
     ) -> Result<Vec<Result<RunFacts, StoreError>>, StoreError> {
-        let pages: Vec<_> =
-            runs.chunks((ITEMS / queues.len().max(1)).max(1)).map(|some| self.inspect_some(some, queues)).collect();
+        let pages: Vec<_> = runs.chunks((ITEMS / lanes.len().max(1)).max(1)).map(|some| self.inspect_some(some, lanes)).collect();
         let pages: Vec<Vec<_>> = stream::iter(pages).buffered(AT_ONCE).try_collect().await?;
         Ok(pages.into_iter().flatten().collect())
     }
@@ -164,7 +164,7 @@ impl Store {
     async fn inspect_some(
         &self,
         runs: &[(RunId, Option<Fence>)],
-        queues: &[QueueName],
+        lanes: &[Lane],
     ) -> Result<Vec<Result<RunFacts, StoreError>>, StoreError> {
         let keys = &self.keys;
         let mut call = Invocation::new(&scripts::INSPECT_RUNS)
@@ -174,7 +174,7 @@ impl Store {
             .key("dead", keys.dead());
         for (run, fence) in runs {
             let job = run.job();
-            for queue in queues {
+            for lane in lanes {
                 call = call
                     .key("run", keys.run(run))
                     .key("job", keys.job(job))
@@ -183,7 +183,8 @@ impl Store {
                     .key("spread", keys.spread(job))
                     .key("job_history", keys.job_history(job))
                     .key("job_dead", keys.job_dead(job))
-                    .key("due", keys.due(queue))
+                    .key("due", keys.due(lane))
+                    .key("running", keys.running(lane.queue()))
                     .arg("id", run.to_string())
                     .arg("fence", fence.map_or_else(String::new, |fence| fence.to_string()));
             }
@@ -195,10 +196,13 @@ impl Store {
         let mut all = Vec::with_capacity(runs.len());
         for (run, fence) in runs {
             let mut facts: Option<Result<RunFacts, StoreError>> = None;
-            for _ in queues {
-                let next = run_facts(reply.reply()?, run, *fence);
+            for lane in lanes {
+                let next = run_facts(reply.reply()?, run, *fence, lane);
                 match (&mut facts, next) {
-                    (Some(Ok(before)), Ok(next)) => before.due_sets += next.due_sets,
+                    (Some(Ok(before)), Ok(next)) => {
+                        before.due_sets += next.due_sets;
+                        before.counted = before.counted.and(next.counted);
+                    }
                     (Some(Err(_)), _) => {}
                     (facts, next) => *facts = Some(next),
                 }
@@ -231,12 +235,12 @@ impl Store {
         Ok(leased)
     }
 
-    /// The jobs of which a run asked for by hand is due in `queue`; at most `steps` pages of it are read.
-    pub async fn list_manual_due(&self, queue: &QueueName, steps: usize) -> Result<ManualDue, StoreError> {
+    /// The jobs of which a run asked for by hand is due in `lane`; at most `steps` pages of it are read.
+    pub async fn list_manual_due(&self, lane: &Lane, steps: usize) -> Result<ManualDue, StoreError> {
         let (mut jobs, mut cursor) = (BTreeSet::new(), 0);
         for _ in 0..steps {
             let mut pipeline = redis::pipe();
-            let scan = pipeline.cmd("ZSCAN").arg(self.keys.due(queue)).arg(cursor);
+            let scan = pipeline.cmd("ZSCAN").arg(self.keys.due(lane)).arg(cursor);
             scan.arg("MATCH").arg("*~*").arg("COUNT").arg(1_000);
             let answer = self.link.query(&mut pipeline).await?;
             let Some(Value::Array(parts)) = answer.first() else { break };
@@ -299,7 +303,7 @@ fn job_facts(mut reply: Reply, job: &JobToInspect<'_>) -> Result<Option<JobFacts
     }))
 }
 
-fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>) -> Result<RunFacts, StoreError> {
+fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>, lane: &Lane) -> Result<RunFacts, StoreError> {
     match reply.word.as_str() {
         "run" => {}
         "wrong_type" => return Err(StoreError::WrongType { key: reply.text()?, found: reply.text()?, wanted: reply.text()? }),
@@ -343,5 +347,10 @@ fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>) -> Resul
         is_stopped,
         history: [there()?, there()?],
         dead: [there()?, there()?],
+        counted: {
+            let is_counted = there()?;
+            let is_own = reply.text()?.parse::<Lane>().is_ok_and(|own| own.queue() == lane.queue());
+            CountedIn { in_own: is_own.then_some(is_counted), elsewhere: usize::from(is_counted && !is_own) }
+        },
     })
 }

@@ -11,7 +11,8 @@ use super::error::StoreError;
 use super::jobs::{Rev, SourceKind};
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{JobName, NodeName, QueueName, RunId};
+use crate::domain::ids::{JobName, NodeName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::lateness::Stretch;
 use crate::domain::time::UnixMillis;
 
@@ -55,7 +56,7 @@ pub struct ApplyOrder {
     /// The hash of that text.
     pub hash: String,
     /// The job as it was read: none for a free name.
-    pub read: Option<(Rev, QueueName)>,
+    pub read: Option<(Rev, Lane)>,
     /// Where the definition comes from.
     pub kind: SourceKind,
     /// The node whose file it is, or the word for the command line.
@@ -64,8 +65,8 @@ pub struct ApplyOrder {
     pub token: String,
     /// The zone to keep with a new job.
     pub tz: String,
-    /// Its queue.
-    pub queue: QueueName,
+    /// Its lane.
+    pub lane: Lane,
     /// Whether it runs once.
     pub is_once: bool,
     /// The pause between the end of a run and the next, of a job that is planted so.
@@ -125,8 +126,8 @@ pub struct RemoveOrder {
     pub kind: SourceKind,
     /// The file it is no longer in, by its node's name; empty for the command line.
     pub source: String,
-    /// The job's rev and queue as read, none if it is not known.
-    pub read: Option<(Rev, QueueName)>,
+    /// The job's rev and lane as read, none if it is not known.
+    pub read: Option<(Rev, Lane)>,
     /// Its planted or held run, as read.
     pub pending: Option<RunId>,
     /// What becomes of its open runs.
@@ -185,12 +186,12 @@ impl Store {
         let (keys, name, next) = (&self.keys, &order.name, order.planted.as_ref());
         let passed = order.passed;
         let passed_run = passed.map(|stretch| RunId::regular(name.clone(), stretch.first));
-        let old_queue = order.read.as_ref().map_or(&order.queue, |(_, queue)| queue);
+        let old_lane = order.read.as_ref().map_or(&order.lane, |(_, lane)| lane);
         Invocation::new(&scripts::APPLY_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
-            .key("job_due", keys.due(&order.queue))
-            .key("old_due", keys.due(old_queue))
+            .key("job_due", keys.due(&order.lane))
+            .key("old_due", keys.due(old_lane))
             .key("run", self.successor_key(next, name))
             .key("finished", keys.finished())
             .key("history", keys.history())
@@ -201,6 +202,7 @@ impl Store {
             .key("totals", keys.totals())
             .key("deeds", keys.deeds(name))
             .key("open", keys.open(name))
+            .key("lanes", keys.lanes())
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("definition", &order.definition)
@@ -210,7 +212,7 @@ impl Store {
             .arg("source_name", &order.source)
             .arg("token", &order.token)
             .arg("tz", &order.tz)
-            .arg("queue", order.queue.as_str())
+            .arg("lane", order.lane.as_str())
             .arg("once", u8::from(order.is_once))
             .arg("change", order.change.as_str())
             .arg("planted", Successor::id(next))
@@ -237,13 +239,13 @@ impl Store {
     /// Takes a job out.
     pub async fn remove_job(&self, order: &RemoveOrder) -> Result<RemoveReply, StoreError> {
         let (keys, name) = (&self.keys, &order.name);
-        let default_queue = QueueName::default_queue();
-        let queue = order.read.as_ref().map_or(&default_queue, |(_, queue)| queue);
+        let default_lane = Lane::default_lane();
+        let lane = order.read.as_ref().map_or(&default_lane, |(_, lane)| lane);
         let run_key = order.pending.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run));
         let call = Invocation::new(&scripts::REMOVE_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
-            .key("job_due", keys.due(queue))
+            .key("job_due", keys.due(lane))
             .key("run", run_key)
             .key("finished", keys.finished())
             .key("history", keys.history())

@@ -11,7 +11,8 @@ use super::polling::RipeEntry;
 use super::quarantine::{Quarantined, member_bytes, shown_member};
 use super::reply::{number_of, text_of};
 use crate::domain::books::KeyFacts;
-use crate::domain::ids::{QueueName, RunId};
+use crate::domain::ids::RunId;
+use crate::domain::lane::Lane;
 
 /// Keys looked at in one call.
 const PAGE: usize = 1_000;
@@ -149,14 +150,14 @@ impl Store {
         self.keys.whole(rest)
     }
 
-    /// The ready time of each of these runs in the due set of `queue`, as text; none of one that is not there.
-    pub async fn due_scores(&self, queue: &QueueName, runs: &[&RunId]) -> Result<Vec<Option<String>>, StoreError> {
+    /// The ready time of each of these runs in the due set of `lane`, as text; none of one that is not there.
+    pub async fn due_scores(&self, lane: &Lane, runs: &[&RunId]) -> Result<Vec<Option<String>>, StoreError> {
         if runs.is_empty() {
             return Ok(Vec::new());
         }
         let mut pipeline = redis::pipe();
         for run in runs {
-            pipeline.cmd("ZSCORE").arg(self.keys.due(queue)).arg(run.to_string());
+            pipeline.cmd("ZSCORE").arg(self.keys.due(lane)).arg(run.to_string());
         }
         Ok(self.link.query(&mut pipeline).await?.iter().map(text_of).collect())
     }

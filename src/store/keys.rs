@@ -3,7 +3,8 @@
 //! Invariant: all keys of a namespace share one hash tag, `{namespace}`, so that a script may touch any of them together.
 //! Names and run ids are checked types, so no part of a key can hold a brace.
 
-use crate::domain::ids::{Fence, IdError, JobName, NodeName, QueueName, RunId};
+use crate::domain::ids::{Fence, GroupName, IdError, JobName, NodeName, QueueName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
 /// The keys of one namespace.
@@ -65,8 +66,12 @@ impl Keys {
         output_bytes;
         /// hash job name -> bytes of output kept of it.
         output_sizes;
-        /// hash queue -> its concurrency a node.
+        /// hash queue that was ever declared -> its concurrency a node.
         queues;
+        /// zset lane that is not its queue's plain one -> when it was last known to be used, ms.
+        lanes;
+        /// hash group that is declared -> its mode.
+        groups;
         /// zset job with past occurrences to be made up for -> since when, ms.
         backfills;
         /// zset `@HOST BOOT`, a boot whose @reboot jobs are all planted -> when, ms; the newest 1,000.
@@ -89,13 +94,39 @@ impl Keys {
         quarantine;
         /// hash: the slow check of the books, whose turn it was, where it is, what it found.
         audit;
-        /// The channel that wakes nodes: `due` something earlier was planted, `stop` a run is asked to stop.
+        /// The channel that wakes nodes: `due` something earlier was planted, `stop` a run is asked to stop, `lanes` there is a new
+        /// lane, `pools` the settings of a queue or group changed.
         nudge;
     }
 
-    /// zset run id -> ready, ms.
-    pub(crate) fn due(&self, queue: &QueueName) -> String {
-        self.named(&format!("due:{queue}"))
+    /// zset run id -> ready, ms; one lane.
+    pub(crate) fn due(&self, lane: &Lane) -> String {
+        self.named(&format!("due:{lane}"))
+    }
+
+    /// hash: what holds for a queue, `src:NODE` the hash of what that node's file says of it.
+    pub(crate) fn queue(&self, queue: &QueueName) -> String {
+        self.named(&format!("queue:{queue}"))
+    }
+
+    /// zset run that executes in a queue -> since when, ms; of every queue, whether it has a limit or not.
+    pub(crate) fn running(&self, queue: &QueueName) -> String {
+        self.named(&format!("running:{queue}"))
+    }
+
+    /// hash: how far a queue's rate is used up: `tat` and `at` in microseconds, `part` of the next one.
+    pub(crate) fn queue_state(&self, queue: &QueueName) -> String {
+        self.named(&format!("queue_state:{queue}"))
+    }
+
+    /// hash: what holds for a group, `src:NODE` as for a queue.
+    pub(crate) fn group(&self, group: &GroupName) -> String {
+        self.named(&format!("group:{group}"))
+    }
+
+    /// hash `queue X` or `group X` -> hash of its text, as that node's file last said it.
+    pub(crate) fn declared(&self, node: &NodeName) -> String {
+        self.named(&format!("declared:{node}"))
     }
 
     /// hash: one job.

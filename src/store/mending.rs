@@ -8,7 +8,8 @@ use super::reply::Reply;
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
 use crate::domain::books::{CountFacts, SizeFacts};
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
 /// What was done to make the books agree.
@@ -70,26 +71,23 @@ pub enum Waiting {
 pub struct RunMending {
     /// The run.
     pub run: RunId,
-    /// The queue it belongs to: that of its job, or of its host.
-    pub queue: QueueName,
+    /// The lane it belongs to: that of its job, or of its host.
+    pub lane: Lane,
     /// The fence of a lease it was found under.
     pub found_under: Option<Fence>,
 }
 
 impl Store {
     /// Makes the places of each of these jobs agree with its record, in one go.
-    pub async fn mend_jobs(
-        &self,
-        jobs: &[JobMending],
-        queues: &[QueueName],
-    ) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
-        let calls: Vec<Invocation> = jobs.iter().map(|job| self.mend_job(job, queues)).collect();
+    pub async fn mend_jobs(&self, jobs: &[JobMending], lanes: &[Lane]) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
+        self.note_lanes(jobs.iter().filter_map(|job| job.record.as_ref()).map(|record| &record.lane)).await?;
+        let calls: Vec<Invocation> = jobs.iter().map(|job| self.mend_job(job, lanes)).collect();
         Ok(self.link.invoke_all(&calls).await?.into_iter().map(|reply| mended(reply?)).collect())
     }
 
-    fn mend_job(&self, mending: &JobMending, queues: &[QueueName]) -> Invocation {
+    fn mend_job(&self, mending: &JobMending, lanes: &[Lane]) -> Invocation {
         let (keys, name, record) = (&self.keys, &mending.name, mending.record.as_ref());
-        let default = QueueName::default_queue();
+        let default = Lane::default_lane();
         let pending = record.and_then(|record| record.pending.as_ref());
         let planted = mending.planted.as_ref();
         let pending_ready = mending.pending_ready.or_else(|| pending.map(RunId::due));
@@ -97,7 +95,7 @@ impl Store {
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
             .key("finished", keys.finished())
-            .key("job_due", keys.due(record.map_or(&default, |record| &record.queue)))
+            .key("job_due", keys.due(record.map_or(&default, |record| &record.lane)))
             .key("open", keys.open(name))
             .key("waiting", keys.waiting(name))
             .key("pending_run", pending.map_or_else(|| keys.job(name), |run| keys.run(run)))
@@ -115,26 +113,23 @@ impl Store {
             .arg("planted_ready", Successor::ready(planted))
             .arg("pending_ready", pending_ready.map_or(0, UnixMillis::as_i64))
             .arg("freed_by", if mending.waiting == Waiting::Freed { "" } else { "other" });
-        for queue in queues {
-            call = call.key("due", keys.due(queue));
+        for lane in lanes {
+            call = call.key("due", keys.due(lane));
         }
         call
     }
 
     /// Makes the places of each of these runs agree with its record, in one go.
-    pub async fn mend_runs(
-        &self,
-        runs: &[RunMending],
-        queues: &[QueueName],
-    ) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
-        let calls: Vec<Invocation> = runs.iter().map(|run| self.mend_run(run, queues)).collect();
+    pub async fn mend_runs(&self, runs: &[RunMending], lanes: &[Lane]) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
+        self.note_lanes(runs.iter().map(|run| &run.lane)).await?;
+        let calls: Vec<Invocation> = runs.iter().map(|run| self.mend_run(run, lanes)).collect();
         Ok(self.link.invoke_all(&calls).await?.into_iter().map(|reply| mended(reply?)).collect())
     }
 
-    fn mend_run(&self, mending: &RunMending, queues: &[QueueName]) -> Invocation {
+    fn mend_run(&self, mending: &RunMending, lanes: &[Lane]) -> Invocation {
         let (keys, run, job) = (&self.keys, &mending.run, mending.run.job());
         let mut call = self
-            .ended_keys(Invocation::new(&scripts::MEND_RUN), run, &mending.queue)
+            .ended_keys(Invocation::new(&scripts::MEND_RUN), run, &mending.lane)
             .key("jobs", keys.jobs())
             .key("leases", keys.leases())
             .key("spread", keys.spread(job))
@@ -145,8 +140,9 @@ impl Store {
             .arg("due_ms", run.due().as_i64())
             .arg("kind", if run.is_manual() { "manual" } else { "regular" })
             .arg("fence", mending.found_under.map_or_else(String::new, |fence| fence.to_string()));
-        for queue in queues {
-            call = call.key("due", keys.due(queue));
+        for lane in lanes {
+            let queue = lane.queue();
+            call = call.key("due", keys.due(lane)).key("running", keys.running(queue)).arg("queue", queue.as_str());
         }
         call
     }

@@ -6,7 +6,8 @@ use super::error::StoreError;
 use super::jobs::Rev;
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{Fence, QueueName, RunId};
+use crate::domain::ids::{Fence, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
@@ -36,9 +37,9 @@ pub struct RestoreOrder {
     /// The epoch this is done under.
     pub epoch: String,
     /// The queue it was claimed from.
-    pub queue: QueueName,
+    pub lane: Lane,
     /// The queue of its job, where the successor goes.
-    pub job_queue: QueueName,
+    pub job_lane: Lane,
     /// How much is known.
     pub known: Known,
     /// How it ended.
@@ -89,6 +90,7 @@ impl Store {
         if orders.is_empty() {
             return Ok(Vec::new());
         }
+        self.note_lanes(orders.iter().flat_map(|order| [&order.lane, &order.job_lane])).await?;
         let calls: Vec<Invocation> = orders.iter().map(|order| self.restoring(order)).collect();
         let replies = self.link.invoke_all(&calls).await?;
         let read = |reply: Result<super::reply::Reply, StoreError>| {
@@ -108,7 +110,7 @@ impl Store {
     fn restoring(&self, order: &RestoreOrder) -> Invocation {
         let (keys, job) = (&self.keys, order.run.job());
         let next = order.planned.as_ref().and_then(|(_, next)| next.as_ref());
-        let call = self.settling_keys(Invocation::new(&scripts::RESTORE_RUN), &order.run, &order.queue, &order.job_queue);
+        let call = self.settling_keys(Invocation::new(&scripts::RESTORE_RUN), &order.run, &order.lane, &order.job_lane);
         let call = call
             .key("successor_run", self.successor_key(next, job))
             .key("spread", keys.spread(job))
@@ -118,7 +120,7 @@ impl Store {
             .arg("id", order.run.to_string())
             .arg("job_name", job.as_str())
             .arg("due_ms", order.run.due().as_i64())
-            .arg("queue", order.queue.as_str())
+            .arg("lane", order.lane.as_str())
             .arg("known", order.known.as_str())
             .arg("state", order.state.as_str())
             .arg("reason", &order.reason)
@@ -133,21 +135,24 @@ impl Store {
 
     /// Puts a run back whose lease was lost with all that Redis knew of it. `claimed_in` is the epoch of its claim.
     pub async fn return_run(&self, claim: &Claim, claimed_in: &str, reason: &str) -> Result<ReturnReply, StoreError> {
+        self.note_lanes([&claim.lane]).await?;
         let (keys, job) = (&self.keys, claim.run.job());
         let call = Invocation::new(&scripts::RETURN_RUN)
             .key("run", keys.run(&claim.run))
             .key("job", keys.job(job))
-            .key("due", keys.due(&claim.queue))
+            .key("due", keys.due(&claim.lane))
             .key("open", keys.open(job))
             .key("epoch", keys.epoch())
             .key("nudge", keys.nudge())
             .key("jobs", keys.jobs())
+            .key("running", keys.running(claim.lane.queue()))
+            .key("queue", keys.queue(claim.lane.queue()))
             .arg("now", self.now_arg())
             .arg("claimed_in", claimed_in)
             .arg("id", claim.run.to_string())
             .arg("job_name", job.as_str())
             .arg("due_ms", claim.run.due().as_i64())
-            .arg("queue", claim.queue.as_str())
+            .arg("lane", claim.lane.as_str())
             .arg("attempt", claim.attempt)
             .arg("fence", claim.fence.as_u64())
             .arg("reason", reason);

@@ -10,7 +10,8 @@ use super::keys::parse_lease_member;
 use super::quarantine::shown_member;
 use super::reply::{Reply, text_of};
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
@@ -49,8 +50,8 @@ pub struct SkipOrder {
     pub run: RunId,
     /// The job's rev this was computed from.
     pub rev: Rev,
-    /// The job's queue.
-    pub queue: QueueName,
+    /// The job's lane.
+    pub lane: Lane,
     /// Why: `missed`.
     pub reason: &'static str,
     /// The last occurrence of the stretch.
@@ -122,10 +123,10 @@ pub struct Recovery {
     pub reason: String,
     /// The lost attempt's record, as JSON.
     pub past: String,
-    /// The queue it was claimed from.
-    pub queue: QueueName,
-    /// The queue of its job.
-    pub job_queue: QueueName,
+    /// The lane it was claimed from.
+    pub lane: Lane,
+    /// The lane of its job.
+    pub job_lane: Lane,
 }
 
 /// What became of it.
@@ -148,7 +149,7 @@ pub enum ManualReply {
     Planted,
     /// No such job.
     Unknown,
-    /// The job's queue changed: read it again.
+    /// The job's lane changed: read it again.
     Stale,
 }
 
@@ -161,7 +162,7 @@ impl Store {
             .key("run", keys.run(&order.run))
             .key("job", keys.job(job))
             .key("jobs", keys.jobs())
-            .key("job_due", keys.due(&order.queue))
+            .key("job_due", keys.due(&order.lane))
             .key("history", keys.history())
             .key("job_history", keys.job_history(job))
             .key("finished", keys.finished())
@@ -175,7 +176,7 @@ impl Store {
             .arg("job_name", job.as_str())
             .arg("due_ms", order.run.due().as_i64())
             .arg("rev", order.rev.as_str())
-            .arg("queue", order.queue.as_str())
+            .arg("lane", order.lane.as_str())
             .arg("reason", order.reason)
             .arg("last_due_ms", order.last_due.as_i64())
             .arg("count", order.count)
@@ -208,8 +209,8 @@ impl Store {
             Verdict::Release => ("release", Duration::ZERO),
             Verdict::AskLater(delay) => ("ask_later", *delay),
         };
-        let call = |queue: &QueueName, read: &str| {
-            let call = self.settling_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.queue, queue);
+        let call = |lane: &Lane, read: &str| {
+            let call = self.settling_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.lane, lane);
             let call = call
                 .arg("now", self.now_arg())
                 .arg("id", claim.run.to_string())
@@ -219,10 +220,10 @@ impl Store {
                 .arg("reason", reason)
                 .arg("ready", millis(ready_in))
                 .arg("past", past)
-                .arg("job_queue", read);
+                .arg("job_lane", read);
             facts.iter().fold(call, |call, (field, value)| call.arg("field", *field).arg("value", value))
         };
-        let mut reply = self.settle_in(&claim.job_queue, call).await?;
+        let mut reply = self.settle_in(&claim.job_lane, call).await?;
         Ok(match reply.word.as_str() {
             "finished" => FinishReply::Finished(count(&mut reply)?),
             "retrying" => FinishReply::Retrying(super::claims::instant(&mut reply)?),
@@ -235,8 +236,8 @@ impl Store {
 
     /// Takes a run back from a node that stopped renewing its lease.
     pub async fn recover_run(&self, lease: &ExpiredLease, recovery: &Recovery) -> Result<RecoverReply, StoreError> {
-        let call = |queue: &QueueName, read: &str| {
-            self.settling_keys(Invocation::new(&scripts::RECOVER_RUN), &lease.run, &recovery.queue, queue)
+        let call = |lane: &Lane, read: &str| {
+            self.settling_keys(Invocation::new(&scripts::RECOVER_RUN), &lease.run, &recovery.lane, lane)
                 .arg("now", self.now_arg())
                 .arg("id", lease.run.to_string())
                 .arg("job_name", lease.run.job().as_str())
@@ -245,9 +246,9 @@ impl Store {
                 .arg("verdict", recovery.verdict.map_or("retry", RunState::as_str))
                 .arg("reason", &recovery.reason)
                 .arg("past", &recovery.past)
-                .arg("job_queue", read)
+                .arg("job_lane", read)
         };
-        let reply = self.settle_in(&recovery.job_queue, call).await?;
+        let reply = self.settle_in(&recovery.job_lane, call).await?;
         Ok(match reply.word.as_str() {
             "recovered" => RecoverReply::Recovered,
             "ended" => RecoverReply::Ended,
@@ -257,29 +258,29 @@ impl Store {
         })
     }
 
-    /// Calls one of them with the queue of the run's job as it was read, and again where the job has another meanwhile: a run
+    /// Calls one of them with the lane of the run's job as it was read, and again where the job has another meanwhile: a run
     /// may take long. Each further call needs another change of the job between two.
-    async fn settle_in(&self, read: &QueueName, call: impl Fn(&QueueName, &str) -> Invocation) -> Result<Reply, StoreError> {
-        let (mut queue, mut said) = (read.clone(), read.to_string());
+    async fn settle_in(&self, read: &Lane, call: impl Fn(&Lane, &str) -> Invocation) -> Result<Reply, StoreError> {
+        let (mut lane, mut said) = (read.clone(), read.to_string());
         loop {
-            let mut reply = self.link.invoke(&call(&queue, &said)).await?;
+            let mut reply = self.link.invoke(&call(&lane, &said)).await?;
             if reply.word != "moved" {
                 return Ok(reply);
             }
             said = reply.text()?;
             // A name nobody can have given is spoilt: the run ends all the same, and what comes next lies where it was to.
-            queue = said.parse().unwrap_or(queue);
+            lane = said.parse().unwrap_or(lane);
         }
     }
 
     /// The keys of the two scripts that settle an attempt.
-    pub(super) fn settling_keys(&self, call: Invocation, run: &RunId, queue: &QueueName, job_queue: &QueueName) -> Invocation {
+    pub(super) fn settling_keys(&self, call: Invocation, run: &RunId, lane: &Lane, job_lane: &Lane) -> Invocation {
         let (keys, job) = (&self.keys, run.job());
         call.key("run", keys.run(run))
             .key("job", keys.job(job))
             .key("jobs", keys.jobs())
-            .key("due", keys.due(queue))
-            .key("job_due", keys.due(job_queue))
+            .key("due", keys.due(lane))
+            .key("job_due", keys.due(job_lane))
             .key("leases", keys.leases())
             .key("open", keys.open(job))
             .key("waiting", keys.waiting(job))
@@ -291,6 +292,8 @@ impl Store {
             .key("nudge", keys.nudge())
             .key("dead", keys.dead())
             .key("job_dead", keys.job_dead(job))
+            .key("running", keys.running(lane.queue()))
+            .key("queue", keys.queue(lane.queue()))
     }
 
     /// Leases from the one with the earliest end on, at most `limit`, each with its end as text. A member that is no lease
@@ -311,19 +314,20 @@ impl Store {
         Ok(flat.chunks_exact(2).filter_map(read).collect())
     }
 
-    /// Plants a run asked for by hand, ready now. `queue` is the job's, as read.
-    pub async fn plant_manual(&self, run: &RunId, queue: &QueueName) -> Result<ManualReply, StoreError> {
+    /// Plants a run asked for by hand, ready now. `lane` is the job's, as read.
+    pub async fn plant_manual(&self, run: &RunId, lane: &Lane) -> Result<ManualReply, StoreError> {
+        self.note_lanes([lane]).await?;
         let call = Invocation::new(&scripts::PLANT_MANUAL)
             .key("job", self.keys.job(run.job()))
             .key("run", self.keys.run(run))
-            .key("job_due", self.keys.due(queue))
+            .key("job_due", self.keys.due(lane))
             .key("nudge", self.keys.nudge())
             .key("deeds", self.keys.deeds(run.job()))
             .arg("now", self.now_arg())
             .arg("id", run.to_string())
             .arg("job_name", run.job().as_str())
             .arg("due_ms", run.due().as_i64())
-            .arg("queue", queue.as_str())
+            .arg("lane", lane.as_str())
             .arg("by", &*self.by);
         let reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {

@@ -88,10 +88,12 @@ scripts! {
     BEGIN_EPOCH "begin_epoch";
     CANCEL_RUN "cancel_run";
     CLAIM_RUNS "claim_runs";
+    DECLARE_SECTION "declare_section";
     DROP_BACKFILL "drop_backfill";
     DROP_FIELDS "drop_fields";
     FINISH_RUN "finish_run";
     FORGET_JOBS "forget_jobs";
+    FORGET_LANES "forget_lanes";
     FORGET_NODES "forget_nodes";
     FORGET_OUTPUTS "forget_outputs";
     FORGET_RUNS "forget_runs";
@@ -104,6 +106,7 @@ scripts! {
     MEND_JOB "mend_job";
     MEND_RUN "mend_run";
     NOTE_EVENTS "note_events";
+    NOTE_LANES "note_lanes";
     PAUSE_JOB "pause_job";
     PLANT_BACKFILL "plant_backfill";
     PLANT_MANUAL "plant_manual";

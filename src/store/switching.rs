@@ -7,7 +7,8 @@ use super::error::StoreError;
 use super::jobs::{JobRecord, Rev};
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{JobName, QueueName, RunId};
+use crate::domain::ids::{JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
 /// What became of a pause.
@@ -30,8 +31,8 @@ pub struct ResumeOrder {
     pub name: JobName,
     /// Its rev as read.
     pub rev: Rev,
-    /// Its queue as read.
-    pub queue: QueueName,
+    /// Its lane as read.
+    pub lane: Lane,
     /// The run the pause took out.
     pub held: Option<RunId>,
     /// The stretch that passed meanwhile: its last occurrence and how many there were.
@@ -61,7 +62,7 @@ impl Store {
         let call = Invocation::new(&scripts::PAUSE_JOB)
             .key("job", self.keys.job(&job.name))
             .key("jobs", self.keys.jobs())
-            .key("job_due", self.keys.due(&job.queue))
+            .key("job_due", self.keys.due(&job.lane))
             .key("deeds", self.keys.deeds(&job.name))
             .arg("now", self.now_arg())
             .arg("job_name", job.name.as_str())
@@ -79,12 +80,13 @@ impl Store {
 
     /// Resumes a job.
     pub async fn resume_job(&self, order: &ResumeOrder) -> Result<ResumeReply, StoreError> {
+        self.note_lanes([&order.lane]).await?;
         let (keys, name, next) = (&self.keys, &order.name, order.planted.as_ref());
         let held_key = order.held.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run));
         let call = Invocation::new(&scripts::RESUME_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
-            .key("job_due", keys.due(&order.queue))
+            .key("job_due", keys.due(&order.lane))
             .key("run", held_key)
             .key("history", keys.history())
             .key("job_history", keys.job_history(name))

@@ -70,7 +70,7 @@ async fn define(store: &Store) {
         source: "figures".to_owned(),
         token: "t".to_owned(),
         tz: "UTC".to_owned(),
-        queue: schedd::domain::ids::QueueName::default_queue(),
+        lane: schedd::domain::lane::Lane::default_lane(),
         delay: None,
         max_runs: None,
         is_once: false,

@@ -12,11 +12,11 @@ pub(crate) fn limits() {
     for (name, judge) in targets::TARGETS {
         let seeds = targets::seeds(&corpus, name);
         // Zone data is read the first time.
-        for seed in seeds {
+        for seed in &seeds {
             judge(seed);
         }
         targets::slowest();
-        for seed in seeds {
+        for seed in &seeds {
             judge(seed);
         }
         let (took, text) = targets::slowest();

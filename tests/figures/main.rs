@@ -18,8 +18,8 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use schedd::domain::ids::QueueName;
 use schedd::domain::job::Overlap;
+use schedd::domain::lane::Lane;
 use schedd::store::{ClaimOrder, ClaimReply, Claimant, RunRecord, Successor};
 use serde_json::json;
 use support::daemon::Schedd;
@@ -241,7 +241,7 @@ fn claim() {
     }
     add_lines(&redis, &lines);
     std::thread::sleep(Duration::from_secs(2));
-    let (queue, lease) = (QueueName::default_queue(), Duration::from_secs(60));
+    let (queue, lease) = (Lane::default_lane(), Duration::from_secs(60));
     let claimant = Claimant { node: "n1".parse().unwrap(), incarnation: "i".to_owned(), lease };
     let names = eye.ask(eye.store().list_jobs(0, RUNS)).unwrap();
     let order = |job: schedd::store::JobRecord| {
@@ -255,7 +255,7 @@ fn claim() {
             latest_start: None,
             max_runs: None,
             successor,
-            job_queue: job.queue,
+            job_lane: job.lane,
         }
     };
     let mut calls: Vec<Vec<ClaimOrder>> = Vec::new();

@@ -155,6 +155,15 @@ pub(in crate::cli) struct AddArgs {
     /// Queue it runs in [default: default]
     #[arg(long, value_name = "QUEUE", help_heading = "Rules")]
     pub(super) queue: Option<String>,
+    /// How urgent it is among the runs of its queue, -10 to 10; the greater first [default: 0]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Rules")]
+    pub(super) priority: Option<i64>,
+    /// Labels a node has to carry to run it, such as gpu,eu
+    #[arg(long, value_name = "LABELS", value_delimiter = ',', help_heading = "Rules")]
+    pub(super) requires: Vec<String>,
+    /// Group it is in: of its jobs one runs at a time
+    #[arg(long, value_name = "GROUP", help_heading = "Rules")]
+    pub(super) group: Option<String>,
     /// Longest time of one attempt [default: 1h]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "Rules")]
     pub(super) timeout: Option<String>,
@@ -201,7 +210,7 @@ pub(in crate::cli) struct AddArgs {
     /// Read one JSON object a line from the standard input
     #[arg(long, conflicts_with_all = [
         "name", "when", "dtstart", "anchor", "start", "end", "max_runs", "jitter", "splay", "exclude", "only_on", "skip_if_late",
-        "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "cwd", "queue", "timeout", "kill_grace", "retry", "overlap",
+        "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "cwd", "queue", "priority", "requires", "group", "timeout", "kill_grace", "retry", "overlap",
         "catch_up", "max_age", "spread", "delivery", "done_check",
     ])]
     pub(super) stdin: bool,

@@ -80,6 +80,9 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &Bounds) -> Result<Value, 
     put("env", (!args.env.is_empty()).then(|| env_of(&args.env)).transpose()?);
     put("cwd", text(&args.cwd));
     put("queue", text(&args.queue));
+    put("priority", args.priority.map(Value::from));
+    put("requires", (!args.requires.is_empty()).then(|| json!(args.requires)));
+    put("group", text(&args.group));
     put("timeout", text(&args.timeout));
     put("kill_grace", text(&args.kill_grace));
     put("retry", args.retry.map(|limit| retry_of(args, limit)));

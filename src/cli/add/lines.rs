@@ -9,15 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::future::join_all;
 use tokio::sync::mpsc;
 
+use super::pools::Pools;
 use super::reading::{BATCH, Batch, read_batches};
-use super::{DRAWS, draw_name, line_json, request, skew, taken, unknown_queue};
+use super::{DRAWS, draw_name, line_json, request, skew, taken};
 use crate::cli::add::AddArgs;
 use crate::cli::args::Global;
 use crate::cli::connect::connect;
 use crate::cli::failure::Failure;
 use crate::cli::render::{Console, JsonArray, rfc3339};
 use crate::config::NamedJob;
-use crate::domain::ids::{JobName, QueueName};
+use crate::domain::ids::JobName;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::engine::planting::{self, Applied, PlantingError, Request};
@@ -31,13 +32,13 @@ const AHEAD: usize = 8;
 /// Adds the jobs of the standard input.
 pub(super) async fn add_lines(global: &Global, args: &AddArgs, host_zone: Zone, console: &mut Console) -> Result<u8, Failure> {
     let store = connect(global, console).await?;
-    let queues = store.read_queues().await?;
+    let pools = Pools::read(&store).await?;
     let (_, mut skew) = skew::ask_time(&store).await?;
     let (sender, mut batches) = mpsc::channel(AHEAD);
     let zone = host_zone.clone();
     // Not joined: it may wait for input that never comes after Redis has gone, and ends with the process.
     std::thread::spawn(move || read_batches(std::io::stdin().lock(), &zone, &sender));
-    let mut sheet = Sheet { store: &store, args, queues, host_zone, array: JsonArray::default(), refused: 0 };
+    let mut sheet = Sheet { store: &store, args, pools, host_zone, array: JsonArray::default(), refused: 0 };
     let mut outcome = Ok(());
     while let Some(first) = batches.recv().await {
         let is_counted = first.jobs.iter().any(|(_, job)| job.start_in.is_some());
@@ -78,7 +79,7 @@ type Told = BTreeMap<usize, Result<(JobName, Option<UnixMillis>), String>>;
 struct Sheet<'a> {
     store: &'a Store,
     args: &'a AddArgs,
-    queues: BTreeMap<QueueName, u32>,
+    pools: Pools,
     host_zone: Zone,
     array: JsonArray,
     refused: usize,
@@ -117,11 +118,11 @@ impl Sheet<'_> {
         let mut told: Told = refused.into_iter().map(|(line, why)| (line, Err(why))).collect();
         let mut open = Vec::with_capacity(jobs.len());
         for (line, job) in jobs {
-            let queue = &job.spec.queue;
-            if *queue != QueueName::default_queue() && !self.queues.contains_key(queue) {
-                told.insert(line, Err(format!("queue: {}", unknown_queue(queue, self.queues.keys()))));
-            } else {
-                open.push((line, job));
+            match self.pools.unknown_to(&job.spec) {
+                Some(why) => {
+                    told.insert(line, Err(why));
+                }
+                None => open.push((line, job)),
             }
         }
         for _ in 0..DRAWS {

@@ -7,6 +7,7 @@ mod flags;
 mod from_flags;
 mod instant;
 mod lines;
+mod pools;
 mod reading;
 mod skew;
 mod taken;
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 
 pub(super) use flags::AddArgs;
 use instant::{bounds_of, instants_of, judge_instant};
+use pools::Pools;
 
 use super::args::Global;
 use super::connect::connect;
@@ -24,7 +26,7 @@ use super::failure::Failure;
 use super::next::zone_of;
 use super::render::{Console, rfc3339, zone_of_job};
 use crate::config::NamedJob;
-use crate::domain::ids::{IdError, JobName, QueueName};
+use crate::domain::ids::{IdError, JobName};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
@@ -59,7 +61,9 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     instant::tell_bounds(&bounds, now, &zone, console);
     let at: Vec<UnixMillis> = instants.iter().map(|instant| instant.at).collect();
     let job = from_flags::job_of_flags(args, &at, &bounds, &host_zone)?;
-    refuse_unknown_queue(&store, &job.spec.queue).await?;
+    if let Some(why) = Pools::read(&store).await?.unknown_to(&job.spec) {
+        return Err(Failure::Invalid(why));
+    }
     if let Some(cwd) = job.spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
         console.warn(&format!(
             "--cwd: no directory {:?} on this host; a run starts only where there is one",
@@ -82,21 +86,6 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
         console.line(name.as_str());
     }
     Ok(0)
-}
-
-async fn refuse_unknown_queue(store: &Store, queue: &QueueName) -> Result<(), Failure> {
-    if *queue == QueueName::default_queue() {
-        return Ok(());
-    }
-    let known = store.read_queues().await?;
-    if known.contains_key(queue) { Ok(()) } else { Err(Failure::Invalid(unknown_queue(queue, known.keys()))) }
-}
-
-fn unknown_queue<'q>(queue: &QueueName, known: impl Iterator<Item = &'q QueueName>) -> String {
-    let default = QueueName::default_queue();
-    let mut names: Vec<&str> = known.filter(|name| **name != default).map(QueueName::as_str).collect();
-    names.insert(0, default.as_str());
-    format!("queue {queue} is not known, wanted {} (a jobs file declares queues by [queues.{queue}])", names.join(", "))
 }
 
 /// Applies a job of flags: its name, what was done, and when it is due next.

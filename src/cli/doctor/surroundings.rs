@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use crate::cli::failure::Failure;
 use crate::cli::losses::{gone, sum, word};
-use crate::cli::nodes::{differences, is_present};
+use crate::cli::nodes::{differences, is_present, serving};
 use crate::domain::ids::{JobName, QueueName};
+use crate::domain::lane::Lane;
+use crate::domain::serving::Unserved;
 use crate::domain::time::UnixMillis;
 use crate::store::{Check, Level, NodeRecord, Store, StoreError};
 
@@ -89,21 +91,34 @@ pub(super) async fn overdue(store: &Store, nodes: &[NodeRecord], now: UnixMillis
     if nodes.iter().any(|node| is_present(node, now)) {
         return Ok(Vec::new());
     }
-    let mut queues: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
-    queues.insert(QueueName::default_queue());
-    queues.extend(store.list_host_queues().await?);
-    let (count, first) = store.count_ripe(&queues.into_iter().collect::<Vec<_>>(), now).await?;
+    let mut lanes = store.list_lanes().await?;
+    lanes.extend(store.list_host_lanes().await?);
+    let (count, first) = store.count_ripe(&lanes.into_iter().collect::<Vec<_>>(), now).await?;
     let Some(first) = first else { return Ok(Vec::new()) };
     let runs = counted(count, "run is", "runs are");
     let text = format!("{runs} due, the first since {first}, and no schedd is there to start them: systemctl start schedd");
     Ok(vec![Check::new("overdue", Level::Fail, text)])
 }
 
+/// The lanes with runs in them that none of the nodes that run takes.
+pub(super) async fn unserved(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -> Result<Vec<Check>, StoreError> {
+    let running = serving(nodes, now);
+    let lanes: Vec<Lane> = store.list_lanes().await?.into_iter().collect();
+    let counts = store.count_scheduled(&lanes).await?;
+    let told = lanes.iter().zip(counts).filter(|(_, count)| *count > 0).filter_map(|(lane, count)| {
+        let why = Unserved::of(lane, &running)?;
+        let runs = if count == 1 { "1 run stands".to_owned() } else { format!("{count} runs stand") };
+        Some(Check::new(format!("lane {lane}"), Level::Warn, format!("{runs} there that nobody takes: {why}")))
+    });
+    Ok(told.collect())
+}
+
 fn node_check(node: &NodeRecord, now: UnixMillis) -> Check {
     if !is_present(node, now) {
         return Check::new(&node.name, Level::Warn, format!("gone: it was not seen for 15 s, on host {}", node.host));
     }
-    let about = format!("{}, version {}, host {}", node.state, node.version, node.host);
+    let held = node.held.as_ref().map_or_else(String::new, |(why, since)| format!(", takes no runs since {since}: {why}"));
+    let about = format!("{}, version {}, host {}{held}", node.state, node.version, node.host);
     match node.clock_offset_ms {
         None => Check::new(&node.name, Level::Ok, format!("{about}; how far its clock is off is not known yet")),
         Some(offset) if offset.unsigned_abs() >= TOLERATED_MS => {
@@ -177,8 +192,9 @@ async fn undeclared(store: &Store) -> Result<BTreeMap<QueueName, Vec<JobName>>, 
         }
         at += names.len();
         for job in store.read_jobs(&names).await?.into_iter().filter_map(|job| job.ok().flatten()) {
-            if job.queue != QueueName::default_queue() && !known.contains_key(&job.queue) {
-                found.entry(job.queue).or_default().push(job.name);
+            let queue = job.lane.queue();
+            if *queue != QueueName::default_queue() && !known.contains_key(queue) {
+                found.entry(queue.clone()).or_default().push(job.name);
             }
         }
     }

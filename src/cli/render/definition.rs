@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::lane::{labels_json, queue_words};
 use crate::config;
 use crate::domain::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::days::Days;
 use crate::domain::duration::format_duration;
+use crate::domain::ids::GroupName;
 use crate::domain::job::{Action, AskedOn, Backoff, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
 use crate::domain::schedule::{CronExpr, Schedule};
 use crate::domain::shape::Shape;
@@ -69,6 +71,9 @@ pub(in crate::cli) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
         ("tz", json!(zone.name().as_str())),
         ("dst", json!({"gap": spec.dst.gap.map(Gap::as_str), "fold": spec.dst.fold.map(Fold::as_str)})),
         ("queue", json!(spec.queue.as_str())),
+        ("priority", json!(spec.priority.as_i8())),
+        ("requires", labels_json(&spec.requires)),
+        ("group", json!(spec.group.as_ref().map(GroupName::as_str))),
         ("timeout", json!(format_duration(spec.timeout))),
         ("kill_grace", json!(format_duration(spec.kill_grace))),
         ("late_after", json!(format_duration(spec.late_after))),
@@ -141,7 +146,8 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
         Overlap::Allow => "allow".to_owned(),
     };
     let mut lines = vec![
-        ("queue", spec.queue.to_string()),
+        ("queue", queue_words(&spec.lane())),
+        ("group", spec.group.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string)),
         ("timeout", format!("{}, then TERM and after {} KILL", format_duration(spec.timeout), format_duration(spec.kill_grace))),
         ("retry", retries),
         ("overlap", overlap),

@@ -79,8 +79,11 @@ fn a_job_or_a_key_given_twice_is_refused_beside_the_other_problems() {
 fn an_unknown_section_or_one_of_the_wrong_form_is_refused() {
     for (text, wanted) in [
         ("[job.a]\nshell = 'true'", "1:2: job: unknown key, did you mean \"jobs\"?"),
-        ("[zebra]", "1:2: zebra: unknown key, wanted redis, daemon, history, output, defaults, queues, calendars or jobs"),
-        ("[groups.a]", "1:2: groups: not supported by this version"),
+        (
+            "[zebra]",
+            "1:2: zebra: unknown key, wanted redis, daemon, history, output, defaults, queues, groups, calendars or jobs",
+        ),
+        ("[limits.a]", "1:2: limits: not supported by this version"),
         ("jobs = 3", "1:8: jobs: found integer 3, wanted a table: [jobs.NAME]"),
         ("[[jobs]]\nname = 'a'", "1:1: jobs: found an array, wanted a table: [jobs.NAME]"),
         ("[jobs]\nbackup = 'true'", "2:10: jobs.backup: found string \"true\", wanted a table: [jobs.NAME]"),
@@ -124,13 +127,50 @@ fn the_daemon_s_times_are_held_to_their_bounds_and_to_each_other() {
 }
 
 #[test]
+fn a_group_says_how_it_is_shared_and_who_has_turns() {
+    let members = "[jobs.a]\nshell = 'true'\ngroup = 'g'\n[jobs.b]\nshell = 'true'\ngroup = 'g'\n";
+    for (text, wanted) in [
+        ("order = ['a', 'b']", "1:1: groups.g: no mode, wanted mode = \"exclusive\" or mode = \"alternate\""),
+        ("mode = 'alternat'", "did you mean \"alternate\"?"),
+        ("mode = 'alternate'", "groups.g: no order, wanted the members in turn such as order = [\"a\", \"b\"]"),
+        ("mode = 'alternate'\norder = ['a']", "groups.g.order: found 1 members, wanted 2 to 100"),
+        ("mode = 'alternate'\norder = ['a', 'b', 'a']", "groups.g.order[2]: \"a\" has its turn already, wanted each member once"),
+        ("mode = 'alternate'\norder = ['a', 'b', 'c d']", "groups.g.order[2]: job name \"c d\" is not valid"),
+        ("mode = 'alternate'\norder = ['a', 'b']\ngap = '2d'", "groups.g.gap: found \"2d\", wanted 0s to 1 day"),
+        ("mode = 'exclusive'\ngap = '5s'", "groups.g.gap: gap is of members that take turns"),
+        (
+            "mode = 'alternate'\norder = ['a', 'x']",
+            "jobs.b.group: group g takes turns and b has none, wanted it in order of [groups.g]",
+        ),
+        ("mode = 'exclusive'\nsize = 3", "groups.g.size: unknown key, wanted mode, order, gap or patience"),
+    ] {
+        let fault = fault(&format!("[groups.g]\n{text}\n{members}"));
+        assert!(fault.contains(wanted), "{fault}\n{wanted}");
+    }
+    let stranger = fault(&format!("[groups.g]\nmode = 'alternate'\norder = ['a', 'b', 'c']\n{members}[jobs.c]\nshell = 'true'"));
+    assert!(stranger.contains("3:9: groups.g.order: job c has a turn here and is not of this group"), "{stranger}");
+    let unknown = fault("[groups.night]\nmode = 'exclusive'\n[jobs.a]\nshell = 'true'\ngroup = 'nigt'");
+    assert!(unknown.contains("group \"nigt\" is not declared, did you mean \"night\"?"), "{unknown}");
+}
+
+#[test]
 fn a_queue_is_held_to_its_bounds_and_its_later_keys_are_named_as_such() {
     for (text, wanted) in [
         ("concurrency = 0", "queues.a.concurrency: found integer 0, wanted an integer from 1 to 10000"),
         ("concurrency = 10001", "wanted an integer from 1 to 10000"),
         ("concurrency = '3'", "found string \"3\", wanted an integer"),
         ("concurency = 3", "did you mean \"concurrency\"?"),
-        ("rate = '1/s'", "queues.a.rate: not supported by this version of schedd"),
+        ("per_key = 1", "queues.a.per_key: not supported by this version of schedd"),
+        ("limit = 0", "queues.a.limit: found integer 0, wanted an integer from 1 to 1000000"),
+        ("limit = -1", "queues.a.limit: found integer -1, wanted an integer from 1 to 1000000"),
+        ("rate = '0/1m'", "2:8: queues.a.rate: rate \"0/1m\" has no number from 1 to 1000000 before its /, wanted RUNS/DURATION"),
+        ("rate = 100", "queues.a.rate: found integer 100, wanted a string such as \"100/1m\""),
+        ("rate = '1/2d'", "rate \"1/2d\" has behind its / a time that is not from 1ms to 1d"),
+        ("burst = 5", "queues.a.burst: burst says how many of a rate may begin at once, wanted it together with rate"),
+        ("rate = '1/s'\nburst = 0", "queues.a.burst: found integer 0, wanted an integer from 1 to 1000000"),
+        ("weight = 0", "queues.a.weight: found integer 0, wanted an integer from 1 to 1000"),
+        ("weight = 2\nstrict = true", "queues.a.weight: a strict queue comes before all others and has no weight"),
+        ("paused = 'yes'", "queues.a.paused: found string \"yes\", wanted true or false"),
     ] {
         let fault = fault(&format!("[queues.a]\n{text}"));
         assert!(fault.contains(wanted), "{fault}\n{wanted}");

@@ -5,8 +5,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{compile, good, job, queue, warnings};
 use crate::config::surface::{from_surface, to_surface};
-use crate::config::{DaemonConfig, HistoryConfig, OutputConfig, QueueConfig};
+use crate::config::{DaemonConfig, HistoryConfig, OutputConfig};
+use crate::domain::group::{GroupSettings, Turns};
 use crate::domain::job::{Action, AskedOn, CatchUp, CatchUpMode, Delivery, Overlap, Retry};
+use crate::domain::queue::{QueueSettings, Share};
+use crate::domain::rate::Rate;
 use crate::domain::schedule::{CronExpr, Schedule};
 
 const HOUR: u64 = 3_600;
@@ -88,11 +91,30 @@ fn the_example_file_has_no_problems_and_no_warnings() {
 }
 
 #[test]
-fn an_empty_file_has_no_jobs_and_the_default_queue() {
+fn what_jobs_share_is_read_as_it_is_written() {
+    let config = good(
+        "[queues.a]\nlimit = 5\nrate = '100/1m'\nweight = 3\npaused = true\n[queues.b]\nrate = '10/s'\nburst = 2\nstrict = true\n\
+         [groups.x]\nmode = 'exclusive'\n[groups.y]\nmode = 'alternate'\norder = ['j', 'elsewhere']\ngap = '5s'\n\
+         [jobs.j]\nshell = 'true'\ngroup = 'y'\nqueue = 'b'\n",
+    );
+    let plain = QueueSettings::default();
+    let rate: Rate = "100/1m".parse().unwrap();
+    let a = QueueSettings { limit: Some(5), rate: Some(rate), share: Share::Weight(3), is_paused: true, ..plain.clone() };
+    let rate = "10/1s".parse::<Rate>().unwrap().with_burst(2);
+    assert_eq!(config.queues[&queue("a")], a);
+    assert_eq!(config.queues[&queue("b")], QueueSettings { rate: Some(rate), share: Share::Strict, ..plain });
+    let order = vec!["j".parse().unwrap(), "elsewhere".parse().unwrap()];
+    let turns = GroupSettings::Alternate(Turns { order, gap: secs(5), patience: secs(60) });
+    assert_eq!(config.groups.into_values().collect::<Vec<_>>(), [GroupSettings::Exclusive, turns]);
+    assert_eq!(config.jobs.into_values().next().unwrap().group, Some("y".parse().unwrap()));
+}
+
+#[test]
+fn an_empty_file_has_no_jobs_and_declares_no_queue() {
     for text in ["", "\u{feff}", "\n# nothing\n"] {
         let config = good(text);
         assert!(config.jobs.is_empty());
-        assert_eq!(config.queues.into_iter().collect::<Vec<_>>(), [(queue("default"), QueueConfig { concurrency: 32 })]);
+        assert!(config.queues.is_empty() && config.groups.is_empty());
         assert_eq!((config.daemon, config.redis.url), (DaemonConfig::default(), None));
     }
 }

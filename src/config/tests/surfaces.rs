@@ -10,6 +10,7 @@ use crate::domain::days::{DayItem, Days};
 use crate::domain::job::{
     Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec, Overlap, Retry,
 };
+use crate::domain::lane::Priority;
 use crate::domain::schedule::{Recurrence, Schedule};
 use crate::domain::shape::Shape;
 use crate::domain::time::UnixMillis;
@@ -34,7 +35,7 @@ fn the_order_of_keys_defaults_written_out_and_short_forms_do_not_matter() {
     let long = r#"{"catch_up": {"max_count": 1000, "mode": "all"}, "overlap": {"max": 1, "mode": "queue"},
         "retry": {"jitter": true, "max_delay": "3600s", "backoff": "exponential", "delay": "10s", "limit": 2},
         "cron": ["0 9 * * *"], "shell": "true", "queue": "default", "timeout": "3600s", "kill_grace": "5s",
-        "late_after": "60s", "delivery": "at-least-once", "env": {}}"#;
+        "late_after": "60s", "delivery": "at-least-once", "env": {}, "priority": 0, "requires": []}"#;
     assert_eq!(surface_of_line(short), surface_of_line(long));
     let file = good(
         "[queues.default]\n[defaults]\nretry = 2\n[jobs.a]\ncatch_up = 'all'\noverlap = 'queue'\ncron = '0 9 * * *'\nshell = 'true'",
@@ -234,7 +235,9 @@ prop_compose! {
         (schedule, shape) in schedules().prop_flat_map(|schedule| (Just(schedule.clone()), shapes(schedule))),
         action in actions(),
         tz in prop::option::of(prop::sample::select(vec!["Europe/Berlin", "UTC", "America/New_York"])),
-        queue in "[a-z0-9][a-z0-9._-]{0,9}",
+        (queue, priority, requires) in (
+            "[a-z0-9][a-z0-9._-]{0,9}", -10..=10i8, prop::collection::btree_set("[a-z0-9][a-z0-9._-]{0,3}", 0..=8),
+        ),
         timeout in secs(1..=2_592_000),
         kill_grace in secs(0..=3_600),
         retry in prop_oneof![Just(Retry::default()), retries()],
@@ -256,7 +259,9 @@ prop_compose! {
         let delivery = if at_most_once && retry.limit == 0 { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
         JobSpec {
             schedule, shape, action, tz: tz.map(|name| name.parse().unwrap()), dst: ClockChanges { gap, fold },
-            queue: queue.parse().unwrap(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, env,
+            group: at_most_once.then(|| "night".parse().unwrap()),
+            queue: queue.parse().unwrap(), priority: Priority::new(priority).unwrap(),
+            requires: requires.iter().map(|label| label.parse().unwrap()).collect(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, env,
             cwd: cwd.map(Into::into),
         }
     }

@@ -53,6 +53,8 @@ pub enum Rule {
     HistoryWrong,
     /// Dead letters are runs that failed, timed out or were lost, and all of them.
     DeadWrong,
+    /// What is counted as running in a queue executes there, and is all that does.
+    RunningWrong,
     /// A run's record can be read.
     Record,
     /// A set of runs or jobs holds those only, at instants there are.
@@ -65,6 +67,8 @@ pub enum Rule {
     Fence,
     /// A kept output stands in the index, and the index names kept outputs.
     OutputWrong,
+    /// A lane with runs in it is one that nodes know.
+    LaneUnknown,
     /// Every key is one schedd knows.
     UnknownKey,
     /// A key holds what its name says.
@@ -103,12 +107,14 @@ impl Rule {
             Self::StopWrong => "stop_wrong",
             Self::HistoryWrong => "history_wrong",
             Self::DeadWrong => "dead_wrong",
+            Self::RunningWrong => "running_wrong",
             Self::Record => "record",
             Self::Entry => "entry",
             Self::Field => "field",
             Self::Count => "count",
             Self::Fence => "fence",
             Self::OutputWrong => "output_wrong",
+            Self::LaneUnknown => "lane_unknown",
             Self::UnknownKey => "unknown_key",
             Self::WrongType => "wrong_type",
             Self::Expires => "expires",

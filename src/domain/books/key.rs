@@ -34,19 +34,29 @@ pub fn known_key(rest: &str) -> Known {
     match (family, is_of_one) {
         (
             "leases" | "jobs" | "finished" | "history" | "dead" | "outputs" | "nodes" | "noted_nodes" | "losses" | "backfills"
-            | "boots" | "boot_runs",
+            | "boots" | "boot_runs" | "lanes",
             false,
         )
         | (
-            "due" | "open" | "waiting" | "spread" | "history" | "dead" | "outputs" | "deeds" | "events" | "ledger" | "backfill",
+            "due" | "running" | "queue_deeds" | "open" | "waiting" | "spread" | "history" | "dead" | "outputs" | "deeds"
+            | "events" | "ledger" | "backfill",
             true,
         ) => Known::Type("zset"),
-        ("stops" | "totals" | "queues" | "quarantine" | "audit" | "output_sizes" | "servers", false)
-        | ("job" | "run" | "output" | "node" | "source" | "ledger_before", true) => Known::Type("hash"),
+        ("stops" | "totals" | "queues" | "groups" | "quarantine" | "audit" | "output_sizes" | "servers", false)
+        | (
+            "job" | "run" | "output" | "node" | "source" | "declared" | "queue" | "queue_state" | "group" | "ledger_before",
+            true,
+        ) => Known::Type("hash"),
         ("fence" | "output_bytes" | "epoch" | "settling", false) => Known::Type("string"),
         ("quarantined", true) => Known::SetAside,
         _ => Known::No,
     }
+}
+
+/// A lane with runs in it that is not written down, so that no node looks there.
+pub fn unknown_lane(name: String) -> Finding {
+    let found = "runs are due in this lane, and it is not written down: no node looks there";
+    Finding::fixed(Rule::LaneUnknown, Subject::Key(name), found, "every lane in use written down", "writes it down")
 }
 
 /// What is wrong with one key. The events of a node go by themselves when it is long gone.
@@ -89,7 +99,7 @@ pub enum Member {
 /// What the member of the sorted set `rest` is, or why it cannot be there.
 pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, String> {
     let family = rest.split(':').next().unwrap_or_default();
-    let is_run = matches!(family, "due" | "open" | "waiting" | "spread" | "history" | "dead" | "backfill");
+    let is_run = matches!(family, "due" | "running" | "open" | "waiting" | "spread" | "history" | "dead" | "backfill");
     let read = match family {
         "leases" => {
             let parts =
@@ -112,13 +122,15 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             job_and_boot.map(|_| Member::Other).ok_or_else(|| "it is no job of a boot (JOB @HOST BOOT)".to_owned())
         }
         "ledger" => is_range(member).then_some(Member::Other).ok_or_else(|| "it is no range (TO:COUNT:STATE:REASON)".to_owned()),
-        "deeds" | "events" | "losses" => {
+        "deeds" | "queue_deeds" | "events" | "losses" => {
             let is_object = matches!(serde_json::from_slice(&member_bytes(member)), Ok(serde_json::Value::Object(_)));
             is_object.then_some(Member::Other).ok_or_else(|| "it is no JSON object".to_owned())
         }
         _ if is_run => match member.parse::<RunId>() {
             Ok(run) if family == "backfill" && run.kind() != RunKind::Backfill => Err("it is no backfill run".to_owned()),
-            Ok(run) if matches!(family, "due") || rest == family || rest[family.len() + 1..] == *run.job().as_str() => {
+            Ok(run)
+                if matches!(family, "due" | "running") || rest == family || rest[family.len() + 1..] == *run.job().as_str() =>
+            {
                 Ok(Member::Run(run, None))
             }
             Ok(run) => Err(format!("it is a run of job {}", run.job())),

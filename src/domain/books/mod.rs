@@ -14,8 +14,10 @@ pub use counts::{CountFacts, SizeFacts, judge_counts};
 pub use field::{BadField, bad_fields, has_judged_fields, judge_field, shown};
 pub use finding::{Finding, Mend, Rule, Subject};
 pub use job::{JobFacts, PendingFacts, Plan, judge_job, unreadable_job};
-pub use key::{KeyFacts, Known, Member, bad_entries, judge_key, judge_member, judge_outputs, known_key, member_bytes};
-pub use run::{RecordFacts, RunFacts, Standing, judge_run};
+pub use key::{
+    KeyFacts, Known, Member, bad_entries, judge_key, judge_member, judge_outputs, known_key, member_bytes, unknown_lane,
+};
+pub use run::{CountedIn, RecordFacts, RunFacts, Standing, judge_run};
 
 /// The score in the index of jobs of one that has no next due time.
 const PARKED: i64 = super::time::UnixMillis::END;

@@ -2,11 +2,13 @@
 
 use super::loss::Loss;
 use crate::domain::deed::Deed;
-use crate::domain::ids::{JobName, QueueName, RunId};
+use crate::domain::ids::{JobName, RunId};
 use crate::domain::job::JobSpec;
+use crate::domain::lane::Lane;
 use crate::domain::node_event::NodeEvent;
 use crate::domain::run::RunState;
 use crate::domain::schedule::Timetable;
+use crate::domain::serving::Serving;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
@@ -152,8 +154,8 @@ pub enum Subject {
 pub struct RunFacts {
     /// Its id.
     pub run: RunId,
-    /// Its queue.
-    pub queue: QueueName,
+    /// Its lane.
+    pub lane: Lane,
     /// Its state.
     pub state: RunState,
     /// Why it is in it.
@@ -221,6 +223,8 @@ pub struct NodeFacts {
     pub last_seen: Option<UnixMillis>,
     /// When its present process started, if it is there.
     pub started_at: Option<UnixMillis>,
+    /// What it serves, if it is there.
+    pub serving: Option<Serving>,
     /// What befell it, oldest first.
     pub events: Vec<NodeEvent>,
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::facts::{Facts, NodeFacts, RunFacts, Subject};
-use crate::domain::ids::QueueName;
+use crate::domain::lane::Lane;
 use crate::domain::node_event::{Befell, NodeEvent};
 use crate::domain::time::UnixMillis;
 
@@ -123,16 +123,16 @@ fn went_down(node: &NodeFacts, window: Window, now: UnixMillis) -> Life {
     }
 }
 
-/// What kept a node that was there from claiming a run of `queue`, within `window`; over at the latest when the node was.
+/// What kept a node that was there from claiming a run of `lane`, within `window`; over at the latest when the node was.
 pub(super) fn obstacles<'f>(
     node: &'f NodeFacts,
     window: Window,
-    queue: &'f QueueName,
+    lane: &'f Lane,
     now: UnixMillis,
 ) -> impl Iterator<Item = NodeEvent> + 'f {
     let is_one = move |event: &&NodeEvent| match &event.what {
-        Befell::RedisAway | Befell::ClaimsHeld | Befell::Settling | Befell::NewServer => true,
-        Befell::SlotsTaken { queue: taken } => taken == queue,
+        Befell::RedisAway | Befell::ClaimsHeld | Befell::Held { .. } | Befell::Settling | Befell::NewServer => true,
+        Befell::SlotsTaken { queue: taken } => taken == lane.queue(),
         Befell::Started { .. } | Befell::Stopped | Befell::FileRefused { .. } => false,
     };
     let closed = move |event: &NodeEvent| NodeEvent { to: event.to.or_else(|| over_with(node, event, now)), ..event.clone() };

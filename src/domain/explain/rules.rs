@@ -8,7 +8,9 @@ use super::sentences::{by_words, findings, names};
 use super::timing::{Timing, mode_word};
 use crate::domain::deed::Deed;
 use crate::domain::duration::format_duration;
+use crate::domain::ids::Label;
 use crate::domain::job::{Action, CatchUp, CatchUpMode, Delivery, JobSpec, Overlap, Retry};
+use crate::domain::lane::Priority;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::shown;
@@ -165,7 +167,8 @@ fn keys_of_timing(found: &Timing) -> &'static [&'static str] {
         Timing::Behind { .. } => &["overlap"],
         Timing::Spread { .. } | Timing::CaughtUp { .. } => &["catch_up", "late_after"],
         Timing::Shifted { .. } => &["jitter", "splay"],
-        Timing::Slots { .. } => &["queue"],
+        Timing::Slots { .. } => &["queue", "priority"],
+        Timing::Unserved { .. } => &["queue", "requires"],
         _ => &[],
     }
 }
@@ -204,6 +207,11 @@ fn value(spec: &JobSpec, key: &str) -> Option<String> {
             Delivery::AtMostOnce => "at-most-once".to_owned(),
         },
         "queue" => spec.queue.to_string(),
+        "priority" => (spec.priority != Priority::default()).then(|| spec.priority.to_string())?,
+        "requires" => {
+            let labels: Vec<&str> = spec.requires.iter().map(Label::as_str).collect();
+            (!labels.is_empty()).then(|| labels.join(", "))?
+        }
         "jitter" | "splay" => {
             let shift = if key == "jitter" { spec.shape.jitter } else { spec.shape.splay };
             (!shift.is_zero()).then(|| format_duration(shift))?

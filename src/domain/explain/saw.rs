@@ -8,8 +8,10 @@ use super::ON_TIME;
 use super::facts::{Facts, NodeFacts, RunFacts, Subject};
 use super::life::{Life, Window, life, obstacles};
 use super::sentences::{findings, stretch_words};
-use crate::domain::ids::QueueName;
+use crate::domain::ids::{Label, QueueName};
+use crate::domain::lane::Lane;
 use crate::domain::node_event::Befell;
+use crate::domain::serving::Serving;
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::shown;
 use crate::domain::zone::Zone;
@@ -62,6 +64,24 @@ findings! {
             from: UnixMillis,
             /// Until when.
             to: Option<UnixMillis>,
+        },
+        /// It was past a limit of its own.
+        "held" Held {
+            /// The node.
+            node: String,
+            /// Which limit, with what was found.
+            why: String,
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
+        /// It does not serve the lane.
+        "not_serving" NotServing {
+            /// The node.
+            node: String,
+            /// What it does not: the queue, or the labels it does not carry.
+            what: String,
         },
         /// Nothing was ripe, for data that was lost settled.
         "settling" Settling {
@@ -129,6 +149,10 @@ impl Saw {
             Self::ClaimsHeld { node, from, to } => {
                 format!("{node} took no runs{}, because its keeper was not ready.", stretch_words(*from, *to, zone))
             }
+            Self::Held { node, why, from, to } => {
+                format!("{node} took no runs{}: {why}.", stretch_words(*from, *to, zone))
+            }
+            Self::NotServing { node, what } => format!("{node} does not take it: {what}."),
             Self::Settling { node, from, to } => format!(
                 "{node} started nothing{}: Redis had lost data, and nodes gave back what they knew.",
                 stretch_words(*from, *to, zone)
@@ -163,13 +187,17 @@ pub(super) fn saw(facts: &Facts) -> Vec<Saw> {
         let mut nodes = 0;
         for node in &facts.nodes {
             let has_claimed = claimers.contains(&&node.name);
-            let told = of_node(node, window, &run.queue, facts.now);
+            let told = of_node(node, window, &run.lane, facts.now);
             nodes += usize::from(has_claimed || !matches!(told.as_slice(), [Saw::NotKnown { .. }]));
             if !is_on_time {
                 // Its last sign of life may be older than its claim.
                 let is_plain = matches!(
                     told.as_slice(),
-                    [Saw::Free { .. } | Saw::Unseen { .. } | Saw::NotKnown { .. } | Saw::NotRunning { to: None, .. }]
+                    [Saw::Free { .. }
+                        | Saw::Unseen { .. }
+                        | Saw::NotKnown { .. }
+                        | Saw::NotServing { .. }
+                        | Saw::NotRunning { to: None, .. }]
                 );
                 found.extend(if has_claimed && is_plain { Vec::new() } else { told });
             }
@@ -189,7 +217,7 @@ pub(super) fn saw(facts: &Facts) -> Vec<Saw> {
     found
 }
 
-fn of_node(node: &NodeFacts, window: Window, queue: &QueueName, now: UnixMillis) -> Vec<Saw> {
+fn of_node(node: &NodeFacts, window: Window, lane: &Lane, now: UnixMillis) -> Vec<Saw> {
     let name = || node.name.clone();
     let mut found = Vec::new();
     match life(node, window, now) {
@@ -203,12 +231,17 @@ fn of_node(node: &NodeFacts, window: Window, queue: &QueueName, now: UnixMillis)
         }
         Life::Up => {}
     }
-    for event in obstacles(node, window, queue, now) {
+    if let Some(what) = node.serving.as_ref().and_then(|serving| not_served(serving, lane)) {
+        found.push(Saw::NotServing { node: name(), what });
+        return found;
+    }
+    for event in obstacles(node, window, lane, now) {
         let (node, from, to) = (name(), event.from, event.to);
         found.push(match &event.what {
             Befell::SlotsTaken { queue } => Saw::SlotsTaken { node, queue: queue.clone(), from, to },
             Befell::Settling => Saw::Settling { node, from, to },
             Befell::NewServer => Saw::NewServer { node, from, to },
+            Befell::Held { why } => Saw::Held { node, why: why.clone(), from, to },
             Befell::ClaimsHeld => Saw::ClaimsHeld { node, from, to },
             _ => Saw::RedisAway { node, from, to },
         });
@@ -219,6 +252,15 @@ fn of_node(node: &NodeFacts, window: Window, queue: &QueueName, now: UnixMillis)
         found.push(unseen.map_or_else(|| Saw::Free { node: name() }, |seen| Saw::Unseen { node: name(), seen }));
     }
     found
+}
+
+/// What of a lane a node does not serve, in words.
+fn not_served(serving: &Serving, lane: &Lane) -> Option<String> {
+    if !serving.takes_queue(lane.queue()) {
+        return Some(format!("it does not serve queue {}", lane.queue()));
+    }
+    let missing: Vec<&str> = lane.requires().difference(&serving.labels).map(Label::as_str).collect();
+    (!missing.is_empty()).then(|| format!("it does not carry {}", missing.join(", ")))
 }
 
 /// Files refused a while before the time asked about: what should have been planned may not have been.

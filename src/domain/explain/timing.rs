@@ -13,6 +13,7 @@ use crate::domain::ids::QueueName;
 use crate::domain::ids::RunKind;
 use crate::domain::job::CatchUpMode;
 use crate::domain::node_event::Befell;
+use crate::domain::serving::{Serving, Unserved};
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::{shown, span};
 use crate::domain::zone::Zone;
@@ -93,6 +94,20 @@ findings! {
             /// Until when.
             to: Option<UnixMillis>,
         },
+        /// Nodes were past a limit of their own.
+        "late_held" Held {
+            /// The nodes.
+            nodes: Vec<String>,
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
+        /// None of the nodes that run takes it.
+        "late_unserved" Unserved {
+            /// Why.
+            why: Unserved,
+        },
         /// Data that was lost settled.
         "late_settling" Settling {
             /// From when.
@@ -152,6 +167,10 @@ impl Timing {
             Self::Keeper { nodes, from, to } => {
                 format!("The keeper was not ready on {}{}.", names(nodes), stretch_words(*from, *to, zone))
             }
+            Self::Held { nodes, from, to } => {
+                format!("A limit of its own held {}{}.", names(nodes), stretch_words(*from, *to, zone))
+            }
+            Self::Unserved { why } => format!("Nobody takes it: {why}."),
             Self::Settling { from, to } => {
                 format!("Redis had lost data, and nothing was started{}.", stretch_words(*from, *to, zone))
             }
@@ -258,8 +277,12 @@ pub(super) fn mode_word(mode: CatchUpMode) -> &'static str {
 fn waiting_for_nodes(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
     let Some(window) = Window::of(facts).filter(|window| window.to.since(window.from) > ON_TIME) else { return Vec::new() };
     let mut found: Vec<Timing> = no_node(facts, run, window).into_iter().collect();
-    for word in ["redis_away", "new_server", "settling", "slots_taken", "claims_held"] {
+    for word in ["redis_away", "new_server", "settling", "slots_taken", "claims_held", Befell::HELD] {
         found.extend(obstacle(facts, run, window, word));
+    }
+    if run.first_start.is_none() && !run.state.is_final() {
+        let there: Vec<Serving> = facts.nodes.iter().filter_map(|node| node.serving.clone()).collect();
+        found.extend(Unserved::of(&run.lane, &there).map(|why| Timing::Unserved { why }));
     }
     found
 }
@@ -290,7 +313,7 @@ fn obstacle(facts: &Facts, run: &RunFacts, window: Window, word: &str) -> Option
     let mut nodes: Vec<String> = Vec::new();
     let mut stretch: Option<(UnixMillis, Option<UnixMillis>)> = None;
     for node in &facts.nodes {
-        for event in obstacles(node, window, &run.queue, facts.now).filter(|event| event.what.word() == word) {
+        for event in obstacles(node, window, &run.lane, facts.now).filter(|event| event.what.word() == word) {
             if !nodes.contains(&node.name) {
                 nodes.push(node.name.clone());
             }
@@ -301,12 +324,13 @@ fn obstacle(facts: &Facts, run: &RunFacts, window: Window, word: &str) -> Option
         }
     }
     let (from, to) = stretch?;
-    let what = Befell::SlotsTaken { queue: run.queue.clone() };
+    let what = Befell::SlotsTaken { queue: run.lane.queue().clone() };
     Some(match word {
         "redis_away" => Timing::Redis { nodes, from, to },
         "settling" => Timing::Settling { from, to },
         "new_server" => Timing::NewServer { from, to },
-        word if word == what.word() => Timing::Slots { nodes, queue: run.queue.clone(), from, to },
+        Befell::HELD => Timing::Held { nodes, from, to },
+        word if word == what.word() => Timing::Slots { nodes, queue: run.lane.queue().clone(), from, to },
         _ => Timing::Keeper { nodes, from, to },
     })
 }

@@ -54,7 +54,7 @@ impl Claimer {
         let order = SkipOrder {
             run: run.clone(),
             rev: definition.record.rev.clone(),
-            queue: definition.record.queue.clone(),
+            lane: definition.record.lane.clone(),
             reason: "missed",
             last_due: last,
             count,
@@ -130,7 +130,7 @@ impl Claimer {
         let order = SpreadOrder {
             name: run.job().clone(),
             rev: record.rev.clone(),
-            queue: record.queue.clone(),
+            lane: record.lane.clone(),
             window: record.window.clone(),
             next_window,
             runs: runs.collect(),

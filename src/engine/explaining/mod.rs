@@ -5,13 +5,14 @@ mod records;
 
 use self::records::run_facts;
 use super::definition::Definition;
+use super::presence::GONE_AFTER;
 use crate::domain::deed::Deed;
 use crate::domain::explain::{Facts, JobFacts, Loss, NodeFacts, Place, RunFacts, Source, Subject};
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
-use crate::store::{JobRecord, LossRecord, RunRecord, SourceKind, Standing, Store, StoreError};
+use crate::store::{JobRecord, LossRecord, NodeRecord, RunRecord, SourceKind, Standing, Store, StoreError};
 
 /// Runs of each kind that are told of a job.
 const OPEN_SHOWN: usize = 10;
@@ -78,9 +79,15 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         Subject::Job { open, .. } => open.first().map_or(now, |run| run.run.due()),
         _ => facts.run().map(|run| run.run.due()).or_else(|| facts.at()).unwrap_or(now),
     };
+    let (now, present) = store.list_nodes().await?;
+    let serving = |name: &str| {
+        let is_there = |node: &&NodeRecord| node.name == name && node.last_seen.is_some_and(|seen| now.since(seen) <= GONE_AFTER);
+        present.iter().find(is_there).map(|node| node.serving.clone())
+    };
     let nodes = store.read_events(looked_at).await?.into_iter();
     facts.nodes = nodes
         .map(|node| NodeFacts {
+            serving: serving(node.node.as_str()),
             name: node.node.to_string(),
             last_seen: node.last_seen,
             started_at: node.started_at,
@@ -164,8 +171,8 @@ impl Known<'_> {
     /// A run with a record, or planned.
     async fn run(&self, run: &RunId) -> Result<Option<RunFacts>, StoreError> {
         let planned = || {
-            let queue = self.record.as_ref().map(|job| job.queue.clone())?;
-            (self.planned() == Some(run)).then(|| RunRecord::planted(run.clone(), queue))
+            let lane = self.record.as_ref().map(|job| job.lane.clone())?;
+            (self.planned() == Some(run)).then(|| RunRecord::planted(run.clone(), lane))
         };
         match self.store.read_run(run).await?.or_else(planned) {
             Some(record) => Ok(Some(self.of_record(record).await?)),
@@ -177,7 +184,7 @@ impl Known<'_> {
         let standing = if record.state.is_final() {
             Standing { ready: None, is_waiting: false, stop_asked_by: None }
         } else {
-            self.store.standing(&record.run, &record.queue).await?
+            self.store.standing(&record.run, &record.lane).await?
         };
         let is_held = self.record.as_ref().is_some_and(|job| job.held.as_ref() == Some(&record.run));
         let place = match (standing.is_waiting, is_held) {

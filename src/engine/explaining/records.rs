@@ -20,7 +20,7 @@ pub(super) fn run_facts(record: RunRecord, standing: Standing, place: Place) -> 
         is_asked_to_stop: standing.stop_asked_by.is_some(),
         by: record.by.or(standing.stop_asked_by.flatten()),
         attempts,
-        queue: record.queue,
+        lane: record.lane,
         state: record.state,
         reason: record.reason.filter(|reason| !(record.state == RunState::Scheduled && reason == "retry")),
         asked_by: record.asked_by,

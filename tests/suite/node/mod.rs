@@ -13,6 +13,7 @@ mod explaining_lost;
 mod failing_over;
 mod flushed;
 mod given_back;
+mod lanes;
 mod living;
 mod losing;
 mod outputs;

@@ -45,7 +45,7 @@ fn a_job_with_a_delay_that_is_moved_while_it_runs_goes_on_in_its_new_queue() {
     eye.add(&job("other"));
     std::fs::write(&file, "").unwrap();
     let runs = eye.wait_for_history("moves", 3);
-    let queues: Vec<&str> = runs.iter().map(|run| run.queue.as_str()).collect();
+    let queues: Vec<&str> = runs.iter().map(|run| run.lane.as_str()).collect();
     assert_eq!(queues[..3], ["default", "other", "other"], "{runs:?}");
 }
 

@@ -4,25 +4,26 @@
 use std::time::Duration;
 
 use schedd::domain::books::{CountFacts, JobFacts, Plan, judge_job, judge_run};
-use schedd::domain::ids::{Fence, QueueName, RunId};
+use schedd::domain::ids::{Fence, RunId};
 use schedd::domain::job::Overlap;
+use schedd::domain::lane::Lane;
 use schedd::store::{AuditNote, JobMending, JobRecord, JobToInspect, MendReply, RunMending, Store, Waiting};
 
 use super::world::{World, queue, run_of, successor, t};
 
-async fn mend_job(store: &Store, job: &JobRecord, planted: Option<i64>, queues: &[QueueName]) -> MendReply {
+async fn mend_job(store: &Store, job: &JobRecord, planted: Option<i64>, queues: &[Lane]) -> MendReply {
     let planted = planted.map(|due| successor("a", due));
     let mending =
         JobMending { name: job.name.clone(), record: Some(job.clone()), planted, pending_ready: None, waiting: Waiting::Freed };
     store.mend_jobs(&[mending], queues).await.unwrap().remove(0).unwrap()
 }
 
-async fn mend_run(store: &Store, run: &RunId, found_under: Option<Fence>, queues: &[QueueName]) -> MendReply {
-    let mending = RunMending { run: run.clone(), queue: queue("default"), found_under };
+async fn mend_run(store: &Store, run: &RunId, found_under: Option<Fence>, queues: &[Lane]) -> MendReply {
+    let mending = RunMending { run: run.clone(), lane: queue("default"), found_under };
     store.mend_runs(&[mending], queues).await.unwrap().remove(0).unwrap()
 }
 
-async fn inspect(store: &Store, job: &JobRecord, queues: &[QueueName]) -> Option<JobFacts> {
+async fn inspect(store: &Store, job: &JobRecord, queues: &[Lane]) -> Option<JobFacts> {
     let to_inspect = JobToInspect { name: &job.name, record: Some(job), plan: Plan::Recurring };
     store.inspect_jobs(&[to_inspect], queues).await.unwrap().remove(0).unwrap()
 }

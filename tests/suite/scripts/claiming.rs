@@ -84,7 +84,7 @@ async fn a_claim_made_from_an_older_definition_is_stale() {
     let order = world.order(&run).await;
     let mut edit = definition("a", 0);
     let job = world.job("a").await;
-    (edit.read, edit.hash) = (Some((job.rev, job.queue)), "hash2".to_owned());
+    (edit.read, edit.hash) = (Some((job.rev, job.lane)), "hash2".to_owned());
     world.at(0).apply_job(&edit).await.unwrap();
     let before = world.snapshot();
     assert!(matches!(world.claim(0, &order).await, ClaimReply::Stale));

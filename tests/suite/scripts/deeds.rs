@@ -34,7 +34,7 @@ async fn each_thing_done_to_a_job_is_noted_once_with_who_did_it() {
     let edit = ApplyOrder {
         hash: "hash2".to_owned(),
         token: token(),
-        read: Some((job.rev.clone(), job.queue.clone())),
+        read: Some((job.rev.clone(), job.lane.clone())),
         planned: job.pending.clone(),
         schedules: Some(("every 1s".to_owned(), "every 2s".to_owned())),
         ..definition("a", 2000)
@@ -48,7 +48,7 @@ async fn each_thing_done_to_a_job_is_noted_once_with_who_did_it() {
     let resume = ResumeOrder {
         name: job.name.clone(),
         rev: job.rev.clone(),
-        queue: job.queue.clone(),
+        lane: job.lane.clone(),
         held: job.held.clone(),
         skipped: None,
         planted: Some(successor("a", 2000)),
@@ -58,7 +58,7 @@ async fn each_thing_done_to_a_job_is_noted_once_with_who_did_it() {
     }
     let run = schedd::domain::ids::RunId::manual(name("a"), super::world::t(-600), "x").unwrap();
     for _ in 0..2 {
-        ana(-600).plant_manual(&run, &job.queue).await.unwrap();
+        ana(-600).plant_manual(&run, &job.lane).await.unwrap();
     }
     assert_eq!(world.run(&run).await.asked_by.as_deref(), Some(ANA));
     for _ in 0..2 {

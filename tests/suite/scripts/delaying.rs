@@ -54,7 +54,7 @@ async fn a_run_skipped_or_cancelled_before_it_began_is_followed_too() {
     let order = SkipOrder {
         run: run.clone(),
         rev: world.job("a").await.rev,
-        queue: queue("default"),
+        lane: queue("default"),
         reason: "missed",
         last_due: run.due(),
         count: 1,
@@ -77,7 +77,7 @@ async fn the_end_of_a_run_of_a_paused_job_plants_nothing_and_resuming_does() {
         let order = ResumeOrder {
             name: name("a"),
             rev,
-            queue: queue("default"),
+            lane: queue("default"),
             held: None,
             skipped: None,
             planted: Some(successor("a", offset + DELAY)),
@@ -102,7 +102,7 @@ async fn a_schedule_that_becomes_a_delay_while_a_run_is_open_is_planted_at_its_e
     let job = world.job("a").await;
     let edit = ApplyOrder {
         hash: "hash2".to_owned(),
-        read: Some((job.rev, job.queue)),
+        read: Some((job.rev, job.lane)),
         change: Change::Schedule,
         planned: job.pending,
         token: super::world::token(),
@@ -121,11 +121,11 @@ async fn move_to(world: &World, to: &str, edit: ApplyOrder) {
     let job = world.job("a").await;
     let edit = ApplyOrder {
         hash: format!("hash of {to}"),
-        read: Some((job.rev, job.queue)),
+        read: Some((job.rev, job.lane)),
         change: Change::Rest,
         planned: job.pending,
         planted: None,
-        queue: queue(to),
+        lane: queue(to),
         token: super::world::token(),
         ..edit
     };
@@ -159,7 +159,7 @@ async fn so_does_what_a_lost_node_or_a_cancel_ends() {
     assert_eq!(world.score("due:other", &next.to_string()), Some(20_000 + DELAY));
     world.assert_sound();
     let mut stale = schedd::store::CancelOrder { run: next, ..cancel };
-    stale.queue = queue("other");
+    stale.lane = queue("other");
     assert_eq!(world.at(20_001).cancel_run(&stale).await.unwrap(), CancelReply::Stale);
 }
 

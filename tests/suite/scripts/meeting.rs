@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use schedd::domain::ids::Fence;
-use schedd::store::{ClaimOrder, ClaimReply, Met, Poll, QueuePoll, StoreError};
+use schedd::store::{ClaimOrder, ClaimReply, LaneAsk, LanePoll, Met, Poll, StoreError};
 
 use super::world::{World, claimant, queue, t};
 
 async fn poll(world: &World, at: i64) -> Poll {
-    world.at(at).list_ripe(&[(queue("default"), 5)]).await.unwrap()
+    world.at(at).list_ripe(&[LaneAsk::new(queue("default"), 5)]).await.unwrap()
 }
 
 /// What is ripe, and when the next is.
 fn found(poll: &Poll) -> (usize, Option<i64>) {
-    let QueuePoll::Due { ripe, next } = &poll.queues[0] else { panic!("{poll:?}") };
+    let LanePoll::Due { ripe, next, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
     (ripe.len(), next.map(schedd::domain::time::UnixMillis::as_i64))
 }
 
@@ -94,10 +94,10 @@ async fn a_claim_made_from_a_poll_is_not_sent_to_another_server() {
         latest_start: None,
         max_runs: None,
         successor: None,
-        job_queue: queue("default"),
+        job_lane: queue("default"),
     };
     let store = world.at(0);
-    let polled = store.list_ripe(&[(queue("default"), 5)]).await.unwrap().marks.server;
+    let polled = store.list_ripe(&[LaneAsk::new(queue("default"), 5)]).await.unwrap().marks.server;
     store.trust(&polled);
     let () = redis::cmd("SAVE").query(&mut world.redis.connection()).unwrap();
     world.redis.restart();
@@ -113,7 +113,7 @@ async fn a_claim_made_from_a_poll_is_not_sent_to_another_server() {
     }
     assert!(matches!(refused, StoreError::Replaced { .. }), "{refused}");
     assert_eq!(world.score("due:default", &run.to_string()), Some(0));
-    let poll = store.list_ripe(&[(queue("default"), 5)]).await.unwrap();
+    let poll = store.list_ripe(&[LaneAsk::new(queue("default"), 5)]).await.unwrap();
     assert_ne!(poll.marks.server, polled);
     store.trust(&poll.marks.server);
     let ClaimReply::Claimed(won) = claim().await.unwrap().remove(0) else { panic!("not claimed") };

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis::FromRedisValue;
-use schedd::domain::ids::{JobName, QueueName, RunId};
+use schedd::domain::ids::{JobName, RunId};
 use schedd::domain::job::Overlap;
+use schedd::domain::lane::Lane;
 use schedd::domain::run::RunState;
 use schedd::domain::time::UnixMillis;
 use schedd::store::{
@@ -43,7 +44,7 @@ pub(crate) fn name(text: &str) -> JobName {
     text.parse().unwrap()
 }
 
-pub(crate) fn queue(text: &str) -> QueueName {
+pub(crate) fn queue(text: &str) -> Lane {
     text.parse().unwrap()
 }
 
@@ -72,7 +73,7 @@ pub(crate) fn definition(job: &str, offset: i64) -> ApplyOrder {
         source: "schedctl add".to_owned(),
         token: token(),
         tz: "UTC".to_owned(),
-        queue: QueueName::default_queue(),
+        lane: Lane::default_lane(),
         is_once: false,
         delay: None,
         max_runs: None,
@@ -152,7 +153,7 @@ impl World {
     /// Plants a manual run of `job` at `offset`.
     pub(crate) async fn by_hand(&self, job: &str, offset: i64) -> RunId {
         let run = RunId::manual(name(job), t(offset), "hand").unwrap();
-        let reply = self.at(offset).plant_manual(&run, &QueueName::default_queue()).await.unwrap();
+        let reply = self.at(offset).plant_manual(&run, &Lane::default_lane()).await.unwrap();
         assert_eq!(reply, schedd::store::ManualReply::Planted);
         run
     }
@@ -180,7 +181,7 @@ impl World {
             latest_start: None,
             max_runs: None,
             successor: None,
-            job_queue: job.queue,
+            job_lane: job.lane,
         }
     }
 
@@ -228,8 +229,8 @@ impl World {
         let record = self.store.read_run(run).await.unwrap();
         CancelOrder {
             run: run.clone(),
-            queue: record.map_or_else(|| job.queue.clone(), |record| record.queue),
-            job: Some((job.rev, job.queue)),
+            lane: record.map_or_else(|| job.lane.clone(), |record| record.lane),
+            job: Some((job.rev, job.lane)),
             successor: next.map(|next| successor(run.job().as_str(), next)),
             reason: "by a test".to_owned(),
         }
@@ -297,6 +298,17 @@ impl World {
         }
         assert_eq!(jobs.keys().cloned().collect::<BTreeSet<_>>(), live, "the index of jobs");
         assert_eq!(self.total("waiting"), waiting_in_all, "totals.waiting");
+        let mut counted = BTreeMap::new();
+        for queue in self.names_under("running:") {
+            for run in self.members(&format!("running:{queue}")).into_keys() {
+                assert_eq!(counted.insert(run.clone(), queue.clone()), None, "{run} is counted in two queues");
+            }
+        }
+        let leased = leases.keys().filter_map(|lease| lease.split_once('#')).map(|(run, _)| {
+            let queue: Option<String> = self.raw("HGET", &format!("run:{run}"), &["queue"]);
+            (run.to_owned(), queue.unwrap_or_default().split(['!', '+']).next().unwrap_or_default().to_owned())
+        });
+        assert_eq!(counted, leased.collect::<BTreeMap<_, _>>(), "what is counted as running");
         for lease in leases.keys() {
             let (run, fence) = lease.split_once('#').unwrap();
             let record: [Option<String>; 2] = self.raw("HMGET", &format!("run:{run}"), &["state", "fence"]);

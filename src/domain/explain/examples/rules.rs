@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::scene::{about, ended, fresh, node, on, slots, started, with_job, with_spec};
+use super::scene::{about, ended, fresh, node, on, requiring, serving, slots, started, with_job, with_spec};
 use super::{Example, hold};
 use crate::domain::explain::rules::Rule;
 use crate::domain::explain::{Place, RunFacts, Source};
@@ -45,6 +45,14 @@ const RULES: &[Example] = &[
     ("default", || about(ended(RunState::TimedOut, None)), "timeout = 1h, which is the default."),
     ("default", || about(ended(RunState::Failed, None)), "retry = 0, which is the default."),
     ("default", || on(vec![node("n1", &[slots(-5, Some(20))])], started(20)), "queue = default, which is the default."),
+    (
+        "set_in_file",
+        || {
+            let facts = on(vec![serving(None)], requiring("default+gpu"));
+            with_spec(facts, |spec| spec.requires = ["gpu".parse().unwrap()].into())
+        },
+        "requires = gpu, set in [jobs.j] or [defaults] of the file of node n1.",
+    ),
     (
         "set_in_file",
         || {

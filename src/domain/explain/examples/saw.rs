@@ -1,6 +1,6 @@
 //! What a node saw.
 
-use super::scene::{about, event, facts, fresh, node, on, s, slots, started};
+use super::scene::{about, event, facts, fresh, loaded, node, on, requiring, s, serving, slots, started};
 use super::{Example, hold};
 use crate::domain::explain::saw::Saw;
 use crate::domain::explain::{Facts, NodeFacts, Subject};
@@ -56,6 +56,17 @@ const SAW: &[Example] = &[
         "n1 took no runs from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC, because its keeper was not ready.",
     ),
     (
+        "held",
+        || on(vec![node("n1", &[loaded(Some(20))])], started(20)),
+        "n1 took no runs from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC: load 9.1 > 8.",
+    ),
+    ("not_serving", || on(vec![serving(None)], requiring("default+eu,gpu")), "n1 does not take it: it does not carry eu, gpu."),
+    (
+        "not_serving",
+        || on(vec![serving(Some("mail"))], requiring("default!5")),
+        "n1 does not take it: it does not serve queue default.",
+    ),
+    (
         "settling",
         || on(vec![node("n1", &[event(Befell::Settling, -5, Some(20))])], started(20)),
         "n1 started nothing from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC: Redis had lost data, and nodes gave back what they knew.",
@@ -82,7 +93,8 @@ const SAW: &[Example] = &[
     (
         "not_known",
         || {
-            let unknown = NodeFacts { name: "n3".to_owned(), last_seen: None, started_at: None, events: Vec::new() };
+            let unknown =
+                NodeFacts { name: "n3".to_owned(), last_seen: None, started_at: None, serving: None, events: Vec::new() };
             on(vec![node("n1", &[]), unknown], started(20))
         },
         "What n3 did then is not known, or no longer.",

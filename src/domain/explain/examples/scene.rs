@@ -4,9 +4,11 @@ use crate::domain::deed::Deed;
 use crate::domain::explain::{AttemptFacts, Facts, JobFacts, Loss, NodeFacts, Place, RunFacts, Source, Subject};
 use crate::domain::ids::{QueueName, RunId};
 use crate::domain::job::{Action, JobSpec};
+use crate::domain::lane::Lane;
 use crate::domain::node_event::{Befell, NodeEvent};
 use crate::domain::run::RunState;
 use crate::domain::schedule::{Schedule, Timetable};
+use crate::domain::serving::Serving;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
@@ -57,7 +59,7 @@ pub(super) fn facts(subject: Subject) -> Facts {
 pub(super) fn fresh() -> RunFacts {
     let run = RunId::regular("j".parse().unwrap(), s(0));
     RunFacts {
-        queue: QueueName::default_queue(),
+        lane: Lane::default_lane(),
         state: RunState::Scheduled,
         reason: None,
         by: None,
@@ -110,7 +112,23 @@ pub(super) fn event(what: Befell, from: i64, to: Option<i64>) -> NodeEvent {
 pub(super) fn node(name: &str, events: &[NodeEvent]) -> NodeFacts {
     let start = event(Befell::Started { seen_before: None }, -3600, None);
     let events = std::iter::once(start).chain(events.iter().cloned()).collect();
-    NodeFacts { name: name.to_owned(), last_seen: Some(s(899)), started_at: Some(s(-3600)), events }
+    NodeFacts { name: name.to_owned(), last_seen: Some(s(899)), started_at: Some(s(-3600)), serving: None, events }
+}
+
+/// A node past its load from just before noon on.
+pub(super) fn loaded(until: Option<i64>) -> NodeEvent {
+    event(Befell::Held { why: "load 9.1 > 8".to_owned() }, -5, until)
+}
+
+/// A node that serves this queue, or all.
+pub(super) fn serving(queue: Option<&str>) -> NodeFacts {
+    let queues = queue.map(|queue| [queue.parse().unwrap()].into());
+    NodeFacts { serving: Some(Serving { queues, ..Serving::default() }), ..node("n1", &[]) }
+}
+
+/// A run due at noon in this lane that has not been claimed.
+pub(super) fn requiring(lane: &str) -> RunFacts {
+    RunFacts { lane: lane.parse().unwrap(), ..fresh() }
 }
 
 pub(super) fn on(nodes: Vec<NodeFacts>, run: RunFacts) -> Facts {

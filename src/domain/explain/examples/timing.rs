@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::scene::{about, event, fresh, missed_since, node, on, s, slots, started, with_spec};
+use super::scene::{about, event, fresh, loaded, missed_since, node, on, requiring, s, serving, slots, started, with_spec};
 use super::{Example, hold};
 use crate::domain::explain::timing::Timing;
 use crate::domain::explain::{NodeFacts, RunFacts};
@@ -64,6 +64,17 @@ const TIMING: &[Example] = &[
         || on(vec![node("n1", &[slots(-5, Some(20))])], started(20)),
         "All slots of queue default were taken on n1 from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
     ),
+    (
+        "late_held",
+        || on(vec![node("n1", &[loaded(None)])], started(20)),
+        "A limit of its own held n1 from Sat 2026-11-21 11:59:55 UTC on.",
+    ),
+    (
+        "late_unserved",
+        || on(vec![serving(None)], requiring("default+gpu")),
+        "Nobody takes it: requires gpu: no node that runs and serves its queue carries it.",
+    ),
+    ("late_unserved", || on(vec![serving(Some("mail"))], fresh()), "Nobody takes it: no node that runs serves queue default."),
     (
         "late_settling",
         || on(vec![node("n1", &[event(Befell::Settling, -5, Some(20))])], started(20)),

@@ -1,6 +1,7 @@
 //! The rules of keys: each has a name that is known, holds what that says, and stays.
 
 use schedd::domain::books::Rule;
+use serde_json::json;
 
 use crate::doctor::desk::Desk;
 use crate::scripts::world::t;
@@ -117,4 +118,14 @@ async fn a_hash_with_many_spoilt_fields_is_one_finding_and_its_sound_ones_stay()
     assert!(told[0].found.starts_with("it has 1200 fields that cannot be read"), "{}", told[0]);
     desk.mend(Rule::Field, "totals").await;
     assert_eq!(desk.total("succeeded"), 1);
+}
+
+#[tokio::test]
+async fn a_lane_nobody_wrote_down_is_written_down() {
+    let desk = Desk::new();
+    desk.add("a", json!({"every": "1m", "priority": 5, "requires": ["gpu"]})).await;
+    assert!(desk.findings().await.is_empty(), "{:#?}", desk.findings().await);
+    desk.break_by("DEL", "lanes", &[]);
+    desk.mend(Rule::LaneUnknown, &format!("key {}", desk.key("due:default!5+gpu"))).await;
+    assert_eq!(desk.store.read_lanes().await.unwrap(), ["default!5+gpu".parse().unwrap()].into());
 }

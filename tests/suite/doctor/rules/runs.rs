@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use schedd::domain::books::Rule;
-use schedd::domain::ids::{JobName, QueueName, RunId};
+use schedd::domain::ids::{JobName, RunId};
+use schedd::domain::lane::Lane;
 use schedd::engine::books::Books;
 use schedd::store::Verdict;
 use serde_json::json;
@@ -173,7 +174,7 @@ async fn a_run_for_a_boot_is_no_finding_and_is_made_due_on_its_own_host() {
     let name: JobName = "boot".parse().unwrap();
     desk.add_unplanned("boot", json!({"cron": "@reboot"})).await;
     desk.demand_sound("").await;
-    let (host, run) = (QueueName::of_host("h1"), RunId::manual(name, t(0), "boot1234").unwrap());
+    let (host, run) = (Lane::of_host("h1"), RunId::manual(name, t(0), "boot1234").unwrap());
     desk.at(0).plant_reboot(&run, &host, "b1").await.unwrap();
     desk.demand_sound("").await;
     let of_slow_check = Books::open(&desk.at(0), &BTreeSet::new()).await.unwrap().look_at_runs(&[(run.clone(), None)]).await;

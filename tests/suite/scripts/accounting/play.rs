@@ -10,8 +10,8 @@ use schedd::domain::zone::Zone;
 use schedd::engine::planting::{self, Applied, Request};
 use schedd::engine::{Definition, orphans, person};
 use schedd::store::{
-    Claim, ClaimOrder, ClaimReply, Existing, ManualReply, QueuePoll, RecoverReply, SkipOrder, SkipReply, SourceKind, SpreadOrder,
-    SpreadReply, StopRunning, Successor, Verdict,
+    Claim, ClaimOrder, ClaimReply, Existing, LaneAsk, LanePoll, ManualReply, RecoverReply, SkipOrder, SkipReply, SourceKind,
+    SpreadOrder, SpreadReply, StopRunning, Successor, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -148,7 +148,7 @@ impl Play {
             Step::Manual => {
                 let Some(definition) = self.definition().await.filter(|old| old.record.is_live()) else { return };
                 let run = RunId::manual(name("a"), self.instant(), "hand").unwrap();
-                assert_eq!(store.plant_manual(&run, &definition.record.queue).await.unwrap(), ManualReply::Planted);
+                assert_eq!(store.plant_manual(&run, &definition.record.lane).await.unwrap(), ManualReply::Planted);
             }
             Step::Remove => {
                 let Some(definition) = self.definition().await.filter(|old| old.record.is_live()) else { return };
@@ -186,8 +186,8 @@ impl Play {
     /// Takes what is ripe as a node does, until nothing more is.
     async fn claim_all(&mut self) {
         for _ in 0..60 {
-            let poll = self.world.at(self.now).list_ripe(&[(queue("default"), 50)]).await.unwrap();
-            let QueuePoll::Due { ripe, .. } = &poll.queues[0] else { panic!("{poll:?}") };
+            let poll = self.world.at(self.now).list_ripe(&[LaneAsk::new(queue("default"), 50)]).await.unwrap();
+            let LanePoll::Due { ripe, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
             if ripe.is_empty() {
                 return;
             }
@@ -215,7 +215,7 @@ impl Play {
             latest_start: None,
             max_runs: None,
             successor: None,
-            job_queue: record.queue.clone(),
+            job_lane: record.lane.clone(),
         };
         let next = |due: Option<UnixMillis>| due.map(|due| Successor::on_time(run.job(), due));
         if !run.is_manual() {
@@ -234,7 +234,7 @@ impl Play {
                     let skip = SkipOrder {
                         run: run.clone(),
                         rev: record.rev.clone(),
-                        queue: record.queue.clone(),
+                        lane: record.lane.clone(),
                         reason: "missed",
                         last_due: last,
                         count,
@@ -254,7 +254,7 @@ impl Play {
                     let spread = SpreadOrder {
                         name: name("a"),
                         rev: record.rev.clone(),
-                        queue: record.queue.clone(),
+                        lane: record.lane.clone(),
                         window: record.window.clone(),
                         next_window: None,
                         runs: runs

@@ -1,14 +1,17 @@
 //! One call of each script, in a world where it has something to do.
 
 use schedd::domain::books::{CountFacts, Plan};
-use schedd::domain::ids::{QueueName, RunId};
+use schedd::domain::ids::RunId;
 use schedd::domain::job::Overlap;
+use schedd::domain::lane::Lane;
 use schedd::domain::lateness::Stretch;
 use schedd::domain::node_event::{Befell, NodeEvent};
+use schedd::domain::queue::QueueSettings;
 use schedd::domain::run::RunState;
 use schedd::store::{
-    ApplyOrder, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, QueuePoll, RemoveOrder, RestoreOrder, ResumeOrder,
-    RunMending, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError, Successor, Verdict, Waiting,
+    ApplyOrder, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll, RemoveOrder, RestoreOrder,
+    ResumeOrder, RunMending, Section, SectionText, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError, Successor,
+    Verdict, Waiting,
 };
 
 use super::super::losing::{loss, report, restoring};
@@ -26,7 +29,7 @@ fn spreading(job: &JobRecord, run: &RunId) -> SpreadOrder {
     SpreadOrder {
         name: job.name.clone(),
         rev: job.rev.clone(),
-        queue: queue("default"),
+        lane: queue("default"),
         window: None,
         next_window: None,
         runs: vec![Successor { run: run.clone(), ready: t(21_000) }],
@@ -46,7 +49,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
                 kind: SourceKind::File,
                 source: "n1".to_owned(),
                 hash: "hash2".to_owned(),
-                read: Some((job.rev.clone(), job.queue.clone())),
+                read: Some((job.rev.clone(), job.lane.clone())),
                 planned: job.pending.clone(),
                 passed: Some(Stretch { first: t(7), last: t(7), count: 1 }),
                 ..definition("a", 2000)
@@ -57,8 +60,8 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         "cancel_run" => {
             let order = schedd::store::CancelOrder {
                 run: run.clone(),
-                queue: queue("default"),
-                job: Some((job.rev.clone(), job.queue.clone())),
+                lane: queue("default"),
+                job: Some((job.rev.clone(), job.lane.clone())),
                 successor: Some(successor("a", 1000)),
                 reason: "x".to_owned(),
             };
@@ -73,12 +76,19 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
                 latest_start: None,
                 max_runs: None,
                 successor: Some(successor("a", 1000)),
-                job_queue: queue("default"),
+                job_lane: queue("default"),
             };
             match store.claim_runs(&claimant("n1"), &queue("default"), &token(), &[order]).await?.remove(0) {
                 ClaimReply::WrongType(error) => return Err(error),
                 other => format!("{other:?}"),
             }
+        }
+        "declare_section" => {
+            let text = SectionText::Queue(QueueSettings::default());
+            format!(
+                "{:?}",
+                store.declare_section(&"n1".parse().unwrap(), &Section::Queue("q".parse().unwrap()), Some(&text)).await?
+            )
         }
         "begin_epoch" | "report_loss" | "restore_run" | "return_run" => call_after_loss(script, scene).await?,
         "finish_run" => {
@@ -86,17 +96,19 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
             format!("{:?}", store.finish_run(&claim(), &verdict, "", &[], "").await?)
         }
         "forget_jobs" => format!("{:?}", store.forget_jobs(t(9000), 0).await?),
+        "forget_lanes" => format!("{:?}", store.forget_lanes(t(9000)).await?),
+        "note_lanes" => {
+            let lane: Lane = "q!5".parse().unwrap();
+            format!("{:?}", store.note_lanes([&lane]).await?)
+        }
         "forget_nodes" => format!("{:?}", store.forget_nodes(&["n2".parse().unwrap()], t(9000)).await?),
         "forget_outputs" => format!("{:?}", store.forget_outputs(None, t(-1), u64::MAX).await?),
         "forget_runs" => format!("{:?}", store.forget_runs(Some(&job.name), t(9000), 0).await?),
         "leave_node" => format!("{:?}", store.leave_node(&"n1".parse().unwrap(), "i1").await?),
         "list_ripe" => {
-            let poll = store.list_ripe(&[(queue("default"), 5)]).await?;
-            match poll.queues.first() {
-                Some(QueuePoll::WrongType(found)) => {
-                    let wrong = (world.key("due:default"), found.clone(), "zset".to_owned());
-                    return Err(StoreError::WrongType { key: wrong.0, found: wrong.1, wanted: wrong.2 });
-                }
+            let poll = store.list_ripe(&[LaneAsk::new(queue("default"), 5)]).await?;
+            match poll.lanes.into_iter().next() {
+                Some(LanePoll::WrongType(error)) => return Err(error),
                 other => format!("{other:?}"),
             }
         }
@@ -107,7 +119,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         "plant_backfill" => format!("{:?}", store.plant_backfill(&backfilled(), &queue("default")).await?),
         "queue_backfill" => format!("{:?}", store.queue_backfill(&job.name, &[backfilled()]).await?),
         "plant_manual" => format!("{:?}", store.plant_manual(&by_hand(), &queue("default")).await?),
-        "plant_reboot" => format!("{:?}", store.plant_reboot(&by_hand(), &QueueName::of_host("one"), "b1").await?),
+        "plant_reboot" => format!("{:?}", store.plant_reboot(&by_hand(), &Lane::of_host("one"), "b1").await?),
         "quarantine_run" => format!("{:?}", store.quarantine_run(&queue("default"), entry, "x").await?),
         "recover_run" => format!("{:?}", store.recover_run(&expired(&claim(), 10_000), &recovery(None)).await?),
         "remove_job" => {
@@ -119,7 +131,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
             let order = ResumeOrder {
                 name: job.name.clone(),
                 rev: job.rev.clone(),
-                queue: job.queue.clone(),
+                lane: job.lane.clone(),
                 held: job.held.clone(),
                 skipped: Some((t(0), 1)),
                 planted: Some(successor("a", 1000)),
@@ -131,7 +143,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
             let order = SkipOrder {
                 run: run.clone(),
                 rev: job.rev.clone(),
-                queue: queue("default"),
+                lane: queue("default"),
                 reason: "missed",
                 last_due: t(0),
                 count: 1,
@@ -167,7 +179,7 @@ async fn call_on_the_books(script: &str, scene: &Scene) -> Result<String, StoreE
             format!("{:?}", store.mend_jobs(&[mending], &[queue("default")]).await?.remove(0)?)
         }
         "mend_run" => {
-            let mending = RunMending { run: run.clone(), queue: queue("default"), found_under: None };
+            let mending = RunMending { run: run.clone(), lane: queue("default"), found_under: None };
             format!("{:?}", store.mend_runs(&[mending], &[queue("default")]).await?.remove(0)?)
         }
         "quarantine_key" => format!("{:?}", world.at(0).quarantine_key("output_bytes", "a test", Some("a")).await?),

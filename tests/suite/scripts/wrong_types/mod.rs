@@ -20,7 +20,10 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
             ("forget_jobs", "totals" | "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before" | "deeds")
                 | ("forget_runs", "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before" | "deeds")
         )
-        || matches!((script, name), ("queue_backfill", "run") | ("forget_nodes", "node" | "source"))
+        || matches!(
+            (script, name),
+            ("queue_backfill", "run") | ("forget_lanes", "due") | ("forget_nodes", "node" | "source" | "declared")
+        )
         || matches!(
             (script, name),
             ("forget_outputs", "output" | "job_outputs")

@@ -75,6 +75,8 @@ pub(super) async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Sc
     }
     // A node nobody has seen for long.
     let _: i64 = world.raw("ZADD", "nodes", &["1", "n2"]);
+    // A lane nobody has used for long.
+    let _: i64 = world.raw("ZADD", "lanes", &["1", "q!9"]);
     if stage == Stage::Backfilled {
         world.at(0).queue_backfill(&name("a"), &[backfilled()]).await.unwrap();
     }
@@ -110,6 +112,8 @@ pub(super) async fn beat(world: &World) -> Result<(), StoreError> {
         version: "0",
         running: 0,
         clock_offset_ms: None,
+        serving: schedd::domain::serving::Serving::default(),
+        held: None,
     };
     let (node, gone_after): (NodeName, _) = ("n1".parse().unwrap(), std::time::Duration::from_secs(30));
     let beat = Beat { node: &node, incarnation: "i1", gone_after, claim: NameClaim::Ask, facts: &facts };
@@ -145,6 +149,11 @@ pub(super) fn key_named(script: &str, name: &str, run: &RunId) -> Option<String>
         "node" => "node:n1".to_owned(),
         "events" => "events:n1".to_owned(),
         "source" => "source:n1".to_owned(),
+        "running" | "queue" | "queue_state" => format!("{name}:default"),
+        "settings" => "queue:q".to_owned(),
+        "declared" if script == "forget_nodes" => "declared:n2".to_owned(),
+        "declared" => "declared:n1".to_owned(),
+        "index" => "queues".to_owned(),
         shared => shared.to_owned(),
     })
 }

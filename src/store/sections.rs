@@ -1,0 +1,344 @@
+//! What files say of queues and groups, as it is kept for all nodes.
+//!
+//! Invariant: a file's text is written once for each change of it, so what was set by hand since stays until somebody edits that
+//! section. A field that cannot be read counts as not set, and is a finding of the doctor.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::Store;
+use super::claims::millis;
+use super::error::StoreError;
+use super::reply::{number_of, text_of};
+use super::scripts::{self, Invocation};
+use crate::domain::group::{GroupSettings, Turns};
+use crate::domain::ids::{GroupName, NodeName, QueueName};
+use crate::domain::queue::{QueueSettings, Share};
+use crate::domain::rate::{MOST_RUNS, Rate};
+use crate::domain::time::UnixMillis;
+
+/// What a section is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Section {
+    /// `[queues.X]`
+    Queue(QueueName),
+    /// `[groups.X]`
+    Group(GroupName),
+}
+
+/// What a section says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SectionText {
+    /// Of a queue.
+    Queue(QueueSettings),
+    /// Of a group.
+    Group(GroupSettings),
+}
+
+/// A queue as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueRecord {
+    /// What holds for it.
+    pub settings: QueueSettings,
+    /// Whether its concurrency was set by hand, so that it holds on each node whatever its own file says.
+    pub is_concurrency_by_hand: bool,
+    /// Since when it is paused, and by whom.
+    pub paused: Option<(UnixMillis, String)>,
+    /// When it was last set by hand, and by whom; none since its section was last edited.
+    pub set: Option<(UnixMillis, String)>,
+    /// The fields that hold what no such field may.
+    pub spoilt: Vec<String>,
+}
+
+/// What became of a section that was declared or withdrawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeclareReply {
+    /// It is as this file says.
+    Declared,
+    /// It was said before.
+    Unchanged,
+    /// Nobody says anything of it any more.
+    Withdrawn,
+    /// Another file does, or it was set by hand.
+    Kept,
+}
+
+impl SectionText {
+    /// Its text as fields, in one fixed order; empty for what is not set.
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Queue(queue) => queue_fields(queue),
+            Self::Group(group) => group_fields(group),
+        }
+    }
+
+    fn is_paused(&self) -> bool {
+        matches!(self, Self::Queue(queue) if queue.is_paused)
+    }
+
+    /// What tells it from another text of the same section.
+    pub fn hash(&self) -> String {
+        let mut text: Vec<String> = self.fields().iter().map(|(field, value)| format!("{field}={value}")).collect();
+        text.push(format!("paused={}", self.is_paused()));
+        sha1_smol::Sha1::from(text.join("\n")).digest().to_string()
+    }
+}
+
+fn or_nothing<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+/// The fields of a queue but for its pause.
+pub(super) fn queue_fields(queue: &QueueSettings) -> Vec<(&'static str, String)> {
+    let QueueSettings { concurrency, limit, rate, share, is_paused: _ } = queue;
+    let weight = match share {
+        Share::Strict => None,
+        Share::Weight(weight) => Some(weight),
+    };
+    vec![
+        ("concurrency", concurrency.to_string()),
+        ("limit", or_nothing(*limit)),
+        ("rate_count", or_nothing(rate.map(Rate::count))),
+        ("rate_ms", or_nothing(rate.map(|rate| millis(rate.per())))),
+        ("burst", or_nothing(rate.map(Rate::burst))),
+        ("weight", or_nothing(weight)),
+        ("strict", if weight.is_none() { "1".to_owned() } else { String::new() }),
+    ]
+}
+
+fn group_fields(group: &GroupSettings) -> Vec<(&'static str, String)> {
+    let turns = if let GroupSettings::Alternate(turns) = group { Some(turns) } else { None };
+    let order = turns.map(|turns| turns.order.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
+    vec![
+        ("mode", group.mode().to_owned()),
+        ("order", or_nothing(order)),
+        ("gap_ms", or_nothing(turns.map(|turns| millis(turns.gap)))),
+        ("patience_ms", or_nothing(turns.map(|turns| millis(turns.patience)))),
+    ]
+}
+
+impl Store {
+    /// Writes what the file of `node` says of a section; with no text, that it says nothing of it any more.
+    pub async fn declare_section(
+        &self,
+        node: &NodeName,
+        section: &Section,
+        text: Option<&SectionText>,
+    ) -> Result<DeclareReply, StoreError> {
+        let (settings, index, name) = match section {
+            Section::Queue(queue) => (self.keys.queue(queue), self.keys.queues(), queue.as_str()),
+            Section::Group(group) => (self.keys.group(group), self.keys.groups(), group.as_str()),
+        };
+        let shown = match (section, text) {
+            (_, Some(SectionText::Queue(queue))) => queue.concurrency.to_string(),
+            (_, Some(SectionText::Group(group))) => group.mode().to_owned(),
+            // Its runs are not to be left without a node that looks for them.
+            (Section::Queue(_), None) => QueueSettings::DEFAULT_CONCURRENCY.to_string(),
+            (Section::Group(_), None) => String::new(),
+        };
+        let call = Invocation::new(&scripts::DECLARE_SECTION)
+            .key("settings", settings)
+            .key("declared", self.keys.declared(node))
+            .key("index", index)
+            .key("nudge", self.keys.nudge())
+            .arg("now", self.now_arg())
+            .arg("name", name)
+            .arg("entry", section.entry())
+            .arg("hash", text.map_or_else(String::new, SectionText::hash))
+            .arg("node_name", node.as_str())
+            .arg("shown", shown)
+            .arg("paused", u8::from(text.is_some_and(SectionText::is_paused)));
+        let fields = text.map(SectionText::fields).unwrap_or_default();
+        let call = fields.into_iter().fold(call, |call, (field, value)| call.arg("field", field).arg("value", value));
+        let reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "declared" => DeclareReply::Declared,
+            "unchanged" => DeclareReply::Unchanged,
+            "withdrawn" => DeclareReply::Withdrawn,
+            "kept" => DeclareReply::Kept,
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    /// What the file of `node` said of each section when it last said anything: the hash of its text; empty where that is gone.
+    pub async fn read_declared(&self, node: &NodeName) -> Result<BTreeMap<Section, String>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HGETALL").arg(self.keys.declared(node));
+        // A list that holds something else is a finding of its own.
+        let answer = self.link.ask(&mut pipeline).await?.into_iter().next();
+        let Some(Ok(Value::Array(flat))) = answer else { return Ok(BTreeMap::new()) };
+        let mut declared: BTreeMap<Section, String> =
+            flat.chunks_exact(2).filter_map(|pair| Some((Section::of_entry(&text_of(&pair[0])?)?, text_of(&pair[1])?))).collect();
+        if declared.is_empty() {
+            return Ok(declared);
+        }
+        let mut pipeline = redis::pipe();
+        for section in declared.keys() {
+            let key = match section {
+                Section::Queue(queue) => self.keys.queue(queue),
+                Section::Group(group) => self.keys.group(group),
+            };
+            pipeline.cmd("HGET").arg(key).arg(format!("src:{node}"));
+        }
+        for (hash, answer) in declared.values_mut().zip(self.link.ask(&mut pipeline).await?) {
+            if answer.ok().as_ref().and_then(text_of).as_ref() != Some(hash) {
+                hash.clear();
+            }
+        }
+        Ok(declared)
+    }
+
+    /// The settings of these queues; of one nobody says anything of, what is so by default.
+    pub async fn read_queue_settings(&self, queues: &[QueueName]) -> Result<Vec<QueueRecord>, StoreError> {
+        if queues.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for queue in queues {
+            pipeline.cmd("HGETALL").arg(self.keys.queue(queue));
+        }
+        Ok(self.link.ask(&mut pipeline).await?.into_iter().map(|answer| queue_record(&fields_of(answer.ok()))).collect())
+    }
+
+    /// The groups there are, with what holds for each.
+    pub async fn read_groups(&self) -> Result<BTreeMap<GroupName, GroupSettings>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HKEYS").arg(self.keys.groups());
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(names)) = answer.first() else { return Ok(BTreeMap::new()) };
+        let names: Vec<GroupName> = names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect();
+        if names.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let mut pipeline = redis::pipe();
+        for name in &names {
+            pipeline.cmd("HGETALL").arg(self.keys.group(name));
+        }
+        let answers = self.link.ask(&mut pipeline).await?;
+        Ok(names.into_iter().zip(answers).map(|(name, answer)| (name, group_settings(&fields_of(answer.ok())))).collect())
+    }
+}
+
+impl Section {
+    /// Its field among what a file says.
+    fn entry(&self) -> String {
+        match self {
+            Self::Queue(queue) => format!("queue {queue}"),
+            Self::Group(group) => format!("group {group}"),
+        }
+    }
+
+    fn of_entry(entry: &str) -> Option<Self> {
+        match entry.split_once(' ')? {
+            ("queue", name) => name.parse().ok().map(Self::Queue),
+            ("group", name) => name.parse().ok().map(Self::Group),
+            _ => None,
+        }
+    }
+}
+
+fn fields_of(answer: Option<Value>) -> BTreeMap<String, String> {
+    let Some(Value::Array(flat)) = answer else { return BTreeMap::new() };
+    flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, text_of(&pair[1])?))).collect()
+}
+
+/// What fields of a hash say; notes those that say nothing a setting may.
+pub(super) fn queue_record(fields: &BTreeMap<String, String>) -> QueueRecord {
+    let mut spoilt = Vec::new();
+    let mut number = |field: &str, most: u32| {
+        let text = fields.get(field)?;
+        let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+        if number.is_none() {
+            spoilt.push(field.to_owned());
+        }
+        number
+    };
+    let plain = QueueSettings::default();
+    let concurrency = number("concurrency", QueueSettings::MOST_CONCURRENT).unwrap_or(plain.concurrency);
+    let limit = number("limit", QueueSettings::MOST_AT_ONCE);
+    let (count, per) = (number("rate_count", MOST_RUNS), number("rate_ms", 86_400_000));
+    let burst = number("burst", MOST_RUNS);
+    let weight = number("weight", QueueSettings::MOST_WEIGHT).map_or(plain.share, Share::Weight);
+    if count.is_some() != per.is_some() {
+        spoilt.push("rate".to_owned());
+    }
+    let rate = count.zip(per).and_then(|(count, per)| Rate::new(count, Duration::from_millis(per.into())));
+    let text = |field: &str| fields.get(field).cloned().unwrap_or_default();
+    let told = |at: &str, by: &str| {
+        let at = fields.get(at)?.parse().ok().and_then(UnixMillis::new)?;
+        Some((at, text(by)))
+    };
+    let is_paused = fields.contains_key("paused");
+    let paused = is_paused.then(|| told("paused", "paused_by").unwrap_or((UnixMillis::EPOCH, text("paused_by"))));
+    QueueRecord {
+        settings: QueueSettings {
+            concurrency,
+            limit,
+            rate: rate.map(|rate| burst.map_or(rate, |burst| rate.with_burst(burst))),
+            share: if text("strict") == "1" { Share::Strict } else { weight },
+            is_paused,
+        },
+        is_concurrency_by_hand: text("set_keys").split(' ').any(|key| key == "concurrency"),
+        paused,
+        set: told("set_at", "set_by"),
+        spoilt,
+    }
+}
+
+/// A group whose settings are gone or spoilt is exclusive: never two at once.
+fn group_settings(fields: &BTreeMap<String, String>) -> GroupSettings {
+    let time = |field: &str, or: Duration| {
+        let millis = fields.get(field).and_then(|text| number_of(&Value::BulkString(text.clone().into_bytes())));
+        millis.and_then(|millis| u64::try_from(millis).ok()).map_or(or, Duration::from_millis)
+    };
+    let order = fields.get("order").map(|order| order.split(' ').map(str::parse).collect::<Result<Vec<_>, _>>());
+    match (fields.get("mode").map(String::as_str), order) {
+        (Some("alternate"), Some(Ok(order))) if (2..=Turns::MOST_MEMBERS).contains(&order.len()) => {
+            let (gap, patience) = (time("gap_ms", Turns::GAP), time("patience_ms", Turns::PATIENCE));
+            GroupSettings::Alternate(Turns { order, gap, patience })
+        }
+        _ => GroupSettings::Exclusive,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(text: &SectionText) -> BTreeMap<String, String> {
+        let fields = text.fields().into_iter().filter(|(_, value)| !value.is_empty());
+        fields.map(|(field, value)| (field.to_owned(), value)).collect()
+    }
+
+    #[test]
+    fn what_a_section_says_reads_back() {
+        let rate = "100/1m".parse::<Rate>().unwrap().with_burst(7);
+        let queue = QueueSettings { concurrency: 5, limit: Some(3), rate: Some(rate), share: Share::Weight(4), is_paused: false };
+        for queue in [QueueSettings { share: Share::Strict, ..queue.clone() }, queue, QueueSettings::default()] {
+            let record = queue_record(&kept(&SectionText::Queue(queue.clone())));
+            assert_eq!((record.settings, record.spoilt), (queue, Vec::new()));
+        }
+        let order = vec!["a".parse().unwrap(), "b".parse().unwrap()];
+        let turns = Turns { order, gap: Duration::from_secs(5), patience: Duration::from_millis(1_500) };
+        for group in [GroupSettings::Exclusive, GroupSettings::Alternate(turns)] {
+            assert_eq!(group_settings(&kept(&SectionText::Group(group.clone()))), group);
+        }
+    }
+
+    #[test]
+    fn what_is_spoilt_counts_as_not_set_and_is_told() {
+        let fields = [("limit", "x"), ("rate_count", "5"), ("weight", "0"), ("concurrency", "-1")];
+        let record = queue_record(&fields.map(|(field, value)| (field.to_owned(), value.to_owned())).into());
+        assert_eq!(record.settings, QueueSettings::default());
+        assert_eq!(record.spoilt, ["concurrency", "limit", "weight", "rate"]);
+    }
+
+    #[test]
+    fn a_pause_is_part_of_the_text() {
+        let plain = QueueSettings::default();
+        let paused = SectionText::Queue(QueueSettings { is_paused: true, ..plain.clone() });
+        assert_ne!(SectionText::Queue(plain).hash(), paused.hash());
+    }
+}
