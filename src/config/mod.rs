@@ -27,6 +27,7 @@ mod node;
 mod node_json;
 mod policies;
 mod problem;
+mod queue_change;
 mod reader;
 mod sections;
 mod surface;
@@ -36,7 +37,8 @@ pub use config_error::{ConfigError, Rendering};
 pub use config_file::{MAX_FILE_BYTES, read_file, read_redis};
 pub use json_job::{MAX_JSON_BYTES, NamedJob, job_from_json, job_from_value};
 pub use keeping::{HistoryConfig, OutputConfig};
-pub use problem::Problem;
+pub use problem::{Problem, nearest};
+pub use queue_change::change_queue;
 pub use sections::{Config, DaemonConfig, RedisConfig};
 pub use surface::{SurfaceError, from_surface, hash, to_surface};
 

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::domain::ids::QueueName;
-use crate::domain::queue::QueueSettings;
+use crate::domain::node_event::Befell;
+use crate::domain::queue::{QueueHold, QueueSettings};
 use crate::store::QueueRecord;
 
 /// Runs claimed in one call at most: past this a call's latency grows and its rate does not (measured).
@@ -80,6 +81,23 @@ impl Slots {
                 (queue, (free as usize).min(BATCH))
             })
             .collect()
+    }
+
+    /// What befell this node when it found `queue` held, as far as it knows what holds for the queue.
+    pub(super) fn why_held(&self, queue: &QueueName, hold: QueueHold) -> Befell {
+        let state = self.lock();
+        let (queue, known) = (queue.clone(), state.known.get(queue));
+        match hold {
+            QueueHold::Paused => {
+                let by = known.and_then(|record| record.paused.as_ref()).map_or_else(String::new, |(_, by)| by.clone());
+                Befell::QueuePaused { queue, by }
+            }
+            QueueHold::Full => Befell::QueueFull { queue, limit: known.and_then(|record| record.settings.limit).unwrap_or(0) },
+            QueueHold::Rate => {
+                let rate = known.and_then(|record| record.settings.rate).map_or_else(String::new, |rate| rate.to_string());
+                Befell::QueueRated { queue, rate }
+            }
+        }
     }
 
     /// Takes a slot of `queue`, given back when the permit is dropped.

@@ -97,7 +97,8 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
         }
         match found {
             QueuePoll::WrongType(error) => claimer.report_spoilt_queue(queue, &error),
-            QueuePoll::Due { ripe, next: head, room, .. } => {
+            QueuePoll::Due { ripe, next: head, room, held } => {
+                shared.notes.queue(queue, held.map(|hold| shared.slots.why_held(queue, hold)));
                 if !ripe.is_empty() {
                     match claimer.take(queue, ripe, room.map_or(*slots, |room| room.min(*slots)), poll.now).await {
                         // Something else may have become ripe behind what was taken.

@@ -12,6 +12,7 @@ use super::quarantine::shown_member;
 use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
 use crate::domain::ids::{Fence, QueueName};
+use crate::domain::queue::QueueHold;
 use crate::domain::time::UnixMillis;
 
 /// What a poll found.
@@ -54,32 +55,10 @@ pub enum QueuePoll {
         /// How many more runs of it may begin; none = any number. Without any it shows no ripe ones.
         room: Option<usize>,
         /// Why nothing of it begins, if anything is ripe.
-        held: Option<Hold>,
+        held: Option<QueueHold>,
     },
     /// A key of the queue holds something of another type.
     WrongType(StoreError),
-}
-
-/// Why nothing of a queue begins though runs are ripe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hold {
-    /// It is paused.
-    Paused,
-    /// As many of it run as may.
-    Full,
-    /// As many of it began as may for now.
-    Rate,
-}
-
-impl Hold {
-    fn parse(word: &str) -> Option<Self> {
-        Some(match word {
-            "paused" => Self::Paused,
-            "full" => Self::Full,
-            "rate" => Self::Rate,
-            _ => return None,
-        })
-    }
 }
 
 /// An entry of a due set as it stands there: it may be no run id at all.
@@ -164,6 +143,6 @@ fn queue_poll(value: &Value) -> Result<QueuePoll, StoreError> {
     let ripe = pairs.map(|pair| Some(RipeEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? }));
     let next = number_of(&Value::BulkString(first.into_bytes())).and_then(UnixMillis::new);
     let room = number_of(third).and_then(|room| usize::try_from(room).ok());
-    let held = Hold::parse(&text(fourth)?);
+    let held = QueueHold::parse(&text(fourth)?);
     Ok(QueuePoll::Due { ripe: ripe.collect::<Option<_>>().ok_or_else(bad)?, next, room, held })
 }

@@ -159,6 +159,18 @@ fn slots(from: i64, to: Option<i64>) -> NodeEvent {
     event(Befell::SlotsTaken { queue: QueueName::default_queue() }, from, to)
 }
 
+fn paused() -> Befell {
+    Befell::QueuePaused { queue: QueueName::default_queue(), by: "ana@h".to_owned() }
+}
+
+fn full(limit: u32) -> Befell {
+    Befell::QueueFull { queue: QueueName::default_queue(), limit }
+}
+
+fn rated(rate: &str) -> Befell {
+    Befell::QueueRated { queue: QueueName::default_queue(), rate: rate.to_owned() }
+}
+
 type Example = (&'static str, fn() -> Facts, &'static str);
 
 const PLANNED: &[Example] = &[
@@ -526,6 +538,21 @@ const SAW: &[Example] = &[
         "n1 had all its slots of queue default taken from Sat 2026-11-21 11:59:55 UTC on.",
     ),
     (
+        "queue_paused",
+        || on(vec![node("n1", &[event(paused(), -5, Some(20))])], started(20)),
+        "n1 found queue default paused by ana@h from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "queue_full",
+        || on(vec![node("n1", &[event(full(5), -5, Some(20))])], started(20)),
+        "n1 found queue default at its limit (5 at once on all nodes) from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "queue_rated",
+        || on(vec![node("n1", &[event(rated("10/1s"), -5, Some(20))])], started(20)),
+        "n1 found queue default held by its rate (10/1s) from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
         "claims_held",
         || on(vec![node("n1", &[event(Befell::ClaimsHeld, -5, Some(20))])], started(20)),
         "n1 took no runs from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC, because its keeper was not ready.",
@@ -609,6 +636,21 @@ const TIMING: &[Example] = &[
         "late_slots",
         || on(vec![node("n1", &[slots(-5, Some(20))])], started(20)),
         "All slots of queue default were taken on n1 from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "late_queue",
+        || on(vec![node("n1", &[event(paused(), -5, None)]), node("n2", &[event(paused(), -5, None)])], fresh()),
+        "Queue default was paused by ana@h from Sat 2026-11-21 11:59:55 UTC on.",
+    ),
+    (
+        "late_queue",
+        || on(vec![node("n1", &[event(full(5), -5, Some(20))])], started(20)),
+        "Queue default was full, at its limit of 5 from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "late_queue",
+        || on(vec![node("n1", &[event(rated("10/1s"), -5, Some(20))])], started(20)),
+        "Queue default was held by its rate of 10/1s from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
     ),
     (
         "late_settling",

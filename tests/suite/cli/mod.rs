@@ -15,6 +15,7 @@ mod durations;
 mod listing;
 mod next_times;
 mod played;
+mod queueing;
 mod rerunning;
 mod running;
 mod showing;

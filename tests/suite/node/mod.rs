@@ -13,6 +13,7 @@ mod flushed;
 mod living;
 mod losing;
 mod outputs;
+mod queueing;
 mod rebooting;
 mod reloading;
 mod retrying;

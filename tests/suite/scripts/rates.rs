@@ -1,8 +1,8 @@
 //! Rates of queues: never more than a burst beyond the share of any time, by Redis' time, and nothing held for longer than needed.
 
-use schedd::domain::queue::QueueSettings;
+use schedd::domain::queue::{QueueHold, QueueSettings};
 use schedd::domain::rate::Rate;
-use schedd::store::{Hold, Verdict};
+use schedd::store::Verdict;
 
 use super::queues::{claim_all, declare, plant, poll, won};
 use super::world::{World, token};
@@ -20,7 +20,7 @@ async fn a_burst_begins_at_once_and_then_one_for_each_share_of_the_time() {
     assert_eq!(poll(&world, 0).await, (6, Some(3), None, None));
     assert_eq!(won(&claim_all(&world, 0, "t1", &runs).await), 3);
     // The poll tells when there is one again, to the millisecond.
-    assert_eq!(poll(&world, 1).await, (0, Some(0), Some(Hold::Rate), Some(100)));
+    assert_eq!(poll(&world, 1).await, (0, Some(0), Some(QueueHold::Rate), Some(100)));
     assert_eq!(won(&claim_all(&world, 99, &token(), &runs[3..]).await), 0);
     assert_eq!(poll(&world, 100).await, (3, Some(1), None, None));
     assert_eq!(won(&claim_all(&world, 100, &token(), &runs[3..]).await), 1);
@@ -88,7 +88,11 @@ async fn a_changed_rate_holds_at_once_and_owes_no_more_than_its_own_burst() {
     assert_eq!(won(&claim_all(&world, 0, "t1", &runs).await), 5);
     assert_eq!(poll(&world, 0).await.3, Some(3_600_000));
     declare(&world, rated("10/1s", 2)).await;
-    assert_eq!(poll(&world, 0).await, (0, Some(0), Some(Hold::Rate), Some(100)), "the old burst is not owed in the new rate");
+    assert_eq!(
+        poll(&world, 0).await,
+        (0, Some(0), Some(QueueHold::Rate), Some(100)),
+        "the old burst is not owed in the new rate"
+    );
     assert_eq!(won(&claim_all(&world, 100, "t2", &runs[5..]).await), 1);
     declare(&world, QueueSettings::default()).await;
     assert_eq!(poll(&world, 101).await, (2, None, None, None));
@@ -113,5 +117,5 @@ async fn limit_and_rate_hold_together() {
     let runs = plant(&world, 5).await;
     assert_eq!(poll(&world, 0).await.1, Some(2));
     assert_eq!(won(&claim_all(&world, 0, "t1", &runs).await), 2);
-    assert_eq!(poll(&world, 0).await, (0, Some(0), Some(Hold::Full), None));
+    assert_eq!(poll(&world, 0).await, (0, Some(0), Some(QueueHold::Full), None));
 }

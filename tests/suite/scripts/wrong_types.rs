@@ -5,12 +5,12 @@ use schedd::domain::ids::{NodeName, QueueName, RunId};
 use schedd::domain::job::Overlap;
 use schedd::domain::lateness::Stretch;
 use schedd::domain::node_event::{Befell, NodeEvent};
-use schedd::domain::queue::QueueSettings;
+use schedd::domain::queue::{QueueChange, QueueKey, QueueSettings};
 use schedd::domain::run::RunState;
 use schedd::store::{
     ApplyOrder, Beat, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, NameClaim, NodeFacts, OutputFrames, QueuePoll,
-    RemoveOrder, RestoreOrder, ResumeOrder, RipeEntry, Section, SectionText, SkipOrder, SourceKind, SpreadOrder, StopRunning,
-    StoreError, Stream, Successor, Verdict,
+    QueueSwitch, RemoveOrder, RestoreOrder, ResumeOrder, RipeEntry, Section, SectionText, SkipOrder, SourceKind, SpreadOrder,
+    StopRunning, StoreError, Stream, Successor, Verdict,
 };
 
 use super::coverage::headers;
@@ -239,6 +239,12 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
             let text = SectionText::Queue(QueueSettings::default());
             format!("{:?}", store.declare_section(&"n1".parse().unwrap(), &Section::Queue(queue("q")), Some(&text)).await?)
         }
+        "set_queue" => {
+            let settings = QueueSettings { limit: Some(5), ..QueueSettings::default() };
+            let change = QueueChange { settings, named: [QueueKey::Limit].into() };
+            format!("{:?}", store.set_queue(&queue("default"), &change).await?)
+        }
+        "switch_queue" => format!("{:?}", store.switch_queue(&queue("default"), QueueSwitch::Pause).await?),
         "begin_epoch" | "report_loss" | "restore_run" | "return_run" => call_after_loss(script, scene).await?,
         "finish_run" => {
             let verdict = Verdict::Final(RunState::Succeeded);
