@@ -115,7 +115,7 @@ impl Place {
     /// The indexes in the order they are looked at.
     fn round(queues: &[QueueName]) -> Vec<Index> {
         let mut round = vec![Index::Jobs, Index::Finished, Index::Leases, Index::Stops];
-        round.extend(queues.iter().cloned().map(Index::Due));
+        round.extend(queues.iter().cloned().flat_map(|queue| [Index::Due(queue.clone()), Index::Running(queue)]));
         round.extend([Index::History, Index::Dead]);
         round
     }
@@ -125,6 +125,7 @@ impl Place {
             Index::Jobs => "jobs".to_owned(),
             Index::Finished => "finished".to_owned(),
             Index::Due(queue) => format!("due:{queue}"),
+            Index::Running(queue) => format!("running:{queue}"),
             Index::Leases => "leases".to_owned(),
             Index::Stops => "stops".to_owned(),
             Index::History => "history".to_owned(),
@@ -207,7 +208,7 @@ mod tests {
         let queues = ["default".parse().unwrap(), "other".parse().unwrap()];
         let mut place = Place::parse("no such place", &queues);
         let mut words = BTreeSet::new();
-        for _ in 0..8 {
+        for _ in 0..10 {
             assert!(words.insert(place.text()));
             place = Place::parse(&place.next(&queues).text(), &queues);
         }

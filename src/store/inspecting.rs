@@ -50,6 +50,8 @@ pub enum Index {
     Finished,
     /// What is due in a queue.
     Due(QueueName),
+    /// What executes in a queue.
+    Running(QueueName),
     /// The leases.
     Leases,
     /// The runs that are asked to stop.
@@ -77,6 +79,7 @@ impl Store {
             Index::Jobs => ("ZSCAN", keys.jobs()),
             Index::Finished => ("ZSCAN", keys.finished()),
             Index::Due(queue) => ("ZSCAN", keys.due(queue)),
+            Index::Running(queue) => ("ZSCAN", keys.running(queue)),
             Index::Leases => ("ZSCAN", keys.leases()),
             Index::Stops => ("HSCAN", keys.stops()),
             Index::History => ("ZSCAN", keys.history()),

@@ -127,3 +127,15 @@ fn what_is_set_by_hand_counts_at_once_on_every_node_and_ends_with_an_edit() {
     let mail = until("the edit is taken", LONG, || Some(queue(&ctl, "mail")).filter(|mail| mail["limit"] == 2));
     assert_eq!((&mail["rate"], &mail["set_by"]), (&Value::Null, &Value::Null));
 }
+
+#[test]
+fn settings_that_cannot_be_read_are_told_by_doctor() {
+    let redis = TestRedis::start();
+    let ctl = Schedctl::on(&redis);
+    assert_eq!(ctl.run(&["queue", "set", "default", "limit=3"]).code, 0);
+    let _: i64 =
+        redis::cmd("HSET").arg("{schedd}:queue:default").arg("limit").arg("many").query(&mut redis.connection()).unwrap();
+    let doctor = ctl.run(&["doctor"]).stdout;
+    assert!(doctor.contains("what is kept of its limit cannot be read and counts as not set"), "{doctor}");
+    assert_eq!(queue(&ctl, "default")["limit"], Value::Null);
+}
