@@ -124,7 +124,9 @@ impl Store {
 fn marks(epoch: String, fence: &str) -> Marks {
     // One that is no number is rebuilt by the next claim.
     let number = fence.parse().ok().filter(|fence| *fence <= Fence::MAX);
-    let is_spoilt = epoch == "?" || (!fence.is_empty() && number.is_none());
+    // One that no epoch is could not even be marked anew: nobody can name its bytes.
+    let is_no_epoch = !epoch.is_empty() && super::losses::begun_at(&epoch).is_none();
+    let is_spoilt = is_no_epoch || (!fence.is_empty() && number.is_none());
     Marks { epoch, fence: number.unwrap_or(0), is_spoilt }
 }
 
