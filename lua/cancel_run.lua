@@ -29,6 +29,7 @@
 -- ARGV 10 successor_due
 -- ARGV 11 successor_ready
 -- ARGV 12 by: whose wish it is, or ''
+-- ARGV 13 job_queue: as read
 -- Reply cancelled
 -- Reply requested: it is running; its node stops it
 -- Reply over: state, finished_at
@@ -59,6 +60,7 @@ if not is_waiting and not redis.call('ZSCORE', k.due, id) and not redis.call('ZS
 local job = redis.call('HMGET', k.job, 'rev', 'pending')
 local is_pending = job[2] == id
 if is_pending and job[1] ~= ARGV[6] then return {'stale'} end
+if ARGV[6] ~= '' and moved_to(k, ARGV[13]) then return {'stale'} end
 if is_pending and is_planted_before(ARGV[9], KEYS[14]) then return {'occupied', ARGV[9]} end
 end_run(k, id, 'cancelled', ARGV[8], now, {'job', ARGV[3], 'due', ARGV[4], 'queue', ARGV[7], 'kind', ARGV[5],
   'by', ARGV[12]})

@@ -52,7 +52,7 @@
 -- Reply early: ready
 -- Reply stale: the job changed; read it again
 -- Reply orphan: the run's job is not known
--- Reply foreign: a regular run that nobody planned
+-- Reply foreign: a run that nobody planned or asked for
 -- Reply occupied: the successor's id already has a record
 -- Reply skipped: reason
 -- Reply waiting: behind an open run
@@ -136,9 +136,9 @@ local function claim(k, a)
   if not job[1] then return {'orphan'} end
   if job[1] ~= a.rev then return {'stale'} end
   local is_pending = job[2] == id
-  -- One that is owed has a record, or stands among those it was owed with.
-  if a.kind == 'regular' and not is_pending and not run[2] and not run[4] and not job[3] and not redis.call('ZSCORE', k.open, id)
-    and not redis.call('ZSCORE', k.waiting, id) and not redis.call('ZSCORE', k.spread, id) then
+  -- One that is owed has a record, or stands among those it was owed with; one that was asked for has a record.
+  if not is_pending and not run[2] and not run[4] and (a.kind == 'manual' or not job[3] and not redis.call('ZSCORE', k.open, id)
+    and not redis.call('ZSCORE', k.waiting, id) and not redis.call('ZSCORE', k.spread, id)) then
     return {'foreign'}
   end
   if is_pending and is_planted_before(a.successor, k.successor_run) then return {'occupied', a.successor} end

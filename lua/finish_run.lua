@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
 -- Ends an attempt: the run gets its final state and stands in history, or goes back into the due set for another attempt.
--- Guard: the lease is in the set under this fence, and the run has no later one. Repeating a call that was done answers the same; a stale holder is
--- answered lost and changes nothing.
+-- Guard: the lease is in the set under this fence, and the run has no later one; if it is over, the job is in the queue read.
+-- Repeating a call that was done answers the same; a stale holder is answered lost and changes nothing.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
 -- KEYS 4 due: of the run's queue
--- KEYS 5 job_due: of the job's queue
+-- KEYS 5 job_due: of the job's queue as read
 -- KEYS 6 leases
 -- KEYS 7 open
 -- KEYS 8 waiting
@@ -29,12 +29,14 @@
 -- ARGV 6 reason
 -- ARGV 7 ready: of retry and ask_later, in ms from now
 -- ARGV 8 past: one attempt's record as JSON, kept beside the run, or ''
+-- ARGV 9 job_queue: as read
 -- ARGV* field: facts of the attempt
 -- ARGV* value
 -- Reply finished: number of the job's runs in history
 -- Reply retrying: ready
 -- Reply released
 -- Reply asking_later: ready
+-- Reply moved: the queue the job has now
 -- Reply lost: the lease is another's, or nobody's
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
@@ -60,7 +62,7 @@ end
 if whole(run[1], FENCE) > tonumber(fence) then return {'lost'} end
 local attempt = whole(run[4], COUNT)
 local facts = {'fence', fence, 'settled', fence, 'verdict', verdict}
-for at = 9, #ARGV do facts[#facts + 1] = ARGV[at] end
+for at = 10, #ARGV do facts[#facts + 1] = ARGV[at] end
 
 -- A person's wish to stop the run outlives the attempt: there is no other one.
 local stop = redis.call('HGET', k.stops, id)
@@ -92,6 +94,8 @@ if goes_back then
   return {'released'}
 end
 
+local queue = moved_to(k, ARGV[9])
+if queue then return {'moved', queue} end
 end_run(k, id, verdict, reason, now, facts)
 redis.call('ZREM', k.leases, member)
 leave_queue(k, id)

@@ -3,20 +3,20 @@
 -- Guard: everything is looked at anew. What agrees is not touched, nor is what a holder may still be executing.
 -- KEYS 1 run
 -- KEYS 2 job
--- KEYS 3 jobs
--- KEYS 4 job_due: of the job's queue
--- KEYS 5 leases
--- KEYS 6 open
--- KEYS 7 waiting
--- KEYS 8 spread
--- KEYS 9 stops
--- KEYS 10 history
--- KEYS 11 job_history
--- KEYS 12 dead
--- KEYS 13 job_dead
--- KEYS 14 finished
--- KEYS 15 totals
--- KEYS 16 nudge
+-- KEYS 3 job_due: of the job's queue
+-- KEYS 4 open
+-- KEYS 5 waiting
+-- KEYS 6 history
+-- KEYS 7 job_history
+-- KEYS 8 dead
+-- KEYS 9 job_dead
+-- KEYS 10 finished
+-- KEYS 11 totals
+-- KEYS 12 nudge
+-- KEYS 13 jobs
+-- KEYS 14 leases
+-- KEYS 15 spread
+-- KEYS 16 stops
 -- KEYS* due: of every queue there is
 -- KEYS* running: in that queue
 -- ARGV 1 now
@@ -30,12 +30,13 @@
 -- Reply sound: there was nothing to do
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
-local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], job_due = KEYS[4], leases = KEYS[5], open = KEYS[6], waiting = KEYS[7],
-  finished = KEYS[14], totals = KEYS[15], nudge = KEYS[16]}
-local spread, stops = KEYS[8], KEYS[9]
-local types = {k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.leases, 'zset', k.open, 'zset', k.waiting, 'zset',
-  spread, 'zset', stops, 'hash', KEYS[10], 'zset', KEYS[11], 'zset', KEYS[12], 'zset', KEYS[13], 'zset', k.finished, 'zset', k.totals,
-  'hash'}
+local k = {run = KEYS[1], job = KEYS[2], job_due = KEYS[3], open = KEYS[4], waiting = KEYS[5], history = KEYS[6],
+  job_history = KEYS[7], dead = KEYS[8], job_dead = KEYS[9], finished = KEYS[10], totals = KEYS[11], nudge = KEYS[12],
+  jobs = KEYS[13], leases = KEYS[14]}
+local spread, stops = KEYS[15], KEYS[16]
+local types = {k.run, 'hash', k.job, 'hash', k.job_due, 'zset', k.open, 'zset', k.waiting, 'zset', k.history, 'zset',
+  k.job_history, 'zset', k.dead, 'zset', k.job_dead, 'zset', k.finished, 'zset', k.totals, 'hash', k.jobs, 'zset', k.leases, 'zset',
+  spread, 'zset', stops, 'hash'}
 local dues = {}
 for at = 17, #KEYS do
   types[#types + 1] = KEYS[at]
@@ -116,6 +117,10 @@ if is_over or (state == 'none' and #due_in == 0 and not is_held) then
   if redis.call('HDEL', stops, id) > 0 then note('wish to stop it taken out') end
 end
 
+local function leave_dead()
+  leave(k.dead, 'no dead letter')
+  leave(k.job_dead, 'no dead letter of its job')
+end
 if is_over then
   local ended = whole(run[3], PARKED)
   if ended == 0 then ended = now end
@@ -123,19 +128,17 @@ if is_over then
     if redis.call('ZADD', key, 'NX', ended, id) > 0 then note(word) end
   end
   if DEAD[state] then
-    stand(KEYS[12], 'among the dead letters')
-    stand(KEYS[13], 'among the dead letters of its job')
+    stand(k.dead, 'among the dead letters')
+    stand(k.job_dead, 'among the dead letters of its job')
   else
-    stand(KEYS[10], 'in history')
-    stand(KEYS[11], 'in the history of its job')
-    leave(KEYS[12], 'no dead letter')
-    leave(KEYS[13], 'no dead letter of its job')
+    stand(k.history, 'in history')
+    stand(k.job_history, 'in the history of its job')
+    leave_dead()
   end
 else
-  leave(KEYS[10], 'out of history')
-  leave(KEYS[11], 'out of the history of its job')
-  leave(KEYS[12], 'no dead letter')
-  leave(KEYS[13], 'no dead letter of its job')
+  leave(k.history, 'out of history')
+  leave(k.job_history, 'out of the history of its job')
+  leave_dead()
 end
 
 if (is_over or (state == 'none' and not is_held)) and redis.call('ZSCORE', k.open, id) then

@@ -79,6 +79,12 @@ local function end_run(k, id, state, reason, now, facts)
   tally(k.totals, state, 1)
 end
 
+-- The queue the job has now, if that is another than `read`, the one its reader saw: what the end of a run brings on lies there.
+local function moved_to(k, read)
+  local queue = redis.call('HGET', k.job, 'queue')
+  if queue and queue ~= read then return queue end
+end
+
 -- What the end of `id` means for its job. A one-shot whose run is over, and which has no other planned, is over itself: it
 -- leaves `list` and frees its name. A job with a delay is planted anew, so long after this end, if nothing of it is planned or
 -- open: it has one pending or one open run, never two.

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- Takes a run back from a node that stopped renewing: it goes back into the due set, or ends.
--- Guard: the lease ends when the caller saw it end, unchanged all the time it watched, and the run has no later fence.
+-- Guard: the lease ends when the caller saw it end, unchanged all the time it watched, the run has no later fence, and the job
+-- is in the queue read.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
@@ -27,9 +28,11 @@
 -- ARGV 6 verdict: retry, failed or lost
 -- ARGV 7 reason
 -- ARGV 8 past: the attempt's record as JSON
+-- ARGV 9 job_queue: as read
 -- Reply recovered
 -- Reply ended: state
 -- Reply alive: the lease has moved
+-- Reply moved: the queue the job has now
 -- Reply gone
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
@@ -52,6 +55,8 @@ if whole(run[1], FENCE) > tonumber(fence) then
   redis.call('ZREM', k.leases, member)
   return {'gone'}
 end
+local queue = moved_to(k, ARGV[9])
+if queue then return {'moved', queue} end
 tally(k.totals, 'recovered', 1)
 -- Its done_check may have been answered meanwhile, so the row of unclear answers is broken too.
 redis.call('HSET', k.run, 'recoveries', whole(run[3], COUNT) + 1, 'unclear', 0, 'fence', fence)

@@ -45,7 +45,7 @@ pub fn job_from_value(value: &serde_json::Value, host_zone: &Zone) -> Result<Nam
 }
 
 fn whole(message: String) -> Vec<Problem> {
-    vec![Problem { path: String::new(), span: None, message }]
+    vec![Problem::new("", None, message)]
 }
 
 fn compile(node: &Node<'_>, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> {

@@ -33,8 +33,10 @@ mod sections;
 mod surface;
 
 pub use compile_file::compile_text;
+pub use compile_schedule::start_of_rule;
 pub use config_error::{ConfigError, Rendering};
 pub use config_file::{MAX_FILE_BYTES, read_file, read_redis};
+pub use ics::{IcsError, read as read_ics};
 pub use json_job::{MAX_JSON_BYTES, NamedJob, job_from_json, job_from_value};
 pub use keeping::{HistoryConfig, OutputConfig};
 pub use problem::{Problem, nearest};

@@ -46,7 +46,7 @@ pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> R
     }
     table.remove("paused");
     let value = Value::Object(table);
-    let node = node_json::from_value(&value).map_err(|message| vec![Problem { path: String::new(), span: None, message }])?;
+    let node = node_json::from_value(&value).map_err(|message| vec![Problem { path: String::new(), span: None, message, within: None }])?;
     let queue = Spot::root(&node).as_table().map(|table| compile_queue(&table, &mut problems));
     match queue {
         Some(queue) if problems.faults.is_empty() => {

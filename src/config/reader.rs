@@ -123,7 +123,7 @@ impl<'n> Spot<'n> {
             }
             (span, _) => span,
         };
-        problems.fault(&self.path, span, message);
+        problems.fault_within(&self.path, span, self.as_text().unwrap_or_default(), offset, message.into());
     }
 
     /// Notes that something else is wanted than what was found.

@@ -25,6 +25,7 @@ pub mod rate;
 pub mod recurrence;
 pub mod retry;
 pub mod run;
+pub mod run_id;
 pub mod schedule;
 pub mod shape;
 pub mod size;

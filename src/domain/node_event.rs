@@ -56,6 +56,8 @@ pub enum Befell {
     ClaimsHeld,
     /// It found nothing ripe because data of Redis was lost and settled.
     Settling,
+    /// It found nothing ripe because Redis was restarted or another server took its place, and nodes were given time to look at it.
+    NewServer,
     /// It did not take its jobs file as it was.
     FileRefused {
         /// Why.
@@ -87,6 +89,7 @@ impl Befell {
             Self::QueueRated { .. } => "queue_rated",
             Self::ClaimsHeld => "claims_held",
             Self::Settling => "settling",
+            Self::NewServer => "new_server",
             Self::FileRefused { .. } => "file_refused",
         }
     }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use super::definition::{Definition, DefinitionError};
 use crate::config::SurfaceError;
-use crate::domain::books::{self, Finding, Plan, Rule, Subject};
+use crate::domain::books::{self, BadField, Finding, KeyFacts, Plan, Rule, Subject};
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
-use crate::store::{JobRecord, JobToInspect, Store, StoreError};
+use crate::store::{JobRecord, JobToInspect, ManualDue, Store, StoreError};
 
 /// How long after the first look the second is.
 const MOMENT: Duration = Duration::from_millis(300);
@@ -20,8 +20,8 @@ const MOMENT: Duration = Duration::from_millis(300);
 pub(super) const LEASES: usize = 20_000;
 /// Jobs or runs looked at in one step.
 pub(super) const STEP: usize = 500;
-/// Pages of a due set read to find a run asked for by hand.
-const STEPS: usize = 100;
+/// Pages of a due set read to find the runs asked for by hand.
+const STEPS: usize = 1_000;
 
 /// One look at the books.
 pub struct Books<'a> {
@@ -29,6 +29,8 @@ pub struct Books<'a> {
     now: UnixMillis,
     queues: BTreeSet<QueueName>,
     leased: BTreeMap<RunId, Vec<Fence>>,
+    /// Read of each queue when first asked for.
+    manual: BTreeMap<QueueName, ManualDue>,
 }
 
 impl<'a> Books<'a> {
@@ -38,12 +40,17 @@ impl<'a> Books<'a> {
         queues.insert(QueueName::default_queue());
         queues.extend(more.iter().cloned());
         queues.extend(store.list_host_queues().await?);
-        Ok(Self { store, now: store.now().await?, queues, leased: store.read_leased(LEASES).await? })
+        Ok(Self { store, now: store.now().await?, queues, leased: store.read_leased(LEASES).await?, manual: BTreeMap::new() })
     }
 
     /// The queues it looks into.
     pub fn queues(&self) -> Vec<QueueName> {
         self.queues.iter().cloned().collect()
+    }
+
+    /// Looks into these queues too from now on.
+    pub fn add_queues(&mut self, more: impl IntoIterator<Item = QueueName>) {
+        self.queues.extend(more);
     }
 
     /// What does not agree in these jobs. A queue of theirs that nobody declared is looked into from now on.
@@ -57,7 +64,7 @@ impl<'a> Books<'a> {
                 Err(error) => findings.extend(self.of_key(error).await?),
             }
         }
-        self.queues.extend(records.iter().filter_map(|(_, record)| Some(record.as_ref()?.queue.clone())));
+        self.add_queues(records.iter().filter_map(|(_, record)| Some(record.as_ref()?.queue.clone())));
         let plan = |record: &Option<JobRecord>| record.as_ref().map_or(Plan::Nothing, |record| plan_of(record, self.now));
         let to_inspect = records.iter().map(|(name, record)| JobToInspect { name, record: record.as_ref(), plan: plan(record) });
         let to_inspect: Vec<JobToInspect<'_>> = to_inspect.collect();
@@ -82,10 +89,20 @@ impl<'a> Books<'a> {
         Ok(findings)
     }
 
-    /// Whether a run of `job` asked for by hand is due or executes.
-    pub async fn has_manual_out(&self, job: &JobName) -> Result<bool, StoreError> {
-        let is_held = self.leased.keys().any(|run| run.job() == job && run.is_manual());
-        Ok(is_held || self.store.has_manual_due(job, &self.queues(), STEPS).await?)
+    /// Whether a run of `job` asked for by hand is due or executes; yes where a due set was not read to its end.
+    pub async fn has_manual_out(&mut self, job: &JobName) -> Result<bool, StoreError> {
+        if self.leased.keys().any(|run| run.job() == job && run.is_manual()) {
+            return Ok(true);
+        }
+        for queue in self.queues() {
+            if !self.manual.contains_key(&queue) {
+                self.manual.insert(queue.clone(), self.store.list_manual_due(&queue, STEPS).await?);
+            }
+            if self.manual.get(&queue).is_some_and(|due| !due.is_whole || due.jobs.contains(job)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// What does not agree in these runs, each with the fence of a lease it was found under.
@@ -93,7 +110,7 @@ impl<'a> Books<'a> {
         let names: BTreeSet<JobName> = runs.iter().map(|(run, _)| run.job().clone()).collect();
         let names: Vec<JobName> = names.into_iter().collect();
         let jobs = self.store.read_jobs(&names).await?;
-        self.queues.extend(jobs.into_iter().filter_map(|job| job.ok().flatten()).map(|job| job.queue));
+        self.add_queues(jobs.into_iter().filter_map(|job| job.ok().flatten()).map(|job| job.queue));
         // One found elsewhere may be held under a fence its record does not say.
         let held = |run: &RunId, fence: Option<Fence>| fence.or_else(|| self.leased.get(run).and_then(|all| all.last().copied()));
         let runs: BTreeSet<(RunId, Option<Fence>)> = runs.iter().map(|(run, fence)| (run.clone(), held(run, *fence))).collect();
@@ -111,11 +128,17 @@ impl<'a> Books<'a> {
     /// What there is to say of the key an error names; other errors are handed on.
     async fn of_key(&self, error: StoreError) -> Result<Vec<Finding>, StoreError> {
         match error {
-            StoreError::WrongType { key, .. } => {
-                Ok(self.store.look_at_key(&key).await?.iter().flat_map(books::judge_key).collect())
-            }
+            StoreError::WrongType { key, .. } => Ok(self.look_at_key(&key).await?),
             error => Err(error),
         }
+    }
+
+    /// What is wrong with one key, and with its fields.
+    async fn look_at_key(&self, name: &str) -> Result<Vec<Finding>, StoreError> {
+        let Some(key) = self.store.look_at_key(name).await? else { return Ok(Vec::new()) };
+        let mut findings = books::judge_key(&key);
+        findings.extend(look_at_fields(self.store, &[&key]).await?);
+        Ok(findings)
     }
 
     /// What does not agree in these.
@@ -126,7 +149,7 @@ impl<'a> Books<'a> {
                 Subject::Job(name) => jobs.push(name.clone()),
                 Subject::Run(run, fence) => runs.push((run.clone(), *fence)),
                 Subject::Key(key) => {
-                    findings.extend(self.store.look_at_key(key).await?.iter().flat_map(books::judge_key));
+                    findings.extend(self.look_at_key(key).await?);
                 }
             }
         }
@@ -139,6 +162,28 @@ impl<'a> Books<'a> {
         }
         Ok(findings)
     }
+}
+
+/// What is wrong with the fields of those of some keys whose fields are judged.
+pub async fn look_at_fields(store: &Store, keys: &[&KeyFacts]) -> Result<Vec<Finding>, StoreError> {
+    let judged = keys.iter().filter(|key| key.kind == "hash" && books::has_judged_fields(&key.rest));
+    let names: Vec<String> = judged.map(|key| key.name.clone()).collect();
+    let bad = read_bad_fields(store, &names).await?;
+    Ok(names.into_iter().zip(bad).filter_map(|(name, bad)| books::bad_fields(name, &bad)).collect())
+}
+
+/// The fields that cannot be read of each of these keys, by their whole names.
+pub(super) async fn read_bad_fields(store: &Store, keys: &[String]) -> Result<Vec<Vec<BadField>>, StoreError> {
+    let prefix = store.key_named("");
+    let judge = |(key, fields): (&String, Vec<(String, String)>)| {
+        let rest = key.strip_prefix(&prefix).unwrap_or_default();
+        let bad = fields.into_iter().filter_map(|(field, value)| {
+            let why = books::judge_field(rest, &field, &value)?;
+            Some(BadField { field, value, why })
+        });
+        bad.collect()
+    };
+    Ok(keys.iter().zip(store.read_fields(keys).await?).map(judge).collect())
 }
 
 /// Those of `findings` that are found again a moment later.

@@ -239,6 +239,8 @@ impl Claimer {
         let mut last_tries = LAST_TRIES;
         loop {
             let error = match self.shared.store.claim_runs(&self.claimant, queue, token, orders).await {
+                // Whether the server in its place knows of a call before is for a poll to find out.
+                Err(error @ StoreError::Replaced { .. }) => return Err(error),
                 Err(error) if error.is_passing() && BootInstant::now() < give_up => error,
                 other => return other,
             };
@@ -259,6 +261,7 @@ impl Claimer {
         match reply {
             ClaimReply::Claimed(claim) => {
                 self.occupied.remove(&ripe.run);
+                self.shared.watch.journal().claimed(claim.fence.as_u64());
                 if definition.record.is_once {
                     // There are the most of these, and what is due once is not asked for again.
                     self.definitions.forget(ripe.run.job());

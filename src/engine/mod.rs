@@ -34,6 +34,7 @@ mod node;
 mod notes;
 mod nudges;
 pub mod orphans;
+mod passed;
 pub mod person;
 pub mod planting;
 mod presence;
@@ -50,6 +51,7 @@ mod shared;
 mod slots;
 mod ticker;
 mod weather;
+mod whole;
 
 pub use definition::{Definition, DefinitionError};
 pub use journal::Journal;

@@ -138,9 +138,17 @@ impl Notes {
         match data {
             Data::Settles => {
                 let from = state.now();
+                state.end(&key(&Befell::NewServer), Duration::ZERO);
                 state.note_lasting(Befell::Settling, from);
             }
-            Data::IsSettled => state.end(&key(&Befell::Settling), Duration::ZERO),
+            Data::IsLookedAt => {
+                let from = state.now();
+                state.note_lasting(Befell::NewServer, from);
+            }
+            Data::IsSettled => {
+                state.end(&key(&Befell::NewServer), Duration::ZERO);
+                state.end(&key(&Befell::Settling), Duration::ZERO);
+            }
         }
     }
 
@@ -210,12 +218,14 @@ impl Notes {
     }
 }
 
-/// Whether the data of Redis settles after a loss.
+/// Whether anything of the data of Redis may be ripe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Data {
-    /// It does: nothing is ripe.
+    /// It settles after a loss: nothing is ripe.
     Settles,
-    /// It is settled.
+    /// Its server was met just now: nothing is ripe.
+    IsLookedAt,
+    /// It may.
     IsSettled,
 }
 

@@ -4,8 +4,9 @@
 
 use super::backfilling;
 use super::definition::{Definition, DefinitionError};
+use super::passed;
 use crate::domain::ids::{IdError, JobName, RunId, RunKind};
-use crate::domain::lateness;
+use crate::domain::lateness::{self, Stretch};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::store::{
@@ -163,7 +164,14 @@ pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Optio
         let (skipped, next) = match (&definition.spec.schedule, &job.held) {
             (Schedule::At(_), held) => (None, held.as_ref().map(RunId::due)),
             (_, Some(held)) => {
-                let skipped = lateness::paused_stretch(&definition.timetable, held.due(), job.since, now);
+                let passed = lateness::paused_stretch(&definition.timetable, held.due(), job.since, now);
+                let skipped = match passed {
+                    Some((last, count)) if count > 1 => {
+                        let stretch = Stretch { first: held.due(), last, count };
+                        passed::unrecorded(store, &definition, stretch).await?.map(|stretch| (stretch.last, stretch.count))
+                    }
+                    passed => passed,
+                };
                 let next = if held.due() > now.max(not_before) {
                     Some(held.due())
                 } else {

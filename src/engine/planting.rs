@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::definition::{Definition, planned as planned_run};
+use super::passed::unrecorded;
 use crate::config;
 use crate::domain::ids::JobName;
 use crate::domain::job::JobSpec;
@@ -95,8 +96,11 @@ pub async fn apply(
         let (mut orders, mut ordered, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for (item, record) in open.into_iter().zip(records) {
             match record.map_err(PlantingError::from).and_then(|record| item.order(record, host_zone, now)) {
-                Ok(Step::Ask(order)) => {
-                    orders.push(*order);
+                Ok(Step::Ask(mut ask)) => {
+                    if let (Some(stretch), Some(old)) = (ask.0.passed, &ask.1) {
+                        ask.0.passed = unrecorded(store, old, stretch).await?;
+                    }
+                    orders.push(ask.0);
                     ordered.push(item);
                 }
                 Ok(Step::Known(applied)) => answers[item.index] = Ok(applied),
@@ -140,7 +144,8 @@ pub async fn apply_one(store: &Store, host_zone: &Zone, request: &Request) -> Re
 }
 
 enum Step {
-    Ask(Box<ApplyOrder>),
+    /// To be applied; of a schedule that changes the definition it had.
+    Ask(Box<(ApplyOrder, Option<Definition>)>),
     Known(Applied),
 }
 
@@ -180,16 +185,15 @@ impl<'a> Open<'a> {
             return Ok(Step::Known(Applied::Past(*at)));
         }
         let planned = live.as_ref().and_then(|job| job.pending.clone().or_else(|| job.held.clone()));
-        let passed = match (&live, change) {
-            (Some(job), Change::Schedule) => Definition::of(job.clone()).ok().and_then(|old| old.passed(now)),
-            _ => None,
-        };
-        let schedules = live.as_ref().filter(|_| change == Change::Schedule).map(|job| {
-            let old = Definition::of(job.clone()).map_or_else(|_| "unreadable".to_owned(), |old| old.schedule_text());
+        let changed = live.as_ref().filter(|_| change == Change::Schedule);
+        let old = changed.and_then(|job| Definition::of(job.clone()).ok());
+        let passed = old.as_ref().and_then(|old| old.passed(now));
+        let schedules = changed.map(|_| {
+            let old = old.as_ref().map_or_else(|| "unreadable".to_owned(), Definition::schedule_text);
             (old, self.spec.schedule.text_with_zone(&zone))
         });
         let definition = config::to_surface(&self.spec);
-        Ok(Step::Ask(Box::new(ApplyOrder {
+        let order = ApplyOrder {
             name: self.request.name.clone(),
             hash: config::hash(&definition),
             definition,
@@ -214,7 +218,8 @@ impl<'a> Open<'a> {
             planned,
             passed,
             schedules,
-        })))
+        };
+        Ok(Step::Ask(Box::new((order, old))))
     }
 }
 

@@ -16,7 +16,7 @@ use super::notes::{Claims, Data};
 use super::shared::{Phase, Shared};
 use crate::domain::ids::QueueName;
 use crate::keeper::{BootInstant, BootTimer};
-use crate::store::QueuePoll;
+use crate::store::{Met, QueuePoll};
 
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
@@ -84,12 +84,17 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
     };
     shared.weather.answered();
     shared.notes.redis_answered(poll.now);
-    shared.notes.data(if poll.is_settling { Data::Settles } else { Data::IsSettled });
+    shared.notes.data(match (poll.is_settling, poll.is_held || poll.marks.met == Met::No) {
+        (true, _) => Data::Settles,
+        (false, true) => Data::IsLookedAt,
+        (false, false) => Data::IsSettled,
+    });
     shared.leases_seen.store(poll.leases, Ordering::Relaxed);
     if !shared.watch.knows(&poll, highest) {
         // Data that is not what it was: nothing of it is started before that is dealt with.
         return tick;
     }
+    shared.store.trust(&poll.marks.server);
     let mut next = LONGEST_SLEEP;
     for ((queue, slots), found) in free.iter().zip(poll.queues) {
         if shared.phase() != Phase::Running {

@@ -82,7 +82,8 @@ impl Store {
             .arg("successor", Successor::id(next))
             .arg("successor_due", Successor::due(next))
             .arg("successor_ready", Successor::ready(next))
-            .arg("by", &*self.by);
+            .arg("by", &*self.by)
+            .arg("job_queue", job_queue.as_str());
         let mut reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
             "cancelled" => CancelReply::Cancelled,

@@ -120,7 +120,7 @@ pub enum ClaimReply {
     Stale,
     /// No job of that name is known.
     Orphan,
-    /// A regular run that nobody planned.
+    /// A run that nobody planned or asked for.
     Foreign,
     /// The successor's occurrence has a record already: decide on the one after it.
     Occupied,
@@ -144,7 +144,8 @@ pub enum LeaseWord {
 }
 
 impl Store {
-    /// Claims runs of `queue`. `token` names the call: repeated with the same one it answers the same.
+    /// Claims runs of `queue`. `token` names the call: repeated with the same one it answers the same. Refused on a server other
+    /// than the one last trusted.
     pub async fn claim_runs(
         &self,
         claimant: &Claimant,
@@ -202,7 +203,7 @@ impl Store {
                 .arg("successor_due", Successor::due(order.successor.as_ref()))
                 .arg("successor_ready", Successor::ready(order.successor.as_ref()));
         }
-        let mut reply = self.link.invoke(&call).await?;
+        let mut reply = self.link.invoke_where_trusted(&call).await?;
         if reply.word != "items" {
             return Err(reply.unknown());
         }

@@ -122,7 +122,12 @@ fn written(event: &NodeEvent) -> String {
         Befell::QueueFull { queue, limit } => (fields["queue"], fields["limit"]) = (json!(queue.as_str()), json!(limit)),
         Befell::QueueRated { queue, rate } => (fields["queue"], fields["rate"]) = (json!(queue.as_str()), json!(rate)),
         Befell::FileRefused { why } => fields["why"] = json!(why),
-        Befell::Started { seen_before: None } | Befell::Stopped | Befell::RedisAway | Befell::ClaimsHeld | Befell::Settling => {}
+        Befell::Started { seen_before: None }
+        | Befell::Stopped
+        | Befell::RedisAway
+        | Befell::ClaimsHeld
+        | Befell::Settling
+        | Befell::NewServer => {}
     }
     fields.to_string()
 }
@@ -146,6 +151,7 @@ fn event(member: &str) -> Option<NodeEvent> {
         "queue_rated" => Befell::QueueRated { queue: queue()?, rate: text("rate").unwrap_or_default().to_owned() },
         "claims_held" => Befell::ClaimsHeld,
         "settling" => Befell::Settling,
+        "new_server" => Befell::NewServer,
         "file_refused" => Befell::FileRefused { why: text("why")?.to_owned() },
         _ => return None,
     };
@@ -170,6 +176,7 @@ mod tests {
             Befell::QueueRated { queue: "q".parse().unwrap(), rate: "1/1s".to_owned() },
             Befell::ClaimsHeld,
             Befell::Settling,
+            Befell::NewServer,
             Befell::FileRefused { why: "no \"end\"".to_owned() },
         ] {
             for to in [None, Some(at(9))] {

@@ -302,14 +302,14 @@ impl Store {
         self.run_ids(&self.keys.spread(job), 1_000).await
     }
 
-    /// The first occurrence of a job within `[first, last]` whose run has a record, of those that are open or wait and of its
+    /// The occurrences of a job within `[first, last]` whose runs have records, in order: of those that are open or wait, and of its
     /// runs that ended, the newest 10,000.
-    pub async fn first_recorded(
+    pub async fn recorded_within(
         &self,
         job: &JobName,
         first: UnixMillis,
         last: UnixMillis,
-    ) -> Result<Option<UnixMillis>, StoreError> {
+    ) -> Result<Vec<UnixMillis>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(0).arg(9_999).arg("REV");
         for key in [self.keys.open(job), self.keys.waiting(job)] {
@@ -318,7 +318,10 @@ impl Store {
         }
         let answers = self.link.query(&mut pipeline).await?;
         let runs = answers.chunks(1).flat_map(ids_of).filter(|run| run.kind() == RunKind::Regular);
-        Ok(runs.map(|run| run.due()).filter(|due| first <= *due && *due <= last).min())
+        let mut dues: Vec<UnixMillis> = runs.map(|run| run.due()).filter(|due| first <= *due && *due <= last).collect();
+        dues.sort_unstable();
+        dues.dedup();
+        Ok(dues)
     }
 
     pub(super) async fn run_ids(&self, index: &str, limit: usize) -> Result<Vec<RunId>, StoreError> {

@@ -3,8 +3,9 @@
 //! Invariant: the facts of one job, or of one run, are those of one moment. What is read in pages may be old by the time it is
 //! judged, so it is looked at again before anybody is told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use redis::Value;
 
 use super::Store;
@@ -23,6 +24,9 @@ const ITEMS: usize = 200;
 
 /// Jobs asked about in one go.
 const CALLS: usize = 100;
+
+/// Pages asked about at once: one is judged while Redis is at the next.
+const AT_ONCE: usize = 3;
 
 /// A job to be inspected, as it was read.
 #[derive(Debug, Clone)]
@@ -71,6 +75,15 @@ pub struct IndexPage {
     pub cursor: u64,
 }
 
+/// The jobs of which a run asked for by hand is due in one queue.
+#[derive(Debug, Clone, Default)]
+pub struct ManualDue {
+    /// Them, as far as the queue was read.
+    pub jobs: BTreeSet<JobName>,
+    /// Whether it was read to its end.
+    pub is_whole: bool,
+}
+
 impl Store {
     /// A page of an index: members that stay in it while it is read are met, some perhaps twice.
     pub async fn scan_index(&self, index: &Index, cursor: u64, count: usize) -> Result<IndexPage, StoreError> {
@@ -101,13 +114,19 @@ impl Store {
         jobs: &[JobToInspect<'_>],
         queues: &[QueueName],
     ) -> Result<Vec<Result<Option<JobFacts>, StoreError>>, StoreError> {
-        let mut all = Vec::with_capacity(jobs.len());
-        for some in jobs.chunks(CALLS) {
-            let calls: Vec<Invocation> = some.iter().map(|job| self.inspection(job, queues)).collect();
-            let replies = self.link.invoke_all(&calls).await?;
-            all.extend(some.iter().zip(replies).map(|(job, reply)| job_facts(reply?, job)));
-        }
-        Ok(all)
+        let pages: Vec<_> = jobs.chunks(CALLS).map(|some| self.inspect_page(some, queues)).collect();
+        let pages: Vec<Vec<_>> = stream::iter(pages).buffered(AT_ONCE).try_collect().await?;
+        Ok(pages.into_iter().flatten().collect())
+    }
+
+    async fn inspect_page(
+        &self,
+        jobs: &[JobToInspect<'_>],
+        queues: &[QueueName],
+    ) -> Result<Vec<Result<Option<JobFacts>, StoreError>>, StoreError> {
+        let calls: Vec<Invocation> = jobs.iter().map(|job| self.inspection(job, queues)).collect();
+        let replies = self.link.invoke_all(&calls).await?;
+        Ok(jobs.iter().zip(replies).map(|(job, reply)| job_facts(reply?, job)).collect())
     }
 
     fn inspection(&self, job: &JobToInspect<'_>, queues: &[QueueName]) -> Invocation {
@@ -139,11 +158,10 @@ impl Store {
         runs: &[(RunId, Option<Fence>)],
         queues: &[QueueName],
     ) -> Result<Vec<Result<RunFacts, StoreError>>, StoreError> {
-        let mut all = Vec::with_capacity(runs.len());
-        for some in runs.chunks((ITEMS / queues.len().max(1)).max(1)) {
-            all.extend(self.inspect_some(some, queues).await?);
-        }
-        Ok(all)
+        let pages: Vec<_> =
+            runs.chunks((ITEMS / queues.len().max(1)).max(1)).map(|some| self.inspect_some(some, queues)).collect();
+        let pages: Vec<Vec<_>> = stream::iter(pages).buffered(AT_ONCE).try_collect().await?;
+        Ok(pages.into_iter().flatten().collect())
     }
 
     async fn inspect_some(
@@ -220,32 +238,24 @@ impl Store {
         Ok(leased)
     }
 
-    /// Whether a run of `job` asked for by hand is due in one of `queues`; at most `steps` pages of each are read, and one that
-    /// was not read to its end counts as yes.
-    pub async fn has_manual_due(&self, job: &JobName, queues: &[QueueName], steps: usize) -> Result<bool, StoreError> {
-        let pattern = format!("{job}@*~*");
-        for queue in queues {
-            let mut cursor = 0;
-            for step in 0.. {
-                if step == steps {
-                    return Ok(true);
-                }
-                let mut pipeline = redis::pipe();
-                let scan = pipeline.cmd("ZSCAN").arg(self.keys.due(queue)).arg(cursor);
-                scan.arg("MATCH").arg(&pattern).arg("COUNT").arg(1_000);
-                let answer = self.link.query(&mut pipeline).await?;
-                let Some(Value::Array(parts)) = answer.first() else { break };
-                let [next, Value::Array(found)] = parts.as_slice() else { break };
-                if !found.is_empty() {
-                    return Ok(true);
-                }
-                cursor = number_of(next).and_then(|next| u64::try_from(next).ok()).unwrap_or(0);
-                if cursor == 0 {
-                    break;
-                }
+    /// The jobs of which a run asked for by hand is due in `queue`; at most `steps` pages of it are read.
+    pub async fn list_manual_due(&self, queue: &QueueName, steps: usize) -> Result<ManualDue, StoreError> {
+        let (mut jobs, mut cursor) = (BTreeSet::new(), 0);
+        for _ in 0..steps {
+            let mut pipeline = redis::pipe();
+            let scan = pipeline.cmd("ZSCAN").arg(self.keys.due(queue)).arg(cursor);
+            scan.arg("MATCH").arg("*~*").arg("COUNT").arg(1_000);
+            let answer = self.link.query(&mut pipeline).await?;
+            let Some(Value::Array(parts)) = answer.first() else { break };
+            let [next, Value::Array(flat)] = parts.as_slice() else { break };
+            let run = |pair: &[Value]| text_of(&pair[0])?.parse::<RunId>().ok();
+            jobs.extend(flat.chunks_exact(2).filter_map(run).map(|run| run.job().clone()));
+            cursor = number_of(next).and_then(|next| u64::try_from(next).ok()).unwrap_or(0);
+            if cursor == 0 {
+                return Ok(ManualDue { jobs, is_whole: true });
             }
         }
-        Ok(false)
+        Ok(ManualDue { jobs, is_whole: false })
     }
 }
 

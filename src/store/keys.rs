@@ -85,6 +85,8 @@ impl Keys {
         losses;
         /// Until when nothing is ripe, ms: what nodes know is being written back after a loss.
         settling;
+        /// hash Redis server this data was on -> `FENCE:MS`: the last fence and the time when a node first polled it there.
+        servers;
         /// hash entry -> what was wrong with it.
         quarantine;
         /// hash: the slow check of the books, whose turn it was, where it is, what it found.

@@ -9,6 +9,7 @@ use super::runs::Successor;
 use super::scripts::{self, Invocation};
 use crate::domain::books::{CountFacts, SizeFacts};
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::time::UnixMillis;
 
 /// What was done to make the books agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,28 +41,58 @@ impl MendReply {
     }
 }
 
-/// What is to be planted of a job if nothing is, and what frees its waiting runs.
+/// A job whose places are to agree with its record.
 #[derive(Debug, Clone)]
 pub struct JobMending {
+    /// The job.
+    pub name: JobName,
+    /// Its record, as read.
+    pub record: Option<JobRecord>,
     /// The run to plant, if none is planned.
     pub planted: Option<Successor>,
-    /// Whether the end of a run asked for by hand will free one that waits.
-    pub has_manual_out: bool,
+    /// When the run that is planned may start, should it not be due: at its due time if it is not known better.
+    pub pending_ready: Option<UnixMillis>,
+    /// What is done about its waiting runs if none is open.
+    pub waiting: Waiting,
+}
+
+/// What is done about the waiting runs of a job of which none is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// Nothing else would free the first of them.
+    Freed,
+    /// The end of a run asked for by hand frees it, or nobody looked.
+    Left,
+}
+
+/// A run whose places are to agree with its record.
+#[derive(Debug, Clone)]
+pub struct RunMending {
+    /// The run.
+    pub run: RunId,
+    /// The queue it belongs to: that of its job, or of its host.
+    pub queue: QueueName,
+    /// The fence of a lease it was found under.
+    pub found_under: Option<Fence>,
 }
 
 impl Store {
-    /// Makes one job's places agree with its record, as read.
-    pub async fn mend_job(
+    /// Makes the places of each of these jobs agree with its record, in one go.
+    pub async fn mend_jobs(
         &self,
-        name: &JobName,
-        record: Option<&JobRecord>,
+        jobs: &[JobMending],
         queues: &[QueueName],
-        mending: &JobMending,
-    ) -> Result<MendReply, StoreError> {
-        let keys = &self.keys;
+    ) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
+        let calls: Vec<Invocation> = jobs.iter().map(|job| self.mend_job(job, queues)).collect();
+        Ok(self.link.invoke_all(&calls).await?.into_iter().map(|reply| mended(reply?)).collect())
+    }
+
+    fn mend_job(&self, mending: &JobMending, queues: &[QueueName]) -> Invocation {
+        let (keys, name, record) = (&self.keys, &mending.name, mending.record.as_ref());
         let default = QueueName::default_queue();
         let pending = record.and_then(|record| record.pending.as_ref());
         let planted = mending.planted.as_ref();
+        let pending_ready = mending.pending_ready.or_else(|| pending.map(RunId::due));
         let mut call = Invocation::new(&scripts::MEND_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
@@ -82,49 +113,42 @@ impl Store {
             .arg("planted", Successor::id(planted))
             .arg("planted_due", Successor::due(planted))
             .arg("planted_ready", Successor::ready(planted))
-            .arg("freed_by", if mending.has_manual_out { "manual" } else { "" });
+            .arg("pending_ready", pending_ready.map_or(0, UnixMillis::as_i64))
+            .arg("freed_by", if mending.waiting == Waiting::Freed { "" } else { "other" });
         for queue in queues {
             call = call.key("due", keys.due(queue));
         }
-        mended(self.link.invoke(&call).await?)
+        call
     }
 
-    /// Makes one run's places agree with its record. `job_queue` is its job's, `found_under` the fence of a lease of it.
-    pub async fn mend_run(
+    /// Makes the places of each of these runs agree with its record, in one go.
+    pub async fn mend_runs(
         &self,
-        run: &RunId,
-        job_queue: &QueueName,
+        runs: &[RunMending],
         queues: &[QueueName],
-        found_under: Option<Fence>,
-    ) -> Result<MendReply, StoreError> {
-        let (keys, job) = (&self.keys, run.job());
-        let mut call = Invocation::new(&scripts::MEND_RUN)
-            .key("run", keys.run(run))
-            .key("job", keys.job(job))
+    ) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
+        let calls: Vec<Invocation> = runs.iter().map(|run| self.mend_run(run, queues)).collect();
+        Ok(self.link.invoke_all(&calls).await?.into_iter().map(|reply| mended(reply?)).collect())
+    }
+
+    fn mend_run(&self, mending: &RunMending, queues: &[QueueName]) -> Invocation {
+        let (keys, run, job) = (&self.keys, &mending.run, mending.run.job());
+        let mut call = self
+            .ended_keys(Invocation::new(&scripts::MEND_RUN), run, &mending.queue)
             .key("jobs", keys.jobs())
-            .key("job_due", keys.due(job_queue))
             .key("leases", keys.leases())
-            .key("open", keys.open(job))
-            .key("waiting", keys.waiting(job))
             .key("spread", keys.spread(job))
             .key("stops", keys.stops())
-            .key("history", keys.history())
-            .key("job_history", keys.job_history(job))
-            .key("dead", keys.dead())
-            .key("job_dead", keys.job_dead(job))
-            .key("finished", keys.finished())
-            .key("totals", keys.totals())
-            .key("nudge", keys.nudge())
             .arg("now", self.now_arg())
             .arg("id", run.to_string())
             .arg("job_name", job.as_str())
             .arg("due_ms", run.due().as_i64())
             .arg("kind", if run.is_manual() { "manual" } else { "regular" })
-            .arg("fence", found_under.map_or_else(String::new, |fence| fence.to_string()));
+            .arg("fence", mending.found_under.map_or_else(String::new, |fence| fence.to_string()));
         for queue in queues {
             call = call.key("due", keys.due(queue)).key("running", keys.running(queue)).arg("queue", queue.as_str());
         }
-        mended(self.link.invoke(&call).await?)
+        call
     }
 
     /// Sets the counters to what they count, if they still say what they said then.

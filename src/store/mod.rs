@@ -15,6 +15,7 @@ mod counting;
 mod deeds;
 mod error;
 mod events;
+mod fields;
 mod forgetting;
 mod history;
 mod inspecting;
@@ -47,6 +48,7 @@ mod scripts;
 mod sections;
 mod spreading;
 mod stats;
+mod switching;
 
 pub use accounts::Standing;
 pub use address::{Address, AddressError, Eviction};
@@ -60,19 +62,17 @@ pub use deeds::Deed;
 pub use error::StoreError;
 pub use events::{EventNote, NodeEvents};
 pub use history::{Ended, HistoryPage, Letters, PastAttempt, RunRecord};
-pub use inspecting::{Index, IndexPage, JobToInspect};
-pub use job_edits::{
-    ApplyOrder, ApplyReply, Change, Existing, PauseReply, RemoveOrder, RemoveReply, ResumeOrder, ResumeReply, StopRunning,
-};
+pub use inspecting::{Index, IndexPage, JobToInspect, ManualDue};
+pub use job_edits::{ApplyOrder, ApplyReply, Change, Existing, RemoveOrder, RemoveReply, StopRunning};
 pub use jobs::{JobRecord, JobSummary, Rev, SourceKind};
 pub use kept_outputs::OutputFacts;
 pub use keys::{DEFAULT_NAMESPACE, Keys};
 pub use ledger::{Ledger, LedgerRange};
 pub use losses::{EpochReply, JOBS_NAMED, Loss, LossKind, LossRecord, LossReport, ReportReply, begun_at, new_epoch};
-pub use mending::{JobMending, MendReply};
+pub use mending::{JobMending, MendReply, RunMending, Waiting};
 pub use nodes::{Beat, BeatReply, NameClaim, NodeFacts, NodeRecord};
 pub use outputs::{KeptOutput, OutputFrames, Stream};
-pub use polling::{Marks, Poll, QueuePoll, RipeEntry};
+pub use polling::{Marks, Met, Poll, QueuePoll, RipeEntry};
 pub use preflight::Findings;
 pub use putting_back::PutBackReply;
 pub use quarantine::{EntryKind, QuarantineEntry, Quarantined, SetAside};
@@ -84,6 +84,7 @@ pub use runs::{ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, S
 pub use sections::{DeclareReply, QueueRecord, Section, SectionText};
 pub use spreading::{SpreadOrder, SpreadReply, Window};
 pub use stats::Stats;
+pub use switching::{PauseReply, ResumeOrder, ResumeReply};
 
 use std::sync::Arc;
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::Store;
+use super::claims::millis;
 use super::error::StoreError;
 use super::quarantine::shown_member;
 use super::reply::{number_of, text_of};
@@ -14,6 +15,10 @@ use super::scripts::{self, Invocation};
 use crate::domain::ids::{Fence, QueueName};
 use crate::domain::queue::QueueHold;
 use crate::domain::time::UnixMillis;
+
+/// How long nothing is claimed on a server that was just met. Every node polls at least once a second, and at each tick while it
+/// reaches no server: within this time each that is there has looked at the server, and has said so if data is missing.
+const HOLD: Duration = Duration::from_millis(1500);
 
 /// What a poll found.
 #[derive(Debug)]
@@ -28,6 +33,8 @@ pub struct Poll {
     pub marks: Marks,
     /// Whether the data settles after a loss: nothing is ripe until then.
     pub is_settling: bool,
+    /// Whether the server was met just now: nothing is ripe until every node has had the time to look at it.
+    pub is_held: bool,
     /// One for each queue asked for, in that order.
     pub queues: Vec<QueuePoll>,
 }
@@ -41,6 +48,22 @@ pub struct Marks {
     pub fence: u64,
     /// Whether a mark holds something no mark is: it tells nothing then.
     pub is_spoilt: bool,
+    /// The server it is on, see [`Findings::identity`](super::Findings::identity).
+    pub server: String,
+    /// Whether nodes know this server, and what the last fence was when they met it.
+    pub met: Met,
+}
+
+/// What nodes know of the server they poll.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Met {
+    /// Nobody has written down that it was met.
+    No,
+    /// It was met, with this last fence.
+    At(u64),
+    /// It does not say which it is, or what is written down cannot be read.
+    #[default]
+    Unknown,
 }
 
 /// What a poll found in one queue.
@@ -71,14 +94,19 @@ pub struct RipeEntry {
 }
 
 impl Store {
-    /// What is ripe in each queue, at most as many as its limit; a limit of 0 leaves the queue out.
+    /// What is ripe in each queue, at most as many as its limit; a limit of 0 leaves the queue out. On a server that nodes met
+    /// just now nothing is ripe.
     pub async fn list_ripe(&self, queues: &[(QueueName, usize)]) -> Result<Poll, StoreError> {
+        let open = self.link.open().await?;
         let mut call = Invocation::new(&scripts::LIST_RIPE)
             .key("leases", self.keys.leases())
             .key("epoch", self.keys.epoch())
             .key("fence", self.keys.fence())
             .key("settling", self.keys.settling())
-            .arg("now", self.now_arg());
+            .key("servers", self.keys.servers())
+            .arg("now", self.now_arg())
+            .arg("server", open.identity())
+            .arg("hold_ms", millis(HOLD));
         for (queue, limit) in queues {
             call = call
                 .key("due", self.keys.due(queue))
@@ -87,7 +115,7 @@ impl Store {
                 .key("queue_state", self.keys.queue_state(queue))
                 .arg("limit", *limit);
         }
-        let mut reply = self.link.invoke(&call).await?;
+        let mut reply = self.link.invoke_on(&open, &call).await?;
         if reply.word != "ripe" {
             return Err(reply.unknown());
         }
@@ -97,8 +125,27 @@ impl Store {
         let leases = u64::try_from(reply.number()?).unwrap_or(0);
         let marks = marks(reply.text()?, &reply.text()?);
         let is_settling = reply.number()? > 0;
+        let marks = Marks { met: met(&reply.text()?), server: open.identity().to_owned(), ..marks };
+        let is_held = reply.number()? > 0;
         let queues = (0..queues.len()).map(|_| queue_poll(&reply.value()?)).collect::<Result<_, _>>()?;
-        Ok(Poll { now, past_now, leases, marks, is_settling, queues })
+        Ok(Poll { now, past_now, leases, marks, is_settling, is_held, queues })
+    }
+
+    /// Writes down that the data was polled on `server` for the first time; from then on nothing is ripe there for [`HOLD`].
+    pub async fn meet_server(&self, server: &str) -> Result<(), StoreError> {
+        let call = Invocation::new(&scripts::MEET_SERVER)
+            .key("servers", self.keys.servers())
+            .key("epoch", self.keys.epoch())
+            .key("fence", self.keys.fence())
+            .arg("now", self.now_arg())
+            .arg("server", server);
+        let reply = self.link.invoke(&call).await?;
+        if reply.word == "met" { Ok(()) } else { Err(reply.unknown()) }
+    }
+
+    /// Says that what was polled on `server` is the data that was known: claims and skips are made from it, there only.
+    pub fn trust(&self, server: &str) {
+        self.link.trust(server);
     }
 
     /// How many runs of these queues are ripe at `now`, and since when the first is.
@@ -127,7 +174,14 @@ fn marks(epoch: String, fence: &str) -> Marks {
     // One that no epoch is could not even be marked anew: nobody can name its bytes.
     let is_no_epoch = !epoch.is_empty() && super::losses::begun_at(&epoch).is_none();
     let is_spoilt = is_no_epoch || (!fence.is_empty() && number.is_none());
-    Marks { epoch, fence: number.unwrap_or(0), is_spoilt }
+    Marks { epoch, fence: number.unwrap_or(0), is_spoilt, ..Marks::default() }
+}
+
+fn met(text: &str) -> Met {
+    match text {
+        "" => Met::No,
+        fence => fence.parse().map_or(Met::Unknown, Met::At),
+    }
 }
 
 fn queue_poll(value: &Value) -> Result<QueuePoll, StoreError> {

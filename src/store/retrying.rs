@@ -61,19 +61,8 @@ impl Store {
         let (keys, job) = (&self.keys, order.run.job());
         let default = QueueName::default_queue();
         let queue = order.job.as_ref().map_or(&default, |(_, queue)| queue);
-        let call = Invocation::new(&scripts::RETRY_RUN)
-            .key("run", keys.run(&order.run))
-            .key("job", keys.job(job))
-            .key("job_due", keys.due(queue))
-            .key("open", keys.open(job))
-            .key("waiting", keys.waiting(job))
-            .key("history", keys.history())
-            .key("job_history", keys.job_history(job))
-            .key("dead", keys.dead())
-            .key("job_dead", keys.job_dead(job))
-            .key("finished", keys.finished())
-            .key("totals", keys.totals())
-            .key("nudge", keys.nudge())
+        let call = self
+            .ended_keys(Invocation::new(&scripts::RETRY_RUN), &order.run, queue)
             .key("deeds", keys.deeds(job))
             .arg("now", self.now_arg())
             .arg("id", order.run.to_string())
@@ -100,5 +89,23 @@ impl Store {
             "stale" => RetryReply::Stale,
             _ => return Err(reply.unknown()),
         })
+    }
+
+    /// The keys that the scripts begin with which look anew at a run that may have ended: where it stands then, and where it
+    /// stands if it is to run.
+    pub(super) fn ended_keys(&self, call: Invocation, run: &RunId, job_queue: &QueueName) -> Invocation {
+        let (keys, job) = (&self.keys, run.job());
+        call.key("run", keys.run(run))
+            .key("job", keys.job(job))
+            .key("job_due", keys.due(job_queue))
+            .key("open", keys.open(job))
+            .key("waiting", keys.waiting(job))
+            .key("history", keys.history())
+            .key("job_history", keys.job_history(job))
+            .key("dead", keys.dead())
+            .key("job_dead", keys.job_dead(job))
+            .key("finished", keys.finished())
+            .key("totals", keys.totals())
+            .key("nudge", keys.nudge())
     }
 }

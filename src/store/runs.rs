@@ -8,7 +8,7 @@ use super::error::StoreError;
 use super::jobs::Rev;
 use super::keys::parse_lease_member;
 use super::quarantine::shown_member;
-use super::reply::text_of;
+use super::reply::{Reply, text_of};
 use super::scripts::{self, Invocation};
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
 use crate::domain::run::RunState;
@@ -182,7 +182,7 @@ impl Store {
             .arg("successor", Successor::id(next))
             .arg("successor_due", Successor::due(next))
             .arg("successor_ready", Successor::ready(next));
-        let reply = self.link.invoke(&call).await?;
+        let reply = self.link.invoke_where_trusted(&call).await?;
         Ok(match reply.word.as_str() {
             "skipped" => SkipReply::Skipped,
             "gone" => SkipReply::Gone,
@@ -208,20 +208,21 @@ impl Store {
             Verdict::Release => ("release", Duration::ZERO),
             Verdict::AskLater(delay) => ("ask_later", *delay),
         };
-        let call = self.settling_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.queue, &claim.job_queue);
-        let mut call = call
-            .arg("now", self.now_arg())
-            .arg("id", claim.run.to_string())
-            .arg("job_name", claim.run.job().as_str())
-            .arg("fence", claim.fence.as_u64())
-            .arg("verdict", word)
-            .arg("reason", reason)
-            .arg("ready", millis(ready_in))
-            .arg("past", past);
-        for (field, value) in facts {
-            call = call.arg("field", *field).arg("value", value);
-        }
-        let mut reply = self.link.invoke(&call).await?;
+        let call = |queue: &QueueName, read: &str| {
+            let call = self.settling_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.queue, queue);
+            let call = call
+                .arg("now", self.now_arg())
+                .arg("id", claim.run.to_string())
+                .arg("job_name", claim.run.job().as_str())
+                .arg("fence", claim.fence.as_u64())
+                .arg("verdict", word)
+                .arg("reason", reason)
+                .arg("ready", millis(ready_in))
+                .arg("past", past)
+                .arg("job_queue", read);
+            facts.iter().fold(call, |call, (field, value)| call.arg("field", *field).arg("value", value))
+        };
+        let mut reply = self.settle_in(&claim.job_queue, call).await?;
         Ok(match reply.word.as_str() {
             "finished" => FinishReply::Finished(count(&mut reply)?),
             "retrying" => FinishReply::Retrying(super::claims::instant(&mut reply)?),
@@ -234,17 +235,19 @@ impl Store {
 
     /// Takes a run back from a node that stopped renewing its lease.
     pub async fn recover_run(&self, lease: &ExpiredLease, recovery: &Recovery) -> Result<RecoverReply, StoreError> {
-        let call = self.settling_keys(Invocation::new(&scripts::RECOVER_RUN), &lease.run, &recovery.queue, &recovery.job_queue);
-        let call = call
-            .arg("now", self.now_arg())
-            .arg("id", lease.run.to_string())
-            .arg("job_name", lease.run.job().as_str())
-            .arg("fence", lease.fence.as_u64())
-            .arg("seen", &lease.end)
-            .arg("verdict", recovery.verdict.map_or("retry", RunState::as_str))
-            .arg("reason", &recovery.reason)
-            .arg("past", &recovery.past);
-        let reply = self.link.invoke(&call).await?;
+        let call = |queue: &QueueName, read: &str| {
+            self.settling_keys(Invocation::new(&scripts::RECOVER_RUN), &lease.run, &recovery.queue, queue)
+                .arg("now", self.now_arg())
+                .arg("id", lease.run.to_string())
+                .arg("job_name", lease.run.job().as_str())
+                .arg("fence", lease.fence.as_u64())
+                .arg("seen", &lease.end)
+                .arg("verdict", recovery.verdict.map_or("retry", RunState::as_str))
+                .arg("reason", &recovery.reason)
+                .arg("past", &recovery.past)
+                .arg("job_queue", read)
+        };
+        let reply = self.settle_in(&recovery.job_queue, call).await?;
         Ok(match reply.word.as_str() {
             "recovered" => RecoverReply::Recovered,
             "ended" => RecoverReply::Ended,
@@ -252,6 +255,21 @@ impl Store {
             "gone" => RecoverReply::Gone,
             _ => return Err(reply.unknown()),
         })
+    }
+
+    /// Calls one of them with the queue of the run's job as it was read, and again where the job has another meanwhile: a run
+    /// may take long. Each further call needs another change of the job between two.
+    async fn settle_in(&self, read: &QueueName, call: impl Fn(&QueueName, &str) -> Invocation) -> Result<Reply, StoreError> {
+        let (mut queue, mut said) = (read.clone(), read.to_string());
+        loop {
+            let mut reply = self.link.invoke(&call(&queue, &said)).await?;
+            if reply.word != "moved" {
+                return Ok(reply);
+            }
+            said = reply.text()?;
+            // A name nobody can have given is spoilt: the run ends all the same, and what comes next lies where it was to.
+            queue = said.parse().unwrap_or(queue);
+        }
     }
 
     /// The keys of the two scripts that settle an attempt.

@@ -90,6 +90,7 @@ scripts! {
     CLAIM_RUNS "claim_runs";
     DECLARE_SECTION "declare_section";
     DROP_BACKFILL "drop_backfill";
+    DROP_FIELDS "drop_fields";
     FINISH_RUN "finish_run";
     FORGET_JOBS "forget_jobs";
     FORGET_NODES "forget_nodes";
@@ -99,6 +100,7 @@ scripts! {
     INSPECT_RUNS "inspect_runs";
     LEAVE_NODE "leave_node";
     LIST_RIPE "list_ripe";
+    MEET_SERVER "meet_server";
     MEND_COUNTS "mend_counts";
     MEND_JOB "mend_job";
     MEND_RUN "mend_run";

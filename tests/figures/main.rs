@@ -1,11 +1,12 @@
 //! The figures of this machine, printed: lateness, adding, an idle node, a burst, how long a killed node's run waits, what
-//! history and its trimming cost, what a claim costs Redis, how long an explanation takes over a long history, and next
-//! occurrences a second.
+//! history and its trimming cost, what a claim costs Redis, how long an explanation takes over a long history, next
+//! occurrences a second, and the slowest texts of each parser.
 //! Run by `script/bench` in the release profile. Nothing here is asserted but that the work was done.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
 
 mod bounds;
+mod limits;
 mod next;
 #[allow(dead_code, reason = "the tests' support, of which figures need a part")]
 #[path = "../suite/support/mod.rs"]
@@ -33,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 fn main() {
     let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    let figures: [(&str, fn()); 9] = [
+    let figures: [(&str, fn()); 10] = [
         ("lateness", lateness),
         ("add", add),
         ("idle", idle),
@@ -43,6 +44,7 @@ fn main() {
         ("claim", claim),
         ("explain", explain),
         ("next", next::next),
+        ("limits", limits::limits),
     ];
     for (name, figure) in figures {
         if asked.is_empty() || asked.iter().any(|wanted| wanted == name) {

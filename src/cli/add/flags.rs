@@ -13,9 +13,10 @@ Examples:
 
 Without --in, --at, --cron, --every, --delay, --calendar or --rrule the job runs only when asked, by schedctl run.
 
-Times for --at: 2026-12-24T09:00:00+01:00, '2026-12-24 09:00', '24 dec 9am', 09:00, noon, 'tomorrow
-9am', 'fri 17:00', 'next fri', 'in 2h30m', @1790000000. A day alone is its midnight. The time that was
-understood is printed; one inside a gap of the zone's clock is refused with its neighbours.
+Times for --at, --anchor, --start and --end: 2026-12-24T09:00:00+01:00, '2026-12-24 09:00', '24 dec 9am',
+09:00, noon, 'tomorrow 9am', 'fri 17:00', 'next fri', 'in 2h30m', @1790000000. A day alone is its midnight.
+The time that was understood is printed; one inside a gap of the zone's clock is refused with its
+neighbours.
 Durations, here and everywhere: 90s, 2h30m, 1.5h, 1d, 1w, 250ms, PT2H30M.
 
 A line for --stdin is an object with the keys of [jobs.X] in jobs.toml, plus name and in:

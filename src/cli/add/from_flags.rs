@@ -7,18 +7,24 @@ use std::io::Read as _;
 use serde_json::{Map, Value, json};
 
 use super::flags::AddArgs;
+use super::instant::Bounds;
 use crate::cli::failure::Failure;
 use crate::config::{self, MAX_JSON_BYTES, NamedJob, Problem};
+use crate::domain::human_time::Instant;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
 /// The job the flags describe; `at` is what `--at` means. Every problem is told, in one line.
-pub(super) fn job_of_flags(args: &AddArgs, at: &[UnixMillis], host_zone: &Zone) -> Result<NamedJob, Failure> {
+pub(super) fn job_of_flags(args: &AddArgs, at: &[UnixMillis], bounds: &Bounds, host_zone: &Zone) -> Result<NamedJob, Failure> {
     refuse_flags_alone(args)?;
-    let value = keys_of(args, at)?;
+    let value = keys_of(args, at, bounds)?;
     config::job_from_value(&value, host_zone).map_err(|problems| {
-        let told: Vec<String> = problems.iter().map(told).collect();
-        Failure::Invalid(told.join("; "))
+        let line = problems.iter().map(told).collect::<Vec<_>>().join("; ");
+        // Of several faults the first that has a place is pointed at.
+        match problems.into_iter().find_map(|problem| problem.within) {
+            Some((text, offset)) => Failure::Pointed { line, text, offset },
+            None => Failure::Invalid(line),
+        }
     })
 }
 
@@ -39,7 +45,7 @@ fn refuse_flags_alone(args: &AddArgs) -> Result<(), Failure> {
     }
 }
 
-fn keys_of(args: &AddArgs, at: &[UnixMillis]) -> Result<Value, Failure> {
+fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &Bounds) -> Result<Value, Failure> {
     let mut keys = Map::new();
     let mut put = |key: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -54,9 +60,10 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis]) -> Result<Value, Failure> {
     put("calendar", list_of(args.calendar.iter().cloned()));
     put("rrule", list_of(args.rrule.iter().cloned()));
     put("dtstart", text(&args.dtstart));
-    put("anchor", text(&args.anchor));
-    put("start", text(&args.start));
-    put("end", text(&args.end));
+    let instant = |bound: &Option<Instant>| bound.as_ref().map(|bound| Value::from(bound.at.to_string()));
+    put("anchor", instant(&bounds.anchor));
+    put("start", instant(&bounds.start));
+    put("end", instant(&bounds.end));
     put("max_runs", args.max_runs.map(Value::from));
     put("jitter", text(&args.jitter));
     put("splay", text(&args.splay));

@@ -56,14 +56,18 @@ pub(super) async fn losses(store: &Store) -> Check {
     };
     let at = last.at.map_or_else(|| "?".to_owned(), |at| at.to_string());
     let text = format!(
-        "data was lost at {at} ({}): {} jobs gone, {} runs restored, {} lost; {} losses in all: schedctl losses",
+        "data was lost at {at} ({}): {}, {} restored, {} lost; {} in all: schedctl losses",
         word(last.loss.kind),
-        gone(last),
-        sum(last, |report| report.restored),
+        counted(gone(last), "job gone", "jobs gone"),
+        counted(sum(last, |report| report.restored), "run", "runs"),
         sum(last, |report| report.lost),
-        losses.len()
+        counted(losses.len() as u64, "loss", "losses"),
     );
     Check::new("losses", if is_recent { Level::Warn } else { Level::Note }, text)
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// The nodes, and how far their clocks are off.
@@ -90,7 +94,7 @@ pub(super) async fn overdue(store: &Store, nodes: &[NodeRecord], now: UnixMillis
     queues.extend(store.list_host_queues().await?);
     let (count, first) = store.count_ripe(&queues.into_iter().collect::<Vec<_>>(), now).await?;
     let Some(first) = first else { return Ok(Vec::new()) };
-    let runs = if count == 1 { "1 run is".to_owned() } else { format!("{count} runs are") };
+    let runs = counted(count, "run is", "runs are");
     let text = format!("{runs} due, the first since {first}, and no schedd is there to start them: systemctl start schedd");
     Ok(vec![Check::new("overdue", Level::Fail, text)])
 }

@@ -4,6 +4,7 @@ mod bad_files;
 mod bad_jobs;
 mod disk;
 mod good_files;
+mod ics_files;
 mod lines;
 mod schedules;
 mod surfaces;

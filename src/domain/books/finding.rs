@@ -59,6 +59,8 @@ pub enum Rule {
     Record,
     /// A set of runs or jobs holds those only, at instants there are.
     Entry,
+    /// A field of a hash can be read.
+    Field,
     /// A counter is what it counts.
     Count,
     /// The last fence is a number and no lower than any in use.
@@ -74,6 +76,9 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// Those that only many keys together tell.
+    pub const OF_MANY_KEYS: [Self; 3] = [Self::Count, Self::Fence, Self::OutputWrong];
+
     /// Its word, as in JSON and tables.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -103,6 +108,7 @@ impl Rule {
             Self::RunningWrong => "running_wrong",
             Self::Record => "record",
             Self::Entry => "entry",
+            Self::Field => "field",
             Self::Count => "count",
             Self::Fence => "fence",
             Self::OutputWrong => "output_wrong",

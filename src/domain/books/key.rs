@@ -42,7 +42,7 @@ pub fn known_key(rest: &str) -> Known {
             | "backfill",
             true,
         ) => Known::Type("zset"),
-        ("stops" | "totals" | "queues" | "groups" | "quarantine" | "audit" | "output_sizes", false)
+        ("stops" | "totals" | "queues" | "groups" | "quarantine" | "audit" | "output_sizes" | "servers", false)
         | (
             "job" | "run" | "output" | "node" | "source" | "declared" | "queue" | "queue_state" | "group" | "ledger_before",
             true,

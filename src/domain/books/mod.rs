@@ -4,12 +4,14 @@
 //! the tests judge alike. A finding says what was found, what was wanted and how it is mended.
 
 mod counts;
+mod field;
 mod finding;
 mod job;
 mod key;
 mod run;
 
 pub use counts::{CountFacts, SizeFacts, judge_counts};
+pub use field::{BadField, bad_fields, has_judged_fields, judge_field, shown};
 pub use finding::{Finding, Mend, Rule, Subject};
 pub use job::{JobFacts, PendingFacts, Plan, judge_job, unreadable_job};
 pub use key::{KeyFacts, Known, Member, bad_entries, judge_key, judge_member, judge_outputs, known_key, member_bytes};

@@ -1,5 +1,6 @@
 //! What is to be known to explain a job or one of its occurrences. Gathered by `engine::explaining`, judged here.
 
+use super::loss::Loss;
 use crate::domain::deed::Deed;
 use crate::domain::ids::{JobName, QueueName, RunId};
 use crate::domain::job::JobSpec;
@@ -26,8 +27,10 @@ pub struct Facts {
     pub deeds: Vec<Deed>,
     /// Why those cannot be read, if so.
     pub spoilt_deeds: Option<String>,
-    /// When it was noticed that Redis had lost data, oldest first, each with when it was last whole.
-    pub losses: Vec<(UnixMillis, Option<UnixMillis>)>,
+    /// When Redis had lost data, oldest first.
+    pub losses: Vec<Loss>,
+    /// Of a job that a loss took: when that was noticed, and when the job was to run.
+    pub gone: Option<(UnixMillis, String)>,
     /// How many past occurrences are to be made up for by `schedctl backfill`.
     pub making_up: u64,
     /// The nodes, by name.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::ON_TIME;
 use super::facts::{Facts, RunFacts, Subject};
-use super::saw::{Life, Window, life, obstacles};
+use super::life::{Life, Window, life, obstacles};
+use super::loss::hidden;
 use super::sentences::{findings, names, stretch_words};
 use crate::domain::ids::QueueName;
 use crate::domain::ids::RunKind;
@@ -113,6 +114,15 @@ findings! {
             /// Until when.
             to: Option<UnixMillis>,
         },
+        /// Redis had been restarted or replaced.
+        "late_new_server" NewServer {
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
+        /// Whether it started then was lost with the data.
+        "timing_lost" LostWithData,
         /// It counted as missed, and ran all the same.
         "caught_up" CaughtUp {
             /// The mode of `catch_up`.
@@ -168,6 +178,11 @@ impl Timing {
             Self::Settling { from, to } => {
                 format!("Redis had lost data, and nothing was started{}.", stretch_words(*from, *to, zone))
             }
+            Self::NewServer { from, to } => format!(
+                "Redis had been restarted or replaced, and nothing was started{} while nodes looked whether data was missing.",
+                stretch_words(*from, *to, zone)
+            ),
+            Self::LostWithData => "Whether it started when it was due was lost with the data.".to_owned(),
             Self::CaughtUp { mode } => format!("So late it counted as missed; it ran because catch_up is {mode}."),
             Self::Unexplained => "Nothing that is noted says why.".to_owned(),
         }
@@ -177,6 +192,8 @@ impl Timing {
 /// Whether what is asked about was on time.
 pub(super) fn timing(facts: &Facts) -> Vec<Timing> {
     match &facts.subject {
+        // What kept nodes from skipping it sooner is no reason why it did not start.
+        _ if hidden(facts).is_some() => vec![Timing::LostWithData],
         Subject::Run(run) => of_run(facts, run),
         Subject::Stretch { run, .. } | Subject::Behind { run, .. } => waiting_for_nodes(facts, run),
         Subject::Job { open, .. } => {
@@ -264,7 +281,9 @@ pub(super) fn mode_word(mode: CatchUpMode) -> &'static str {
 fn waiting_for_nodes(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
     let Some(window) = Window::of(facts).filter(|window| window.to.since(window.from) > ON_TIME) else { return Vec::new() };
     let mut found: Vec<Timing> = no_node(facts, run, window).into_iter().collect();
-    for word in ["redis_away", "settling", "queue_paused", "queue_full", "queue_rated", "slots_taken", "claims_held"] {
+    for word in
+        ["redis_away", "new_server", "settling", "queue_paused", "queue_full", "queue_rated", "slots_taken", "claims_held"]
+    {
         found.extend(obstacle(facts, run, window, word));
     }
     found
@@ -312,6 +331,7 @@ fn obstacle(facts: &Facts, run: &RunFacts, window: Window, word: &str) -> Option
     let of_queue = |hold, detail| Timing::Queue { queue: run.queue.clone(), hold, detail, from, to };
     Some(match last? {
         Befell::RedisAway => Timing::Redis { nodes, from, to },
+        Befell::NewServer => Timing::NewServer { from, to },
         Befell::Settling => Timing::Settling { from, to },
         Befell::SlotsTaken { queue } => Timing::Slots { nodes, queue, from, to },
         Befell::QueuePaused { by, .. } => of_queue(QueueHold::Paused, by),

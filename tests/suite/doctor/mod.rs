@@ -5,5 +5,6 @@ mod desk;
 mod node;
 mod quarantine;
 mod rules;
+mod scale;
 mod verb;
 mod walk;

@@ -70,10 +70,12 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("declare_section", "withdrawn", "a_section_goes_with_the_last_file_that_has_it"),
     ("declare_section", "kept", "a_section_goes_with_the_last_file_that_has_it"),
     ("drop_backfill", "dropped", "what_waits_to_be_made_up_for_can_be_given_up"),
+    ("drop_fields", "dropped", "a_field_that_holds_something_else_by_now_is_not_taken_out"),
     ("finish_run", "finished", "every_final_state_is_written_counted_and_put_into_history"),
     ("finish_run", "retrying", "a_retry_keeps_the_run_open_and_remembers_the_attempt"),
     ("finish_run", "released", "a_run_handed_back_takes_its_attempt_back_and_is_due_at_once"),
     ("finish_run", "asking_later", "a_run_to_be_asked_about_again_takes_its_attempt_back_and_waits"),
+    ("finish_run", "moved", "what_the_end_of_a_run_plants_lies_in_the_queue_its_job_has_by_then"),
     ("finish_run", "lost", "a_stale_holder_is_answered_lost_and_changes_nothing"),
     ("forget_jobs", "forgotten", "a_job_that_ended_is_forgotten_when_nothing_of_it_is_open"),
     ("forget_nodes", "forgotten", "nodes_long_gone_are_forgotten_unless_their_file_still_lists_a_job"),
@@ -86,6 +88,7 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("leave_node", "left", "a_node_leaves_under_its_own_incarnation_only"),
     ("leave_node", "another", "a_node_leaves_under_its_own_incarnation_only"),
     ("list_ripe", "ripe", "a_poll_tells_the_ripe_runs_in_order_the_next_one_and_the_leases"),
+    ("meet_server", "met", "a_server_just_met_has_nothing_ripe_for_a_moment_and_is_met_once"),
     ("mend_counts", "mended", "a_counter_that_moved_since_it_was_counted_is_left"),
     ("mend_counts", "sound", "a_counter_that_moved_since_it_was_counted_is_left"),
     ("mend_job", "mended", "what_is_missing_is_mended_and_never_planted_over_a_record"),
@@ -125,6 +128,7 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("recover_run", "recovered", "a_run_is_due_again_and_its_recovery_counted"),
     ("recover_run", "ended", "a_run_that_may_not_be_tried_again_ends"),
     ("recover_run", "alive", "a_lease_that_has_moved_is_alive"),
+    ("recover_run", "moved", "so_does_what_a_lost_node_or_a_cancel_ends"),
     ("recover_run", "gone", "of_two_that_recover_a_run_the_second_finds_nothing"),
     ("remove_job", "removed", "a_removed_job_is_gone_from_the_list_with_its_planned_run_and_stays_so"),
     ("remove_job", "over", "a_removed_job_is_gone_from_the_list_with_its_planned_run_and_stays_so"),
@@ -199,8 +203,8 @@ fn every_reply_word_of_every_header_has_a_test() {
 #[test]
 fn every_test_named_here_is_there() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/scripts");
-    let texts: Vec<String> =
-        fs::read_dir(folder).unwrap().map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap()).collect();
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    let texts: Vec<String> = files.map(|file| fs::read_to_string(file).unwrap()).collect();
     for (script, word, test) in TESTS {
         let opening = format!("async fn {test}()");
         assert!(texts.iter().any(|text| text.contains(&opening)), "{script} {word}: no test {test}");

@@ -22,6 +22,7 @@ pub(super) fn loss(epoch: &str) -> Loss {
         kind: LossKind::Flushed,
         by: "n1".to_owned(),
         whole_at_ms: t(-5).as_i64(),
+        kept_to_ms: 0,
     }
 }
 

@@ -20,6 +20,7 @@ mod forgetting;
 mod ledger;
 mod link;
 mod losing;
+mod meeting;
 mod memory;
 mod nodes;
 mod outputs;

@@ -1,9 +1,5 @@
-//! Whatever is done to a job, in whatever order: each of its occurrences stands in exactly one place, indexes and records
-//! agree, and no two of its runs execute at once unless that is allowed.
+//! A job that lives through steps: what is done to it, and which schedule held when.
 
-use std::collections::BTreeSet;
-
-use proptest::prelude::*;
 use schedd::config;
 use schedd::domain::ids::RunId;
 use schedd::domain::lateness::{self, Decision, Due};
@@ -14,82 +10,33 @@ use schedd::domain::zone::Zone;
 use schedd::engine::planting::{self, Applied, Request};
 use schedd::engine::{Definition, orphans, person};
 use schedd::store::{
-    Claim, ClaimOrder, ClaimReply, Existing, Ledger, ManualReply, QueuePoll, RecoverReply, SkipOrder, SkipReply, SourceKind,
-    SpreadOrder, SpreadReply, StopRunning, Successor, Verdict,
+    Claim, ClaimOrder, ClaimReply, Existing, ManualReply, QueuePoll, RecoverReply, SkipOrder, SkipReply, SourceKind, SpreadOrder,
+    SpreadReply, StopRunning, Successor, Verdict,
 };
 use serde_json::{Value, json};
 
-use super::recovering::{expired, recovery};
-use super::world::{LEASE, World, claimant, name, queue, t, token};
-
-#[derive(Debug, Clone)]
-pub(crate) enum Step {
-    Advance(i64),
-    Claim,
-    Finish(usize),
-    Fail(usize),
-    Lose(usize),
-    Pause,
-    Resume,
-    EditSchedule(usize),
-    EditRest,
-    Cancel(usize),
-    Manual,
-    Remove,
-}
-
-pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let one = prop_oneof![
-        6 => prop_oneof![1_000..40_000_i64, 60_000..900_000_i64].prop_map(Step::Advance),
-        8 => Just(Step::Claim),
-        3 => (0..4_usize).prop_map(Step::Finish),
-        1 => (0..4_usize).prop_map(Step::Fail),
-        1 => (0..4_usize).prop_map(Step::Lose),
-        1 => Just(Step::Pause),
-        2 => Just(Step::Resume),
-        2 => (0..5_usize).prop_map(Step::EditSchedule),
-        1 => Just(Step::EditRest),
-        1 => (0..4_usize).prop_map(Step::Cancel),
-        1 => Just(Step::Manual),
-        1 => prop_oneof![3 => Just(Step::Claim), 1 => Just(Step::Remove)],
-    ];
-    prop::collection::vec(one, 5..45)
-}
-
-pub(crate) fn rules() -> impl Strategy<Value = Value> {
-    let overlap = prop::sample::select(vec![
-        json!("skip"),
-        json!("queue"),
-        json!({"mode": "queue", "max": 3}),
-        json!("replace"),
-        json!("allow"),
-    ]);
-    let mode = prop::sample::select(vec!["skip", "latest", "all"]);
-    let age = prop::option::of(prop::sample::select(vec!["30s", "5m"]));
-    let spread = prop::option::of(Just("1m"));
-    (overlap, mode, age, prop::sample::select(vec![3, 1000]), spread).prop_map(|(overlap, mode, age, most, spread)| {
-        json!({"overlap": overlap, "catch_up": {"mode": mode, "max_age": age, "max_count": most, "spread": spread}})
-    })
-}
+use super::super::recovering::{expired, recovery};
+use super::super::world::{LEASE, World, claimant, name, queue, t, token};
+use super::Step;
 
 /// A time in which one schedule held.
-struct Era {
-    timetable: Timetable,
-    from: UnixMillis,
+pub(super) struct Era {
+    pub(super) timetable: Timetable,
+    pub(super) from: UnixMillis,
     /// To the end, this one included; none = it still holds.
-    until: Option<UnixMillis>,
+    pub(super) until: Option<UnixMillis>,
 }
 
 pub(crate) struct Play {
     pub(crate) world: World,
     pub(crate) now: i64,
-    rules: Value,
-    edits: u32,
-    schedule: usize,
-    eras: Vec<Era>,
+    pub(super) rules: Value,
+    pub(super) edits: u32,
+    pub(super) schedule: usize,
+    pub(super) eras: Vec<Era>,
     pub(crate) running: Vec<(Claim, i64)>,
-    is_allowed: bool,
-    is_forgotten: bool,
+    pub(super) is_allowed: bool,
+    pub(super) is_forgotten: bool,
 }
 
 impl Play {
@@ -113,15 +60,15 @@ impl Play {
         play
     }
 
-    fn instant(&self) -> UnixMillis {
+    pub(super) fn instant(&self) -> UnixMillis {
         t(self.now)
     }
 
-    async fn definition(&self) -> Option<Definition> {
+    pub(super) async fn definition(&self) -> Option<Definition> {
         self.world.store.read_job(&name("a")).await.unwrap().map(|record| Definition::of(record).unwrap())
     }
 
-    fn spec(&self) -> Value {
+    pub(super) fn spec(&self) -> Value {
         let mut spec = self.rules.clone();
         let keys = spec.as_object_mut().unwrap();
         keys.insert("name".to_owned(), json!("a"));
@@ -347,102 +294,4 @@ impl Play {
         self.world.at(self.now).forget_jobs(UnixMillis::EPOCH, 0).await.unwrap();
         self.is_forgotten |= self.definition().await.is_none();
     }
-
-    /// Every occurrence there was, those before the planned one of the schedule that holds.
-    async fn expected(&self) -> BTreeSet<UnixMillis> {
-        let record = self.definition().await.unwrap().record;
-        let planned = record.pending.clone().or(record.held.clone()).filter(|_| record.is_live());
-        let mut dues = BTreeSet::new();
-        for era in &self.eras {
-            let all = std::iter::successors(era.timetable.next_after(era.from), |at| era.timetable.next_after(*at));
-            dues.extend(all.take_while(|due| match (era.until, &planned) {
-                (Some(until), _) => *due <= until,
-                (None, Some(planned)) => *due < planned.due(),
-                (None, None) => era.timetable.is_one_shot() || *due <= self.instant(),
-            }));
-        }
-        // Owed from an older schedule, so not yet in any place but this.
-        if let Some(planned) = &planned {
-            dues.remove(&planned.due());
-        }
-        dues
-    }
-
-    /// Each occurrence stands in exactly one place: planned, in a record, in a range of the ledger, or counted before those.
-    pub(crate) async fn assert_accounted(&self) {
-        self.world.assert_sound();
-        // What was forgotten with its job is told of no more.
-        if self.is_forgotten {
-            return;
-        }
-        let ledger = self.world.store.read_ledger(&name("a")).await.unwrap();
-        if !ledger.ranges.is_empty() {
-            return self.assert_told_once(&ledger).await;
-        }
-        let mut left = self.expected().await;
-        let mut records = self.records().await;
-        for (due, _) in &records {
-            assert!(left.remove(due), "{} has a record and is no occurrence, or two", due.as_i64());
-        }
-        // Of two stretches that overlap by their ends the one that begins later was told first.
-        records.sort();
-        for (due, skipped) in records.into_iter().rev() {
-            let Some((to, count)) = skipped else { continue };
-            let covered: Vec<UnixMillis> = left.range(due..=to).copied().collect();
-            assert_eq!(covered.len() as u64 + 1, count, "the stretch from {} to {}", due.as_i64(), to.as_i64());
-            for at in covered {
-                left.remove(&at);
-            }
-        }
-        assert!(left.is_empty(), "in no place: {left:?}");
-    }
-
-    /// The due times of the regular runs that have a record, with the stretches of those that were skipped.
-    async fn records(&self) -> Vec<(UnixMillis, Option<(UnixMillis, u64)>)> {
-        let mut records = Vec::new();
-        let prefix = self.world.key("run:");
-        for key in self.world.snapshot().into_keys() {
-            let Some(id) = key.strip_prefix(&prefix) else { continue };
-            let run: RunId = id.parse().unwrap();
-            if !run.is_manual() {
-                records.push((run.due(), self.world.run(&run).await.skipped));
-            }
-        }
-        records
-    }
-
-    /// With ranges in the ledger: as many are told of as there were, and each is told of by what holds its time.
-    async fn assert_told_once(&self, ledger: &Ledger) {
-        let (expected, records) = (self.expected().await, self.records().await);
-        let in_records: u64 = records.iter().map(|(_, skipped)| skipped.map_or(1, |(_, count)| count)).sum();
-        let in_ranges: u64 = ledger.ranges.iter().map(|range| range.count).sum();
-        let told = in_records + in_ranges + ledger.before.values().sum::<u64>();
-        assert_eq!(told, expected.len() as u64, "{records:?} and {ledger:?} of {expected:?}");
-        for due in expected {
-            let is_in_record = records.iter().any(|(from, skipped)| *from <= due && due <= skipped.map_or(*from, |(to, _)| to));
-            let is_told = is_in_record || ledger.fate_at(due).is_some() || ledger.until.is_some_and(|until| due <= until);
-            assert!(is_told, "in no place: {due:?}");
-        }
-        assert_eq!(self.world.total("ledger_ranges"), i64::try_from(ledger.ranges.len()).unwrap());
-    }
-}
-
-async fn play(rules: Value, steps: &[Step]) {
-    let mut play = Play::begin(rules).await;
-    for (at, step) in steps.iter().enumerate() {
-        play.step(step).await;
-        if at % 6 == 5 {
-            play.assert_accounted().await;
-        }
-    }
-    play.assert_accounted().await;
-}
-
-#[test]
-fn each_occurrence_of_a_job_stands_in_exactly_one_place_whatever_is_done_to_it() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config = ProptestConfig { cases: 400, failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::default() };
-    proptest!(config, |(rules in rules(), steps in steps())| {
-        runtime.block_on(play(rules, &steps));
-    });
 }
