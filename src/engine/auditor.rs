@@ -289,7 +289,7 @@ mod tests {
         let queues = ["default".parse().unwrap(), "other".parse().unwrap()];
         let mut place = Place::parse("no such place", &queues);
         let mut words = BTreeSet::new();
-        for _ in 0..10 {
+        for _ in 0..12 {
             assert!(words.insert(place.text()));
             place = Place::parse(&place.next(&queues).text(), &queues);
         }
