@@ -48,7 +48,7 @@ if hash == '' then
 end
 
 if held[1] == hash and redis.call('HGET', declared, entry) == hash then return {'unchanged'} end
-redis.call('HDEL', settings, 'set_at', 'set_by', 'set_keys')
+redis.call('HDEL', settings, 'set_at', 'set_by', 'concurrency_by')
 for at = 8, #ARGV, 2 do
   if ARGV[at + 1] == '' then
     redis.call('HDEL', settings, ARGV[at])

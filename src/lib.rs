@@ -23,7 +23,8 @@
 //!    the next. [`domain::dispatch`] says which ripe run comes first.
 //! 3. Judged: [`domain::lateness`] says whether it runs or a missed stretch is skipped (`skip_run.lua`).
 //! 4. Claimed: `claim_runs.lua` moves it to the leases with an owner, a time limit and a rising fence, and plants the next. A run
-//!    blocked by an open one of its job waits, or ends skipped, in the same step.
+//!    blocked by an open one of its job waits, or ends skipped, in the same step. One its queue has no room for (limit, rate, pause)
+//!    stays where it is, and a poll shows nothing of such a queue: the end of a run wakes the nodes for its place.
 //! 5. Executed: the engine's runner hands it to [`executor::Executors`], where the job says so after asking whether it is done
 //!    already (`engine::done_check`). The lease keeper renews, and every deadline is counted from before the renewal was sent,
 //!    so the job is stopped before any node may take the run over.

@@ -18,6 +18,7 @@ pub(super) use super::ended::Which;
 pub(super) use super::explain::ExplainArgs;
 pub(super) use super::list::{JobState, List};
 pub(super) use super::next::NextArgs;
+pub(super) use super::queue::QueueVerb;
 pub(super) use super::rerun::RerunArgs;
 pub(super) use super::run::RunArgs;
 
@@ -102,6 +103,12 @@ pub(super) enum Verb {
     Pause(Jobs),
     /// Let paused jobs run again
     Resume(Jobs),
+    /// Change what holds for a queue, pause or resume it
+    #[command(subcommand, after_help = "Examples:\n  schedctl queue set mail limit=5 rate=100/1m\n  schedctl queue pause mail")]
+    Queue(QueueVerb),
+    /// List the queues: how full they are, how long their runs wait and take
+    #[command(after_help = QUEUES_HELP)]
+    Queues,
     /// Check a jobs file without using it
     Check(Check),
     /// Print the state of the whole in numbers
@@ -216,6 +223,16 @@ Examples:
 
 Retries and manual runs of a paused job go on. What it misses is skipped; a one-shot that came due
 meanwhile runs when it is resumed.";
+
+const QUEUES_HELP: &str = "\
+Example:
+  schedctl queues
+
+STATE: open, paused, full (as many run as LIMIT says) or rate (as many began as RATE lets, for now).
+DEPTH: runs that are ready; OLDEST: for how long the first of them is; SCHEDULED: those to come.
+CONCURRENCY is what each node runs at once, LIMIT what all together do; UTIL is what runs of what may.
+WAIT (from ready to start, of runs tried once) and RUN are the median and the 95th percentile of those
+of its runs that are among the last 1,000 that ended in all queues.";
 
 /// Keeps jobs from running, or lets them run again.
 #[derive(Debug, clap::Args)]

@@ -100,7 +100,7 @@ pub(super) fn one_of<S: AsRef<str>>(words: &[S]) -> String {
 }
 
 /// The word among `known` that `found` was probably meant to be.
-pub(super) fn nearest<'k>(found: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest<'k>(found: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     // Nothing that long is a slip of the finger, and the comparison costs the product of the lengths.
     if found.len() > 80 {
         return None;

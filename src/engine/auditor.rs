@@ -15,7 +15,7 @@ use super::books::{self, Books};
 use super::shared::Shared;
 use super::whole;
 use crate::domain::books::{Finding, Rule, Subject, judge_key};
-use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::ids::{Fence, JobName, QueueName, RunId};
 use crate::domain::lane::Lane;
 use crate::store::{AuditNote, Index, Store, StoreError};
 
@@ -192,6 +192,8 @@ impl Place {
     fn round(lanes: &[Lane]) -> Vec<Part> {
         let mut round = vec![Index::Jobs, Index::Finished, Index::Leases, Index::Stops];
         round.extend(lanes.iter().cloned().map(Index::Due));
+        let queues: BTreeSet<&QueueName> = lanes.iter().map(Lane::queue).collect();
+        round.extend(queues.into_iter().cloned().map(Index::Running));
         round.extend([Index::History, Index::Dead]);
         round.into_iter().map(Part::Index).chain([Part::Keys, Part::Counters]).collect()
     }
@@ -201,6 +203,7 @@ impl Place {
             Part::Index(Index::Jobs) => "jobs".to_owned(),
             Part::Index(Index::Finished) => "finished".to_owned(),
             Part::Index(Index::Due(lane)) => format!("due:{lane}"),
+            Part::Index(Index::Running(queue)) => format!("running:{queue}"),
             Part::Index(Index::Leases) => "leases".to_owned(),
             Part::Index(Index::Stops) => "stops".to_owned(),
             Part::Index(Index::History) => "history".to_owned(),
@@ -289,7 +292,7 @@ mod tests {
         let lanes = ["default".parse().unwrap(), "other".parse().unwrap()];
         let mut place = Place::parse("no such place", &lanes);
         let mut words = BTreeSet::new();
-        for _ in 0..10 {
+        for _ in 0..12 {
             assert!(words.insert(place.text()));
             place = Place::parse(&place.next(&lanes).text(), &lanes);
         }

@@ -65,7 +65,13 @@ pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
     let mut found: Vec<Finding> = keys.iter().flat_map(judge_key).collect();
     let good = |key: &&KeyFacts| known_key(&key.rest) == known_type(&key.kind);
     let good: Vec<&KeyFacts> = keys.iter().filter(good).collect();
-    exam.lanes = good.iter().filter_map(|key| key.rest.strip_prefix("due:")?.parse().ok()).collect();
+    exam.lanes = good
+        .iter()
+        .filter_map(|key| {
+            let lane = key.rest.strip_prefix("due:").or_else(|| key.rest.strip_prefix("running:"));
+            lane?.parse().ok()
+        })
+        .collect();
     match exam.judge_all(store, &good, &mut found).await {
         Ok(()) => {}
         Err(StoreError::WrongType { key, .. }) => {

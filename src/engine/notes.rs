@@ -91,11 +91,7 @@ impl State {
 }
 
 fn key(what: &Befell) -> (&'static str, Option<QueueName>) {
-    let queue = match what {
-        Befell::SlotsTaken { queue } => Some(queue.clone()),
-        _ => None,
-    };
-    (what.word(), queue)
+    (what.word(), what.queue().cloned())
 }
 
 impl Notes {
@@ -185,6 +181,24 @@ impl Notes {
             } else if !state.lasting.is_empty() {
                 state.end(&key(&taken), SLOTS_GAP);
             }
+        }
+    }
+
+    /// Whether a queue lets runs begin that are ready: `held` says what keeps them.
+    pub(super) fn queue(&self, queue: &QueueName, held: Option<Befell>) {
+        let mut state = self.state();
+        if state.lasting.is_empty() && held.is_none() {
+            return;
+        }
+        let word = held.as_ref().map(Befell::word);
+        for other in ["queue_paused", "queue_full", "queue_rated"] {
+            if word != Some(other) {
+                state.end(&(other, Some(queue.clone())), SLOTS_GAP);
+            }
+        }
+        if let Some(held) = held {
+            let from = state.now();
+            state.note_lasting(held, from);
         }
     }
 

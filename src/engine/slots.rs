@@ -10,7 +10,8 @@ use tokio::sync::Notify;
 
 use crate::domain::ids::QueueName;
 use crate::domain::lane::Lane;
-use crate::domain::queue::{QueueSettings, Share};
+use crate::domain::node_event::Befell;
+use crate::domain::queue::{QueueHold, QueueSettings, Share};
 use crate::domain::serving::Serving;
 use crate::store::QueueRecord;
 
@@ -182,6 +183,23 @@ impl Slots {
     pub(super) fn room(&self) -> usize {
         let most = self.lock().max_running;
         most.map_or(usize::MAX, |most| (most as usize).saturating_sub(self.running()))
+    }
+
+    /// What befell this node when it found `queue` held, as far as it knows what holds for the queue.
+    pub(super) fn why_held(&self, queue: &QueueName, hold: QueueHold) -> Befell {
+        let state = self.lock();
+        let (queue, known) = (queue.clone(), state.known.get(queue));
+        match hold {
+            QueueHold::Paused => {
+                let by = known.and_then(|record| record.paused.as_ref()).map_or_else(String::new, |(_, by)| by.clone());
+                Befell::QueuePaused { queue, by }
+            }
+            QueueHold::Full => Befell::QueueFull { queue, limit: known.and_then(|record| record.settings.limit).unwrap_or(0) },
+            QueueHold::Rate => {
+                let rate = known.and_then(|record| record.settings.rate).map_or_else(String::new, |rate| rate.to_string());
+                Befell::QueueRated { queue, rate }
+            }
+        }
     }
 
     /// Takes a slot of `queue`, given back when the permit is dropped.

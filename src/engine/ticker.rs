@@ -104,11 +104,12 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
     let mut answers = poll.lanes.into_iter();
     let mut found: Vec<(Offer, RipeInLanes)> = Vec::new();
     for offer in offers {
-        let (mut in_lanes, mut slots) = (Vec::new(), offer.slots);
+        let (mut in_lanes, mut slots, mut hold) = (Vec::new(), offer.slots, None);
         for (lane, answer) in offer.lanes.iter().zip(answers.by_ref()) {
             match answer {
                 LanePoll::WrongType(error) => claimer.report_spoilt_lane(lane, &error),
-                LanePoll::Due { ripe, next: head, room, .. } => {
+                LanePoll::Due { ripe, next: head, room, held } => {
+                    hold = hold.or(held);
                     if let Some(room) = room {
                         slots = slots.min(room);
                     }
@@ -124,6 +125,7 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
                 }
             }
         }
+        shared.notes.queue(&offer.queue, hold.map(|hold| shared.slots.why_held(&offer.queue, hold)));
         if !in_lanes.is_empty() {
             found.push((Offer { slots, ..offer }, in_lanes));
         }

@@ -16,7 +16,7 @@ use super::quarantine::shown_member;
 use super::reply::{Reply, number_of, text_of};
 use super::scripts::{self, Invocation};
 use crate::domain::books::{CountedIn, JobFacts, PendingFacts, Plan, RecordFacts, RunFacts, Standing};
-use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::ids::{Fence, JobName, QueueName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
 
@@ -55,6 +55,8 @@ pub enum Index {
     Finished,
     /// What is due in a lane.
     Due(Lane),
+    /// What executes in a queue.
+    Running(QueueName),
     /// The leases.
     Leases,
     /// The runs that are asked to stop.
@@ -91,6 +93,7 @@ impl Store {
             Index::Jobs => ("ZSCAN", keys.jobs()),
             Index::Finished => ("ZSCAN", keys.finished()),
             Index::Due(lane) => ("ZSCAN", keys.due(lane)),
+            Index::Running(queue) => ("ZSCAN", keys.running(queue)),
             Index::Leases => ("ZSCAN", keys.leases()),
             Index::Stops => ("HSCAN", keys.stops()),
             Index::History => ("ZSCAN", keys.history()),

@@ -14,6 +14,7 @@ use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
 use crate::domain::ids::Fence;
 use crate::domain::lane::Lane;
+use crate::domain::queue::QueueHold;
 use crate::domain::time::UnixMillis;
 
 /// How long nothing is claimed on a server that was just met. Every node polls at least once a second, and at each tick while it
@@ -78,32 +79,10 @@ pub enum LanePoll {
         /// How many more runs of its queue may begin; none = any number. Without any it shows no ripe ones.
         room: Option<usize>,
         /// Why nothing of it begins, if anything is ripe.
-        held: Option<Hold>,
+        held: Option<QueueHold>,
     },
     /// A key of the lane or its queue holds something of another type.
     WrongType(StoreError),
-}
-
-/// Why nothing of a queue begins though runs are ripe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hold {
-    /// It is paused.
-    Paused,
-    /// As many of it run as may.
-    Full,
-    /// As many of it began as may for now.
-    Rate,
-}
-
-impl Hold {
-    fn parse(word: &str) -> Option<Self> {
-        Some(match word {
-            "paused" => Self::Paused,
-            "full" => Self::Full,
-            "rate" => Self::Rate,
-            _ => return None,
-        })
-    }
 }
 
 /// An entry of a due set as it stands there: it may be no run id at all.
@@ -215,8 +194,9 @@ impl Store {
 fn marks(epoch: String, fence: &str) -> Marks {
     // One that is no number is rebuilt by the next claim.
     let number = fence.parse().ok().filter(|fence| *fence <= Fence::MAX);
-    // Bytes that are no text cannot be named to a script again.
-    let is_spoilt = epoch == "?" || epoch.contains(char::REPLACEMENT_CHARACTER) || (!fence.is_empty() && number.is_none());
+    // One that no epoch is could not even be marked anew: nobody can name its bytes.
+    let is_no_epoch = !epoch.is_empty() && super::losses::begun_at(&epoch).is_none();
+    let is_spoilt = is_no_epoch || (!fence.is_empty() && number.is_none());
     Marks { epoch, fence: number.unwrap_or(0), is_spoilt, ..Marks::default() }
 }
 
@@ -242,6 +222,6 @@ fn lane_poll(value: &Value) -> Result<LanePoll, StoreError> {
     let ripe = pairs.map(|pair| Some(RipeEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? }));
     let next = number_of(&Value::BulkString(first.into_bytes())).and_then(UnixMillis::new);
     let room = number_of(third).and_then(|room| usize::try_from(room).ok());
-    let held = Hold::parse(&text(fourth)?);
+    let held = QueueHold::parse(&text(fourth)?);
     Ok(LanePoll::Due { ripe: ripe.collect::<Option<_>>().ok_or_else(bad)?, next, room, held })
 }

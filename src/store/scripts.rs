@@ -124,8 +124,10 @@ scripts! {
     RESUME_JOB "resume_job";
     RETRY_RUN "retry_run";
     RETURN_RUN "return_run";
+    SET_QUEUE "set_queue";
     SKIP_RUN "skip_run";
     SPREAD_RUNS "spread_runs";
+    SWITCH_QUEUE "switch_queue";
     TAKE_AUDIT "take_audit";
     WRITE_OUTPUT "write_output";
 }

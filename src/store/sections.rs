@@ -280,7 +280,7 @@ pub(super) fn queue_record(fields: &BTreeMap<String, String>) -> QueueRecord {
             share: if text("strict") == "1" { Share::Strict } else { weight },
             is_paused,
         },
-        is_concurrency_by_hand: text("set_keys").split(' ').any(|key| key == "concurrency"),
+        is_concurrency_by_hand: text("concurrency_by") == "hand" && fields.contains_key("concurrency"),
         paused,
         set: told("set_at", "set_by"),
         spoilt,

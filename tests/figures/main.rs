@@ -18,9 +18,12 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use schedd::domain::ids::QueueName;
 use schedd::domain::job::Overlap;
 use schedd::domain::lane::Lane;
-use schedd::store::{ClaimOrder, ClaimReply, Claimant, RunRecord, Successor};
+use schedd::domain::queue::QueueSettings;
+use schedd::domain::rate::Rate;
+use schedd::store::{ClaimOrder, ClaimReply, Claimant, RunRecord, Section, SectionText, Successor};
 use serde_json::json;
 use support::daemon::Schedd;
 use support::effects::Effects;
@@ -230,11 +233,27 @@ fn recovery() {
     }
 }
 
-/// 20,000 runs of 20,000 recurring jobs claimed in calls of 50, each with a successor: the time Redis itself takes for a run.
+/// 20,000 runs of 20,000 recurring jobs claimed in calls of 50, each with a successor: the time Redis itself takes for a run, of a
+/// queue without and with a limit, a rate, and both.
 fn claim() {
+    let rate: Option<Rate> = "1000000/1s".parse().ok();
+    for (what, limit, rate) in [
+        ("without limit and rate", None, None),
+        ("with a limit", Some(1_000_000), None),
+        ("with a rate", None, rate),
+        ("with both", Some(1_000_000), rate),
+    ] {
+        claim_under(what, &QueueSettings { limit, rate, ..QueueSettings::default() });
+    }
+}
+
+fn claim_under(what: &str, settings: &QueueSettings) {
     const RUNS: usize = 20_000;
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
+    let section = Section::Queue(QueueName::default_queue());
+    let text = SectionText::Queue(settings.clone());
+    eye.ask(eye.store().declare_section(&"n1".parse().unwrap(), &section, Some(&text))).unwrap();
     let mut lines = String::new();
     for number in 0..RUNS {
         writeln!(lines, "{}", json!({"name": format!("n{number}"), "every": "1s", "shell": "true"})).unwrap();
@@ -271,7 +290,7 @@ fn claim() {
     }
     #[expect(clippy::cast_precision_loss, reason = "microseconds")]
     let each = (cpu_seconds(&mut connection) - before) * 1e6 / RUNS as f64;
-    println!("{each:.1} us of Redis' CPU a claimed run, {} bytes of its memory in all", memory(&mut connection));
+    println!("{each:.1} us of Redis' CPU a claimed run {what}, {} bytes of its memory in all", memory(&mut connection));
 }
 
 /// CPU time Redis has used: unlike the time its commands took, not that of others on this machine.

@@ -171,6 +171,16 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<Check> {
         })),
         Err(error) => checks.push(not_read(&error.into())),
     }
+    match spoilt_settings(store).await {
+        Ok(queues) => checks.extend(queues.into_iter().map(|(queue, fields)| {
+            let text = format!(
+                "what is kept of its {} cannot be read and counts as not set: set it by schedctl queue set {queue}, or edit [queues.{queue}]",
+                fields.join(", ")
+            );
+            Check::new(format!("queue {queue}"), Level::Warn, text)
+        })),
+        Err(error) => checks.push(not_read(&error.into())),
+    }
     if checks.is_empty() {
         checks.push(Check::new("files", Level::Ok, "all that nodes read were taken, and none differ"));
     }
@@ -179,6 +189,14 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<Check> {
 
 fn not_read(failure: &Failure) -> Check {
     Check::new("files", Level::Warn, format!("not all could be read: {}", failure.lines().join("; ")))
+}
+
+/// The queues whose settings cannot all be read, with those.
+async fn spoilt_settings(store: &Store) -> Result<Vec<(QueueName, Vec<String>)>, StoreError> {
+    let names: Vec<QueueName> = store.read_queues().await?.into_keys().collect();
+    let records = store.read_queue_settings(&names).await?;
+    let spoilt = names.into_iter().zip(records).map(|(name, record)| (name, record.spoilt));
+    Ok(spoilt.filter(|(_, fields)| !fields.is_empty()).collect())
 }
 
 /// The queues of jobs that no file has declared.

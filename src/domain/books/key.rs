@@ -38,8 +38,8 @@ pub fn known_key(rest: &str) -> Known {
             false,
         )
         | (
-            "due" | "running" | "queue_deeds" | "open" | "waiting" | "spread" | "history" | "dead" | "outputs" | "deeds"
-            | "events" | "ledger" | "backfill",
+            "due" | "running" | "open" | "waiting" | "spread" | "history" | "dead" | "outputs" | "deeds" | "events" | "ledger"
+            | "backfill",
             true,
         ) => Known::Type("zset"),
         ("stops" | "totals" | "queues" | "groups" | "quarantine" | "audit" | "output_sizes" | "servers", false)
@@ -122,7 +122,7 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             job_and_boot.map(|_| Member::Other).ok_or_else(|| "it is no job of a boot (JOB @HOST BOOT)".to_owned())
         }
         "ledger" => is_range(member).then_some(Member::Other).ok_or_else(|| "it is no range (TO:COUNT:STATE:REASON)".to_owned()),
-        "deeds" | "queue_deeds" | "events" | "losses" => {
+        "deeds" | "events" | "losses" => {
             let is_object = matches!(serde_json::from_slice(&member_bytes(member)), Ok(serde_json::Value::Object(_)));
             is_object.then_some(Member::Other).ok_or_else(|| "it is no JSON object".to_owned())
         }

@@ -132,6 +132,9 @@ pub(super) fn obstacles<'f>(
 ) -> impl Iterator<Item = NodeEvent> + 'f {
     let is_one = move |event: &&NodeEvent| match &event.what {
         Befell::RedisAway | Befell::ClaimsHeld | Befell::Held { .. } | Befell::Settling | Befell::NewServer => true,
+        Befell::QueuePaused { .. } | Befell::QueueFull { .. } | Befell::QueueRated { .. } => {
+            event.what.queue() == Some(lane.queue())
+        }
         Befell::SlotsTaken { queue: taken } => taken == lane.queue(),
         Befell::Started { .. } | Befell::Stopped | Befell::FileRefused { .. } => false,
     };

@@ -56,6 +56,45 @@ findings! {
             /// Until when.
             to: Option<UnixMillis>,
         },
+        /// It found the queue paused.
+        "queue_paused" QueuePaused {
+            /// The node.
+            node: String,
+            /// The queue.
+            queue: QueueName,
+            /// By whom, if that is known.
+            by: String,
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
+        /// It found the queue at its limit.
+        "queue_full" QueueFull {
+            /// The node.
+            node: String,
+            /// The queue.
+            queue: QueueName,
+            /// How many may run at once; 0 if that is not known.
+            limit: u32,
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
+        /// It found the queue at its rate.
+        "queue_rated" QueueRated {
+            /// The node.
+            node: String,
+            /// The queue.
+            queue: QueueName,
+            /// The rate, if that is known.
+            rate: String,
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
         /// It could not start processes.
         "claims_held" ClaimsHeld {
             /// The node.
@@ -145,6 +184,18 @@ impl Saw {
             Self::RedisAway { node, from, to } => format!("{node} did not reach Redis{}.", stretch_words(*from, *to, zone)),
             Self::SlotsTaken { node, queue, from, to } => {
                 format!("{node} had all its slots of queue {queue} taken{}.", stretch_words(*from, *to, zone))
+            }
+            Self::QueuePaused { node, queue, by, from, to } => {
+                let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
+                format!("{node} found queue {queue} paused{by}{}.", stretch_words(*from, *to, zone))
+            }
+            Self::QueueFull { node, queue, limit, from, to } => {
+                let limit = if *limit == 0 { String::new() } else { format!(" ({limit} at once on all nodes)") };
+                format!("{node} found queue {queue} at its limit{limit}{}.", stretch_words(*from, *to, zone))
+            }
+            Self::QueueRated { node, queue, rate, from, to } => {
+                let rate = if rate.is_empty() { String::new() } else { format!(" ({rate})") };
+                format!("{node} found queue {queue} held by its rate{rate}{}.", stretch_words(*from, *to, zone))
             }
             Self::ClaimsHeld { node, from, to } => {
                 format!("{node} took no runs{}, because its keeper was not ready.", stretch_words(*from, *to, zone))
@@ -239,6 +290,9 @@ fn of_node(node: &NodeFacts, window: Window, lane: &Lane, now: UnixMillis) -> Ve
         let (node, from, to) = (name(), event.from, event.to);
         found.push(match &event.what {
             Befell::SlotsTaken { queue } => Saw::SlotsTaken { node, queue: queue.clone(), from, to },
+            Befell::QueuePaused { queue, by } => Saw::QueuePaused { node, queue: queue.clone(), by: by.clone(), from, to },
+            Befell::QueueFull { queue, limit } => Saw::QueueFull { node, queue: queue.clone(), limit: *limit, from, to },
+            Befell::QueueRated { queue, rate } => Saw::QueueRated { node, queue: queue.clone(), rate: rate.clone(), from, to },
             Befell::Settling => Saw::Settling { node, from, to },
             Befell::NewServer => Saw::NewServer { node, from, to },
             Befell::Held { why } => Saw::Held { node, why: why.clone(), from, to },

@@ -13,6 +13,7 @@ use crate::domain::ids::QueueName;
 use crate::domain::ids::RunKind;
 use crate::domain::job::CatchUpMode;
 use crate::domain::node_event::Befell;
+use crate::domain::queue::QueueHold;
 use crate::domain::serving::{Serving, Unserved};
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::{shown, span};
@@ -80,6 +81,19 @@ findings! {
             nodes: Vec<String>,
             /// The queue.
             queue: QueueName,
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
+        /// Its queue let nothing begin.
+        "late_queue" Queue {
+            /// The queue.
+            queue: QueueName,
+            /// What kept it.
+            hold: QueueHold,
+            /// Who paused it, its limit or its rate, as far as that is known.
+            detail: String,
             /// From when.
             from: UnixMillis,
             /// Until when.
@@ -163,6 +177,15 @@ impl Timing {
             }
             Self::Slots { nodes, queue, from, to } => {
                 format!("All slots of queue {queue} were taken on {}{}.", names(nodes), stretch_words(*from, *to, zone))
+            }
+            Self::Queue { queue, hold, detail, from, to } => {
+                let (how, before) = match hold {
+                    QueueHold::Paused => ("paused", " by "),
+                    QueueHold::Full => ("full", ", at its limit of "),
+                    QueueHold::Rate => ("held by its rate", " of "),
+                };
+                let detail = if detail.is_empty() { String::new() } else { format!("{before}{detail}") };
+                format!("Queue {queue} was {how}{detail}{}.", stretch_words(*from, *to, zone))
             }
             Self::Keeper { nodes, from, to } => {
                 format!("The keeper was not ready on {}{}.", names(nodes), stretch_words(*from, *to, zone))
@@ -277,7 +300,17 @@ pub(super) fn mode_word(mode: CatchUpMode) -> &'static str {
 fn waiting_for_nodes(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
     let Some(window) = Window::of(facts).filter(|window| window.to.since(window.from) > ON_TIME) else { return Vec::new() };
     let mut found: Vec<Timing> = no_node(facts, run, window).into_iter().collect();
-    for word in ["redis_away", "new_server", "settling", "slots_taken", "claims_held", Befell::HELD] {
+    for word in [
+        "redis_away",
+        "new_server",
+        "settling",
+        "queue_paused",
+        "queue_full",
+        "queue_rated",
+        "slots_taken",
+        "claims_held",
+        Befell::HELD,
+    ] {
         found.extend(obstacle(facts, run, window, word));
     }
     if run.first_start.is_none() && !run.state.is_final() {
@@ -312,11 +345,13 @@ fn no_node(facts: &Facts, run: &RunFacts, window: Window) -> Option<Timing> {
 fn obstacle(facts: &Facts, run: &RunFacts, window: Window, word: &str) -> Option<Timing> {
     let mut nodes: Vec<String> = Vec::new();
     let mut stretch: Option<(UnixMillis, Option<UnixMillis>)> = None;
+    let mut last: Option<Befell> = None;
     for node in &facts.nodes {
         for event in obstacles(node, window, &run.lane, facts.now).filter(|event| event.what.word() == word) {
             if !nodes.contains(&node.name) {
                 nodes.push(node.name.clone());
             }
+            last = Some(event.what.clone());
             stretch = Some(match stretch {
                 None => (event.from, event.to),
                 Some((from, to)) => (from.min(event.from), to.zip(event.to).map(|(a, b)| a.max(b))),
@@ -324,13 +359,17 @@ fn obstacle(facts: &Facts, run: &RunFacts, window: Window, word: &str) -> Option
         }
     }
     let (from, to) = stretch?;
-    let what = Befell::SlotsTaken { queue: run.lane.queue().clone() };
-    Some(match word {
-        "redis_away" => Timing::Redis { nodes, from, to },
-        "settling" => Timing::Settling { from, to },
-        "new_server" => Timing::NewServer { from, to },
-        Befell::HELD => Timing::Held { nodes, from, to },
-        word if word == what.word() => Timing::Slots { nodes, queue: run.lane.queue().clone(), from, to },
+    let of_queue = |hold, detail| Timing::Queue { queue: run.lane.queue().clone(), hold, detail, from, to };
+    Some(match last? {
+        Befell::RedisAway => Timing::Redis { nodes, from, to },
+        Befell::NewServer => Timing::NewServer { from, to },
+        Befell::Settling => Timing::Settling { from, to },
+        Befell::Held { .. } => Timing::Held { nodes, from, to },
+        Befell::SlotsTaken { queue } => Timing::Slots { nodes, queue, from, to },
+        Befell::QueuePaused { by, .. } => of_queue(QueueHold::Paused, by),
+        Befell::QueueFull { limit: 0, .. } => of_queue(QueueHold::Full, String::new()),
+        Befell::QueueFull { limit, .. } => of_queue(QueueHold::Full, limit.to_string()),
+        Befell::QueueRated { rate, .. } => of_queue(QueueHold::Rate, rate),
         _ => Timing::Keeper { nodes, from, to },
     })
 }

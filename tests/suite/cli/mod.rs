@@ -16,6 +16,7 @@ mod lanes;
 mod listing;
 mod next_times;
 mod played;
+mod queueing;
 mod rerunning;
 mod running;
 mod showing;

@@ -17,6 +17,7 @@ mod lanes;
 mod living;
 mod losing;
 mod outputs;
+mod queueing;
 mod rebooting;
 mod reloading;
 mod retrying;

@@ -1,8 +1,8 @@
 //! Limits and pauses of queues, as the claim judges them and polls show them.
 
 use schedd::domain::ids::RunId;
-use schedd::domain::queue::QueueSettings;
-use schedd::store::{ClaimReply, Hold, LaneAsk, LanePoll, Section, SectionText, Verdict};
+use schedd::domain::queue::{QueueHold, QueueSettings};
+use schedd::store::{ClaimReply, LaneAsk, LanePoll, Section, SectionText, Verdict};
 
 use super::world::{World, claimant, queue, t, token};
 
@@ -40,7 +40,7 @@ pub(super) fn won(replies: &[ClaimReply]) -> usize {
 }
 
 /// What a poll at `offset` shows: how many ripe runs, for how many there is room, why there is none, when to look again.
-pub(super) async fn poll(world: &World, offset: i64) -> (usize, Option<usize>, Option<Hold>, Option<i64>) {
+pub(super) async fn poll(world: &World, offset: i64) -> (usize, Option<usize>, Option<QueueHold>, Option<i64>) {
     let poll = world.at(offset).list_ripe(&[LaneAsk::new(queue("default"), 50)]).await.unwrap();
     match &poll.lanes[0] {
         LanePoll::Due { ripe, next, room, held } => (ripe.len(), *room, *held, next.map(|next| next.as_i64() - t(0).as_i64())),
@@ -63,7 +63,7 @@ async fn no_more_than_its_limit_run_of_a_queue_at_once() {
         assert!(!world.snapshot().keys().any(|key| key.contains(&format!("run:{run}")) && !before.contains_key(key)));
     }
     // A full queue shows nothing, so that nobody tries, and no time at which to look again.
-    assert_eq!(poll(&world, 5).await, (0, Some(0), Some(Hold::Full), None));
+    assert_eq!(poll(&world, 5).await, (0, Some(0), Some(QueueHold::Full), None));
     assert_eq!(won(&claim_all(&world, 5, "t2", &runs[2..]).await), 0);
     world.assert_sound();
 
@@ -131,7 +131,7 @@ async fn a_paused_queue_starts_nothing_and_keeps_what_is_due() {
     let runs = plant(&world, 2).await;
     let claim = world.win(0, &runs[0]).await;
     declare(&world, QueueSettings { is_paused: true, ..QueueSettings::default() }).await;
-    assert_eq!(poll(&world, 1).await, (0, Some(0), Some(Hold::Paused), None));
+    assert_eq!(poll(&world, 1).await, (0, Some(0), Some(QueueHold::Paused), None));
     assert!(matches!(claim_all(&world, 1, "t1", &runs[1..]).await[0], ClaimReply::Held));
     world.succeed(2, &claim).await;
     world.assert_sound();

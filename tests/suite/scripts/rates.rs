@@ -1,8 +1,8 @@
 //! Rates of queues: never more than a burst beyond the share of any time, by Redis' time, and nothing held for longer than needed.
 
-use schedd::domain::queue::QueueSettings;
+use schedd::domain::queue::{QueueHold, QueueSettings};
 use schedd::domain::rate::Rate;
-use schedd::store::{Hold, Verdict};
+use schedd::store::Verdict;
 
 use super::queues::{claim_all, declare, plant, poll, won};
 use super::world::{World, token};
@@ -20,7 +20,7 @@ async fn a_burst_begins_at_once_and_then_one_for_each_share_of_the_time() {
     assert_eq!(poll(&world, 0).await, (6, Some(3), None, None));
     assert_eq!(won(&claim_all(&world, 0, "t1", &runs).await), 3);
     // The poll tells when there is one again, to the millisecond.
-    assert_eq!(poll(&world, 1).await, (0, Some(0), Some(Hold::Rate), Some(100)));
+    assert_eq!(poll(&world, 1).await, (0, Some(0), Some(QueueHold::Rate), Some(100)));
     assert_eq!(won(&claim_all(&world, 99, &token(), &runs[3..]).await), 0);
     assert_eq!(poll(&world, 100).await, (3, Some(1), None, None));
     assert_eq!(won(&claim_all(&world, 100, &token(), &runs[3..]).await), 1);
@@ -58,25 +58,26 @@ async fn a_retry_counts_like_any_start_and_one_refused_costs_nothing() {
 /// the share, and never more than the burst beyond it.
 #[tokio::test]
 async fn over_a_long_time_no_more_begin_than_the_share_and_one_burst() {
-    for (text, count, per_ms, burst, step) in [("7/1s", 7, 1_000, 3, 13), ("3/11ms", 3, 11, 3, 5), ("1/7ms", 1, 7, 1, 1)] {
+    for (text, count, per, burst, step) in [("7/1s", 7, 1_000, 3, 13), ("3/11ms", 3, 11, 3, 5), ("1/7ms", 1, 7, 1, 1)] {
         let world = World::new();
         declare(&world, rated(text, burst)).await;
         let runs = plant(&world, 1_200).await;
-        let (mut begun, mut at, mut longest) = (0_usize, 0_i64, 0_i64);
+        let burst = i64::from(burst);
+        let (mut begun, mut at, mut longest) = (0, 0, 0);
         while begun + 10 < runs.len() && at < 30_000 {
             let (_, room, _, next) = poll(&world, at).await;
             let some = &runs[begun..(begun + 10).min(runs.len())];
             let now = if room == Some(0) { 0 } else { won(&claim_all(&world, at, &token(), some).await) };
             assert_eq!(now, room.unwrap().min(some.len()), "{text} at {at}");
             begun += now;
-            let allowed = burst as f64 + at as f64 * f64::from(count) / f64::from(per_ms);
-            assert!(begun as f64 <= allowed, "{text}: {begun} by {at} ms, {allowed} may");
-            let short = allowed - begun as f64;
-            assert!(short < burst as f64 + 1.0 + f64::from(step) * f64::from(count) / f64::from(per_ms), "{text}: {short} short");
+            // In shares of one run, each as long as `per`.
+            let left = burst * per + at * count - i64::try_from(begun).unwrap() * per;
+            assert!(left >= 0, "{text}: {begun} by {at} ms are more than may");
+            assert!(left < (burst + 1) * per + step * count, "{text}: {begun} by {at} ms are fewer than may");
             longest = longest.max(next.unwrap_or(at) - at);
-            at += i64::from(step);
+            at += step;
         }
-        assert!(longest <= i64::from(per_ms) / i64::from(count) + 1, "{text}: asked to wait for {longest} ms");
+        assert!(longest <= per / count + 1, "{text}: asked to wait for {longest} ms");
     }
 }
 
@@ -88,7 +89,11 @@ async fn a_changed_rate_holds_at_once_and_owes_no_more_than_its_own_burst() {
     assert_eq!(won(&claim_all(&world, 0, "t1", &runs).await), 5);
     assert_eq!(poll(&world, 0).await.3, Some(3_600_000));
     declare(&world, rated("10/1s", 2)).await;
-    assert_eq!(poll(&world, 0).await, (0, Some(0), Some(Hold::Rate), Some(100)), "the old burst is not owed in the new rate");
+    assert_eq!(
+        poll(&world, 0).await,
+        (0, Some(0), Some(QueueHold::Rate), Some(100)),
+        "the old burst is not owed in the new rate"
+    );
     assert_eq!(won(&claim_all(&world, 100, "t2", &runs[5..]).await), 1);
     declare(&world, QueueSettings::default()).await;
     assert_eq!(poll(&world, 101).await, (2, None, None, None));
@@ -113,5 +118,5 @@ async fn limit_and_rate_hold_together() {
     let runs = plant(&world, 5).await;
     assert_eq!(poll(&world, 0).await.1, Some(2));
     assert_eq!(won(&claim_all(&world, 0, "t1", &runs).await), 2);
-    assert_eq!(poll(&world, 0).await, (0, Some(0), Some(Hold::Full), None));
+    assert_eq!(poll(&world, 0).await, (0, Some(0), Some(QueueHold::Full), None));
 }

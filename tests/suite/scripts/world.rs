@@ -304,11 +304,11 @@ impl World {
                 assert_eq!(counted.insert(run.clone(), queue.clone()), None, "{run} is counted in two queues");
             }
         }
-        let leased = leases.keys().filter_map(|lease| lease.split_once('#')).map(|(run, _)| {
+        let executing = leases.keys().filter_map(|lease| lease.split_once('#')).map(|(run, _)| {
             let queue: Option<String> = self.raw("HGET", &format!("run:{run}"), &["queue"]);
             (run.to_owned(), queue.unwrap_or_default().split(['!', '+']).next().unwrap_or_default().to_owned())
         });
-        assert_eq!(counted, leased.collect::<BTreeMap<_, _>>(), "what is counted as running");
+        assert_eq!(counted, executing.collect::<BTreeMap<_, _>>(), "what is counted as running");
         for lease in leases.keys() {
             let (run, fence) = lease.split_once('#').unwrap();
             let record: [Option<String>; 2] = self.raw("HMGET", &format!("run:{run}"), &["state", "fence"]);

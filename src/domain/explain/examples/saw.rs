@@ -1,6 +1,6 @@
 //! What a node saw.
 
-use super::scene::{about, event, facts, fresh, loaded, node, on, requiring, s, serving, slots, started};
+use super::scene::{about, event, facts, fresh, full, loaded, node, on, paused, rated, requiring, s, serving, slots, started};
 use super::{Example, hold};
 use crate::domain::explain::saw::Saw;
 use crate::domain::explain::{Facts, NodeFacts, Subject};
@@ -49,6 +49,21 @@ const SAW: &[Example] = &[
         "slots_taken",
         || on(vec![node("n1", &[slots(-5, None)])], fresh()),
         "n1 had all its slots of queue default taken from Sat 2026-11-21 11:59:55 UTC on.",
+    ),
+    (
+        "queue_paused",
+        || on(vec![node("n1", &[event(paused(), -5, Some(20))])], started(20)),
+        "n1 found queue default paused by ana@h from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "queue_full",
+        || on(vec![node("n1", &[event(full(5), -5, Some(20))])], started(20)),
+        "n1 found queue default at its limit (5 at once on all nodes) from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "queue_rated",
+        || on(vec![node("n1", &[event(rated("10/1s"), -5, Some(20))])], started(20)),
+        "n1 found queue default held by its rate (10/1s) from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
     ),
     (
         "claims_held",

@@ -192,3 +192,15 @@ pub(super) fn missed_since() -> Facts {
     let run = RunFacts { finished_at: Some(s(65)), ..ended(RunState::Skipped, Some("missed")) };
     Facts { losses: vec![snapshot()], ..about(run) }
 }
+
+pub(super) fn paused() -> Befell {
+    Befell::QueuePaused { queue: QueueName::default_queue(), by: "ana@h".to_owned() }
+}
+
+pub(super) fn full(limit: u32) -> Befell {
+    Befell::QueueFull { queue: QueueName::default_queue(), limit }
+}
+
+pub(super) fn rated(rate: &str) -> Befell {
+    Befell::QueueRated { queue: QueueName::default_queue(), rate: rate.to_owned() }
+}

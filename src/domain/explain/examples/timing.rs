@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::scene::{about, event, fresh, loaded, missed_since, node, on, requiring, s, serving, slots, started, with_spec};
+use super::scene::{
+    about, event, fresh, full, loaded, missed_since, node, on, paused, rated, requiring, s, serving, slots, started, with_spec,
+};
 use super::{Example, hold};
 use crate::domain::explain::timing::Timing;
 use crate::domain::explain::{NodeFacts, RunFacts};
@@ -79,6 +81,21 @@ const TIMING: &[Example] = &[
         "late_settling",
         || on(vec![node("n1", &[event(Befell::Settling, -5, Some(20))])], started(20)),
         "Redis had lost data, and nothing was started from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "late_queue",
+        || on(vec![node("n1", &[event(paused(), -5, None)]), node("n2", &[event(paused(), -5, None)])], fresh()),
+        "Queue default was paused by ana@h from Sat 2026-11-21 11:59:55 UTC on.",
+    ),
+    (
+        "late_queue",
+        || on(vec![node("n1", &[event(full(5), -5, Some(20))])], started(20)),
+        "Queue default was full, at its limit of 5 from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "late_queue",
+        || on(vec![node("n1", &[event(rated("10/1s"), -5, Some(20))])], started(20)),
+        "Queue default was held by its rate of 10/1s from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
     ),
     (
         "late_keeper",

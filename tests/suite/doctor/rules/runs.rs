@@ -183,3 +183,20 @@ async fn a_run_for_a_boot_is_no_finding_and_is_made_due_on_its_own_host() {
     desk.mend(Rule::Nowhere, "boot").await;
     assert!(desk.score("due:@h1", &run.to_string()).is_some());
 }
+
+#[tokio::test]
+async fn a_run_that_executes_is_counted_in_its_queue_and_what_does_not_is_not() {
+    let mut desk = Desk::new();
+    let run = desk.minutely("a").await;
+    let claim = desk.win_due(&run).await;
+    desk.break_by("ZREM", "running:default", &[&run.to_string()]);
+    desk.mend(Rule::RunningWrong, &run.to_string()).await;
+    desk.break_by("ZADD", "running:other", &["5", &run.to_string()]);
+    desk.break_by("HSET", "queues", &["other", "32"]);
+    desk.mend(Rule::RunningWrong, &run.to_string()).await;
+    desk.succeed(desk.now(), &claim).await;
+    for gone in [run.to_string(), "a@5".to_owned(), "nobody@5".to_owned()] {
+        desk.break_by("ZADD", "running:default", &["5", &gone]);
+        desk.mend(Rule::RunningWrong, &gone).await;
+    }
+}

@@ -6,12 +6,12 @@ use schedd::domain::job::Overlap;
 use schedd::domain::lane::Lane;
 use schedd::domain::lateness::Stretch;
 use schedd::domain::node_event::{Befell, NodeEvent};
-use schedd::domain::queue::QueueSettings;
+use schedd::domain::queue::{QueueChange, QueueKey, QueueSettings};
 use schedd::domain::run::RunState;
 use schedd::store::{
-    ApplyOrder, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll, RemoveOrder, RestoreOrder,
-    ResumeOrder, RunMending, Section, SectionText, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError, Successor,
-    Verdict, Waiting,
+    ApplyOrder, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll, QueueSwitch, RemoveOrder,
+    RestoreOrder, ResumeOrder, RunMending, Section, SectionText, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError,
+    Successor, Verdict, Waiting,
 };
 
 use super::super::losing::{loss, report, restoring};
@@ -90,6 +90,12 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
                 store.declare_section(&"n1".parse().unwrap(), &Section::Queue("q".parse().unwrap()), Some(&text)).await?
             )
         }
+        "set_queue" => {
+            let settings = QueueSettings { limit: Some(5), ..QueueSettings::default() };
+            let change = QueueChange { settings, named: [QueueKey::Limit].into() };
+            format!("{:?}", store.set_queue(&"default".parse().unwrap(), &change).await?)
+        }
+        "switch_queue" => format!("{:?}", store.switch_queue(&"default".parse().unwrap(), QueueSwitch::Pause).await?),
         "begin_epoch" | "report_loss" | "restore_run" | "return_run" => call_after_loss(script, scene).await?,
         "finish_run" => {
             let verdict = Verdict::Final(RunState::Succeeded);
