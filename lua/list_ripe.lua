@@ -7,6 +7,7 @@
 -- KEYS 2 epoch
 -- KEYS 3 fence
 -- KEYS 4 settling
+-- KEYS 5 gate_wakes
 -- KEYS* due: the lanes of one queue stand together, the most urgent first
 -- KEYS* running: in that queue
 -- KEYS* queue: its settings
@@ -16,7 +17,8 @@
 -- ARGV* priority: of the lane
 -- ARGV* limit: how many ripe runs of the queue are asked for; 0 leaves it out
 -- ARGV* more: so many of the lane beyond that, which the caller has to leave where they are
--- Reply ripe: now in microseconds, number of leases, epoch, last fence, when the data has settled or 0; then for each lane
+-- Reply ripe: now in microseconds, number of leases, epoch, last fence, when the data has settled or 0,
+-- {when the next gate is to be looked at or '', {gates that are now}}; then for each lane
 -- {next ready or '', {id, ready, ...}, room, why it has none}, or {'wrong_type', key, found, wanted}. Room is '' for any number; a
 -- queue without shows no ripe runs, and why only if it has some. Of epoch and fence '' means gone, '?' another type
 -- Reply wrong_type
@@ -34,10 +36,24 @@ local MOST = 60000
 local settled = whole(mark(KEYS[4]), PARKED)
 if settled <= now or settled > now + MOST then settled = 0 end
 local reply = {'ripe', micros, redis.call('ZCARD', KEYS[1]), mark(KEYS[2]), mark(KEYS[3]), settled}
+-- Gates told at most.
+local GATES = 20
+local next_gate, open = '', {}
+if settled == 0 and not wrong_type({KEYS[5], 'zset'}) then
+  local found = redis.call('ZRANGE', KEYS[5], 0, GATES - 1, 'WITHSCORES')
+  for at = 1, #found, 2 do
+    if tonumber(found[at + 1]) > now then
+      next_gate = found[at + 1]
+      break
+    end
+    open[#open + 1] = found[at]
+  end
+end
+reply[#reply + 1] = {next_gate, open}
 local FIRST = 10
 local queue, priority, left, rest, queue_bad, room
-for item = 1, (#KEYS - 4) / 4 do
-  local at, arg = item * 4 + 1, item * 4 - 2
+for item = 1, (#KEYS - 5) / 4 do
+  local at, arg = item * 4 + 2, item * 4 - 2
   local due, limit, more = KEYS[at], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3])
   if ARGV[arg] ~= queue then
     queue, priority, rest = ARGV[arg], nil, limit

@@ -19,25 +19,30 @@
 -- KEYS 16 nudge
 -- KEYS* due: of every lane there is
 -- KEYS* running: in its queue
+-- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
 -- ARGV 4 due_ms
 -- ARGV 5 kind: regular or manual
 -- ARGV 6 fence: of a lease it was found under, or ''
+-- ARGV 7 gates: at which the run stands
 -- ARGV* queue: of the lane
 -- Reply mended: a word for each thing done
 -- Reply sound: there was nothing to do
+-- Reply places: the gates it stands at; the call does not have them all
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], job_due = KEYS[4], leases = KEYS[5], open = KEYS[6], waiting = KEYS[7],
   finished = KEYS[14], totals = KEYS[15], nudge = KEYS[16]}
+local last_key
+k.gates, last_key = gates_of(ARGV[7])
 local spread, stops = KEYS[8], KEYS[9]
 local types = {k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.leases, 'zset', k.open, 'zset', k.waiting, 'zset',
   spread, 'zset', stops, 'hash', KEYS[10], 'zset', KEYS[11], 'zset', KEYS[12], 'zset', KEYS[13], 'zset', k.finished, 'zset', k.totals,
   'hash'}
 local dues = {}
-for at = 17, #KEYS do
+for at = 17, last_key do
   types[#types + 1] = KEYS[at]
   types[#types + 1] = 'zset'
   if at % 2 == 1 then dues[#dues + 1] = KEYS[at] end
@@ -45,7 +50,10 @@ end
 local bad = wrong_type(types)
 if bad then return bad end
 local id, is_regular = ARGV[2], ARGV[5] == 'regular'
-local run = redis.call('HMGET', k.run, 'state', 'fence', 'finished_at', 'queue')
+local run = redis.call('HMGET', k.run, 'state', 'fence', 'finished_at', 'queue', 'places')
+local gates_bad = missing_places(k.gates, run[5] or '')
+if gates_bad then return gates_bad end
+local places = gate_names(run[5])
 local job = redis.call('HMGET', k.job, 'rev', 'pending')
 local state, fence = run[1] or 'none', whole(run[2], FENCE)
 local is_over = state ~= 'none' and state ~= 'scheduled' and state ~= 'running'
@@ -80,11 +88,11 @@ local own_queue = string.match(run[4] or '', '^[^!+]*')
 local executes = state == 'running' and own and redis.call('ZSCORE', k.leases, own)
 for item = 1, #dues do
   local running = KEYS[16 + item * 2]
-  if executes and ARGV[6 + item] == own_queue then
+  if executes and ARGV[7 + item] == own_queue then
     if redis.call('ZADD', running, 'NX', now, id) > 0 then note('counted in its queue') end
   elseif redis.call('ZREM', running, id) > 0 then
     redis.call('PUBLISH', k.nudge, 'due')
-    note('no longer counted in queue ' .. ARGV[6 + item])
+    note('no longer counted in queue ' .. ARGV[7 + item])
   end
 end
 
@@ -93,6 +101,17 @@ for _, due in ipairs(dues) do
   if redis.call('ZSCORE', due, id) then due_in[#due_in + 1] = due end
 end
 local is_waiting = redis.call('ZSCORE', k.waiting, id)
+local queued_at
+for _, name in ipairs(places) do
+  if redis.call('ZSCORE', k.gates[name].queued, id) then queued_at = k.gates[name] end
+end
+if queued_at and (state ~= 'scheduled' or #due_in > 0) then
+  stop_waiting(queued_at, id)
+  tally(k.totals, 'waiting', -1)
+  wake_gate(k.gates.wakes, queued_at, now)
+  queued_at = nil
+  note('no longer waiting at a gate')
+end
 if state == 'running' or is_over then
   for _, due in ipairs(due_in) do leave(due, 'no longer due') end
   due_in = {}
@@ -101,13 +120,13 @@ elseif #due_in > 1 then
   for _, due in ipairs(due_in) do
     if due ~= kept then leave(due, 'due in one queue') end
   end
-elseif state == 'scheduled' and #due_in == 0 and not is_waiting and job[1] then
+elseif state == 'scheduled' and #due_in == 0 and not is_waiting and not queued_at and job[1] then
   redis.call('ZADD', k.job_due, now, id)
   nudge_if_head(k.nudge, k.job_due, id)
   due_in = {k.job_due}
   note('made due')
 end
-if is_waiting and (state ~= 'scheduled' or #due_in > 0) then
+if is_waiting and (state ~= 'scheduled' or #due_in > 0 or queued_at) then
   redis.call('ZREM', k.waiting, id)
   tally(k.totals, 'waiting', -1)
   note('no longer waiting')
@@ -117,6 +136,11 @@ if is_over or (state == 'none' and #due_in == 0 and not is_held) then
   if redis.call('HDEL', stops, id) > 0 then note('wish to stop it taken out') end
 end
 
+if places[1] and (is_over or is_waiting and not queued_at) then
+  redis.call('HDEL', k.run, 'places')
+  leave_gates(k, id, places, 'left', now)
+  note('places given up')
+end
 if is_over then
   local ended = whole(run[3], PARKED)
   if ended == 0 then ended = now end

@@ -125,6 +125,9 @@ impl Examination {
         for some in runs.chunks(STEP) {
             found.extend(books.look_at_runs(some).await?);
         }
+        for key in keys.iter().filter(|key| key.rest.starts_with("queued:") || key.rest.starts_with("held:")) {
+            found.extend(books.look_at_gate(&key.name).await?);
+        }
         self.judge_whole(store, keys, found).await
     }
 
@@ -132,7 +135,8 @@ impl Examination {
     async fn judge_whole(&mut self, store: &Store, keys: &[&KeyFacts], found: &mut Vec<Finding>) -> Result<(), StoreError> {
         let of =
             |prefix: &str| keys.iter().map(|key| key.rest.clone()).filter(|rest| rest.starts_with(prefix)).collect::<Vec<_>>();
-        let mut counted = Counted { waiting: of("waiting:"), ledgers: of("ledger:"), outputs: of("output:") };
+        let mut counted =
+            Counted { waiting: [of("waiting:"), of("queued:")].concat(), ledgers: of("ledger:"), outputs: of("output:") };
         let mut indexes = of("outputs:");
         let mut first: Option<Vec<Finding>> = None;
         loop {
@@ -155,7 +159,7 @@ impl Examination {
                 Ok(keys.map(|key| key.rest).collect())
             };
             counted = Counted {
-                waiting: names("waiting:*", "zset").await?,
+                waiting: [names("waiting:*", "zset").await?, names("queued:*", "zset").await?].concat(),
                 ledgers: names("ledger:*", "zset").await?,
                 outputs: names("output:*", "hash").await?,
             };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::books::{Books, LEASES};
+use super::books::{Books, LEASES, gate_of_key};
 use super::definition::Definition;
 use crate::domain::books::{CountFacts, Finding, Mend, Rule, Subject};
 use crate::domain::ids::{Fence, JobName, RunId};
@@ -45,6 +45,13 @@ async fn mend_key(store: &Store, key: &str, finding: &Finding) -> Result<Vec<Str
     if finding.rule == Rule::Expires {
         return Ok(if store.persist_key(key).await? { vec!["it stays".to_owned()] } else { Vec::new() });
     }
+    if finding.rule == Rule::GateWrong {
+        let Some(gate) = gate_of_key(store, key) else { return Ok(Vec::new()) };
+        let facts = store.inspect_gate(&gate).await?;
+        let runs: Vec<RunId> = facts.strays.into_iter().chain(facts.queued).collect();
+        let left = store.mend_gate(&gate, &runs).await?;
+        return Ok(vec![format!("{left} taken out, and the gate of {} looked at", gate.words())]);
+    }
     if finding.rule == Rule::LaneUnknown {
         let Some(lane) = key.strip_prefix(&store.key_named("due:")).and_then(|lane| lane.parse().ok()) else {
             return Ok(Vec::new());
@@ -75,6 +82,7 @@ async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError
             pending: None,
             running: StopRunning::No,
             reason: "removed".to_owned(),
+            gates: Vec::new(),
         };
         if store.remove_job(&order).await? == RemoveReply::Unknown {
             done.push(format!("taken off the list of {source}"));

@@ -141,6 +141,19 @@ impl Store {
         for some in runs.chunks((ITEMS / lanes.len().max(1)).max(1)) {
             all.extend(self.inspect_some(some, lanes).await?);
         }
+        // One that waits at a gate stands nowhere else.
+        let unfound: Vec<usize> = all
+            .iter()
+            .enumerate()
+            .filter(|(_, facts)| facts.as_ref().is_ok_and(|facts| !facts.is_waiting))
+            .map(|(at, _)| at)
+            .collect();
+        let names: Vec<&RunId> = unfound.iter().filter_map(|at| runs.get(*at)).map(|(run, _)| run).collect();
+        for (at, is_queued) in unfound.iter().zip(self.queued_among(&names).await?) {
+            if let Some(Ok(facts)) = all.get_mut(*at) {
+                facts.is_waiting = is_queued;
+            }
+        }
         Ok(all)
     }
 

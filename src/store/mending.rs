@@ -2,12 +2,14 @@
 
 use super::Store;
 use super::error::StoreError;
+use super::gates::names_of;
 use super::jobs::JobRecord;
 use super::quarantine::member_bytes;
 use super::reply::Reply;
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
 use crate::domain::books::{CountFacts, SizeFacts};
+use crate::domain::gate::Gate;
 use crate::domain::ids::{Fence, JobName, RunId};
 use crate::domain::lane::Lane;
 
@@ -101,34 +103,38 @@ impl Store {
     ) -> Result<MendReply, StoreError> {
         self.note_lanes([job_lane]).await?;
         let (keys, job) = (&self.keys, run.job());
-        let mut call = Invocation::new(&scripts::MEND_RUN)
-            .key("run", keys.run(run))
-            .key("job", keys.job(job))
-            .key("jobs", keys.jobs())
-            .key("job_due", keys.due(job_lane))
-            .key("leases", keys.leases())
-            .key("open", keys.open(job))
-            .key("waiting", keys.waiting(job))
-            .key("spread", keys.spread(job))
-            .key("stops", keys.stops())
-            .key("history", keys.history())
-            .key("job_history", keys.job_history(job))
-            .key("dead", keys.dead())
-            .key("job_dead", keys.job_dead(job))
-            .key("finished", keys.finished())
-            .key("totals", keys.totals())
-            .key("nudge", keys.nudge())
-            .arg("now", self.now_arg())
-            .arg("id", run.to_string())
-            .arg("job_name", job.as_str())
-            .arg("due_ms", run.due().as_i64())
-            .arg("kind", if run.is_manual() { "manual" } else { "regular" })
-            .arg("fence", found_under.map_or_else(String::new, |fence| fence.to_string()));
-        for lane in lanes {
-            let queue = lane.queue();
-            call = call.key("due", keys.due(lane)).key("running", keys.running(queue)).arg("queue", queue.as_str());
-        }
-        mended(self.link.invoke(&call).await?)
+        let call = |places: &[Gate]| {
+            let call = Invocation::new(&scripts::MEND_RUN)
+                .key("run", keys.run(run))
+                .key("job", keys.job(job))
+                .key("jobs", keys.jobs())
+                .key("job_due", keys.due(job_lane))
+                .key("leases", keys.leases())
+                .key("open", keys.open(job))
+                .key("waiting", keys.waiting(job))
+                .key("spread", keys.spread(job))
+                .key("stops", keys.stops())
+                .key("history", keys.history())
+                .key("job_history", keys.job_history(job))
+                .key("dead", keys.dead())
+                .key("job_dead", keys.job_dead(job))
+                .key("finished", keys.finished())
+                .key("totals", keys.totals())
+                .key("nudge", keys.nudge())
+                .arg("now", self.now_arg())
+                .arg("id", run.to_string())
+                .arg("job_name", job.as_str())
+                .arg("due_ms", run.due().as_i64())
+                .arg("kind", if run.is_manual() { "manual" } else { "regular" })
+                .arg("fence", found_under.map_or_else(String::new, |fence| fence.to_string()))
+                .arg("gates", names_of(places));
+            let with_lane = |call: Invocation, lane: &Lane| {
+                let queue = lane.queue();
+                call.key("due", keys.due(lane)).key("running", keys.running(queue)).arg("queue", queue.as_str())
+            };
+            lanes.iter().fold(call, with_lane).gate_keys(keys, places)
+        };
+        mended(self.invoke_at_gates(&[], call).await?)
     }
 
     /// Sets the counters to what they count, if they still say what they said then.

@@ -16,6 +16,8 @@ mod deeds;
 mod error;
 mod events;
 mod forgetting;
+mod gate_books;
+mod gates;
 mod history;
 mod inspecting;
 mod job_edits;
@@ -59,6 +61,7 @@ pub use counting::Counted;
 pub use deeds::Deed;
 pub use error::StoreError;
 pub use events::{EventNote, NodeEvents};
+pub use gates::{GroupStanding, Opened};
 pub use history::{Ended, HistoryPage, Letters, PastAttempt, RunRecord};
 pub use inspecting::{Index, IndexPage, JobToInspect};
 pub use job_edits::{

@@ -11,6 +11,7 @@ use super::error::StoreError;
 use super::quarantine::shown_member;
 use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
+use crate::domain::gate::Gate;
 use crate::domain::ids::Fence;
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
@@ -28,6 +29,10 @@ pub struct Poll {
     pub marks: Marks,
     /// Whether the data settles after a loss: nothing is ripe until then.
     pub is_settling: bool,
+    /// The gates that are to be looked at now.
+    pub gates: Vec<Gate>,
+    /// When the next one is.
+    pub next_gate: Option<UnixMillis>,
     /// One for each lane asked for, in that order.
     pub lanes: Vec<LanePoll>,
 }
@@ -118,6 +123,7 @@ impl Store {
             .key("epoch", self.keys.epoch())
             .key("fence", self.keys.fence())
             .key("settling", self.keys.settling())
+            .key("gate_wakes", self.keys.gate_wakes())
             .arg("now", self.now_arg());
         for LaneAsk { lane, limit, more } in lanes {
             let queue = lane.queue();
@@ -141,8 +147,9 @@ impl Store {
         let leases = u64::try_from(reply.number()?).unwrap_or(0);
         let marks = marks(reply.text()?, &reply.text()?);
         let is_settling = reply.number()? > 0;
+        let (next_gate, gates) = gates(&reply.value()?)?;
         let lanes = (0..lanes.len()).map(|_| lane_poll(&reply.value()?)).collect::<Result<_, _>>()?;
-        Ok(Poll { now, past_now, leases, marks, is_settling, lanes })
+        Ok(Poll { now, past_now, leases, marks, is_settling, gates, next_gate, lanes })
     }
 
     /// How many runs of these lanes are ripe at `now`, and since when the first is.
@@ -170,6 +177,15 @@ fn marks(epoch: String, fence: &str) -> Marks {
     let number = fence.parse().ok().filter(|fence| *fence <= Fence::MAX);
     let is_spoilt = epoch == "?" || (!fence.is_empty() && number.is_none());
     Marks { epoch, fence: number.unwrap_or(0), is_spoilt }
+}
+
+/// When the next gate is to be looked at, and those that are now; what is no gate is left to the doctor.
+fn gates(value: &Value) -> Result<(Option<UnixMillis>, Vec<Gate>), StoreError> {
+    let bad = || StoreError::corrupt("list_ripe", format!("{value:?}"));
+    let Value::Array(parts) = value else { return Err(bad()) };
+    let [next, Value::Array(open)] = parts.as_slice() else { return Err(bad()) };
+    let open = open.iter().filter_map(text_of).filter_map(|name| Gate::from_name(&name)).collect();
+    Ok((number_of(next).and_then(UnixMillis::new), open))
 }
 
 fn lane_poll(value: &Value) -> Result<LanePoll, StoreError> {

@@ -5,11 +5,13 @@ use std::time::Duration;
 use super::Store;
 use super::claims::{Claim, count, millis};
 use super::error::StoreError;
+use super::gates::names_of;
 use super::jobs::Rev;
 use super::keys::parse_lease_member;
 use super::quarantine::shown_member;
 use super::reply::text_of;
 use super::scripts::{self, Invocation};
+use crate::domain::gate::Gate;
 use crate::domain::ids::{Fence, JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
@@ -127,6 +129,8 @@ pub struct Recovery {
     pub lane: Lane,
     /// The lane of its job.
     pub job_lane: Lane,
+    /// The gates at which it holds places, as read.
+    pub places: Vec<Gate>,
 }
 
 /// What became of it.
@@ -209,20 +213,22 @@ impl Store {
             Verdict::Release => ("release", Duration::ZERO),
             Verdict::AskLater(delay) => ("ask_later", *delay),
         };
-        let call = self.settling_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.lane, &claim.job_lane);
-        let mut call = call
-            .arg("now", self.now_arg())
-            .arg("id", claim.run.to_string())
-            .arg("job_name", claim.run.job().as_str())
-            .arg("fence", claim.fence.as_u64())
-            .arg("verdict", word)
-            .arg("reason", reason)
-            .arg("ready", millis(ready_in))
-            .arg("past", past);
-        for (field, value) in facts {
-            call = call.arg("field", *field).arg("value", value);
-        }
-        let mut reply = self.link.invoke(&call).await?;
+        let call = |places: &[Gate]| {
+            let call = self.settling_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.lane, &claim.job_lane);
+            let call = call
+                .arg("now", self.now_arg())
+                .arg("id", claim.run.to_string())
+                .arg("job_name", claim.run.job().as_str())
+                .arg("fence", claim.fence.as_u64())
+                .arg("verdict", word)
+                .arg("reason", reason)
+                .arg("ready", millis(ready_in))
+                .arg("past", past)
+                .arg("gates", names_of(places))
+                .gate_keys(&self.keys, places);
+            facts.iter().fold(call, |call, (field, value)| call.arg("field", *field).arg("value", value))
+        };
+        let mut reply = self.invoke_at_gates(&claim.places, call).await?;
         Ok(match reply.word.as_str() {
             "finished" => FinishReply::Finished(count(&mut reply)?),
             "retrying" => FinishReply::Retrying(super::claims::instant(&mut reply)?),
@@ -235,17 +241,20 @@ impl Store {
 
     /// Takes a run back from a node that stopped renewing its lease.
     pub async fn recover_run(&self, lease: &ExpiredLease, recovery: &Recovery) -> Result<RecoverReply, StoreError> {
-        let call = self.settling_keys(Invocation::new(&scripts::RECOVER_RUN), &lease.run, &recovery.lane, &recovery.job_lane);
-        let call = call
-            .arg("now", self.now_arg())
-            .arg("id", lease.run.to_string())
-            .arg("job_name", lease.run.job().as_str())
-            .arg("fence", lease.fence.as_u64())
-            .arg("seen", &lease.end)
-            .arg("verdict", recovery.verdict.map_or("retry", RunState::as_str))
-            .arg("reason", &recovery.reason)
-            .arg("past", &recovery.past);
-        let reply = self.link.invoke(&call).await?;
+        let call = |places: &[Gate]| {
+            let call = self.settling_keys(Invocation::new(&scripts::RECOVER_RUN), &lease.run, &recovery.lane, &recovery.job_lane);
+            call.arg("now", self.now_arg())
+                .arg("id", lease.run.to_string())
+                .arg("job_name", lease.run.job().as_str())
+                .arg("fence", lease.fence.as_u64())
+                .arg("seen", &lease.end)
+                .arg("verdict", recovery.verdict.map_or("retry", RunState::as_str))
+                .arg("reason", &recovery.reason)
+                .arg("past", &recovery.past)
+                .arg("gates", names_of(places))
+                .gate_keys(&self.keys, places)
+        };
+        let reply = self.invoke_at_gates(&recovery.places, call).await?;
         Ok(match reply.word.as_str() {
             "recovered" => RecoverReply::Recovered,
             "ended" => RecoverReply::Ended,

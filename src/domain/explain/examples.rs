@@ -8,7 +8,7 @@ use super::planned::Planned;
 use super::rules::{Next, Rule};
 use super::saw::Saw;
 use super::timing::Timing;
-use super::{AttemptFacts, Facts, JobFacts, NodeFacts, Place, RunFacts, Source, Subject, judge};
+use super::{AtGate, AttemptFacts, Facts, JobFacts, NodeFacts, Place, RunFacts, Source, Subject, judge};
 use crate::domain::days::Days;
 use crate::domain::deed::Deed;
 use crate::domain::ids::{QueueName, RunId};
@@ -81,6 +81,7 @@ fn fresh() -> RunFacts {
         place: Place::Queue,
         is_asked_to_stop: false,
         behind: None,
+        gate: None,
         handed_back: None,
         skipped: None,
         run,
@@ -402,6 +403,14 @@ const BECAME: &[Example] = &[
         || about(RunFacts { place: Place::Waiting, behind: Some("j@5".parse().unwrap()), ..fresh() }),
         "It waits for the run j@5 to end.",
     ),
+    (
+        "waits_at",
+        || {
+            let gate = AtGate { gate: "group night".to_owned(), turn: Some("b".to_owned()), until: None };
+            about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
+        },
+        "It waits for its place at group night, behind k@5 when it came; it is the turn of b.",
+    ),
     ("waits", || about(RunFacts { place: Place::Waiting, ..fresh() }), "It waits for an open run of its job to end."),
     (
         "retry_at",
@@ -597,6 +606,14 @@ const TIMING: &[Example] = &[
         "late_behind",
         || about(RunFacts { ready_at: s(20), behind: Some("j@5".parse().unwrap()), ..started(20) }),
         "It waited until Sat 2026-11-21 12:00:20 UTC for the run j@5 to end.",
+    ),
+    (
+        "late_at_gate",
+        || {
+            let gate = AtGate { gate: "key customer-42".to_owned(), turn: None, until: Some(s(20)) };
+            about(RunFacts { gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..started(20) })
+        },
+        "It waited until Sat 2026-11-21 12:00:20 UTC for its place at key customer-42, behind k@5 when it came.",
     ),
     (
         "late_spread",

@@ -17,7 +17,7 @@ mod timing;
 #[cfg(test)]
 mod examples;
 
-pub use facts::{AttemptFacts, Facts, JobFacts, NodeFacts, Place, RunFacts, Source, Subject};
+pub use facts::{AtGate, AttemptFacts, Facts, JobFacts, NodeFacts, Place, RunFacts, Source, Subject};
 pub use held::Held;
 pub use judge::{Finding, Part, judge};
 

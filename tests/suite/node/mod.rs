@@ -10,6 +10,7 @@ mod explaining;
 mod explaining_kept;
 mod explaining_late;
 mod flushed;
+mod gates;
 mod lanes;
 mod living;
 mod losing;

@@ -19,7 +19,7 @@ use super::losing::{loss, report, restoring};
 use super::recovering::{expired, recovery};
 use super::removing::removal;
 use super::retrying::retrial;
-use super::world::{LEASE, World, claimant, definition, name, queue, run_of, successor, t, token};
+use super::world::{LEASE, World, claimant, definition, gate, name, queue, run_of, successor, t, token};
 use crate::support::redis::TestRedis;
 
 /// Everything the calls below name: job `a` of node n1's file, due at 0, next at 1000; it has run once, at -500.
@@ -147,7 +147,7 @@ fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
         "job_history" => "history:a".to_owned(),
         "job_outputs" => "outputs:a".to_owned(),
         "due" if script == "plant_reboot" => "due:@one".to_owned(),
-        "due" | "job_due" | "old_due" | "set" => "due:default".to_owned(),
+        "due" | "job_due" | "old_due" | "set" | "place" => "due:default".to_owned(),
         "run" if script == "apply_job" => format!("run:{}", run_of("a", 2000)),
         "run" if matches!(script, "plant_manual" | "plant_reboot") => format!("run:{}", by_hand()),
         "run" if script == "forget_runs" => format!("run:{}", run_of("a", -500)),
@@ -234,6 +234,9 @@ async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
                 max_runs: None,
                 successor: Some(successor("a", 1000)),
                 job_lane: queue("default"),
+                gates: Vec::new(),
+                stands_at: Vec::new(),
+                per_key: schedd::domain::gate::PerKey::default(),
             };
             match store.claim_runs(&claimant("n1"), &queue("default"), &token(), &[order]).await?.remove(0) {
                 ClaimReply::WrongType(error) => return Err(error),
@@ -323,6 +326,8 @@ async fn call_on_the_books(script: &str, scene: &Scene) -> Result<String, StoreE
             format!("{:?}", store.inspect_jobs(&[to_inspect], &[queue("default")]).await?.remove(0)?)
         }
         "inspect_runs" => format!("{:?}", store.inspect_runs(&[(run.clone(), None)], &[queue("default")]).await?.remove(0)?),
+        "mend_gate" => format!("{}", store.mend_gate(&gate("key:k"), std::slice::from_ref(run)).await?),
+        "open_gate" => format!("{:?}", store.open_gate(&gate("key:k"), &[queue("default")]).await?),
         "mend_counts" => format!("{:?}", store.mend_counts(&CountFacts::default()).await?),
         "mend_job" => {
             let mending = JobMending { planted: Some(successor("a", 1000)), has_manual_out: false };
@@ -363,12 +368,23 @@ async fn call_after_loss(script: &str, Scene { world, job, run, claim, .. }: &Sc
 /// Keys of which a script only asks whether they are there, and those of many items at which a bad one is passed over.
 fn is_only_passed_over(script: &str, name: &str) -> bool {
     // A mark that is spoilt must not stop what it only marks.
-    matches!((script, name), ("list_ripe", "epoch" | "fence" | "settling"))
+    matches!((script, name), ("list_ripe", "epoch" | "fence" | "settling" | "gate_wakes"))
         || matches!(name, "successor_run" | "planted_run")
         || matches!(
             (script, name),
-            ("forget_jobs", "totals" | "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before" | "deeds")
-                | ("forget_runs", "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before")
+            (
+                "forget_jobs",
+                "totals"
+                    | "shunned"
+                    | "shunned_lately"
+                    | "job"
+                    | "open"
+                    | "waiting"
+                    | "spread"
+                    | "ledger"
+                    | "ledger_before"
+                    | "deeds"
+            ) | ("forget_runs", "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before")
         )
         || matches!(
             (script, name),
@@ -423,7 +439,15 @@ async fn every_call_made_above_does_its_work_when_no_key_is_spoilt() {
         // A call that changes nothing in a sound world would pass the test above whatever it does.
         let is_reading = matches!(
             header.script.as_str(),
-            "list_ripe" | "forget_jobs" | "beat_node" | "inspect_job" | "inspect_runs" | "mend_counts" | "mend_job" | "mend_run"
+            "list_ripe"
+                | "forget_jobs"
+                | "beat_node"
+                | "inspect_job"
+                | "inspect_runs"
+                | "mend_counts"
+                | "mend_job"
+                | "mend_run"
+                | "open_gate"
         );
         assert_eq!(scene.world.snapshot() == before, is_reading, "{}: {answer}", header.script);
         // What is put aside here is a job's pending run, which is what no sound world has to put aside.
