@@ -62,10 +62,11 @@ for item = 1, (#KEYS - 5) / 4 do
   end
   -- Lanes of one priority are told alike: the caller takes from them by age.
   if ARGV[arg + 1] ~= priority then priority, left = ARGV[arg + 1], rest end
-  local lane_bad = wrong_type({due, 'zset'}) or queue_bad
+  local kind = redis.call('TYPE', due).ok
+  local lane_bad = kind ~= 'none' and kind ~= 'zset' and {'wrong_type', due, kind, 'zset'} or queue_bad
   if lane_bad then
     reply[#reply + 1] = lane_bad
-  elseif limit == 0 then
+  elseif limit == 0 or kind == 'none' and settled == 0 then
     reply[#reply + 1] = {'', {}, '', ''}
   elseif settled > 0 then
     reply[#reply + 1] = {int(settled), {}, '', ''}

@@ -17,9 +17,10 @@
 //!
 //! # The life of a run
 //!
-//! 1. Planted: [`engine::planting`] computes a job's first due time and `apply_job.lua` puts the run `job@due_ms` into its queue's
-//!    due set. Later ones are planted by the claim or skip of their predecessor, in the same script.
-//! 2. Polled: each node's ticker asks `list_ripe.lua` what is ripe by Redis' clock, and sleeps until the next.
+//! 1. Planted: [`engine::planting`] computes a job's first due time and `apply_job.lua` puts the run `job@due_ms` into the due set
+//!    of its lane: a queue, a priority, the labels it requires. Later ones are planted by the claim or skip of their predecessor, in the same script.
+//! 2. Polled: each node's ticker asks `list_ripe.lua` what is ripe by Redis' clock in the lanes the node serves, and sleeps until
+//!    the next. [`domain::dispatch`] says which ripe run comes first.
 //! 3. Judged: [`domain::lateness`] says whether it runs or a missed stretch is skipped (`skip_run.lua`).
 //! 4. Claimed: `claim_runs.lua` moves it to the leases with an owner, a time limit and a rising fence, and plants the next. A run
 //!    blocked by an open one of its job waits, or ends skipped, in the same step.

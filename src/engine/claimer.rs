@@ -58,6 +58,9 @@ pub(super) struct Claimer {
     stands_at: HashMap<RunId, Vec<Gate>>,
 }
 
+/// The ripe entries of lanes of one queue.
+pub(super) type RipeInLanes = Vec<(Lane, Vec<RipeEntry>)>;
+
 /// A ripe run that is to run.
 struct Planned {
     ripe: Ripe,
@@ -116,7 +119,7 @@ impl Claimer {
     pub(super) async fn take(
         &mut self,
         queue: &QueueName,
-        found: Vec<(Lane, Vec<RipeEntry>)>,
+        found: RipeInLanes,
         slots: usize,
         now: UnixMillis,
     ) -> Result<usize, StoreError> {

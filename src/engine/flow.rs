@@ -97,13 +97,13 @@ fn held(why: Option<String>, before: Option<Held>, now: UnixMillis) -> Option<He
 /// The limit the host is past; one that is held stays so until it is a tenth below. What the host does not tell holds nobody.
 fn past(limits: &FlowLimits, was_held: bool, host: &HostFacts) -> Option<String> {
     if let (Some(max), Some(load)) = (limits.max_load, limits.max_load.and_then(|_| (host.load)())) {
-        let bound = if was_held { max * 0.9 } else { max };
+        let bound = if was_held && load <= max { max * 0.9 } else { max };
         if load > bound {
             return Some(format!("load {} > {}", rounded(load), rounded(bound)));
         }
     }
     if let (Some(min), Some(free)) = (limits.min_free_memory, limits.min_free_memory.and_then(|_| (host.free_memory)())) {
-        let bound = if was_held { min.saturating_add(min / 10) } else { min };
+        let bound = if was_held && free >= min { min.saturating_add(min / 10) } else { min };
         if free < bound {
             return Some(format!("free memory {} MiB < {} MiB", free / MIB, bound.div_ceil(MIB)));
         }

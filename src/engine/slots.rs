@@ -266,7 +266,9 @@ mod tests {
     fn a_lane_in_use_that_is_known_no_more_is_told_once() {
         let slots = Slots::new(Arc::default());
         let all = lanes("default default!1 default!2");
-        all.iter().for_each(|lane| slots.saw(lane));
+        for lane in &all {
+            slots.saw(lane);
+        }
         assert_eq!(slots.in_use_beside(&BTreeSet::from([all[1].clone()])), BTreeSet::from([all[2].clone()]));
         assert_eq!(slots.in_use_beside(&BTreeSet::new()), BTreeSet::from([all[1].clone()]));
         assert!(slots.in_use_beside(&BTreeSet::new()).is_empty());

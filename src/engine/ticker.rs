@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::claimer::Claimer;
+use super::claimer::{Claimer, RipeInLanes};
 use super::flow::Look;
 use super::gatekeeper::Gatekeeper;
 use super::notes::{Claims, Data};
@@ -20,7 +20,7 @@ use super::slots::Offer;
 use crate::domain::dispatch::Demand;
 use crate::domain::lane::Lane;
 use crate::keeper::{BootInstant, BootTimer};
-use crate::store::{LaneAsk, LanePoll, RipeEntry};
+use crate::store::{LaneAsk, LanePoll};
 
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
@@ -69,10 +69,8 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
         return tick;
     }
     shared.notes.claims(Claims::Taken);
-    if !shared.slots.has_learnt() {
-        return tick;
-    }
-    let mut offers = shared.slots.offers();
+    // Before it is known what there is nothing is taken; whether Redis answers is looked at all the same.
+    let mut offers = if shared.slots.has_learnt() { shared.slots.offers() } else { Vec::new() };
     shared.notes.slots(offers.iter().map(|offer| (&offer.queue, offer.slots)));
     let room = hold_back(shared);
     for offer in &mut offers {
@@ -114,7 +112,7 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
         }
     }
     let mut answers = poll.lanes.into_iter();
-    let mut found: Vec<(Offer, Vec<(Lane, Vec<RipeEntry>)>)> = Vec::new();
+    let mut found: Vec<(Offer, RipeInLanes)> = Vec::new();
     for offer in offers {
         let (mut in_lanes, mut slots) = (Vec::new(), offer.slots);
         for (lane, answer) in offer.lanes.iter().zip(answers.by_ref()) {
@@ -173,7 +171,7 @@ fn hold_back(shared: &Shared) -> usize {
 }
 
 /// For how many slots a queue has ripe runs; one that could do nothing about any may be able to now.
-fn demand(offer: &Offer, in_lanes: &[(Lane, Vec<RipeEntry>)], claimer: &Claimer) -> Demand {
+fn demand(offer: &Offer, in_lanes: &RipeInLanes, claimer: &Claimer) -> Demand {
     let takeable = in_lanes.iter().map(|(lane, ripe)| ripe.len().saturating_sub(claimer.left_in(lane))).sum::<usize>();
     Demand { queue: offer.queue.clone(), wants: takeable.max(1).min(offer.slots), share: offer.share }
 }

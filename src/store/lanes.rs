@@ -14,11 +14,11 @@ use super::scripts::{self, Invocation};
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
-/// Lanes that are not plain, at most: more would make each poll long.
-const MOST: usize = 1_000;
+/// Lanes that are not plain, at most. Far more than anybody needs: a label for each customer is no label.
+const MOST: usize = 10_000;
 
 impl Store {
-    /// The lanes written down, none of them plain; those used last, at most 1,000. What is no lane is left out.
+    /// The lanes written down, none of them plain; those used last, at most 10,000. What is no lane is left out.
     pub async fn read_lanes(&self) -> Result<BTreeSet<Lane>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.lanes()).arg(0).arg(MOST - 1).arg("REV");

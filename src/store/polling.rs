@@ -175,7 +175,8 @@ impl Store {
 fn marks(epoch: String, fence: &str) -> Marks {
     // One that is no number is rebuilt by the next claim.
     let number = fence.parse().ok().filter(|fence| *fence <= Fence::MAX);
-    let is_spoilt = epoch == "?" || (!fence.is_empty() && number.is_none());
+    // Bytes that are no text cannot be named to a script again.
+    let is_spoilt = epoch == "?" || epoch.contains(char::REPLACEMENT_CHARACTER) || (!fence.is_empty() && number.is_none());
     Marks { epoch, fence: number.unwrap_or(0), is_spoilt }
 }
 

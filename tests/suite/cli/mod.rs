@@ -12,6 +12,7 @@ mod daemon;
 mod dead;
 mod dead_filters;
 mod durations;
+mod lanes;
 mod listing;
 mod next_times;
 mod played;

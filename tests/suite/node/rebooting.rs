@@ -80,3 +80,19 @@ fn a_run_for_another_host_is_left_to_it() {
     let left = eye.run(&far.to_string()).unwrap();
     assert_eq!((left.state, left.attempt), (RunState::Scheduled, 0));
 }
+
+#[test]
+fn what_a_job_requires_a_node_of_the_host_has_to_carry_for_its_run_after_a_boot() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let file = format!("{JOB}[jobs.drivers]\ncron = \"@reboot\"\nrequires = [\"gpu\"]\npriority = 5\nshell = \"true\"\n");
+    let _plain = Schedd::on(&redis).node("plain").jobs(&file).start();
+    eye.wait_for_history("warm-up", 1);
+    let _gpu = Schedd::on(&redis).node("gpu").jobs(&file).env("SCHEDD_LABELS", "gpu").start();
+    let ran = eye.wait_for_history("drivers", 1);
+    assert_eq!((ran[0].node.as_deref(), ran[0].lane.queue()), (Some("gpu"), this_host().queue()));
+    let mut connection = redis.connection();
+    let mut noted = || connection.zcard::<_, u32>("{schedd}:boots").ok().filter(|boots| *boots == 2);
+    until("the boot is noted for both", LONG, &mut noted);
+    assert_eq!((eye.history("warm-up").len(), eye.history("drivers").len()), (1, 1));
+}

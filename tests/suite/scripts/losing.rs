@@ -106,6 +106,9 @@ async fn a_poll_tells_marks_that_are_spoilt() {
     }
     let marks = world.at(0).list_ripe(&[]).await.unwrap().marks;
     assert_eq!((marks.epoch.as_str(), marks.fence, marks.is_spoilt), ("", 0, false));
+    let no_text: &[u8] = b"\xff\xfe no text";
+    let () = redis::cmd("SET").arg(world.key("epoch")).arg(no_text).query(&mut world.redis.connection()).unwrap();
+    assert!(world.at(0).list_ripe(&[]).await.unwrap().marks.is_spoilt);
 }
 
 #[tokio::test]
