@@ -17,6 +17,8 @@
 -- KEYS 13 deeds
 -- KEYS 14 open
 -- KEYS 15 lanes
+-- KEYS 16 shunned
+-- KEYS 17 shunned_lately
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 definition
@@ -43,6 +45,7 @@
 -- ARGV 24 new_schedule
 -- ARGV 25 delay: in ms, of a job that is planted at the end of each run, else ''
 -- ARGV 26 max_runs: of such a job, or ''
+-- ARGV 27 not_while: the jobs it is not to run beside
 -- Reply created
 -- Reply updated
 -- Reply unchanged
@@ -54,7 +57,8 @@
 local now, micros = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], history = KEYS[7], nudge = KEYS[10]}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', KEYS[4], 'zset', k.run, 'hash', KEYS[6], 'zset',
-  k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[13], 'zset', KEYS[14], 'zset', KEYS[15], 'zset'})
+  k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[13], 'zset', KEYS[14], 'zset', KEYS[15], 'zset',
+  KEYS[16], 'zset', KEYS[17], 'zset'})
 if bad then return bad end
 local name, planted, kind = ARGV[2], ARGV[13], ARGV[6]
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'hash', 'token', 'pending', 'held', 'paused', 'applied')
@@ -97,6 +101,7 @@ if ARGV[25] ~= '' and is_live and redis.call('ZCARD', KEYS[14]) > 0 then planted
 
 note_lane(KEYS[15], k.nudge, ARGV[10], now)
 local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
+set_shunned(KEYS[16], KEYS[17], k.job, name, ARGV[27])
 if not is_live then
   redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'kind', kind, 'token', ARGV[8], 'queue', ARGV[10],
     'once', ARGV[11], 'applied', 'created', 'tz', ARGV[9], 'anchor', ARGV[16], 'since', int(now), 'created_at', int(now),

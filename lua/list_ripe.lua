@@ -9,6 +9,7 @@
 -- KEYS 3 fence
 -- KEYS 4 settling
 -- KEYS 5 servers
+-- KEYS 6 gate_wakes
 -- KEYS* due: the lanes of one queue stand together, the most urgent first
 -- KEYS* running: in that queue
 -- KEYS* queue: its settings
@@ -21,7 +22,8 @@
 -- ARGV* limit: how many ripe runs of the queue are asked for; 0 leaves it out
 -- ARGV* more: so many of the lane beyond that, which the caller has to leave where they are
 -- Reply ripe: now in microseconds, number of leases, epoch, last fence, when the data has settled or 0, the last fence when
--- this server was met or '' if it was not, or '?' if that cannot be known, until when nothing is ripe because it was met just now or 0;
+-- this server was met or '' if it was not, or '?' if that cannot be known, until when nothing is ripe because it was met just now or 0,
+-- {when the next gate is to be looked at or '', {gates that are now}};
 -- then for each lane {next ready or '', {id, ready, ...}, room, why it has none}, or {'wrong_type', key, found, wanted}. Room is ''
 -- for any number; a queue without shows no ripe runs, and why only if it has some. Of epoch and fence '' means gone, '?' another type
 -- Reply wrong_type
@@ -51,10 +53,24 @@ if ARGV[2] ~= '' then
 end
 local closed = math.max(settled, held)
 local reply = {'ripe', micros, redis.call('ZCARD', KEYS[1]), mark(KEYS[2]), mark(KEYS[3]), settled, met, held}
+-- Gates told at most.
+local GATES = 20
+local next_gate, open = '', {}
+if closed == 0 and not wrong_type({KEYS[6], 'zset'}) then
+  local found = redis.call('ZRANGE', KEYS[6], 0, GATES - 1, 'WITHSCORES')
+  for at = 1, #found, 2 do
+    if tonumber(found[at + 1]) > now then
+      next_gate = found[at + 1]
+      break
+    end
+    open[#open + 1] = found[at]
+  end
+end
+reply[#reply + 1] = {next_gate, open}
 local FIRST = 10
 local queue, priority, left, rest, queue_bad, room
-for item = 1, (#KEYS - 5) / 4 do
-  local at, arg = item * 4 + 2, item * 4
+for item = 1, (#KEYS - 6) / 4 do
+  local at, arg = item * 4 + 3, item * 4
   local due, limit, more = KEYS[at], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3])
   if ARGV[arg] ~= queue then
     queue, priority, rest = ARGV[arg], nil, limit

@@ -19,26 +19,31 @@
 -- KEYS 16 stops
 -- KEYS* due: of every lane there is
 -- KEYS* running: in its queue
+-- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
 -- ARGV 4 due_ms
 -- ARGV 5 kind: regular or manual
 -- ARGV 6 fence: of a lease it was found under, or ''
+-- ARGV 7 gates: at which the run stands
 -- ARGV* queue: of the lane
 -- Reply mended: a word for each thing done
 -- Reply sound: there was nothing to do
+-- Reply places: the gates it stands at; the call does not have them all
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], job_due = KEYS[3], open = KEYS[4], waiting = KEYS[5], history = KEYS[6],
   job_history = KEYS[7], dead = KEYS[8], job_dead = KEYS[9], finished = KEYS[10], totals = KEYS[11], nudge = KEYS[12],
   jobs = KEYS[13], leases = KEYS[14]}
+local last_key
+k.gates, last_key = gates_of(ARGV[7])
 local spread, stops = KEYS[15], KEYS[16]
 local types = {k.run, 'hash', k.job, 'hash', k.job_due, 'zset', k.open, 'zset', k.waiting, 'zset', k.history, 'zset',
   k.job_history, 'zset', k.dead, 'zset', k.job_dead, 'zset', k.finished, 'zset', k.totals, 'hash', k.jobs, 'zset', k.leases, 'zset',
   spread, 'zset', stops, 'hash'}
 local dues = {}
-for at = 17, #KEYS do
+for at = 17, last_key do
   types[#types + 1] = KEYS[at]
   types[#types + 1] = 'zset'
   if at % 2 == 1 then dues[#dues + 1] = KEYS[at] end
@@ -46,7 +51,10 @@ end
 local bad = wrong_type(types)
 if bad then return bad end
 local id, is_regular = ARGV[2], ARGV[5] == 'regular'
-local run = redis.call('HMGET', k.run, 'state', 'fence', 'finished_at', 'queue')
+local run = redis.call('HMGET', k.run, 'state', 'fence', 'finished_at', 'queue', 'places')
+local gates_bad = missing_places(k.gates, run[5] or '')
+if gates_bad then return gates_bad end
+local places = gate_names(run[5])
 local job = redis.call('HMGET', k.job, 'rev', 'pending')
 local state, fence = run[1] or 'none', whole(run[2], FENCE)
 local is_over = state ~= 'none' and state ~= 'scheduled' and state ~= 'running'
@@ -81,11 +89,11 @@ local own_queue = string.match(run[4] or '', '^[^!+]*')
 local executes = state == 'running' and own and redis.call('ZSCORE', k.leases, own)
 for item = 1, #dues do
   local running = KEYS[16 + item * 2]
-  if executes and ARGV[6 + item] == own_queue then
+  if executes and ARGV[7 + item] == own_queue then
     if redis.call('ZADD', running, 'NX', now, id) > 0 then note('counted in its queue') end
   elseif redis.call('ZREM', running, id) > 0 then
     redis.call('PUBLISH', k.nudge, 'due')
-    note('no longer counted in queue ' .. ARGV[6 + item])
+    note('no longer counted in queue ' .. ARGV[7 + item])
   end
 end
 
@@ -94,6 +102,17 @@ for _, due in ipairs(dues) do
   if redis.call('ZSCORE', due, id) then due_in[#due_in + 1] = due end
 end
 local is_waiting = redis.call('ZSCORE', k.waiting, id)
+local queued_at
+for _, name in ipairs(places) do
+  if redis.call('ZSCORE', k.gates[name].queued, id) then queued_at = k.gates[name] end
+end
+if queued_at and (state ~= 'scheduled' or #due_in > 0) then
+  stop_waiting(queued_at, id)
+  tally(k.totals, 'waiting', -1)
+  wake_gate(k.gates.wakes, queued_at, now)
+  queued_at = nil
+  note('no longer waiting at a gate')
+end
 if state == 'running' or is_over then
   for _, due in ipairs(due_in) do leave(due, 'no longer due') end
   due_in = {}
@@ -102,13 +121,13 @@ elseif #due_in > 1 then
   for _, due in ipairs(due_in) do
     if due ~= kept then leave(due, 'due in one queue') end
   end
-elseif state == 'scheduled' and #due_in == 0 and not is_waiting and job[1] then
+elseif state == 'scheduled' and #due_in == 0 and not is_waiting and not queued_at and job[1] then
   redis.call('ZADD', k.job_due, now, id)
   nudge_if_head(k.nudge, k.job_due, id)
   due_in = {k.job_due}
   note('made due')
 end
-if is_waiting and (state ~= 'scheduled' or #due_in > 0) then
+if is_waiting and (state ~= 'scheduled' or #due_in > 0 or queued_at) then
   redis.call('ZREM', k.waiting, id)
   tally(k.totals, 'waiting', -1)
   note('no longer waiting')
@@ -116,6 +135,12 @@ end
 if state ~= 'scheduled' or #due_in == 0 then leave(spread, 'no longer spread') end
 if is_over or (state == 'none' and #due_in == 0 and not is_held) then
   if redis.call('HDEL', stops, id) > 0 then note('wish to stop it taken out') end
+end
+
+if places[1] and (is_over or is_waiting and not queued_at) then
+  redis.call('HDEL', k.run, 'places')
+  leave_gates(k, id, places, 'left', now)
+  note('places given up')
 end
 
 local function leave_dead()

@@ -151,6 +151,24 @@ local function note_deed(deeds, now, what, by, facts)
   redis.call('ZREMRANGEBYRANK', deeds, 0, -DEEDS - 1)
 end
 
+-- Writes down which jobs one is not to run beside. What runs already when such a rule begins holds no place at the gate for it.
+local function set_shunned(shunned, lately, job, job_name, text)
+  local old = redis.call('HGET', job, 'not_while') or ''
+  if old == text then return end
+  local named = {}
+  for other in string.gmatch(text, '%S+') do named[other] = true end
+  for other in string.gmatch(old, '%S+') do
+    if not named[other] then
+      redis.call('ZREM', shunned, other .. ' ' .. job_name)
+      redis.call('ZREM', lately, other .. ' ' .. job_name)
+    end
+  end
+  for other in pairs(named) do
+    if redis.call('ZADD', shunned, 0, other .. ' ' .. job_name) == 1 then redis.call('ZADD', lately, 0, other .. ' ' .. job_name) end
+  end
+  redis.call('HSET', job, 'not_while', text)
+end
+
 -- Keeps an earlier attempt's record beside its run: of so many attempts only the last ones.
 local PAST = 20
 local function keep_past(run_key, attempt, record)

@@ -16,6 +16,7 @@
 -- KEYS 13 spread
 -- KEYS 14 waiting
 -- KEYS 15 deeds
+-- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate of the job
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 kind: file or api
@@ -26,6 +27,7 @@
 -- ARGV 8 running: stop or leave
 -- ARGV 9 reason
 -- ARGV 10 by: whose wish it is, or ''
+-- ARGV 11 gates: which runs of the job have to pass
 -- Reply removed: number of running runs asked to stop
 -- Reply over: the word for how it ended
 -- Reply listed: another source still lists it
@@ -35,10 +37,10 @@
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[4], history = KEYS[6], job_history = KEYS[7],
-  totals = KEYS[8], open = KEYS[9], stops = KEYS[10]}
+  totals = KEYS[8], open = KEYS[9], stops = KEYS[10], gates = gates_of(ARGV[11])}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.run, 'hash', KEYS[5], 'zset', k.history, 'zset',
   k.job_history, 'zset', k.totals, 'hash', k.open, 'zset', k.stops, 'hash', KEYS[11], 'hash', KEYS[13], 'zset',
-  KEYS[14], 'zset', KEYS[15], 'zset'})
+  KEYS[14], 'zset', KEYS[15], 'zset'}) or spoilt_gate(k.gates, gate_names(ARGV[11]))
 if bad then return bad end
 local name, kind, pending = ARGV[2], ARGV[3], ARGV[5]
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'pending', 'held', 'once', 'queue')
@@ -82,6 +84,18 @@ for _, id in ipairs(redis.call('ZRANGE', KEYS[14], 0, 999)) do redis.call('HSET'
 -- Nor is what is spread, which need not wait to be told.
 for _, id in ipairs(redis.call('ZRANGE', KEYS[13], 0, 999)) do
   if redis.call('ZSCORE', k.job_due, id) then redis.call('ZADD', k.job_due, now, id) end
+end
+-- Nor what waits at a gate and has not begun; one that has goes back to its place there.
+for _, gate_name in ipairs(gate_names(ARGV[11])) do
+  local gate = k.gates[gate_name]
+  for _, id in ipairs(redis.call('ZRANGE', k.open, 0, 999)) do
+    if redis.call('ZSCORE', gate.queued, id) then
+      redis.call('ZADD', k.job_due, now, id)
+      stop_waiting(gate, id)
+      tally(k.totals, 'waiting', -1)
+      wake_gate(k.gates.wakes, gate, now)
+    end
+  end
 end
 redis.call('ZADD', KEYS[5], now, name)
 redis.call('HSET', k.job, 'ended', ARGV[9], 'ended_at', int(now), 'pending', '')

@@ -35,6 +35,15 @@
 //!    `retry_run.lua`.
 //! 9. Trimmed: past its bounds its record goes, and how it ended goes into its job's ledger, by `forget_runs.lua`.
 //!
+//! # What a run has to pass
+//!
+//! A [`domain::gate`] is a key, a group, or a job others are not to run beside. `claim_runs.lua` judges them, in one fixed order, after
+//! everything else: a run that finds one shut leaves its lane and waits there (`queued:G`), keeping the places (`held:G`) it has at
+//! those before. Whatever ends its lease or takes it away gives its places up, which only marks the gate (`gate_wakes`, told to every node):
+//! `open_gate.lua`, called by any node's `engine::gatekeeper`, gives a free place to the first that waits and puts it back into its lane
+//! with it. So there is one piece of code that lets in those that wait, it may be called at any time, and no wake-up is lost with a node.
+//! Its record's `places` names the gates a run stands at, whose keys each script is told before it changes anything.
+//!
 //! # When data is lost
 //!
 //! Each poll brings the epoch and the fence counter. If they are not what this node knows, [`engine`]'s `loss` judges what the data
@@ -49,6 +58,8 @@
 //! - Whether a run may have started is told by its claims, not by its attempt: one handed back keeps the attempt's number. A claim
 //!   writes down whether there was one before, so that it answers the same when repeated.
 //! - A row of unclear answers of a `done_check` ends with any clear one, and with a lost node.
+//! - A run blocked at a gate is woken in two steps, not in the script that frees its blocker: that one marks the gate, and a node opens it
+//!   a moment later. The mark is kept, so nothing is lost between, and no other script need know whom to wake, by which rule, in which lane.
 //! - A job's `rev` is `max(rev + 1, TIME in microseconds)`, so that a name used again never meets an old definition kept
 //!   somewhere under the same number.
 //! - After a loss nothing is claimed for a lease, not for a moment: a node that is cut off may hold what it ran so long.

@@ -119,6 +119,11 @@ pub(super) enum Verb {
         after_help = "Example:\n  schedctl nodes\n\nA node that was not seen for 15 seconds is shown as gone. Where the files of nodes have one job\notherwise, the last change holds, and both nodes say so."
     )]
     Nodes,
+    /// List the groups: whose turn it is, who runs and who waits
+    #[command(
+        after_help = "Example:\n  schedctl groups\n\nTURN and SINCE: of a group whose members take turns. RUNNING: who has its place, from the moment it\nis to start. NEXT: when time alone opens it: its gap is over, or its patience with a member that has\nnothing due."
+    )]
+    Groups,
     /// Check Redis, the nodes, their files and all that is kept, and mend what is safe
     Doctor(DoctorArgs),
     /// List the times Redis lost data, and what became of it

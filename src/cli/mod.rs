@@ -6,7 +6,7 @@
 //! - `args` what may be written, and the texts of `--help`; `connect` which Redis is meant; `target` which job or run;
 //!   `ended` which of the runs that ended
 //! - one file a verb: `add` `list` `show` `history` `explain` `logs` `next` `describe` `run` `rerun` `backfill` `cancel` `dead`
-//!   `switch` `queue` `check` `stats` `nodes` `losses` `doctor`
+//!   `switch` `queue` `check` `stats` `nodes` `groups` `losses` `doctor`
 //! - `render` how things are shown; `failure` what can go wrong, and with which code
 
 mod add;
@@ -21,6 +21,7 @@ mod doctor;
 mod ended;
 mod explain;
 mod failure;
+mod groups;
 mod history;
 mod list;
 mod logs;
@@ -84,6 +85,7 @@ async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
         Verb::Check(check) => check::check(global, &check, console),
         Verb::Stats => stats::stats(global, console).await,
         Verb::Nodes => nodes::nodes(global, console).await,
+        Verb::Groups => groups::groups(global, console).await,
         Verb::Doctor(args) => doctor::doctor(global, &args, console).await,
         Verb::Losses => losses::losses(global, console).await,
     }

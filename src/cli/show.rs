@@ -166,6 +166,7 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
         let more = [
             ("ready_at", json!(record.ready.map(|at| at.to_string()))),
             ("failures", json!(record.failures)),
+            ("waiting_for", json!(record.waiting_for)),
             ("recoveries", json!(record.recoveries)),
             ("unclear", json!(record.unclear)),
             ("attempts", attempts_json(record)),
@@ -188,6 +189,9 @@ fn run_text(view: &RunView, when: Relative, console: &mut Console) {
     }
     let state_word = console.paint(record.state.as_str(), record.state.into());
     field_raw("state", &state_word, console);
+    if let Some(what) = view.record.waiting_for.as_deref() {
+        field("waiting for", if what == "overlap" { "an open run of its job" } else { what }, console);
+    }
     if let Some(reason) = view.reason() {
         field("reason", &reason, console);
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::compile_calendars::compile_calendars;
+use super::compile_gates::refuse_itself;
 use super::compile_job::{JobContext, compile_job};
 use super::compile_pools::{compile_groups, compile_queues, refuse_strangers};
 use super::config_error::ConfigError;
@@ -133,7 +134,13 @@ fn compile_jobs(root: &Table<'_>, context: JobContext<'_>, problems: &mut Proble
     let mut jobs = BTreeMap::new();
     for (name, table) in named_tables::<JobName>(root, "jobs", problems) {
         let spec = compile_job(&table, context, problems);
-        if let (Some(name), Some(spec)) = (name, spec) {
+        if let (Some(name), Some(mut spec)) = (name, spec) {
+            // [defaults] may name it for the others.
+            if spec.not_while.remove(&name)
+                && let Some(spot) = table.get("not_while")
+            {
+                refuse_itself(&spot, problems);
+            }
             jobs.insert(name, spec);
         }
     }

@@ -47,6 +47,12 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
     let own = compile_policies(table, context.origin, problems);
     let merged = own.clone().over(context.defaults);
     refuse_contradictions(table, &own, &merged, problems);
+    if own.per_key.is_some()
+        && merged.key.is_none()
+        && let Some(spot) = table.get("per_key")
+    {
+        spot.fault(problems, "per_key without a key, wanted it together with key = \"customer-42\"");
+    }
     let clock = Clock::new(&merged, context.host_zone);
     let schedule = compile_schedule(table, &clock, problems);
     let shape = schedule.as_ref().and_then(|schedule| compile_shape(table, schedule, &merged.shaping, &clock, problems));

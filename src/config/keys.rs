@@ -40,6 +40,9 @@ pub(super) const POLICY: &[&str] = &[
     "queue",
     "priority",
     "requires",
+    "key",
+    "per_key",
+    "not_while",
     "group",
     "timeout",
     "kill_grace",
@@ -61,8 +64,6 @@ pub(super) const LATER_JOB: &[&str] = &[
     "on_success",
     "on_late",
     "on_recovered",
-    "key",
-    "per_key",
     "unique",
     "limits",
     "limit",
@@ -82,6 +83,8 @@ pub(super) const HTTP: &[&str] = &["method", "url", "headers", "body", "expect",
 pub(super) const RETRY: &[&str] = &["limit", "delay", "backoff", "max_delay", "jitter", "on", "never_on"];
 /// `done_check = { ... }`, beside its action.
 pub(super) const DONE_CHECK: &[&str] = &["on", "timeout"];
+/// `per_key = { ... }`
+pub(super) const PER_KEY: &[&str] = &["limit", "rate", "burst"];
 /// `dst = { ... }`
 pub(super) const DST: &[&str] = &["gap", "fold"];
 /// `overlap = { ... }`

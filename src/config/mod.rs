@@ -10,6 +10,7 @@ mod compile_calendars;
 mod compile_clock_changes;
 mod compile_done_check;
 mod compile_file;
+mod compile_gates;
 mod compile_http;
 mod compile_job;
 mod compile_lane;

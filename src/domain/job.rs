@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::clock_changes::ClockChanges;
-use super::ids::{GroupName, Label, QueueName};
+use super::gate::{PerKey, SharedKey};
+use super::ids::{GroupName, JobName, Label, QueueName};
 use super::lane::{Lane, Priority};
 use super::schedule::Schedule;
 use super::shape::Shape;
@@ -33,6 +34,12 @@ pub struct JobSpec {
     pub priority: Priority,
     /// What a node has to carry that runs it. At most 8.
     pub requires: BTreeSet<Label>,
+    /// What it shares a key with others for: so many runs of that key at once, or in a time.
+    pub key: Option<SharedKey>,
+    /// How many; as by default without a key.
+    pub per_key: PerKey,
+    /// The jobs it is not to run beside, whichever began. At most 16.
+    pub not_while: BTreeSet<JobName>,
     /// The group it shares a single place with.
     pub group: Option<GroupName>,
     /// How long one attempt may take. 100 ms to 30 days.
@@ -228,6 +235,9 @@ impl JobSpec {
             queue: QueueName::default_queue(),
             priority: Priority::default(),
             requires: BTreeSet::new(),
+            key: None,
+            per_key: PerKey::default(),
+            not_while: BTreeSet::new(),
             group: None,
             timeout: Duration::from_secs(3600),
             kill_grace: Duration::from_secs(5),

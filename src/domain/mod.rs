@@ -13,6 +13,7 @@ pub mod describe;
 pub mod dispatch;
 pub mod duration;
 pub mod explain;
+pub mod gate;
 pub mod group;
 pub mod human_time;
 pub mod ids;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::definition::{Definition, DefinitionError};
 use crate::config::SurfaceError;
 use crate::domain::books::{self, BadField, Finding, KeyFacts, Plan, Rule, Subject};
+use crate::domain::gate::{Gate, gates_of};
 use crate::domain::ids::{Fence, JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::schedule::Schedule;
@@ -102,7 +103,9 @@ impl<'a> Books<'a> {
                 return Ok(true);
             }
         }
-        Ok(false)
+        let definition = self.store.read_job(job).await?.and_then(|job| Definition::of(job).ok());
+        let gates = definition.map_or_else(Vec::new, |definition| gates_of(job, &definition.spec, true));
+        self.store.has_manual_queued(job, &gates).await
     }
 
     /// What does not agree in these runs, each with the fence of a lease it was found under.
@@ -123,6 +126,12 @@ impl<'a> Books<'a> {
             }
         }
         Ok(findings)
+    }
+
+    /// What does not agree at the gate whose runs that have a place, or wait, are under `key`; nothing for any other key.
+    pub async fn look_at_gate(&self, key: &str) -> Result<Option<Finding>, StoreError> {
+        let Some(gate) = gate_of_key(self.store, key) else { return Ok(None) };
+        Ok(books::judge_gate(key, &self.store.inspect_gate(&gate).await?))
     }
 
     /// What there is to say of the key an error names; other errors are handed on.
@@ -150,6 +159,7 @@ impl<'a> Books<'a> {
                 Subject::Run(run, fence) => runs.push((run.clone(), *fence)),
                 Subject::Key(key) => {
                     findings.extend(self.look_at_key(key).await?);
+                    findings.extend(self.look_at_gate(key).await?);
                 }
             }
         }
@@ -196,6 +206,13 @@ pub async fn confirm(store: &Store, more: &BTreeSet<Lane>, findings: Vec<Finding
     let again = Books::open(store, more).await?.look_at(&subjects).await?;
     let mut first: BTreeSet<(Rule, Subject)> = findings.into_iter().map(|finding| (finding.rule, finding.subject)).collect();
     Ok(again.into_iter().filter(|finding| first.remove(&(finding.rule, finding.subject.clone()))).collect())
+}
+
+/// The gate whose runs that have a place, or wait, are under `key`.
+pub(super) fn gate_of_key(store: &Store, key: &str) -> Option<Gate> {
+    let prefix = store.key_named("");
+    let rest = key.strip_prefix(&prefix)?;
+    Gate::from_name(rest.strip_prefix("queued:").or_else(|| rest.strip_prefix("held:"))?)
 }
 
 /// What a job's definition says of its next run.

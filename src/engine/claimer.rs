@@ -7,7 +7,7 @@
 mod aside;
 mod missed;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +18,10 @@ use super::definitions::{Definitions, KEPT};
 use super::ripe::{Ripe, well_formed};
 use super::runner;
 use super::shared::{Phase, Shared};
+use super::slots::BATCH;
 use crate::domain::dispatch::{Pick, Shares, Turns, Waiting};
-use crate::domain::ids::{QueueName, RunId, RunKind};
+use crate::domain::gate::{Gate, gates_of};
+use crate::domain::ids::{JobName, QueueName, RunId, RunKind};
 use crate::domain::lane::Lane;
 use crate::domain::lateness::Decision;
 use crate::domain::schedule::Schedule;
@@ -41,6 +43,8 @@ pub(super) struct Claimer {
     /// Which queue comes next while this node has less room than they want.
     pub(super) shares: Shares,
     left: HashMap<Lane, usize>,
+    /// Lanes in which runs were found lately that are not to start now: more are looked at than there are slots for.
+    blocked: HashSet<Lane>,
     /// Whose turn it is in each queue.
     turns: HashMap<QueueName, Turns>,
     claimant: Claimant,
@@ -48,6 +52,10 @@ pub(super) struct Claimer {
     occupied: HashMap<RunId, UnixMillis>,
     /// Runs that could not be dealt with, and when that was found.
     refused: HashMap<RunId, BootInstant>,
+    /// Jobs others are not to run beside, as far as was told.
+    shunned: HashSet<JobName>,
+    /// Gates a run was found to stand at beside those its job names.
+    stands_at: HashMap<RunId, Vec<Gate>>,
 }
 
 /// The ripe entries of lanes of one queue.
@@ -81,17 +89,22 @@ impl Claimer {
             shared,
             definitions,
             shares: Shares::default(),
-            left: HashMap::new(),
             turns: HashMap::new(),
+            left: HashMap::new(),
+            blocked: HashSet::new(),
             claimant,
             occupied: HashMap::new(),
             refused: HashMap::new(),
+            shunned: HashSet::new(),
+            stands_at: HashMap::new(),
         }
     }
 
-    /// How many ripe runs of `lane` this node could do nothing about at its last look.
+    /// How many ripe runs of `lane` are to be looked at beyond those there are slots for: those this node could do nothing about
+    /// at its last look, and a batch where it met some that are not to start now.
     pub(super) fn left_in(&self, lane: &Lane) -> usize {
-        self.left.get(lane).copied().unwrap_or(0)
+        let blocked = if self.blocked.contains(lane) { BATCH } else { 0 };
+        self.left.get(lane).copied().unwrap_or(0) + blocked
     }
 
     /// A key of a lane or its queue holds something else than it is to.
@@ -130,9 +143,11 @@ impl Claimer {
         let mut free = slots;
         // What did not start leaves its slot to the next in turn.
         while free > 0 && !picks.is_empty() && self.shared.phase() == Phase::Running {
+            // Where runs were met lately that are not to start now, more are judged in one call than there are slots for.
+            let batch = if tallies.iter().any(|(lane, _)| self.blocked.contains(lane)) { BATCH.max(free) } else { free };
             let mut together: Vec<(usize, Vec<Ripe>)> = Vec::new();
             let mut tried = Vec::new();
-            for Pick { item: (at, ripe), is_oldest } in picks.drain(..free.min(picks.len())) {
+            for Pick { item: (at, ripe), is_oldest } in picks.drain(..batch.min(picks.len())) {
                 tried.push(is_oldest);
                 match together.iter_mut().find(|(of, _)| *of == at) {
                     Some((_, runs)) => runs.push(ripe),
@@ -142,8 +157,13 @@ impl Claimer {
             let mut started = 0;
             for (at, runs) in together {
                 let Some((lane, tally)) = tallies.get_mut(at) else { continue };
-                started += self.take_from(lane, runs, now, tally).await?;
+                let left = free.saturating_sub(started);
+                if left > 0 {
+                    started += self.take_from(lane, runs, left, now, tally).await?;
+                }
             }
+            // Of those beyond the slots some were not tried.
+            tried.truncate(free);
             free = free.saturating_sub(started);
             self.turns.entry(queue.clone()).or_default().note(&tried, started);
         }
@@ -155,17 +175,18 @@ impl Claimer {
         Ok(done)
     }
 
-    /// Deals with ripe runs of one lane, for each of which there is a slot. How many were started.
+    /// Deals with ripe runs of one lane and starts at most `slots` of them. How many were started.
     async fn take_from(
         &mut self,
         lane: &Lane,
         mut open: Vec<Ripe>,
+        slots: usize,
         now: UnixMillis,
         tally: &mut Tally,
     ) -> Result<usize, StoreError> {
         let mut started = 0;
         for _ in 0..ROUNDS {
-            if open.is_empty() || self.shared.phase() != Phase::Running {
+            if open.is_empty() || started >= slots || self.shared.phase() != Phase::Running {
                 break;
             }
             let (planned, again) = self.decide(lane, open, now, tally).await?;
@@ -173,12 +194,18 @@ impl Claimer {
             let (mut orphans, mut foreign, mut is_held) = (Vec::new(), Vec::new(), false);
             if !planned.is_empty() {
                 let sent = BootInstant::now();
-                let replies = self.claim(lane, &planned).await?;
+                let replies = self.claim(lane, slots - started, &planned).await?;
+                if replies.iter().any(|reply| matches!(reply, ClaimReply::Blocked(_))) {
+                    self.blocked.insert(lane.clone());
+                } else {
+                    self.blocked.remove(lane);
+                }
                 for (planned, reply) in planned.into_iter().zip(replies) {
                     match self.settle(planned, reply, sent) {
                         Settled::Started => (started, tally.done) = (started + 1, tally.done + 1),
                         Settled::Done => tally.done += 1,
                         Settled::Left => tally.left += 1,
+                        Settled::Full => {}
                         Settled::Held => is_held = true,
                         Settled::Again(ripe) => open.push(ripe),
                         Settled::Orphan(entry) => orphans.push(entry),
@@ -274,6 +301,9 @@ impl Claimer {
                 max_runs: definition.spec.shape.max_runs,
                 successor: successor.map(|due| definition.planned(due)),
                 job_lane: definition.record.lane.clone(),
+                gates: gates_of(ripe.run.job(), &definition.spec, self.shunned.contains(ripe.run.job())),
+                stands_at: self.stands_at.remove(&ripe.run).unwrap_or_default(),
+                per_key: definition.spec.per_key,
             };
             planned.push(Planned { ripe, order, definition });
         }
@@ -281,21 +311,27 @@ impl Claimer {
     }
 
     /// Claims, and asks again with the same token while no answer comes: the call may have been done.
-    async fn claim(&self, lane: &Lane, planned: &[Planned]) -> Result<Vec<ClaimReply>, StoreError> {
+    async fn claim(&self, lane: &Lane, slots: usize, planned: &[Planned]) -> Result<Vec<ClaimReply>, StoreError> {
         let token = super::planting::token();
         let orders: Vec<ClaimOrder> = planned.iter().map(|planned| planned.order.clone()).collect();
-        let answer = self.claim_by(&token, lane, &orders).await;
+        let answer = self.claim_by(&token, lane, slots, &orders).await;
         if answer.is_err() {
             self.shared.abandoned.note(&token, orders.iter().map(|order| &order.run));
         }
         answer
     }
 
-    async fn claim_by(&self, token: &str, lane: &Lane, orders: &[ClaimOrder]) -> Result<Vec<ClaimReply>, StoreError> {
+    async fn claim_by(
+        &self,
+        token: &str,
+        lane: &Lane,
+        slots: usize,
+        orders: &[ClaimOrder],
+    ) -> Result<Vec<ClaimReply>, StoreError> {
         let give_up = BootInstant::now().saturating_add(self.shared.settings.lease / 2);
         let mut last_tries = LAST_TRIES;
         loop {
-            let error = match self.shared.store.claim_runs(&self.claimant, lane, token, orders).await {
+            let error = match self.shared.store.claim_runs_within(slots, &self.claimant, lane, token, orders).await {
                 // Whether the server in its place knows of a call before is for a poll to find out.
                 Err(error @ StoreError::Replaced { .. }) => return Err(error),
                 Err(error) if error.is_passing() && BootInstant::now() < give_up => error,
@@ -326,6 +362,7 @@ impl Claimer {
                 runner::start(&self.shared, definition, claim, self.shared.deadline(sent));
                 Settled::Started
             }
+            ClaimReply::Full => Settled::Full,
             ClaimReply::Stale => {
                 self.definitions.forget(ripe.run.job());
                 Settled::Again(ripe)
@@ -334,6 +371,20 @@ impl Claimer {
                 if let Some(next) = &order.successor {
                     self.note_occupied(&ripe.run, next.run.due());
                 }
+                Settled::Again(ripe)
+            }
+            ClaimReply::Shunned => {
+                if self.shunned.len() > KEPT {
+                    self.shunned.clear();
+                }
+                self.shunned.insert(ripe.run.job().clone());
+                Settled::Again(ripe)
+            }
+            ClaimReply::StandsAt(gates) => {
+                if self.stands_at.len() > KEPT {
+                    self.stands_at.clear();
+                }
+                self.stands_at.insert(ripe.run.clone(), gates);
                 Settled::Again(ripe)
             }
             ClaimReply::Orphan => Settled::Orphan(ripe.entry),
@@ -398,6 +449,8 @@ enum Settled {
     Started,
     Done,
     Left,
+    /// There was no slot left for it: it is met again.
+    Full,
     Held,
     Again(Ripe),
     Orphan(RipeEntry),

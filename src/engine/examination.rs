@@ -133,6 +133,9 @@ impl Examination {
         for some in runs.chunks(STEP) {
             found.extend(books.look_at_runs(some).await?);
         }
+        for key in keys.iter().filter(|key| key.rest.starts_with("queued:") || key.rest.starts_with("held:")) {
+            found.extend(books.look_at_gate(&key.name).await?);
+        }
         let whole = whole::judge(store, &whole::Names::among(keys.iter().copied())).await?;
         found.extend(whole.findings);
         (self.counts, self.outputs) = (whole.counts, whole.outputs);

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::books::{Books, LEASES, read_bad_fields};
+use super::books::{Books, LEASES, gate_of_key, read_bad_fields};
 use super::definition::Definition;
 use crate::domain::books::{CountFacts, Finding, Mend, Rule, Subject, shown};
 use crate::domain::ids::{Fence, JobName, RunId};
@@ -115,6 +115,13 @@ pub async fn mend_key(store: &Store, key: &str, finding: &Finding) -> Result<Vec
     if finding.rule == Rule::Expires {
         return Ok(if store.persist_key(key).await? { vec!["it stays".to_owned()] } else { Vec::new() });
     }
+    if finding.rule == Rule::GateWrong {
+        let Some(gate) = gate_of_key(store, key) else { return Ok(Vec::new()) };
+        let facts = store.inspect_gate(&gate).await?;
+        let runs: Vec<RunId> = facts.strays.into_iter().chain(facts.queued).collect();
+        let left = store.mend_gate(&gate, &runs).await?;
+        return Ok(vec![format!("{left} taken out, and the gate of {} looked at", gate.words())]);
+    }
     if finding.rule == Rule::LaneUnknown {
         let Some(lane) = key.strip_prefix(&store.key_named("due:")).and_then(|lane| lane.parse().ok()) else {
             return Ok(Vec::new());
@@ -153,6 +160,7 @@ async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError
             pending: None,
             running: StopRunning::No,
             reason: "removed".to_owned(),
+            gates: Vec::new(),
         };
         if store.remove_job(&order).await? == RemoveReply::Unknown {
             done.push(format!("taken off the list of {source}"));

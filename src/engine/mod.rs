@@ -3,6 +3,7 @@
 //! - [`ticker`] polls for ripe runs in the lanes this node serves ([`slots`]) and sleeps until the next, unless the host is past a
 //!   limit ([`flow`]); [`claimer`] decides about each and claims; [`runner`] takes a
 //!   won claim through execution to its end
+//! - [`gatekeeper`] gives free places to runs that wait at a gate
 //! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held, and
 //!   [`pulse`] tells it whether this node itself stood still
 //! - [`rebooting`] plants what is to run once after a boot of this host
@@ -26,6 +27,7 @@ mod done_check;
 pub mod examination;
 pub mod explaining;
 mod flow;
+mod gatekeeper;
 mod holdings;
 mod janitor;
 mod journal;

@@ -5,6 +5,7 @@
 use super::backfilling;
 use super::definition::{Definition, DefinitionError};
 use super::passed;
+use crate::domain::gate::gates_of;
 use crate::domain::ids::{IdError, JobName, RunId, RunKind};
 use crate::domain::lateness::{self, Stretch};
 use crate::domain::schedule::Schedule;
@@ -115,6 +116,11 @@ async fn remove(
             pending: job.as_ref().and_then(|job| job.pending.clone().or_else(|| job.held.clone())),
             running,
             reason: reason.to_owned(),
+            // Of one that cannot be read, what waits ends when its turn comes.
+            gates: job
+                .clone()
+                .and_then(|job| Definition::of(job).ok())
+                .map_or_else(Vec::new, |definition| gates_of(name, &definition.spec, true)),
         };
         match store.remove_job(&order).await? {
             RemoveReply::Stale => {}

@@ -209,6 +209,7 @@ impl<'a> Open<'a> {
                 _ => None,
             },
             max_runs: self.spec.shape.max_runs,
+            not_while: self.spec.not_while.clone(),
             change,
             planted: first
                 .filter(|_| change == Change::Schedule && !self.spec.shape.max_runs.is_some_and(is_used_up))

@@ -229,7 +229,8 @@ async fn recover(shared: &Shared, lease: &ExpiredLease, unchanged: Duration) -> 
     #[cfg(feature = "mutants")]
     let delivery = crate::store::mutants::reaped_as(delivery);
     let (verdict, reason) = decide(&record, delivery);
-    let recovery = Recovery { verdict, reason, past: past(&record), lane: record.lane.clone(), job_lane };
+    let recovery =
+        Recovery { verdict, reason, past: past(&record), lane: record.lane.clone(), job_lane, places: record.places.clone() };
     let node = record.node.as_deref().unwrap_or("?");
     match shared.store.recover_run(lease, &recovery).await? {
         RecoverReply::Recovered => {

@@ -91,6 +91,7 @@ async fn move_run(
         schedules: None,
         delay: None,
         max_runs: definition.spec.shape.max_runs,
+        not_while: definition.spec.not_while.clone(),
     };
     match shared.store.apply_job(&order).await {
         Ok(ApplyReply::Updated) => {

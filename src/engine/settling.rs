@@ -130,6 +130,7 @@ mod tests {
             unclear: 0,
             claimed_before: failures > 0,
             claimed_at: UnixMillis::EPOCH,
+            places: Vec::new(),
         }
     }
 

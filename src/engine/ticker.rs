@@ -13,6 +13,7 @@ use tracing::warn;
 
 use super::claimer::{Claimer, RipeInLanes};
 use super::flow::Look;
+use super::gatekeeper::Gatekeeper;
 use super::notes::{Claims, Data};
 use super::shared::{Phase, Shared};
 use super::slots::Offer;
@@ -26,10 +27,11 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// Polls until `stop`. A claim under way is brought to its end first: what it won is known, and runs.
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let mut claimer = Claimer::new(shared.clone());
+    let mut gatekeeper = Gatekeeper::default();
     let timer = BootTimer::new().inspect_err(|error| warn!("No timer of our own ({error}); runs start up to 2 ms later.")).ok();
     let mut connections_made = 0;
     while !stop.is_cancelled() {
-        let sleep = round(&shared, &mut claimer).await;
+        let sleep = round(&shared, &mut claimer, &mut gatekeeper).await;
         // A server that is back after a power cut may have forgotten what it last acknowledged, the push of a file among it.
         let made = shared.store.connections_made();
         if std::mem::replace(&mut connections_made, made) != made {
@@ -59,7 +61,7 @@ async fn rest(timer: Option<&BootTimer>, time: Duration) {
 
 /// Polls once and takes what it can. Gives how long nothing more is to be done: until the next run is ready, or for a tick
 /// while runs are ripe that could not be taken, or nobody answered.
-async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
+async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeeper) -> Duration {
     let tick = shared.settings.tick;
     if !shared.executors.are_ready() {
         // What cannot be started here is left to nodes that can.
@@ -101,6 +103,19 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
     }
     shared.store.trust(&poll.marks.server);
     let mut next = LONGEST_SLEEP;
+    if let Some(at) = poll.next_gate {
+        next = next.min(at.since(poll.now).saturating_sub(poll.past_now));
+    }
+    match gatekeeper.open(shared, &poll.gates, &lanes).await {
+        // Who was given a place is ripe now.
+        Ok(1..) => next = Duration::ZERO,
+        Ok(0) if poll.gates.is_empty() => {}
+        Ok(0) => next = next.min(tick),
+        Err(error) => {
+            shared.weather.failed(&error, "what waits for others stands still");
+            next = next.min(tick);
+        }
+    }
     let mut answers = poll.lanes.into_iter();
     let mut found: Vec<(Offer, RipeInLanes)> = Vec::new();
     for offer in offers {

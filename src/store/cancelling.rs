@@ -4,10 +4,12 @@
 
 use super::Store;
 use super::error::StoreError;
+use super::gates::names_of;
 use super::jobs::Rev;
 use super::reply::Reply;
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
+use crate::domain::gate::Gate;
 use crate::domain::ids::RunId;
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
@@ -55,37 +57,41 @@ impl Store {
         let (keys, job) = (&self.keys, order.run.job());
         let next = order.successor.as_ref();
         let job_lane = order.job.as_ref().map_or(&order.lane, |(_, lane)| lane);
-        let call = Invocation::new(&scripts::CANCEL_RUN)
-            .key("run", keys.run(&order.run))
-            .key("job", keys.job(job))
-            .key("jobs", keys.jobs())
-            .key("due", keys.due(&order.lane))
-            .key("job_due", keys.due(job_lane))
-            .key("open", keys.open(job))
-            .key("waiting", keys.waiting(job))
-            .key("stops", keys.stops())
-            .key("history", keys.history())
-            .key("job_history", keys.job_history(job))
-            .key("finished", keys.finished())
-            .key("totals", keys.totals())
-            .key("nudge", keys.nudge())
-            .key("successor_run", self.successor_key(next, job))
-            .key("spread", keys.spread(job))
-            .key("deeds", keys.deeds(job))
-            .arg("now", self.now_arg())
-            .arg("id", order.run.to_string())
-            .arg("job_name", job.as_str())
-            .arg("due_ms", order.run.due().as_i64())
-            .arg("kind", if order.run.is_manual() { "manual" } else { "regular" })
-            .arg("rev", order.job.as_ref().map_or("", |(rev, _)| rev.as_str()))
-            .arg("lane", order.lane.as_str())
-            .arg("reason", &order.reason)
-            .arg("successor", Successor::id(next))
-            .arg("successor_due", Successor::due(next))
-            .arg("successor_ready", Successor::ready(next))
-            .arg("by", &*self.by)
-            .arg("job_lane", job_lane.as_str());
-        let mut reply = self.link.invoke(&call).await?;
+        let call = |places: &[Gate]| {
+            Invocation::new(&scripts::CANCEL_RUN)
+                .key("run", keys.run(&order.run))
+                .key("job", keys.job(job))
+                .key("jobs", keys.jobs())
+                .key("due", keys.due(&order.lane))
+                .key("job_due", keys.due(job_lane))
+                .key("open", keys.open(job))
+                .key("waiting", keys.waiting(job))
+                .key("stops", keys.stops())
+                .key("history", keys.history())
+                .key("job_history", keys.job_history(job))
+                .key("finished", keys.finished())
+                .key("totals", keys.totals())
+                .key("nudge", keys.nudge())
+                .key("successor_run", self.successor_key(next, job))
+                .key("spread", keys.spread(job))
+                .key("deeds", keys.deeds(job))
+                .arg("now", self.now_arg())
+                .arg("id", order.run.to_string())
+                .arg("job_name", job.as_str())
+                .arg("due_ms", order.run.due().as_i64())
+                .arg("kind", if order.run.is_manual() { "manual" } else { "regular" })
+                .arg("rev", order.job.as_ref().map_or("", |(rev, _)| rev.as_str()))
+                .arg("lane", order.lane.as_str())
+                .arg("reason", &order.reason)
+                .arg("successor", Successor::id(next))
+                .arg("successor_due", Successor::due(next))
+                .arg("successor_ready", Successor::ready(next))
+                .arg("by", &*self.by)
+                .arg("job_lane", job_lane.as_str())
+                .arg("gates", names_of(places))
+                .gate_keys(keys, places)
+        };
+        let mut reply = self.invoke_at_gates(&[], call).await?;
         Ok(match reply.word.as_str() {
             "cancelled" => CancelReply::Cancelled,
             "requested" => CancelReply::Requested,

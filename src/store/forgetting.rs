@@ -186,6 +186,8 @@ impl Store {
         let mut call = Invocation::new(&scripts::FORGET_JOBS)
             .key("finished", self.keys.finished())
             .key("totals", self.keys.totals())
+            .key("shunned", self.keys.shunned())
+            .key("shunned_lately", self.keys.shunned_lately())
             .arg("now", self.now_arg());
         let mut names = Vec::new();
         for (member, ended) in oldest {

@@ -8,6 +8,7 @@ use redis::Value;
 use super::Store;
 use super::error::StoreError;
 use super::reply::text_of;
+use crate::domain::gate::Gate;
 use crate::domain::ids::{Fence, JobName, RunId, RunKind};
 use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
@@ -76,6 +77,12 @@ pub struct RunRecord {
     pub behind: Option<RunId>,
     /// Since when it waited for that one.
     pub waited_from: Option<UnixMillis>,
+    /// The gate it waited at last, in words, and until when.
+    pub waited_at: Option<(String, UnixMillis)>,
+    /// What it waits for, while it does: `overlap`, or a gate in words.
+    pub waiting_for: Option<String>,
+    /// The gates at which it holds places; at the last it may wait for one.
+    pub places: Vec<Gate>,
     /// Earlier attempts, oldest first.
     pub past: Vec<PastAttempt>,
 }
@@ -165,6 +172,9 @@ impl RunRecord {
             handed_back: None,
             behind: None,
             waited_from: None,
+            waited_at: None,
+            waiting_for: None,
+            places: Vec::new(),
             past: Vec::new(),
             run,
         }
@@ -220,6 +230,9 @@ impl RunRecord {
             handed_back: text("handed_back"),
             behind: text("behind").and_then(|run| run.parse().ok()),
             waited_from: instant("waited_from"),
+            waited_at: text("waited_at").zip(instant("waited_to")),
+            waiting_for: text("waiting_for").filter(|_| state == RunState::Scheduled),
+            places: text("places").map_or_else(Vec::new, |places| Gate::all_in(&places)),
             past,
         }))
     }

@@ -161,7 +161,21 @@ impl Store {
     ) -> Result<Vec<Result<RunFacts, StoreError>>, StoreError> {
         let pages: Vec<_> = runs.chunks((ITEMS / lanes.len().max(1)).max(1)).map(|some| self.inspect_some(some, lanes)).collect();
         let pages: Vec<Vec<_>> = stream::iter(pages).buffered(AT_ONCE).try_collect().await?;
-        Ok(pages.into_iter().flatten().collect())
+        let mut all: Vec<Result<RunFacts, StoreError>> = pages.into_iter().flatten().collect();
+        // One that waits at a gate stands nowhere else.
+        let unfound: Vec<usize> = all
+            .iter()
+            .enumerate()
+            .filter(|(_, facts)| facts.as_ref().is_ok_and(|facts| !facts.is_waiting))
+            .map(|(at, _)| at)
+            .collect();
+        let names: Vec<&RunId> = unfound.iter().filter_map(|at| runs.get(*at)).map(|(run, _)| run).collect();
+        for (at, is_queued) in unfound.iter().zip(self.queued_among(&names).await?) {
+            if let Some(Ok(facts)) = all.get_mut(*at) {
+                facts.is_waiting = is_queued;
+            }
+        }
+        Ok(all)
     }
 
     async fn inspect_some(

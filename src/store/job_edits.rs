@@ -3,14 +3,17 @@
 //! Invariant: each of these says which rev it was computed from; a script that finds another answers stale and has changed
 //! nothing.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Store;
 use super::claims::count;
 use super::error::StoreError;
+use super::gates::names_of;
 use super::jobs::{Rev, SourceKind};
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
+use crate::domain::gate::Gate;
 use crate::domain::ids::{JobName, NodeName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::lateness::Stretch;
@@ -73,6 +76,8 @@ pub struct ApplyOrder {
     pub delay: Option<Duration>,
     /// How many regular runs may begin.
     pub max_runs: Option<u32>,
+    /// The jobs it is not to run beside.
+    pub not_while: BTreeSet<JobName>,
     /// What it means for the planted run.
     pub change: Change,
     /// The run to plant, if any.
@@ -134,6 +139,8 @@ pub struct RemoveOrder {
     pub running: StopRunning,
     /// Why, as it stands in history.
     pub reason: String,
+    /// The gates its runs have to pass.
+    pub gates: Vec<Gate>,
 }
 
 /// What became of it.
@@ -203,6 +210,8 @@ impl Store {
             .key("deeds", keys.deeds(name))
             .key("open", keys.open(name))
             .key("lanes", keys.lanes())
+            .key("shunned", keys.shunned())
+            .key("shunned_lately", keys.shunned_lately())
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("definition", &order.definition)
@@ -229,6 +238,7 @@ impl Store {
             .arg("new_schedule", order.schedules.as_ref().map_or("", |(_, new)| new))
             .arg("delay", order.delay.map_or_else(String::new, |delay| delay.as_millis().to_string()))
             .arg("max_runs", order.max_runs.map_or_else(String::new, |most| most.to_string()))
+            .arg("not_while", order.not_while.iter().map(JobName::as_str).collect::<Vec<_>>().join(" "))
     }
 
     /// The list of a file source; what is no node's name (the command line) gets a key no node can have.
@@ -267,7 +277,9 @@ impl Store {
             .arg("source_name", &order.source)
             .arg("running", if order.running == StopRunning::Yes { "stop" } else { "leave" })
             .arg("reason", &order.reason)
-            .arg("by", &*self.by);
+            .arg("by", &*self.by)
+            .arg("gates", names_of(&order.gates))
+            .gate_keys(keys, &order.gates);
         let mut reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
             "removed" => RemoveReply::Removed(count(&mut reply)?),

@@ -3,6 +3,7 @@
 //! Invariant: all keys of a namespace share one hash tag, `{namespace}`, so that a script may touch any of them together.
 //! Names and run ids are checked types, so no part of a key can hold a brace.
 
+use crate::domain::gate::Gate;
 use crate::domain::ids::{Fence, GroupName, IdError, JobName, NodeName, QueueName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
@@ -92,6 +93,12 @@ impl Keys {
         servers;
         /// hash entry -> what was wrong with it.
         quarantine;
+        /// zset gate -> when it is to be looked at, ms: a place was given up there, or time alone opens it.
+        gate_wakes;
+        /// zset `B A`, a job that is not to run beside another and that job -> 0.
+        shunned;
+        /// zset those of `shunned` of which one may yet run that began before there was the rule -> 0.
+        shunned_lately;
         /// hash: the slow check of the books, whose turn it was, where it is, what it found.
         audit;
         /// The channel that wakes nodes: `due` something earlier was planted, `stop` a run is asked to stop, `lanes` there is a new
@@ -102,6 +109,38 @@ impl Keys {
     /// zset run id -> ready, ms; one lane.
     pub(crate) fn due(&self, lane: &Lane) -> String {
         self.named(&format!("due:{lane}"))
+    }
+
+    /// zset run that has a place at a gate -> since when, ms.
+    pub(crate) fn held(&self, gate: &Gate) -> String {
+        self.named(&format!("held:{gate}"))
+    }
+
+    /// zset run that waits at a gate -> due, ms.
+    pub(crate) fn queued(&self, gate: &Gate) -> String {
+        self.named(&format!("queued:{gate}"))
+    }
+
+    /// zset `JOB DUE RUN` of the same runs, all 0: those of one job by due.
+    pub(crate) fn queued_by_job(&self, gate: &Gate) -> String {
+        self.named(&format!("queued_by_job:{gate}"))
+    }
+
+    /// hash: the state of a gate. `lane:RUN` where one that waits goes, `job:NAME` what a job allows of a key; of a group `turn`,
+    /// `since` when it is, `last_ended` and `ended`, whose run that was until the turn has passed.
+    pub(crate) fn gate(&self, gate: &Gate) -> String {
+        self.named(&format!("gate:{gate}"))
+    }
+
+    /// The time up to which the runs of a key that began take up its rate, microseconds.
+    pub(crate) fn gate_rate(&self, gate: &Gate) -> String {
+        self.named(&format!("gate_rate:{gate}"))
+    }
+
+    /// The keys of a gate in the order of the scripts.
+    pub(crate) fn of_gate(&self, gate: &Gate) -> [String; 5] {
+        let rules = gate.group().map_or_else(|| self.gate_rate(gate), |group| self.group(&group));
+        [self.held(gate), self.queued(gate), self.queued_by_job(gate), self.gate(gate), rules]
     }
 
     /// hash: what holds for a queue, `src:NODE` the hash of what that node's file says of it.

@@ -2,12 +2,14 @@
 
 use super::Store;
 use super::error::StoreError;
+use super::gates::names_of;
 use super::jobs::JobRecord;
 use super::quarantine::member_bytes;
 use super::reply::Reply;
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
 use crate::domain::books::{CountFacts, SizeFacts};
+use crate::domain::gate::Gate;
 use crate::domain::ids::{Fence, JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
@@ -119,14 +121,24 @@ impl Store {
         call
     }
 
-    /// Makes the places of each of these runs agree with its record, in one go.
+    /// Makes the places of each of these runs agree with its record, in one go; those at gates are asked for again with these.
     pub async fn mend_runs(&self, runs: &[RunMending], lanes: &[Lane]) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
         self.note_lanes(runs.iter().map(|run| &run.lane)).await?;
-        let calls: Vec<Invocation> = runs.iter().map(|run| self.mend_run(run, lanes)).collect();
-        Ok(self.link.invoke_all(&calls).await?.into_iter().map(|reply| mended(reply?)).collect())
+        let calls: Vec<Invocation> = runs.iter().map(|run| self.mend_run(run, lanes, &[])).collect();
+        let mut replies = Vec::with_capacity(runs.len());
+        for (run, reply) in runs.iter().zip(self.link.invoke_all(&calls).await?) {
+            replies.push(match reply {
+                Ok(mut reply) if reply.word == "places" => {
+                    let places = Gate::all_in(&reply.text()?);
+                    self.invoke_at_gates(&places, |places| self.mend_run(run, lanes, places)).await.and_then(mended)
+                }
+                reply => reply.and_then(mended),
+            });
+        }
+        Ok(replies)
     }
 
-    fn mend_run(&self, mending: &RunMending, lanes: &[Lane]) -> Invocation {
+    fn mend_run(&self, mending: &RunMending, lanes: &[Lane], places: &[Gate]) -> Invocation {
         let (keys, run, job) = (&self.keys, &mending.run, mending.run.job());
         let mut call = self
             .ended_keys(Invocation::new(&scripts::MEND_RUN), run, &mending.lane)
@@ -139,12 +151,13 @@ impl Store {
             .arg("job_name", job.as_str())
             .arg("due_ms", run.due().as_i64())
             .arg("kind", if run.is_manual() { "manual" } else { "regular" })
-            .arg("fence", mending.found_under.map_or_else(String::new, |fence| fence.to_string()));
+            .arg("fence", mending.found_under.map_or_else(String::new, |fence| fence.to_string()))
+            .arg("gates", names_of(places));
         for lane in lanes {
             let queue = lane.queue();
             call = call.key("due", keys.due(lane)).key("running", keys.running(queue)).arg("queue", queue.as_str());
         }
-        call
+        call.gate_keys(keys, places)
     }
 
     /// Sets the counters to what they count, if they still say what they said then.

@@ -12,6 +12,7 @@ use super::error::StoreError;
 use super::quarantine::shown_member;
 use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
+use crate::domain::gate::Gate;
 use crate::domain::ids::Fence;
 use crate::domain::lane::Lane;
 use crate::domain::queue::QueueHold;
@@ -36,6 +37,10 @@ pub struct Poll {
     pub is_settling: bool,
     /// Whether the server was met just now: nothing is ripe until every node has had the time to look at it.
     pub is_held: bool,
+    /// The gates that are to be looked at now.
+    pub gates: Vec<Gate>,
+    /// When the next one is.
+    pub next_gate: Option<UnixMillis>,
     /// One for each lane asked for, in that order.
     pub lanes: Vec<LanePoll>,
 }
@@ -123,6 +128,7 @@ impl Store {
             .key("fence", self.keys.fence())
             .key("settling", self.keys.settling())
             .key("servers", self.keys.servers())
+            .key("gate_wakes", self.keys.gate_wakes())
             .arg("now", self.now_arg())
             .arg("server", open.identity())
             .arg("hold_ms", millis(HOLD));
@@ -150,8 +156,9 @@ impl Store {
         let is_settling = reply.number()? > 0;
         let marks = Marks { met: met(&reply.text()?), server: open.identity().to_owned(), ..marks };
         let is_held = reply.number()? > 0;
+        let (next_gate, gates) = gates(&reply.value()?)?;
         let lanes = (0..lanes.len()).map(|_| lane_poll(&reply.value()?)).collect::<Result<_, _>>()?;
-        Ok(Poll { now, past_now, leases, marks, is_settling, is_held, lanes })
+        Ok(Poll { now, past_now, leases, marks, is_settling, is_held, gates, next_gate, lanes })
     }
 
     /// Writes down that the data was polled on `server` for the first time; from then on nothing is ripe there for [`HOLD`].
@@ -205,6 +212,15 @@ fn met(text: &str) -> Met {
         "" => Met::No,
         fence => fence.parse().map_or(Met::Unknown, Met::At),
     }
+}
+
+/// When the next gate is to be looked at, and those that are now; what is no gate is left to the doctor.
+fn gates(value: &Value) -> Result<(Option<UnixMillis>, Vec<Gate>), StoreError> {
+    let bad = || StoreError::corrupt("list_ripe", format!("{value:?}"));
+    let Value::Array(parts) = value else { return Err(bad()) };
+    let [next, Value::Array(open)] = parts.as_slice() else { return Err(bad()) };
+    let open = open.iter().filter_map(text_of).filter_map(|name| Gate::from_name(&name)).collect();
+    Ok((number_of(next).and_then(UnixMillis::new), open))
 }
 
 fn lane_poll(value: &Value) -> Result<LanePoll, StoreError> {

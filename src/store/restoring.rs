@@ -3,9 +3,11 @@
 use super::Store;
 use super::claims::Claim;
 use super::error::StoreError;
+use super::gates::names_of;
 use super::jobs::Rev;
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
+use crate::domain::gate::Gate;
 use crate::domain::ids::{Fence, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
@@ -91,8 +93,16 @@ impl Store {
             return Ok(Vec::new());
         }
         self.note_lanes(orders.iter().flat_map(|order| [&order.lane, &order.job_lane])).await?;
-        let calls: Vec<Invocation> = orders.iter().map(|order| self.restoring(order)).collect();
-        let replies = self.link.invoke_all(&calls).await?;
+        let calls: Vec<Invocation> = orders.iter().map(|order| self.restoring(order, &[])).collect();
+        let mut replies = self.link.invoke_all(&calls).await?;
+        for (order, answer) in orders.iter().zip(&mut replies) {
+            if let Ok(reply) = answer
+                && reply.word == "places"
+            {
+                let places = Gate::all_in(&reply.text()?);
+                *answer = self.invoke_at_gates(&places, |places| self.restoring(order, places)).await;
+            }
+        }
         let read = |reply: Result<super::reply::Reply, StoreError>| {
             let reply = reply?;
             match reply.word.as_str() {
@@ -107,7 +117,7 @@ impl Store {
         Ok(replies.into_iter().map(read).collect())
     }
 
-    fn restoring(&self, order: &RestoreOrder) -> Invocation {
+    fn restoring(&self, order: &RestoreOrder, places: &[Gate]) -> Invocation {
         let (keys, job) = (&self.keys, order.run.job());
         let next = order.planned.as_ref().and_then(|(_, next)| next.as_ref());
         let call = self.settling_keys(Invocation::new(&scripts::RESTORE_RUN), &order.run, &order.lane, &order.job_lane);
@@ -129,7 +139,9 @@ impl Store {
             .arg("rev", order.planned.as_ref().map_or("", |(rev, _)| rev.as_str()))
             .arg("successor", Successor::id(next))
             .arg("successor_due", Successor::due(next))
-            .arg("successor_ready", Successor::ready(next));
+            .arg("successor_ready", Successor::ready(next))
+            .arg("gates", names_of(places))
+            .gate_keys(keys, places);
         order.facts.iter().fold(call, |call, (field, value)| call.arg("field", field).arg("value", value))
     }
 

@@ -5,11 +5,13 @@ use std::time::Duration;
 use super::Store;
 use super::claims::{Claim, count, millis};
 use super::error::StoreError;
+use super::gates::names_of;
 use super::jobs::Rev;
 use super::keys::parse_lease_member;
 use super::quarantine::shown_member;
 use super::reply::{Reply, text_of};
 use super::scripts::{self, Invocation};
+use crate::domain::gate::Gate;
 use crate::domain::ids::{Fence, JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
@@ -127,6 +129,8 @@ pub struct Recovery {
     pub lane: Lane,
     /// The lane of its job.
     pub job_lane: Lane,
+    /// The gates at which it holds places, as read.
+    pub places: Vec<Gate>,
 }
 
 /// What became of it.
@@ -209,7 +213,7 @@ impl Store {
             Verdict::Release => ("release", Duration::ZERO),
             Verdict::AskLater(delay) => ("ask_later", *delay),
         };
-        let call = |lane: &Lane, read: &str| {
+        let call = |lane: &Lane, read: &str, places: &[Gate]| {
             let call = self.settling_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.lane, lane);
             let call = call
                 .arg("now", self.now_arg())
@@ -220,10 +224,12 @@ impl Store {
                 .arg("reason", reason)
                 .arg("ready", millis(ready_in))
                 .arg("past", past)
-                .arg("job_lane", read);
+                .arg("job_lane", read)
+                .arg("gates", names_of(places))
+                .gate_keys(&self.keys, places);
             facts.iter().fold(call, |call, (field, value)| call.arg("field", *field).arg("value", value))
         };
-        let mut reply = self.settle_in(&claim.job_lane, call).await?;
+        let mut reply = self.settle_in(&claim.job_lane, &claim.places, call).await?;
         Ok(match reply.word.as_str() {
             "finished" => FinishReply::Finished(count(&mut reply)?),
             "retrying" => FinishReply::Retrying(super::claims::instant(&mut reply)?),
@@ -236,7 +242,7 @@ impl Store {
 
     /// Takes a run back from a node that stopped renewing its lease.
     pub async fn recover_run(&self, lease: &ExpiredLease, recovery: &Recovery) -> Result<RecoverReply, StoreError> {
-        let call = |lane: &Lane, read: &str| {
+        let call = |lane: &Lane, read: &str, places: &[Gate]| {
             self.settling_keys(Invocation::new(&scripts::RECOVER_RUN), &lease.run, &recovery.lane, lane)
                 .arg("now", self.now_arg())
                 .arg("id", lease.run.to_string())
@@ -247,8 +253,10 @@ impl Store {
                 .arg("reason", &recovery.reason)
                 .arg("past", &recovery.past)
                 .arg("job_lane", read)
+                .arg("gates", names_of(places))
+                .gate_keys(&self.keys, places)
         };
-        let reply = self.settle_in(&recovery.job_lane, call).await?;
+        let reply = self.settle_in(&recovery.job_lane, &recovery.places, call).await?;
         Ok(match reply.word.as_str() {
             "recovered" => RecoverReply::Recovered,
             "ended" => RecoverReply::Ended,
@@ -258,12 +266,17 @@ impl Store {
         })
     }
 
-    /// Calls one of them with the lane of the run's job as it was read, and again where the job has another meanwhile: a run
-    /// may take long. Each further call needs another change of the job between two.
-    async fn settle_in(&self, read: &Lane, call: impl Fn(&Lane, &str) -> Invocation) -> Result<Reply, StoreError> {
+    /// Calls one of them with the lane of the run's job as it was read and the gates the run stands at, and again where the job has
+    /// another lane meanwhile: a run may take long. Each further call needs another change of the job between two.
+    async fn settle_in(
+        &self,
+        read: &Lane,
+        places: &[Gate],
+        call: impl Fn(&Lane, &str, &[Gate]) -> Invocation,
+    ) -> Result<Reply, StoreError> {
         let (mut lane, mut said) = (read.clone(), read.to_string());
         loop {
-            let mut reply = self.link.invoke(&call(&lane, &said)).await?;
+            let mut reply = self.invoke_at_gates(places, |places| call(&lane, &said, places)).await?;
             if reply.word != "moved" {
                 return Ok(reply);
             }

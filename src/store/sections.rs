@@ -143,6 +143,7 @@ impl Store {
             .key("declared", self.keys.declared(node))
             .key("index", index)
             .key("nudge", self.keys.nudge())
+            .key("gate_wakes", self.keys.gate_wakes())
             .arg("now", self.now_arg())
             .arg("name", name)
             .arg("entry", section.entry())

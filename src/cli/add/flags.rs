@@ -164,6 +164,21 @@ pub(in crate::cli) struct AddArgs {
     /// Group it is in: of its jobs one runs at a time
     #[arg(long, value_name = "GROUP", help_heading = "Rules")]
     pub(super) group: Option<String>,
+    /// What it shares with other jobs of the same key, such as customer-42: of them one runs at a time
+    #[arg(long, value_name = "KEY", help_heading = "Rules")]
+    pub(super) key: Option<String>,
+    /// How many of its key run at once [default: 1, or any number with --per-key-rate]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Rules")]
+    pub(super) per_key: Option<i64>,
+    /// How often one of its key may start, such as 10/1m
+    #[arg(long, value_name = "RATE", help_heading = "Rules")]
+    pub(super) per_key_rate: Option<String>,
+    /// How many of them at once [default: all that the rate allows in its time]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Rules")]
+    pub(super) per_key_burst: Option<i64>,
+    /// Jobs it is not to run beside, whichever began
+    #[arg(long, value_name = "JOBS", value_delimiter = ',', help_heading = "Rules")]
+    pub(super) not_while: Vec<String>,
     /// Longest time of one attempt [default: 1h]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "Rules")]
     pub(super) timeout: Option<String>,
@@ -210,7 +225,8 @@ pub(in crate::cli) struct AddArgs {
     /// Read one JSON object a line from the standard input
     #[arg(long, conflicts_with_all = [
         "name", "when", "dtstart", "anchor", "start", "end", "max_runs", "jitter", "splay", "exclude", "only_on", "skip_if_late",
-        "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "cwd", "queue", "priority", "requires", "group", "timeout", "kill_grace", "retry", "overlap",
+        "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "cwd", "queue", "priority", "requires", "group", "key", "per_key", "per_key_rate", "per_key_burst",
+         "not_while", "timeout", "kill_grace", "retry", "overlap",
         "catch_up", "max_age", "spread", "delivery", "done_check",
     ])]
     pub(super) stdin: bool,

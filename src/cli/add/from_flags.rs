@@ -83,6 +83,9 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &Bounds) -> Result<Value, 
     put("priority", args.priority.map(Value::from));
     put("requires", (!args.requires.is_empty()).then(|| json!(args.requires)));
     put("group", text(&args.group));
+    put("key", text(&args.key));
+    put("per_key", per_key_of(args));
+    put("not_while", (!args.not_while.is_empty()).then(|| json!(args.not_while)));
     put("timeout", text(&args.timeout));
     put("kill_grace", text(&args.kill_grace));
     put("retry", args.retry.map(|limit| retry_of(args, limit)));
@@ -113,6 +116,15 @@ fn retry_of(args: &AddArgs, limit: i64) -> Value {
     let (on, never_on) = (codes(&args.retry_on), codes(&args.retry_never_on));
     let waits = json!({"limit": limit, "delay": args.retry_delay, "backoff": args.retry_backoff, "on": on, "never_on": never_on});
     without_nulls(waits)
+}
+
+/// The number alone where there is no rate.
+fn per_key_of(args: &AddArgs) -> Option<Value> {
+    let table = || without_nulls(json!({"limit": args.per_key, "rate": args.per_key_rate, "burst": args.per_key_burst}));
+    match (args.per_key, &args.per_key_rate, args.per_key_burst) {
+        (limit, None, None) => limit.map(Value::from),
+        _ => Some(table()),
+    }
 }
 
 fn done_check_of(args: &AddArgs, line: &str) -> Value {

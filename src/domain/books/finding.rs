@@ -43,6 +43,8 @@ pub enum Rule {
     OpenWrong,
     /// What waits is to run, and is not due at the same time.
     WaitingWrong,
+    /// At a gate stand those whose records say so, and they wait for somebody.
+    GateWrong,
     /// A missed run that was given a time of its own is due.
     SpreadWrong,
     /// The list of backfills names the jobs with something to be made up for.
@@ -102,6 +104,7 @@ impl Rule {
             Self::Nowhere => "nowhere",
             Self::OpenWrong => "open_wrong",
             Self::WaitingWrong => "waiting_wrong",
+            Self::GateWrong => "gate_wrong",
             Self::SpreadWrong => "spread_wrong",
             Self::BackfillWrong => "backfill_wrong",
             Self::StopWrong => "stop_wrong",

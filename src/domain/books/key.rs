@@ -34,20 +34,21 @@ pub fn known_key(rest: &str) -> Known {
     match (family, is_of_one) {
         (
             "leases" | "jobs" | "finished" | "history" | "dead" | "outputs" | "nodes" | "noted_nodes" | "losses" | "backfills"
-            | "boots" | "boot_runs" | "lanes",
+            | "boots" | "boot_runs" | "lanes" | "gate_wakes" | "shunned" | "shunned_lately",
             false,
         )
         | (
             "due" | "running" | "open" | "waiting" | "spread" | "history" | "dead" | "outputs" | "deeds" | "events" | "ledger"
-            | "backfill",
+            | "backfill" | "held" | "queued" | "queued_by_job",
             true,
         ) => Known::Type("zset"),
         ("stops" | "totals" | "queues" | "groups" | "quarantine" | "audit" | "output_sizes" | "servers", false)
         | (
-            "job" | "run" | "output" | "node" | "source" | "declared" | "queue" | "queue_state" | "group" | "ledger_before",
+            "job" | "run" | "output" | "node" | "source" | "declared" | "queue" | "queue_state" | "group" | "ledger_before"
+            | "gate",
             true,
         ) => Known::Type("hash"),
-        ("fence" | "output_bytes" | "epoch" | "settling", false) => Known::Type("string"),
+        ("fence" | "output_bytes" | "epoch" | "settling", false) | ("gate_rate", true) => Known::Type("string"),
         ("quarantined", true) => Known::SetAside,
         _ => Known::No,
     }
@@ -59,7 +60,7 @@ pub fn unknown_lane(name: String) -> Finding {
     Finding::fixed(Rule::LaneUnknown, Subject::Key(name), found, "every lane in use written down", "writes it down")
 }
 
-/// What is wrong with one key. The events of a node go by themselves when it is long gone.
+/// What is wrong with one key. The events of a node go by themselves when it is long gone, what counts a rate when it is over.
 pub fn judge_key(facts: &KeyFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
     let subject = || Subject::Key(facts.name.clone());
@@ -78,7 +79,7 @@ pub fn judge_key(facts: &KeyFacts) -> Vec<Finding> {
         }
         Known::Type(_) | Known::SetAside => {}
     }
-    if facts.expires && !facts.rest.starts_with("events:") {
+    if facts.expires && !facts.rest.starts_with("events:") && !facts.rest.starts_with("gate_rate:") {
         let found = "it goes by itself after a time (TTL)";
         findings.push(Finding::fixed(Rule::Expires, subject(), found, "keys that stay", "takes the time off it"));
     }
@@ -99,7 +100,8 @@ pub enum Member {
 /// What the member of the sorted set `rest` is, or why it cannot be there.
 pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, String> {
     let family = rest.split(':').next().unwrap_or_default();
-    let is_run = matches!(family, "due" | "running" | "open" | "waiting" | "spread" | "history" | "dead" | "backfill");
+    let is_run =
+        matches!(family, "due" | "running" | "open" | "waiting" | "spread" | "history" | "dead" | "backfill" | "held" | "queued");
     let read = match family {
         "leases" => {
             let parts =
@@ -129,7 +131,9 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
         _ if is_run => match member.parse::<RunId>() {
             Ok(run) if family == "backfill" && run.kind() != RunKind::Backfill => Err("it is no backfill run".to_owned()),
             Ok(run)
-                if matches!(family, "due" | "running") || rest == family || rest[family.len() + 1..] == *run.job().as_str() =>
+                if matches!(family, "due" | "running" | "held" | "queued")
+                    || rest == family
+                    || rest[family.len() + 1..] == *run.job().as_str() =>
             {
                 Ok(Member::Run(run, None))
             }

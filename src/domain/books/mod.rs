@@ -6,6 +6,7 @@
 mod counts;
 mod field;
 mod finding;
+mod gate;
 mod job;
 mod key;
 mod run;
@@ -13,6 +14,7 @@ mod run;
 pub use counts::{CountFacts, SizeFacts, judge_counts};
 pub use field::{BadField, bad_fields, has_judged_fields, judge_field, shown};
 pub use finding::{Finding, Mend, Rule, Subject};
+pub use gate::{GateFacts, judge_gate};
 pub use job::{JobFacts, PendingFacts, Plan, judge_job, unreadable_job};
 pub use key::{
     KeyFacts, Known, Member, bad_entries, judge_key, judge_member, judge_outputs, known_key, member_bytes, unknown_lane,

@@ -51,7 +51,7 @@ pub struct RunFacts {
     pub stray: Option<Fence>,
     /// Whether it is open.
     pub is_open: bool,
-    /// Whether it waits.
+    /// Whether it waits, for an open run of its job or at a gate.
     pub is_waiting: bool,
     /// Whether it was given a time of its own.
     pub is_spread: bool,

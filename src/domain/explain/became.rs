@@ -113,6 +113,15 @@ findings! {
             /// That one.
             behind: Option<String>,
         },
+        /// It waits at a gate.
+        "waits_at" WaitsAt {
+            /// The gate.
+            gate: String,
+            /// A run that has a place there.
+            behind: Option<String>,
+            /// Whose turn it is.
+            turn: Option<String>,
+        },
         /// It is tried again later.
         "retry_at" RetryAt {
             /// From when.
@@ -248,6 +257,11 @@ impl Became {
             Self::AskedToStop { by } => format!("It is asked to stop{}.", by_words(by.as_ref())),
             Self::Waits { behind: Some(run) } => format!("It waits for the run {run} to end."),
             Self::Waits { behind: None } => "It waits for an open run of its job to end.".to_owned(),
+            Self::WaitsAt { gate, behind, turn } => {
+                let behind = behind.as_ref().map_or_else(String::new, |run| format!(", behind {run} when it came"));
+                let turn = turn.as_ref().map_or_else(String::new, |job| format!("; it is the turn of {job}"));
+                format!("It waits for its place at {gate}{behind}{turn}.")
+            }
             Self::RetryAt { at } => format!("It is tried again on {}.", shown(*at, zone)),
             Self::AskAt { at, why } => {
                 format!("Nothing was started, {why}; it is asked again on {}.", shown(*at, zone))

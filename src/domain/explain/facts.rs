@@ -182,6 +182,8 @@ pub struct RunFacts {
     pub is_asked_to_stop: bool,
     /// The open run it met.
     pub behind: Option<RunId>,
+    /// The gate at which it waits, or waited last.
+    pub gate: Option<AtGate>,
     /// Why a node handed it back unexecuted.
     pub handed_back: Option<String>,
     /// Of a skipped stretch: its last occurrence and how many there are.
@@ -195,8 +197,21 @@ pub enum Place {
     Queue,
     /// Behind an open run of its job, for whose end it waits.
     Waiting,
+    /// At a gate: of a key, a group or a job it is not to run beside.
+    AtGate,
     /// Nowhere: a pause has taken it out.
     Held,
+}
+
+/// A gate at which a run waits, or waited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AtGate {
+    /// In words: `key customer-42`, `group x`, `job backup`.
+    pub gate: String,
+    /// Whose turn it is there now, if members take turns.
+    pub turn: Option<String>,
+    /// Until when it waited; none while it does.
+    pub until: Option<UnixMillis>,
 }
 
 /// One attempt of a run.

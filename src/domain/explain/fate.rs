@@ -119,6 +119,11 @@ fn scheduled(facts: &Facts, run: &RunFacts) -> Became {
     let ready = run.ready.unwrap_or_else(|| run.run.due());
     let unclear = run.reason.as_ref().filter(|reason| reason.starts_with("done_check unclear"));
     match unclear {
+        _ if run.place == Place::AtGate => Became::WaitsAt {
+            gate: run.gate.as_ref().map_or_else(String::new, |at| at.gate.clone()),
+            behind: run.behind.as_ref().map(ToString::to_string),
+            turn: run.gate.as_ref().and_then(|at| at.turn.clone()),
+        },
         _ if run.place == Place::Waiting => Became::Waits { behind: run.behind.as_ref().map(ToString::to_string) },
         _ if run.place == Place::Held => Became::Held,
         Some(why) if ready > facts.now => Became::AskAt { at: ready, why: why.clone() },

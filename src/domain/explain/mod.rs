@@ -19,7 +19,7 @@ mod timing;
 #[cfg(test)]
 mod examples;
 
-pub use facts::{AttemptFacts, Facts, JobFacts, NodeFacts, Place, RunFacts, Source, Subject};
+pub use facts::{AtGate, AttemptFacts, Facts, JobFacts, NodeFacts, Place, RunFacts, Source, Subject};
 pub use held::Held;
 pub use judge::{Finding, Part, judge};
 pub use loss::Loss;

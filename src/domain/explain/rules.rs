@@ -149,6 +149,7 @@ pub(super) fn rules(facts: &Facts, became: &[Became], timing: &[Timing]) -> Vec<
 fn keys_of(found: &Became) -> &'static [&'static str] {
     match found {
         Became::SkippedOverlap { .. } | Became::Waits { .. } | Became::Replaced => &["overlap"],
+        Became::WaitsAt { .. } => &["group", "not_while", "key", "per_key"],
         Became::SkippedMissed | Became::SkippedAfterLoss => &["skip_if_late", "catch_up", "late_after"],
         Became::SkippedUsedUp => &["max_runs"],
         Became::BehindOwed { .. } | Became::SpreadTo { .. } => &["catch_up", "late_after"],
@@ -165,6 +166,7 @@ fn keys_of(found: &Became) -> &'static [&'static str] {
 fn keys_of_timing(found: &Timing) -> &'static [&'static str] {
     match found {
         Timing::Behind { .. } => &["overlap"],
+        Timing::AtGate { .. } => &["group", "not_while", "key", "per_key"],
         Timing::Spread { .. } | Timing::CaughtUp { .. } => &["catch_up", "late_after"],
         Timing::Shifted { .. } => &["jitter", "splay"],
         Timing::Slots { .. } => &["queue", "priority"],

@@ -44,6 +44,15 @@ findings! {
             /// Until when.
             until: UnixMillis,
         },
+        /// It waited at a gate.
+        "late_at_gate" AtGate {
+            /// The gate.
+            gate: String,
+            /// A run that had a place there when it came.
+            run: Option<String>,
+            /// Until when.
+            until: UnixMillis,
+        },
         /// It was missed and spread.
         "late_spread" Spread {
             /// The time it was given.
@@ -161,6 +170,10 @@ impl Timing {
             Self::Behind { run: None, until } => {
                 format!("It waited until {} for an open run of its job to end.", shown(*until, zone))
             }
+            Self::AtGate { gate, run, until } => {
+                let behind = run.as_ref().map_or_else(String::new, |run| format!(", behind {run} when it came"));
+                format!("It waited until {} for its place at {gate}{behind}.", shown(*until, zone))
+            }
             Self::Spread { until } => {
                 format!("It was missed, and catch_up's spread gave it {} to start.", shown(*until, zone))
             }
@@ -247,7 +260,11 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
         return vec![Timing::OnTime { late }];
     }
     let mut found = vec![Timing::Late { late }];
-    let put_off = run.ready_at.since(due) > ON_TIME;
+    let gate = run.gate.as_ref().and_then(|at| Some((at.gate.clone(), at.until?)));
+    if let Some((gate, until)) = gate.clone() {
+        found.push(Timing::AtGate { gate, run: run.behind.as_ref().map(ToString::to_string), until });
+    }
+    let put_off = gate.is_none() && run.ready_at.since(due) > ON_TIME;
     if put_off {
         let until = run.ready_at;
         found.push(match &run.behind {
@@ -263,7 +280,10 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
             found.extend(obstacle(facts, run, window, "redis_away"));
         }
     }
-    let waited_ready = run.first_start.is_some_and(|start| start.since(run.ready_at.max(due)) > ON_TIME);
+    let waited_ready = run.first_start.is_some_and(|start| {
+        let free = gate.map_or(run.ready_at, |(_, until)| until).max(due);
+        start.since(free) > ON_TIME
+    });
     if waited_ready {
         let causes = waiting_for_nodes(facts, run);
         found.extend(if causes.is_empty() { vec![Timing::Unexplained] } else { causes });

@@ -8,6 +8,7 @@ use super::definition::Definition;
 use super::presence::GONE_AFTER;
 use crate::domain::deed::Deed;
 use crate::domain::explain::{Facts, JobFacts, Loss, NodeFacts, Place, RunFacts, Source, Subject};
+use crate::domain::gate::Gate;
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
@@ -182,17 +183,24 @@ impl Known<'_> {
 
     async fn of_record(&self, record: RunRecord) -> Result<RunFacts, StoreError> {
         let standing = if record.state.is_final() {
-            Standing { ready: None, is_waiting: false, stop_asked_by: None }
+            Standing { ready: None, is_waiting: false, gate: None, stop_asked_by: None }
         } else {
-            self.store.standing(&record.run, &record.lane).await?
+            self.store.standing(&record.run, &record.lane, &record.places).await?
         };
+        let group = standing.gate.as_ref().and_then(Gate::group);
+        let turn = match group {
+            Some(group) => self.store.read_group_standings(&[group]).await?.pop().and_then(|standing| standing.turn),
+            None => None,
+        };
+        let turn = turn.map(|(job, _)| job.to_string()).filter(|job| !job.is_empty());
         let is_held = self.record.as_ref().is_some_and(|job| job.held.as_ref() == Some(&record.run));
         let place = match (standing.is_waiting, is_held) {
+            _ if standing.gate.is_some() => Place::AtGate,
             (true, _) => Place::Waiting,
             (false, true) => Place::Held,
             (false, false) => Place::Queue,
         };
-        Ok(run_facts(record, standing, place))
+        Ok(run_facts(record, standing, place, turn))
     }
 
     /// The run that makes up for an instant, or is to.

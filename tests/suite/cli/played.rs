@@ -72,6 +72,9 @@ impl Played {
             max_runs: None,
             successor: definition.next_after(run.due().max(poll.now)).map(|due| Successor::on_time(run.job(), due)),
             job_lane: queue.clone(),
+            gates: Vec::new(),
+            stands_at: Vec::new(),
+            per_key: schedd::domain::gate::PerKey::default(),
         };
         let claimant = Claimant { node: "web-1".parse().unwrap(), incarnation: "i1".to_owned(), lease: Duration::from_secs(60) };
         let token = format!("{run}-{}", poll.now);

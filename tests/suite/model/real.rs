@@ -184,6 +184,9 @@ impl Real {
             max_runs: None,
             successor: self.due_after(run).map(|due| successor(job_of(run), due)),
             job_lane: Lane::default_lane(),
+            gates: Vec::new(),
+            stands_at: Vec::new(),
+            per_key: schedd::domain::gate::PerKey::default(),
         };
         let claimant =
             Claimant { node: format!("n{}", by.node).parse().unwrap(), incarnation: by.incarnation.to_string(), lease: LEASE };
@@ -219,6 +222,7 @@ impl Real {
             unclear: 0,
             claimed_before: false,
             claimed_at: t(0),
+            places: Vec::new(),
         };
         // As its claim answered it, for nobody else writes it while the lease is held.
         let unclear: Option<u8> = self.world.raw("HGET", &format!("run:{}", claim.run), &["unclear"]);

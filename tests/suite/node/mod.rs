@@ -12,6 +12,7 @@ mod explaining_late;
 mod explaining_lost;
 mod failing_over;
 mod flushed;
+mod gates;
 mod given_back;
 mod lanes;
 mod living;

@@ -36,6 +36,9 @@ async fn claim_all(store: Store, node: String, revs: Arc<BTreeMap<JobName, Rev>>
                 max_runs: None,
                 successor,
                 job_lane: queue("default"),
+                gates: Vec::new(),
+                stands_at: Vec::new(),
+                per_key: schedd::domain::gate::PerKey::default(),
             }
         };
         let orders: Vec<ClaimOrder> = ripe.iter().map(order).collect();

@@ -16,7 +16,7 @@ pub(super) fn headers() -> Vec<Header> {
     let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
     let mut files: Vec<_> = fs::read_dir(lua).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    files.retain(|file| file.file_stem().unwrap() != "prelude");
+    files.retain(|file| !["prelude", "gates"].contains(&file.file_stem().unwrap().to_str().unwrap()));
     let read = |file: &std::path::PathBuf| {
         let text = fs::read_to_string(file).unwrap();
         let listed = |kind: &str| -> Vec<String> {
@@ -62,6 +62,10 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("claim_runs", "occupied", "an_occurrence_with_a_record_is_not_planted_again"),
     ("claim_runs", "skipped", "under_skip_the_later_run_ends_skipped_with_its_reason"),
     ("claim_runs", "waiting", "under_queue_one_waits_and_the_next_is_skipped"),
+    ("claim_runs", "full", "what_is_blocked_is_dealt_with_beyond_the_slots_and_nothing_is_claimed_beyond_them"),
+    ("claim_runs", "queued", "a_run_whose_key_is_taken_waits_and_is_woken_by_its_release_with_its_place"),
+    ("claim_runs", "places", "places_a_definition_needs_no_more_are_given_up_at_the_claim"),
+    ("claim_runs", "shunned", "a_job_others_are_not_to_run_beside_has_to_pass_the_gate_of_its_own_name"),
     ("claim_runs", "cancelled", "a_run_whose_job_was_removed_ends_cancelled_and_a_started_one_goes_on"),
     ("claim_runs", "held", "no_more_than_its_limit_run_of_a_queue_at_once"),
     ("claim_runs", "failed", "a_retry_later_than_max_age_ends_failed_and_a_manual_run_skipped"),
@@ -69,6 +73,15 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("declare_section", "unchanged", "a_section_is_written_once_for_each_change_of_its_text"),
     ("declare_section", "withdrawn", "a_section_goes_with_the_last_file_that_has_it"),
     ("declare_section", "kept", "a_section_goes_with_the_last_file_that_has_it"),
+    ("cancel_run", "places", "a_run_that_waits_or_was_woken_can_be_cancelled_and_the_next_gets_its_place"),
+    ("finish_run", "places", "a_lost_and_a_handed_back_run_give_their_places_up"),
+    ("mend_gate", "mended", "who_stands_at_a_gate_against_his_record_is_taken_out_and_a_gate_nobody_looks_at_is_opened"),
+    ("mend_run", "places", "a_run_found_in_two_places_at_a_gate_is_left_in_one"),
+    ("open_gate", "opened", "a_run_whose_key_is_taken_waits_and_is_woken_by_its_release_with_its_place"),
+    ("open_gate", "lane", "a_run_that_waits_goes_back_to_its_own_lane"),
+    ("open_gate", "members", "members_take_turns_in_their_order_whoever_comes_first"),
+    ("recover_run", "places", "a_lost_and_a_handed_back_run_give_their_places_up"),
+    ("restore_run", "places", "an_end_written_back_after_a_loss_gives_up_what_the_run_stood_at"),
     ("drop_backfill", "dropped", "what_waits_to_be_made_up_for_can_be_given_up"),
     ("drop_fields", "dropped", "a_field_that_holds_something_else_by_now_is_not_taken_out"),
     ("finish_run", "finished", "every_final_state_is_written_counted_and_put_into_history"),

@@ -22,6 +22,7 @@ pub(crate) fn recovery(verdict: Option<RunState>) -> Recovery {
         past: "{}".to_owned(),
         lane: Lane::default_lane(),
         job_lane: Lane::default_lane(),
+        places: Vec::new(),
     }
 }
 

@@ -16,6 +16,7 @@ pub(super) fn removal(job: &JobRecord, running: StopRunning) -> RemoveOrder {
         pending: job.pending.clone().or_else(|| job.held.clone()),
         running,
         reason: "removed".to_owned(),
+        gates: Vec::new(),
     }
 }
 

@@ -1,11 +1,15 @@
 //! What files say of queues and groups, as it is kept for all nodes.
 
 use schedd::domain::group::{GroupSettings, Turns};
-use schedd::domain::ids::NodeName;
+use schedd::domain::ids::{NodeName, QueueName};
 use schedd::domain::queue::{QueueChange, QueueKey, QueueSettings};
 use schedd::store::{DeclareReply, QueueRecord, QueueReply, QueueSwitch, Section, SectionText};
 
 use super::world::{World, name, t};
+
+fn queue(text: &str) -> QueueName {
+    text.parse().unwrap()
+}
 
 fn node(text: &str) -> NodeName {
     text.parse().unwrap()
@@ -74,7 +78,7 @@ async fn a_pause_in_a_file_ends_when_the_file_says_so_no_more() {
     let section = Section::Queue("q".parse().unwrap());
     let paused = SectionText::Queue(QueueSettings { is_paused: true, ..QueueSettings::default() });
     world.at(7).declare_section(&node("n1"), &section, Some(&paused)).await.unwrap();
-    let record = world.store.read_queue_settings(&[q()]).await.unwrap().remove(0);
+    let record = world.store.read_queue_settings(&[queue("q")]).await.unwrap().remove(0);
     assert_eq!(record.paused, Some((t(7), "file of n1".to_owned())));
     assert!(record.settings.is_paused);
     world.at(8).declare_section(&node("n1"), &section, Some(&limited(1))).await.unwrap();
@@ -88,7 +92,7 @@ async fn record(world: &World, name: &str) -> QueueRecord {
 #[tokio::test]
 async fn what_is_set_by_hand_holds_until_somebody_edits_the_section() {
     let world = World::new();
-    let section = Section::Queue(q());
+    let section = Section::Queue(queue("q"));
     let declare = async |node_name: &str, text: &SectionText| {
         world.at(0).declare_section(&node(node_name), &section, Some(text)).await.unwrap()
     };
@@ -101,7 +105,7 @@ async fn what_is_set_by_hand_holds_until_somebody_edits_the_section() {
         named: named.iter().copied().collect(),
     };
     let both = change(&wanted, &[QueueKey::Limit, QueueKey::Concurrency]);
-    assert_eq!(by_ana.set_queue(&q(), &both).await.unwrap(), QueueReply::Done);
+    assert_eq!(by_ana.set_queue(&queue("q"), &both).await.unwrap(), QueueReply::Done);
     let set = record(&world, "q").await;
     assert_eq!((set.settings.clone(), set.set.clone()), (wanted, Some((t(5), "ana@h".to_owned()))));
     assert!(set.is_concurrency_by_hand);
@@ -114,9 +118,9 @@ async fn what_is_set_by_hand_holds_until_somebody_edits_the_section() {
     assert_eq!((edited.settings.limit, edited.set, edited.is_concurrency_by_hand), (Some(2), None, false));
     // Settings by hand outlive the last file that says anything of the queue.
     let seven = QueueSettings { limit: Some(7), ..edited.settings.clone() };
-    by_ana.set_queue(&q(), &change(&seven, &[QueueKey::Limit, QueueKey::Concurrency])).await.unwrap();
+    by_ana.set_queue(&queue("q"), &change(&seven, &[QueueKey::Limit, QueueKey::Concurrency])).await.unwrap();
     assert!(record(&world, "q").await.is_concurrency_by_hand);
-    by_ana.set_queue(&q(), &change(&seven, &[QueueKey::OwnConcurrency])).await.unwrap();
+    by_ana.set_queue(&queue("q"), &change(&seven, &[QueueKey::OwnConcurrency])).await.unwrap();
     assert!(!record(&world, "q").await.is_concurrency_by_hand, "left to each node's file");
     assert_eq!(world.at(6).declare_section(&node("n1"), &section, None).await.unwrap(), DeclareReply::Kept);
     assert_eq!(limit(&world).await, Some(7));
@@ -125,10 +129,11 @@ async fn what_is_set_by_hand_holds_until_somebody_edits_the_section() {
 #[tokio::test]
 async fn a_pause_by_hand_ends_by_hand_only_and_twice_is_once() {
     let world = World::new();
-    let section = Section::Queue(q());
+    let section = Section::Queue(queue("q"));
     let declare = async |text: &SectionText| world.at(0).declare_section(&node("n1"), &section, Some(text)).await.unwrap();
     declare(&limited(3)).await;
-    let switch = async |offset: i64, to: QueueSwitch| world.at(offset).signed("ana@h").switch_queue(&q(), to).await.unwrap();
+    let switch =
+        async |offset: i64, to: QueueSwitch| world.at(offset).signed("ana@h").switch_queue(&queue("q"), to).await.unwrap();
     assert_eq!(switch(1, QueueSwitch::Resume).await, QueueReply::Already);
     assert_eq!(switch(2, QueueSwitch::Pause).await, QueueReply::Done);
     assert_eq!(switch(3, QueueSwitch::Pause).await, QueueReply::Already);
@@ -147,13 +152,9 @@ async fn a_queue_nobody_declared_is_unknown() {
     let plain = QueueSettings::default();
     let wanted = QueueSettings { limit: Some(1), ..plain };
     let change = QueueChange { settings: wanted, named: [QueueKey::Limit].into() };
-    assert_eq!(world.store.set_queue(&q(), &change).await.unwrap(), QueueReply::Unknown);
-    assert_eq!(world.store.switch_queue(&q(), QueueSwitch::Pause).await.unwrap(), QueueReply::Unknown);
+    assert_eq!(world.store.set_queue(&queue("q"), &change).await.unwrap(), QueueReply::Unknown);
+    assert_eq!(world.store.switch_queue(&queue("q"), QueueSwitch::Pause).await.unwrap(), QueueReply::Unknown);
     assert_eq!(world.snapshot(), before);
-    assert_eq!(
-        world.store.set_queue(&"default".parse().unwrap(), &change).await.unwrap(),
-        QueueReply::Done,
-        "it is always there"
-    );
+    assert_eq!(world.store.set_queue(&queue("default"), &change).await.unwrap(), QueueReply::Done, "it is always there");
     assert_eq!(world.raw::<String>("HGET", "queues", &["default"]), "32");
 }

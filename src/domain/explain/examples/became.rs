@@ -6,7 +6,7 @@ use super::scene::{
 use super::{Example, hold};
 use crate::domain::deed::Deed;
 use crate::domain::explain::became::Became;
-use crate::domain::explain::{Facts, Place, RunFacts, Subject};
+use crate::domain::explain::{AtGate, Facts, Place, RunFacts, Subject};
 use crate::domain::run::RunState;
 
 const BECAME: &[Example] = &[
@@ -113,6 +113,14 @@ const BECAME: &[Example] = &[
         "waits",
         || about(RunFacts { place: Place::Waiting, behind: Some("j@5".parse().unwrap()), ..fresh() }),
         "It waits for the run j@5 to end.",
+    ),
+    (
+        "waits_at",
+        || {
+            let gate = AtGate { gate: "group night".to_owned(), turn: Some("b".to_owned()), until: None };
+            about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
+        },
+        "It waits for its place at group night, behind k@5 when it came; it is the turn of b.",
     ),
     ("waits", || about(RunFacts { place: Place::Waiting, ..fresh() }), "It waits for an open run of its job to end."),
     (

@@ -73,6 +73,7 @@ pub(super) fn fresh() -> RunFacts {
         place: Place::Queue,
         is_asked_to_stop: false,
         behind: None,
+        gate: None,
         handed_back: None,
         skipped: None,
         run,

@@ -7,7 +7,7 @@ use super::scene::{
 };
 use super::{Example, hold};
 use crate::domain::explain::timing::Timing;
-use crate::domain::explain::{NodeFacts, RunFacts};
+use crate::domain::explain::{AtGate, NodeFacts, RunFacts};
 use crate::domain::node_event::Befell;
 use crate::domain::time::UnixMillis;
 
@@ -23,6 +23,14 @@ const TIMING: &[Example] = &[
         "late_behind",
         || about(RunFacts { ready_at: s(20), behind: Some("j@5".parse().unwrap()), ..started(20) }),
         "It waited until Sat 2026-11-21 12:00:20 UTC for the run j@5 to end.",
+    ),
+    (
+        "late_at_gate",
+        || {
+            let gate = AtGate { gate: "key customer-42".to_owned(), turn: None, until: Some(s(20)) };
+            about(RunFacts { gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..started(20) })
+        },
+        "It waited until Sat 2026-11-21 12:00:20 UTC for its place at key customer-42, behind k@5 when it came.",
     ),
     (
         "late_spread",

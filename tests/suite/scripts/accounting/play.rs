@@ -216,6 +216,9 @@ impl Play {
             max_runs: None,
             successor: None,
             job_lane: record.lane.clone(),
+            gates: Vec::new(),
+            stands_at: Vec::new(),
+            per_key: schedd::domain::gate::PerKey::default(),
         };
         let next = |due: Option<UnixMillis>| due.map(|due| Successor::on_time(run.job(), due));
         if !run.is_manual() {

@@ -18,7 +18,7 @@ use super::super::losing::{loss, report, restoring};
 use super::super::recovering::{expired, recovery};
 use super::super::removing::removal;
 use super::super::retrying::retrial;
-use super::super::world::{LEASE, claimant, definition, queue, successor, t, token};
+use super::super::world::{LEASE, claimant, definition, gate, queue, successor, t, token};
 use super::scene::{Scene, backfilled, beat, by_hand, printed};
 
 fn stopping() -> EventNote {
@@ -77,6 +77,9 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
                 max_runs: None,
                 successor: Some(successor("a", 1000)),
                 job_lane: queue("default"),
+                gates: Vec::new(),
+                stands_at: Vec::new(),
+                per_key: schedd::domain::gate::PerKey::default(),
             };
             match store.claim_runs(&claimant("n1"), &queue("default"), &token(), &[order]).await?.remove(0) {
                 ClaimReply::WrongType(error) => return Err(error),
@@ -173,6 +176,8 @@ async fn call_on_the_books(script: &str, scene: &Scene) -> Result<String, StoreE
             format!("{:?}", store.inspect_jobs(&[to_inspect], &[queue("default")]).await?.remove(0)?)
         }
         "inspect_runs" => format!("{:?}", store.inspect_runs(&[(run.clone(), None)], &[queue("default")]).await?.remove(0)?),
+        "mend_gate" => format!("{}", store.mend_gate(&gate("key:k"), std::slice::from_ref(run)).await?),
+        "open_gate" => format!("{:?}", store.open_gate(&gate("key:k"), &[queue("default")]).await?),
         "drop_fields" => {
             let seen = [("a@5".to_owned(), "x".to_owned())];
             format!("{:?}", store.drop_fields(&world.key("stops"), &seen).await?)
