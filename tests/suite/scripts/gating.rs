@@ -472,11 +472,11 @@ async fn a_run_found_in_two_places_at_a_gate_is_left_in_one() {
     let held = world.win_at(5, &run_of("a", 0), KEY).await;
     wait_at(&world, 5, &run_of("b", 1), KEY).await;
     let b = run_of("b", 1);
-    let lanes = [queue("default")];
-    assert_eq!(world.at(6).mend_run(&b, &lanes[0], &lanes, None).await.unwrap(), schedd::store::MendReply::Sound);
+    let mending = [schedd::store::RunMending { run: b.clone(), lane: queue("default"), found_under: None }];
+    let mend = async || world.at(6).mend_runs(&mending, &[queue("default")]).await.unwrap().remove(0).unwrap();
+    assert_eq!(mend().await, schedd::store::MendReply::Sound);
     let _: i64 = world.raw("ZADD", "due:default", &[&t(6).as_i64().to_string(), &b.to_string()]);
-    let reply = world.at(6).mend_run(&b, &lanes[0], &lanes, None).await.unwrap();
-    assert_eq!(reply, schedd::store::MendReply::Mended(vec!["no longer waiting at a gate".to_owned()]));
+    assert_eq!(mend().await, schedd::store::MendReply::Mended(vec!["no longer waiting at a gate".to_owned()]));
     world.assert_sound();
     wait_at(&world, 7, &b, KEY).await;
     world.succeed(8, &held).await;

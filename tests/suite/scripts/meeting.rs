@@ -95,6 +95,9 @@ async fn a_claim_made_from_a_poll_is_not_sent_to_another_server() {
         max_runs: None,
         successor: None,
         job_lane: queue("default"),
+        gates: Vec::new(),
+        stands_at: Vec::new(),
+        per_key: schedd::domain::gate::PerKey::default(),
     };
     let store = world.at(0);
     let polled = store.list_ripe(&[LaneAsk::new(queue("default"), 5)]).await.unwrap().marks.server;
