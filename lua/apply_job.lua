@@ -6,8 +6,8 @@
 -- replaces the definition of a holder that has not begun, at whatever rev, and moves its run though it is due.
 -- KEYS 1 job
 -- KEYS 2 jobs
--- KEYS 3 job_due: of the new definition's queue
--- KEYS 4 old_due: of the queue the caller read
+-- KEYS 3 job_due: of the new definition's lane
+-- KEYS 4 old_due: of the lane the caller read
 -- KEYS 5 run: of the planted id
 -- KEYS 6 finished
 -- KEYS 7 history
@@ -18,10 +18,13 @@
 -- KEYS 12 totals
 -- KEYS 13 deeds
 -- KEYS 14 open
--- KEYS 15 unique: who holds the key the definition names; the job if it names none
--- KEYS 16 uniques
--- KEYS 17 holder: the job that holds that key, as read, else the job
--- KEYS 18 old_unique: of the key the job named, as read, else the job
+-- KEYS 15 lanes
+-- KEYS 16 shunned
+-- KEYS 17 shunned_lately
+-- KEYS 18 unique: who holds the key the definition names; the job if it names none
+-- KEYS 19 uniques
+-- KEYS 20 holder: the job that holds that key, as read, else the job
+-- KEYS 21 old_unique: of the key the job named, as read, else the job
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 definition
@@ -31,7 +34,7 @@
 -- ARGV 7 source_name
 -- ARGV 8 token
 -- ARGV 9 tz
--- ARGV 10 queue
+-- ARGV 10 lane
 -- ARGV 11 once: 1 for a one-shot, else 0
 -- ARGV 12 change: schedule (plant anew), zone (plant anew, the definition is the same) or rest (leave the planted run)
 -- ARGV 13 planted: id or ''
@@ -48,12 +51,13 @@
 -- ARGV 24 new_schedule
 -- ARGV 25 delay: in ms, of a job that is planted at the end of each run, else ''
 -- ARGV 26 max_runs: of such a job, or ''
--- ARGV 27 unique_key: or ''
--- ARGV 28 unique_mode: refuse, debounce or throttle
--- ARGV 29 unique_for: in ms, how long the key is held from the add, or '' until the job is over
--- ARGV 30 holder_name: of the job that holds the key, as read, or ''
--- ARGV 31 old_key: as read, or ''
--- ARGV 32 old_queue: as read, or ''
+-- ARGV 27 not_while: the jobs it is not to run beside
+-- ARGV 28 unique_key: or ''
+-- ARGV 29 unique_mode: refuse, debounce or throttle
+-- ARGV 30 unique_for: in ms, how long the key is held from the add, or '' until the job is over
+-- ARGV 31 holder_name: of the job that holds the key, as read, or ''
+-- ARGV 32 old_key: as read, or ''
+-- ARGV 33 old_queue: as read, or ''
 -- Reply created
 -- Reply updated
 -- Reply unchanged
@@ -66,9 +70,10 @@
 local now, micros = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], history = KEYS[7], nudge = KEYS[10]}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', KEYS[4], 'zset', k.run, 'hash', KEYS[6], 'zset',
-  k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[13], 'zset', KEYS[14], 'zset'})
-if not bad and ARGV[27] .. ARGV[31] ~= '' then
-  bad = wrong_type({KEYS[15], 'hash', KEYS[16], 'zset', KEYS[17], 'hash', KEYS[18], 'hash'})
+  k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[13], 'zset', KEYS[14], 'zset', KEYS[15], 'zset',
+  KEYS[16], 'zset', KEYS[17], 'zset'})
+if not bad and ARGV[28] .. ARGV[32] ~= '' then
+  bad = wrong_type({KEYS[18], 'hash', KEYS[19], 'zset', KEYS[20], 'hash', KEYS[21], 'hash'})
 end
 if bad then return bad end
 local name, planted, kind = ARGV[2], ARGV[13], ARGV[6]
@@ -85,15 +90,15 @@ end
 
 -- Whether the key the definition names is held by another; and whether it is a burst: this job holds it, has not begun, and a
 -- later add is to take its place.
-local key, is_burst = ARGV[27], false
+local key, is_burst = ARGV[28], false
 local function judge_unique()
-  local lock = redis.call('HMGET', KEYS[15], 'job', 'until', 'mode')
-  if (lock[1] or '') ~= ARGV[30] then return {'stale'} end
+  local lock = redis.call('HMGET', KEYS[18], 'job', 'until', 'mode')
+  if (lock[1] or '') ~= ARGV[31] then return {'stale'} end
   if not lock[1] then return end
-  local holder = redis.call('HMGET', KEYS[17], 'rev', 'ended', 'unique', 'pending', 'held')
+  local holder = redis.call('HMGET', KEYS[20], 'rev', 'ended', 'unique', 'pending', 'held')
   local is_there = holder[1] and not holder[2] and holder[3] == key
   local is_own = is_there and lock[1] == name
-  if ARGV[28] == 'debounce' and lock[3] == 'debounce' then
+  if ARGV[29] == 'debounce' and lock[3] == 'debounce' then
     local is_to_come = is_there and ((holder[4] or '') ~= '' or holder[5])
     -- The caller decided by another state of the holder: that job is the one to change, or it has begun meanwhile.
     if is_to_come and not is_own or is_own and not is_to_come and ARGV[18] ~= '' then return {'stale'} end
@@ -117,7 +122,7 @@ if is_live then
   end
   if is_burst then
     -- Where its planned run is due the caller must have read; the rest of what it read is replaced anyway.
-    if ARGV[5] == '' or redis.call('HGET', k.job, 'queue') ~= ARGV[32] then return {'stale'} end
+    if ARGV[5] == '' or redis.call('HGET', k.job, 'queue') ~= ARGV[33] then return {'stale'} end
   elseif job[1] ~= ARGV[5] then
     return {'stale'}
   end
@@ -139,32 +144,34 @@ end
 -- With a run open, its end plants the next.
 if ARGV[25] ~= '' and is_live and redis.call('ZCARD', KEYS[14]) > 0 then planted = '' end
 
+note_lane(KEYS[15], k.nudge, ARGV[10], now)
 -- The job holds the key it names from now on, and no other. Once the key is to be looked at again, the janitor does.
 local function hold_unique()
   if key ~= '' then
-    local lock = redis.call('HMGET', KEYS[15], 'job', 'since', 'until')
+    local lock = redis.call('HMGET', KEYS[18], 'job', 'since', 'until')
     local is_kept = is_live and lock[1] == name and (not lock[3] or now < whole(lock[3], FENCE))
     local since = is_kept and tonumber(lock[2] or '') or now
     local look = math.max(tonumber(ARGV[14]) or 0, now)
-    redis.call('HSET', KEYS[15], 'job', name, 'mode', ARGV[28], 'since', int(since))
-    if ARGV[29] == '' then
-      redis.call('HDEL', KEYS[15], 'until')
+    redis.call('HSET', KEYS[18], 'job', name, 'mode', ARGV[29], 'since', int(since))
+    if ARGV[30] == '' then
+      redis.call('HDEL', KEYS[18], 'until')
     else
-      look = since + tonumber(ARGV[29])
-      redis.call('HSET', KEYS[15], 'until', int(look))
+      look = since + tonumber(ARGV[30])
+      redis.call('HSET', KEYS[18], 'until', int(look))
     end
-    redis.call('ZADD', KEYS[16], look, key)
+    redis.call('ZADD', KEYS[19], look, key)
     redis.call('HSET', k.job, 'unique', key)
   elseif job[1] then
     redis.call('HDEL', k.job, 'unique')
   end
-  if ARGV[31] ~= '' and ARGV[31] ~= key and redis.call('HGET', KEYS[18], 'job') == name then
-    redis.call('DEL', KEYS[18])
-    redis.call('ZREM', KEYS[16], ARGV[31])
+  if ARGV[32] ~= '' and ARGV[32] ~= key and redis.call('HGET', KEYS[21], 'job') == name then
+    redis.call('DEL', KEYS[21])
+    redis.call('ZREM', KEYS[19], ARGV[32])
   end
 end
 
 local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
+set_shunned(KEYS[16], KEYS[17], k.job, name, ARGV[27])
 if not is_live then
   redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'kind', kind, 'token', ARGV[8], 'queue', ARGV[10],
     'once', ARGV[11], 'applied', 'created', 'tz', ARGV[9], 'anchor', ARGV[16], 'since', int(now), 'created_at', int(now),

@@ -4,8 +4,8 @@
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
--- KEYS 4 due: of the run's queue
--- KEYS 5 job_due: of the job's queue, where a run that waited may have been put
+-- KEYS 4 due: of the run's lane
+-- KEYS 5 job_due: of the job's lane, where a run that waited may have been put
 -- KEYS 6 open
 -- KEYS 7 waiting
 -- KEYS 8 stops
@@ -17,34 +17,39 @@
 -- KEYS 14 successor_run
 -- KEYS 15 spread
 -- KEYS 16 deeds
+-- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
 -- ARGV 4 due_ms
 -- ARGV 5 kind: regular or manual
 -- ARGV 6 rev: of the job, or ''
--- ARGV 7 queue
+-- ARGV 7 lane
 -- ARGV 8 reason
 -- ARGV 9 successor: id or ''
 -- ARGV 10 successor_due
 -- ARGV 11 successor_ready
 -- ARGV 12 by: whose wish it is, or ''
+-- ARGV 13 job_lane: as read
+-- ARGV 14 gates: at which the run stands
 -- Reply cancelled
 -- Reply requested: it is running; its node stops it
 -- Reply over: state, finished_at
 -- Reply unknown
 -- Reply stale: the job changed; read it again
 -- Reply occupied: the successor's id already has a record
+-- Reply places: the gates it stands at; the call does not have them all
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], open = KEYS[6], waiting = KEYS[7],
-  stops = KEYS[8], history = KEYS[9], job_history = KEYS[10], finished = KEYS[11], totals = KEYS[12], nudge = KEYS[13]}
+  stops = KEYS[8], history = KEYS[9], job_history = KEYS[10], finished = KEYS[11], totals = KEYS[12], nudge = KEYS[13],
+  gates = gates_of(ARGV[14])}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.open, 'zset',
   k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash', KEYS[15], 'zset',
   KEYS[16], 'zset'})
 if bad then return bad end
 local id = ARGV[2]
-local run = redis.call('HMGET', k.run, 'state', 'finished_at')
+local run = redis.call('HMGET', k.run, 'state', 'finished_at', 'places')
 if run[1] == 'running' then
   if redis.call('HSETNX', k.stops, id, wish_of(ARGV[8], ARGV[12])) == 1 then
     note_deed(KEYS[16], now, 'run cancelled', ARGV[12], {run = id})
@@ -54,16 +59,23 @@ if run[1] == 'running' then
 end
 if run[1] == 'cancelled' then return {'cancelled'} end
 if run[1] and run[1] ~= 'scheduled' then return {'over', run[1], run[2] or ''} end
-local is_waiting = redis.call('ZSCORE', k.waiting, id)
-if not is_waiting and not redis.call('ZSCORE', k.due, id) and not redis.call('ZSCORE', k.job_due, id) then return {'unknown'} end
+local gates_bad = missing_places(k.gates, run[3] or '')
+if gates_bad then return gates_bad end
+local places = gate_names(run[3])
+local is_waiting, is_queued = redis.call('ZSCORE', k.waiting, id), false
+for _, name in ipairs(places) do is_queued = is_queued or redis.call('ZSCORE', k.gates[name].queued, id) end
+if not is_waiting and not is_queued and not redis.call('ZSCORE', k.due, id) and not redis.call('ZSCORE', k.job_due, id) then return {'unknown'} end
 local job = redis.call('HMGET', k.job, 'rev', 'pending')
 local is_pending = job[2] == id
 if is_pending and job[1] ~= ARGV[6] then return {'stale'} end
+if ARGV[6] ~= '' and moved_to(k, ARGV[13]) then return {'stale'} end
 if is_pending and is_planted_before(ARGV[9], KEYS[14]) then return {'occupied', ARGV[9]} end
 end_run(k, id, 'cancelled', ARGV[8], now, {'job', ARGV[3], 'due', ARGV[4], 'queue', ARGV[7], 'kind', ARGV[5],
   'by', ARGV[12]})
 if job[1] then note_deed(KEYS[16], now, 'run cancelled', ARGV[12], {run = id}) end
 if is_pending then plant_pending(k, ARGV[3], ARGV[9], ARGV[10], ARGV[11]) end
+if places[1] then redis.call('HDEL', k.run, 'places') end
+leave_gates(k, id, places, 'left', now)
 redis.call('ZREM', k.due, id)
 redis.call('ZREM', k.job_due, id)
 redis.call('ZREM', KEYS[15], id)

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- Claims ripe runs of one queue: each leaves the due set with a lease, an owner and a fence, and its job's next run is
--- planted in the same step. One blocked by an open run of its job waits, or ends skipped, as the job's overlap rule says.
+-- Claims ripe runs of one lane: each leaves the due set with a lease, an owner and a fence, and its job's next run is
+-- planted in the same step. One blocked by an open run of its job waits, or ends skipped, as the job's overlap rule says. One
+-- that its queue has no room for (paused, at its limit, beyond its rate) stays where it is.
 -- Guard: the run is in the due set and ready; the job's rev is the one its successor was computed from. Repeating a call
 -- with the same token answers claimed with the same fence; what ended or waits by the first call is gone at the second.
 -- KEYS 1 due
@@ -13,6 +14,11 @@
 -- KEYS 8 totals
 -- KEYS 9 nudge
 -- KEYS 10 dead
+-- KEYS 11 running: of this queue
+-- KEYS 12 queue: its settings
+-- KEYS 13 queue_state
+-- KEYS 14 shunned
+-- KEYS 15 shunned_lately
 -- KEYS* run
 -- KEYS* job
 -- KEYS* open
@@ -22,12 +28,15 @@
 -- KEYS* successor_run
 -- KEYS* spread
 -- KEYS* job_dead
+-- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 node
 -- ARGV 3 incarnation
 -- ARGV 4 token: names this call
 -- ARGV 5 lease_ms
--- ARGV 6 queue
+-- ARGV 6 lane
+-- ARGV 7 gates: of all these runs, in the order of their keys
+-- ARGV 8 slots: how many may be claimed
 -- ARGV* id
 -- ARGV* job_name
 -- ARGV* due_ms
@@ -41,25 +50,35 @@
 -- ARGV* successor: id or ''
 -- ARGV* successor_due
 -- ARGV* successor_ready
+-- ARGV* run_gates: those it has to pass, in the order it is to pass them
+-- ARGV* limits: of its key: how many at once (0: any number), microseconds between two, how many of those beforehand; or ''
 -- Reply items: now, 1 if the fence counter was spoilt and rebuilt, then one of these for each run
 -- Reply claimed: fence, attempt, lease end, recoveries in a row, failures, unclear answers in a row,
 -- 1 if it was claimed before
+-- Reply full: as many were claimed as may be; this one was not judged
 -- Reply gone: another node was first
 -- Reply early: ready
 -- Reply stale: the job changed; read it again
 -- Reply orphan: the run's job is not known
--- Reply foreign: a regular run that nobody planned
+-- Reply foreign: a run that nobody planned or asked for
 -- Reply occupied: the successor's id already has a record
 -- Reply skipped: reason
 -- Reply waiting: behind an open run
+-- Reply queued: at a gate, which is named
+-- Reply places: the gates it stands at; the call does not have them all
+-- Reply shunned: there are jobs that are not to run while this one does; it has to pass the gate of its own name
 -- Reply cancelled: reason
 -- Reply failed: reason; another attempt would have come too late
+-- Reply held: why its queue has no room (paused, full or rate)
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])
 local due, leases, fence_key, stops, nudge = KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[9]
 local bad = wrong_type({due, 'zset', leases, 'zset', fence_key, 'string', KEYS[4], 'zset', stops, 'hash', KEYS[6], 'zset',
-  KEYS[7], 'zset', KEYS[8], 'hash', KEYS[10], 'zset'})
+  KEYS[7], 'zset', KEYS[8], 'hash', KEYS[10], 'zset', KEYS[11], 'zset', KEYS[12], 'hash', KEYS[13], 'hash',
+  KEYS[14], 'zset', KEYS[15], 'zset'})
 if bad then return bad end
+local gates, last_key = gates_of(ARGV[7])
+local has_shunned = redis.call('EXISTS', KEYS[14]) == 1
 
 -- A lost or spoilt counter is rebuilt from the clock, which is past every fence issued from the clock before, and from
 -- the run's own last fence, in case the clock was set back.
@@ -73,6 +92,9 @@ local function next_fence(own)
   return last
 end
 
+-- Judged once: a call is of one queue.
+local queue, taken = room_in(KEYS[12], KEYS[11], KEYS[13], micros), 0
+
 -- What stands in the way of a first attempt: nil, or the word for what became of it.
 local function blocked(k, a, id, has_waited)
   if a.overlap == 'allow' then return nil end
@@ -84,11 +106,18 @@ local function blocked(k, a, id, has_waited)
   return 'waiting'
 end
 
--- All runs of the job that are in the way of a newer one under `replace` are asked to stop. One that waits for a retry or
--- for its turn is claimed at once and ends there.
-local function replace(k)
+-- All runs of the job that are in the way of a newer one under `replace` are asked to stop. One that waits for a retry, for
+-- its turn or at a gate is claimed at once and ends there.
+local function replace(k, names)
   for _, other in ipairs(redis.call('ZRANGE', k.open, 0, 999)) do
     redis.call('HSET', stops, other, 'replaced')
+    for _, name in ipairs(names) do
+      if redis.call('ZSCORE', gates[name].queued, other) then
+        redis.call('ZADD', due, now, other)
+        stop_waiting(gates[name], other)
+        tally(k.totals, 'waiting', -1)
+      end
+    end
     if redis.call('ZSCORE', due, other) then redis.call('ZADD', due, now, other) end
     if k.job_due ~= due and redis.call('ZSCORE', k.job_due, other) then redis.call('ZADD', k.job_due, now, other) end
   end
@@ -108,32 +137,104 @@ local function end_schedule(k, job_name, pending)
   redis.call('ZREM', k.job_due, pending or '')
 end
 
+-- Whether there are jobs that are not to run while `job` does and its run does not pass the gate for that.
+local function is_shunned(job, names)
+  if not has_shunned or redis.call('ZRANGEBYLEX', KEYS[14], '[' .. job .. ' ', '(' .. job .. '!', 'LIMIT', 0, 1)[1] == nil then
+    return false
+  end
+  for _, name in ipairs(names) do
+    if name == 'job:' .. job then return false end
+  end
+  return true
+end
+
+-- Whether one that came before waits at a gate a run could pass. Of members that take turns only those of the same job count.
+local function would_overtake(gate, a)
+  local id, due_ms
+  if gate.kind == 'group' and group_rules(gate).order then
+    id, due_ms = first_of_job(gate, a.job_name)
+  else
+    local head = redis.call('ZRANGE', gate.queued, 0, 0, 'WITHSCORES')
+    id, due_ms = head[1], tonumber(head[2])
+  end
+  local own = tonumber(a.due_ms)
+  return id and (due_ms < own or due_ms == own and id < a.id)
+end
+
+-- Passes the gates a run has to pass, from the first on; it keeps those it has passed while it waits at the next, and gives up
+-- what it does not need any more. Gives the gate it has to wait at, if any, and all gates it stands at then.
+local function pass_gates(k, a, names, places)
+  local needed, stands = {}, {}
+  for _, name in ipairs(names) do needed[name] = true end
+  local dropped = {}
+  for _, name in ipairs(places) do
+    if not needed[name] then dropped[#dropped + 1] = name end
+  end
+  leave_gates(k, a.id, dropped, 'left', now)
+  for at, name in ipairs(names) do
+    local gate = gates[name]
+    stands[#stands + 1] = name
+    local others = redis.call('ZCARD', gate.queued)
+    if gate.kind == 'key' and others > 0 then redis.call('HSET', gate.state, 'job:' .. a.job_name, a.limits) end
+    if redis.call('ZSCORE', gate.held, a.id) then
+      -- What its job allows may have changed since.
+      if others > 0 and gate.kind == 'key' then wake_gate(gates.wakes, gate, now) end
+    else
+      if stop_waiting(gate, a.id) then tally(k.totals, 'waiting', -1) end
+      local may, opens = may_enter(k, gate, a.job_name, a.limits, now, micros)
+      if may and others > 0 and would_overtake(gate, a) then may, opens = false, now end
+      if not may then
+        if gate.kind == 'key' then redis.call('HSET', gate.state, 'job:' .. a.job_name, a.limits) end
+        wait_at(k, gate, a.id, a.due_ms, ARGV[6], opens)
+        local beyond = {}
+        for later = at + 1, #names do beyond[#beyond + 1] = names[later] end
+        leave_gates(k, a.id, beyond, 'left', now)
+        return name, stands
+      end
+      enter(gate, a.id, a.limits, now, micros)
+    end
+  end
+  return nil, stands
+end
+
+local claimed, slots = 0, tonumber(ARGV[8])
+
 local function claim(k, a)
   local id = a.id
   local item_bad = wrong_type({k.run, 'hash', k.job, 'hash', k.open, 'zset', k.waiting, 'zset', k.job_history, 'zset', k.job_due, 'zset',
     k.spread, 'zset', k.job_dead, 'zset'})
   if item_bad then return item_bad end
   local run = redis.call('HMGET', k.run, 'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end',
-    'unclear', 'claimed_before', 'waiting_for')
+    'unclear', 'claimed_before', 'waiting_for', 'places', 'came_at')
   local ready = redis.call('ZSCORE', due, id)
   if not ready then
     if run[2] == 'running' and run[3] == ARGV[4] then
+      claimed = claimed + 1
       return {'claimed', run[4], whole(run[1], COUNT), whole(run[7], FENCE), whole(run[5], COUNT), whole(run[6], COUNT),
         whole(run[8], COUNT), run[9] == '0' and 0 or 1}
     end
     return {'gone'}
   end
   if tonumber(ready) > now then return {'early', ready} end
+  if claimed >= slots then return {'full'} end
   local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'once', 'begun')
   if not job[1] then return {'orphan'} end
   if job[1] ~= a.rev then return {'stale'} end
   local is_pending = job[2] == id
-  -- One that is owed has a record, or stands among those it was owed with.
-  if a.kind == 'regular' and not is_pending and not run[2] and not run[4] and not job[3] and not redis.call('ZSCORE', k.open, id)
-    and not redis.call('ZSCORE', k.waiting, id) and not redis.call('ZSCORE', k.spread, id) then
+  -- One that is owed has a record, or stands among those it was owed with; one that was asked for has a record.
+  if not is_pending and not run[2] and not run[4] and (a.kind == 'manual' or not job[3] and not redis.call('ZSCORE', k.open, id)
+    and not redis.call('ZSCORE', k.waiting, id) and not redis.call('ZSCORE', k.spread, id)) then
     return {'foreign'}
   end
   if is_pending and is_planted_before(a.successor, k.successor_run) then return {'occupied', a.successor} end
+  local names = a.gates ~= '' and gate_names(a.gates) or {}
+  local gates_bad = spoilt_gate(gates, names) or missing_places(gates, run[11] or '')
+  if gates_bad then return gates_bad end
+  if is_shunned(a.job_name, names) then return {'shunned'} end
+  local places = gate_names(run[11])
+  -- Since when it could run but for what it waits for at its gates.
+  local woken = ready
+  if run[12] then ready = run[12] end
 
   -- By the fence, not the attempt: a run handed back at a shutdown may have started, and is neither skipped nor dropped.
   local first = not run[4]
@@ -164,14 +265,30 @@ local function claim(k, a)
   elseif first then
     fate, reason = blocked(k, a, id, run[10]), 'overlap'
   end
+  if not fate and queue.room and taken >= queue.room then return {'held', queue.why or ''} end
+  local gate, stands = nil, {}
+  if fate then
+    leave_gates(k, id, places, 'left', now)
+  elseif names[1] or places[1] then
+    gate, stands = pass_gates(k, a, names, places)
+    if gate then fate, reason = 'queued', gate end
+  end
   -- Only what differs from the plan is written down: of a run on time nothing.
   if first and ready ~= a.due_ms then base[#base + 1], base[#base + 2] = 'ready_at', int(tonumber(ready)) end
   if first and fate and reason == 'overlap' then
     base[#base + 1], base[#base + 2] = 'behind', redis.call('ZRANGE', k.open, 0, 0)[1] or ''
   end
 
-  if fate == 'waiting' then
-    if a.overlap == 'replace' then replace(k) end
+  if gate then
+    local before = redis.call('ZRANGE', gates[gate].held, 0, 0)[1] or redis.call('ZRANGE', gates[gate].queued, 0, 0)[1]
+    redis.call('HSET', k.run, 'state', 'scheduled', 'waiting_for', (string.gsub(gate, ':', ' ', 1)), 'reason', '', 'behind',
+      before ~= id and before or '', 'came_at', int(tonumber(ready)), unpack(base))
+    redis.call('HDEL', k.run, 'ready')
+    redis.call('HSETNX', k.run, 'waited_from', int(now))
+    if a.kind == 'regular' then redis.call('ZADD', k.open, a.due_ms, id) end
+    tally(k.totals, 'waiting', 1)
+  elseif fate == 'waiting' then
+    if a.overlap == 'replace' then replace(k, names) end
     redis.call('ZADD', k.waiting, a.due_ms, id)
     redis.call('HSET', k.run, 'state', 'scheduled', 'waiting_for', 'overlap', 'reason', '', unpack(base))
     redis.call('HDEL', k.run, 'ready')
@@ -191,6 +308,8 @@ local function claim(k, a)
       'incarnation', ARGV[3], 'lease_ms', ARGV[5], 'lease_end', int(lease_end), 'started_at', int(now), 'reason', '',
       'claimed_before', before, unpack(base))
     redis.call('ZADD', leases, lease_end, id .. '#' .. int(fence))
+    redis.call('ZADD', KEYS[11], now, id)
+    taken = taken + 1
     if a.kind == 'regular' then redis.call('ZADD', k.open, a.due_ms, id) end
     if begins then
       begun = begun + 1
@@ -199,16 +318,26 @@ local function claim(k, a)
     end
     -- Those that began to wait under another rule are not to wait for a moment without any run open.
     if a.overlap == 'allow' and first then free_first_waiting(k, now) end
+    claimed = claimed + 1
     run.reply = {'claimed', int(fence), attempt, lease_end, whole(run[5], COUNT), whole(run[6], COUNT),
       whole(run[8], COUNT), before}
   end
 
+  if stands[1] then redis.call('HSET', k.run, 'places', table.concat(stands, ' ')) end
+  if run[11] and not gate then
+    if not stands[1] then redis.call('HDEL', k.run, 'places') end
+    if not fate and run[12] then
+      redis.call('HSET', k.run, 'waited_at', run[10] or '', 'waited_to', int(tonumber(woken)))
+      redis.call('HDEL', k.run, 'waiting_for')
+    end
+    redis.call('HDEL', k.run, 'came_at')
+  end
   if is_pending then
     plant_pending(k, a.job_name, begun < most and a.successor or '', a.successor_due, a.successor_ready)
   end
   redis.call('ZREM', due, id)
   redis.call('ZREM', k.spread, id)
-  if fate and fate ~= 'waiting' then
+  if fate and fate ~= 'waiting' and not gate then
     release_blocked(k, id, now)
     settle_job(k, id, a.job_name, now)
   end
@@ -217,16 +346,19 @@ local function claim(k, a)
 end
 
 local reply = {'items', now, is_spoilt and 1 or 0}
-local run_at, arg_at = 11, 7
-while run_at <= #KEYS do
-  local k = {jobs = KEYS[4], history = KEYS[6], finished = KEYS[7], totals = KEYS[8], nudge = nudge, dead = KEYS[10],
+local run_at, arg_at = 16, 9
+while run_at <= last_key do
+  local k = {jobs = KEYS[4], history = KEYS[6], finished = KEYS[7], totals = KEYS[8], nudge = nudge, dead = KEYS[10], gates = gates,
+    leases = leases, shunned_lately = KEYS[15],
     run = KEYS[run_at], job = KEYS[run_at + 1], open = KEYS[run_at + 2], waiting = KEYS[run_at + 3], job_history = KEYS[run_at + 4],
     job_due = KEYS[run_at + 5], successor_run = KEYS[run_at + 6], spread = KEYS[run_at + 7], job_dead = KEYS[run_at + 8]}
   local a = {id = ARGV[arg_at], job_name = ARGV[arg_at + 1], due_ms = ARGV[arg_at + 2], kind = ARGV[arg_at + 3],
     rev = ARGV[arg_at + 4], overlap = ARGV[arg_at + 5], max_waiting = ARGV[arg_at + 6], max_age = ARGV[arg_at + 7],
     latest_start = ARGV[arg_at + 8], max_runs = ARGV[arg_at + 9],
-    successor = ARGV[arg_at + 10], successor_due = ARGV[arg_at + 11], successor_ready = ARGV[arg_at + 12]}
+    successor = ARGV[arg_at + 10], successor_due = ARGV[arg_at + 11], successor_ready = ARGV[arg_at + 12],
+    gates = ARGV[arg_at + 13], limits = ARGV[arg_at + 14]}
   reply[#reply + 1] = claim(k, a)
-  run_at, arg_at = run_at + 9, arg_at + 13
+  run_at, arg_at = run_at + 9, arg_at + 15
 end
+if queue.take and taken > 0 then queue.take(taken) end
 return reply

@@ -7,6 +7,7 @@
 -- KEYS 2 declared: what this node's file says
 -- KEYS 3 index: of queues or groups
 -- KEYS 4 nudge
+-- KEYS 5 gate_wakes
 -- ARGV 1 now
 -- ARGV 2 name
 -- ARGV 3 entry: its field among what the file says
@@ -23,12 +24,20 @@
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local settings, declared, index = KEYS[1], KEYS[2], KEYS[3]
-local bad = wrong_type({settings, 'hash', declared, 'hash', index, 'hash'})
+local bad = wrong_type({settings, 'hash', declared, 'hash', index, 'hash', KEYS[5], 'zset'})
 if bad then return bad end
 local name, entry, hash, own = ARGV[2], ARGV[3], ARGV[4], 'src:' .. ARGV[5]
 local held = redis.call('HMGET', settings, own, 'set_at', 'paused', 'paused_in')
 local function show()
   if ARGV[6] == '' then redis.call('HDEL', index, name) else redis.call('HSET', index, name, ARGV[6]) end
+end
+
+-- What waits in a group is judged anew when its settings change.
+local function wake_group()
+  local group = string.match(entry, '^group (.+)$')
+  if not group then return end
+  redis.call('ZADD', KEYS[5], 'LT', now, 'group:' .. group)
+  redis.call('PUBLISH', KEYS[4], 'due')
 end
 
 if hash == '' then
@@ -42,13 +51,14 @@ if hash == '' then
     redis.call('DEL', settings)
     show()
     redis.call('PUBLISH', KEYS[4], 'pools')
+    wake_group()
   end
   redis.call('HDEL', declared, entry)
   return {is_kept and 'kept' or 'withdrawn'}
 end
 
 if held[1] == hash and redis.call('HGET', declared, entry) == hash then return {'unchanged'} end
-redis.call('HDEL', settings, 'set_at', 'set_by', 'set_keys')
+redis.call('HDEL', settings, 'set_at', 'set_by', 'concurrency_by')
 for at = 8, #ARGV, 2 do
   if ARGV[at + 1] == '' then
     redis.call('HDEL', settings, ARGV[at])
@@ -65,4 +75,5 @@ redis.call('HSET', settings, own, hash, 'source', ARGV[5])
 show()
 redis.call('HSET', declared, entry, hash)
 redis.call('PUBLISH', KEYS[4], 'pools')
+wake_group()
 return {'declared'}

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
 -- Ends an attempt: the run gets its final state and stands in history, or goes back into the due set for another attempt.
--- Guard: the lease is in the set under this fence, and the run has no later one. Repeating a call that was done answers the same; a stale holder is
--- answered lost and changes nothing.
+-- Guard: the lease is in the set under this fence, and the run has no later one; if it is over, the job is in the queue read.
+-- Repeating a call that was done answers the same; a stale holder is answered lost and changes nothing.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
--- KEYS 4 due: of the run's queue
--- KEYS 5 job_due: of the job's queue
+-- KEYS 4 due: of the run's lane
+-- KEYS 5 job_due: of the job's lane as read
 -- KEYS 6 leases
 -- KEYS 7 open
 -- KEYS 8 waiting
@@ -18,6 +18,9 @@
 -- KEYS 14 nudge
 -- KEYS 15 dead
 -- KEYS 16 job_dead
+-- KEYS 17 running: in the run's queue
+-- KEYS 18 queue: its settings
+-- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -27,25 +30,30 @@
 -- ARGV 6 reason
 -- ARGV 7 ready: of retry and ask_later, in ms from now
 -- ARGV 8 past: one attempt's record as JSON, kept beside the run, or ''
+-- ARGV 9 job_lane: as read
+-- ARGV 10 gates: at which the run stands
 -- ARGV* field: facts of the attempt
 -- ARGV* value
 -- Reply finished: number of the job's runs in history
 -- Reply retrying: ready
 -- Reply released
 -- Reply asking_later: ready
+-- Reply moved: the lane the job has now
 -- Reply lost: the lease is another's, or nobody's
+-- Reply places: the gates it stands at; the call does not have them all
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
   waiting = KEYS[8], stops = KEYS[9], history = KEYS[10], job_history = KEYS[11], finished = KEYS[12], totals = KEYS[13],
-  nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16]}
+  nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16], running = KEYS[17], queue = KEYS[18],
+  gates = gates_of(ARGV[10])}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.leases, 'zset',
   k.open, 'zset', k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash',
-  k.dead, 'zset', k.job_dead, 'zset'})
+  k.dead, 'zset', k.job_dead, 'zset', k.running, 'zset', k.queue, 'hash'})
 if bad then return bad end
 local id, fence, verdict, reason = ARGV[2], ARGV[4], ARGV[5], ARGV[6]
 local member = id .. '#' .. fence
-local run = redis.call('HMGET', k.run, 'fence', 'settled', 'verdict', 'attempt', 'ready', 'failures', 'state', 'started_at')
+local run = redis.call('HMGET', k.run, 'fence', 'settled', 'verdict', 'attempt', 'ready', 'failures', 'state', 'started_at', 'places')
 if not redis.call('ZSCORE', k.leases, member) then
   if run[1] == fence and run[2] == fence and run[3] == verdict then
     if run[7] == 'scheduled' and verdict == 'retry' then return {'retrying', whole(run[5], PARKED)} end
@@ -56,9 +64,12 @@ if not redis.call('ZSCORE', k.leases, member) then
   return {'lost'}
 end
 if whole(run[1], FENCE) > tonumber(fence) then return {'lost'} end
+local gates_bad = missing_places(k.gates, run[9] or '')
+if gates_bad then return gates_bad end
+local places = gate_names(run[9])
 local attempt = whole(run[4], COUNT)
 local facts = {'fence', fence, 'settled', fence, 'verdict', verdict}
-for at = 9, #ARGV do facts[#facts + 1] = ARGV[at] end
+for at = 11, #ARGV do facts[#facts + 1] = ARGV[at] end
 
 -- A person's wish to stop the run outlives the attempt: there is no other one.
 local stop = redis.call('HGET', k.stops, id)
@@ -82,15 +93,23 @@ if goes_back then
   end
   redis.call('ZADD', k.due, ready, id)
   redis.call('HSET', k.run, 'state', 'scheduled', 'ready', int(ready), 'reason', reason, unpack(facts))
+  if places[1] then redis.call('HDEL', k.run, 'places', 'waited_from') end
+  leave_gates(k, id, places, verdict == 'retry' and 'ended' or 'left', now)
   redis.call('ZREM', k.leases, member)
+  leave_queue(k, id)
   nudge_if_head(k.nudge, k.due, id)
   if verdict == 'retry' then return {'retrying', ready} end
   if verdict == 'ask_later' then return {'asking_later', ready} end
   return {'released'}
 end
 
+local lane = moved_to(k, ARGV[9])
+if lane then return {'moved', lane} end
 end_run(k, id, verdict, reason, now, facts)
+if places[1] then redis.call('HDEL', k.run, 'places') end
+leave_gates(k, id, places, 'ended', now)
 redis.call('ZREM', k.leases, member)
+leave_queue(k, id)
 redis.call('HDEL', k.stops, id)
 release_blocked(k, id, now)
 settle_job(k, id, ARGV[3], now)

@@ -11,10 +11,15 @@
 -- KEYS* job_dead
 -- KEYS* ledger
 -- KEYS* ledger_before
+-- KEYS* deeds
+-- ARGV 1 now
+-- ARGV 2 wish: names the wish of a person this is part of, or ''; what a wish did to a job is one deed
+-- ARGV 3 by: whose wish it is, or ''
 -- ARGV* id
 -- ARGV* reach: record, all of the run; history, but a dead letter's record stays; dead, all of it if it still is a dead letter
 -- Reply forgotten: how many
 -- Reply wrong_type: key, found, wanted
+local now, wish = clock(ARGV[1]), ARGV[2]
 local totals = KEYS[3]
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'zset', totals, 'hash'})
 if bad then return bad end
@@ -135,12 +140,25 @@ local function delete(k, id)
   return 1
 end
 
-local forgotten, deleted = 0, 0
-for at = 1, #ARGV / 2 do
-  local first = at * 6 - 2
+-- Notes how many dead letters of a job a wish took, in one deed for all calls of it.
+local function note_purged(k, purged)
+  if redis.call('EXISTS', k.job) == 0 or wrong_type({k.deeds, 'zset'}) then return end
+  local count, run = purged.count, purged.run
+  local newest = redis.call('ZRANGE', k.deeds, -1, -1)[1]
+  local is_read, deed = pcall(cjson.decode, newest or '')
+  if is_read and type(deed) == 'table' and deed.wish == wish then
+    count, run = count + (tonumber(deed.count) or 0), nil
+    redis.call('ZREM', k.deeds, newest)
+  end
+  note_deed(k.deeds, now, 'dead letters purged', ARGV[3], {count = count, run = count == 1 and run or nil, wish = wish})
+end
+
+local forgotten, deleted, purged_of = 0, 0, {}
+for at = 1, (#ARGV - 3) / 2 do
+  local first = at * 7 - 3
   local k = {run = KEYS[first], job = KEYS[first + 1], job_history = KEYS[first + 2], job_dead = KEYS[first + 3],
-    ledger = KEYS[first + 4], before = KEYS[first + 5]}
-  local id, reach = ARGV[at * 2 - 1], ARGV[at * 2]
+    ledger = KEYS[first + 4], before = KEYS[first + 5], deeds = KEYS[first + 6]}
+  local id, reach = ARGV[at * 2 + 2], ARGV[at * 2 + 3]
   local is_dead = redis.call('ZSCORE', KEYS[2], id)
   if is_dead or reach ~= 'dead' then
     if reach ~= 'history' or not is_dead then
@@ -151,7 +169,13 @@ for at = 1, #ARGV / 2 do
     redis.call('ZREM', KEYS[1], id)
     leave(k.job_history, id)
     forgotten = forgotten + 1
+    local purged = purged_of[k.job] or {k = k, count = 0, run = id}
+    purged.count = purged.count + 1
+    purged_of[k.job] = purged
   end
 end
 if deleted > 0 then tally(totals, 'trimmed_runs', deleted) end
+if wish ~= '' then
+  for _, purged in pairs(purged_of) do note_purged(purged.k, purged) end
+end
 return {'forgotten', forgotten}

@@ -4,14 +4,14 @@
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 finished
--- KEYS 4 job_due: of the job's queue as read
+-- KEYS 4 job_due: of the job's lane as read
 -- KEYS 5 open
 -- KEYS 6 waiting
 -- KEYS 7 spread
 -- KEYS 8 pending_run
 -- KEYS 9 backfill
 -- KEYS 10 backfills
--- KEYS* due: of every queue there is
+-- KEYS* due: of every lane there is
 -- ARGV 1 job_name
 -- ARGV 2 pending: as read, or ''
 -- Reply job: rev, ended, paused, held, score in jobs, score in finished, state of the pending run or '', its score in job_due,

@@ -12,32 +12,34 @@
 -- KEYS* spread
 -- KEYS* job_history
 -- KEYS* job_dead
--- KEYS* due: of one queue; a run is an item for each queue there is
+-- KEYS* due: of one lane; a run is an item for each lane there is
+-- KEYS* running: in its queue
 -- ARGV* id
 -- ARGV* fence: of a lease it was found under, or ''
 -- Reply items: one of these for each item
 -- Reply run: 1 if there is a record, state, fence, rev of the job, how that ended, 1 if it plans this run, score in the due set, of
 -- the lease under the record's fence, of that under the given one, in open, waiting, spread, why it is to stop, score in history,
--- job_history, dead and job_dead; '' for what is not there
+-- job_history, dead and job_dead, running; '' for what is not there; and the record's queue
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset'})
 if bad then return bad end
 local function score(key, member) return redis.call('ZSCORE', key, member) or '' end
 local reply = {'items'}
 for item = 1, #ARGV / 2 do
-  local at, id, given = 4 + (item - 1) * 8, ARGV[item * 2 - 1], ARGV[item * 2]
+  local at, id, given = 4 + (item - 1) * 9, ARGV[item * 2 - 1], ARGV[item * 2]
   local item_bad = wrong_type({KEYS[at + 1], 'hash', KEYS[at + 2], 'hash', KEYS[at + 3], 'zset', KEYS[at + 4], 'zset', KEYS[at + 5], 'zset',
-    KEYS[at + 6], 'zset', KEYS[at + 7], 'zset', KEYS[at + 8], 'zset'})
+    KEYS[at + 6], 'zset', KEYS[at + 7], 'zset', KEYS[at + 8], 'zset',
+    KEYS[at + 9], 'zset'})
   if item_bad then
     reply[#reply + 1] = item_bad
   else
-    local run = redis.call('HMGET', KEYS[at + 1], 'state', 'fence')
+    local run = redis.call('HMGET', KEYS[at + 1], 'state', 'fence', 'queue')
     local job = redis.call('HMGET', KEYS[at + 2], 'rev', 'ended', 'pending')
     reply[#reply + 1] = {'run', redis.call('EXISTS', KEYS[at + 1]), run[1] or '', run[2] or '', job[1] or '', job[2] or '',
       job[3] == id and 1 or 0, score(KEYS[at + 8], id), run[2] and score(KEYS[1], id .. '#' .. run[2]) or '',
       given ~= '' and score(KEYS[1], id .. '#' .. given) or '', score(KEYS[at + 3], id), score(KEYS[at + 4], id),
       score(KEYS[at + 5], id), redis.call('HGET', KEYS[2], id) or '', score(KEYS[3], id), score(KEYS[at + 6], id),
-      score(KEYS[4], id), score(KEYS[at + 7], id)}
+      score(KEYS[4], id), score(KEYS[at + 7], id), score(KEYS[at + 9], id), run[3] or ''}
   end
 end
 return reply

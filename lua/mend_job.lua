@@ -5,7 +5,7 @@
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 finished
--- KEYS 4 job_due: of the job's queue as read
+-- KEYS 4 job_due: of the job's lane as read
 -- KEYS 5 open
 -- KEYS 6 waiting
 -- KEYS 7 pending_run
@@ -14,7 +14,7 @@
 -- KEYS 10 nudge
 -- KEYS 11 backfill
 -- KEYS 12 backfills
--- KEYS* due: of every queue there is
+-- KEYS* due: of every lane there is
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 rev: as read, or ''
@@ -22,7 +22,8 @@
 -- ARGV 5 planted: the run to plant if none is planned, or ''
 -- ARGV 6 planted_due
 -- ARGV 7 planted_ready
--- ARGV 8 freed_by: '' if no run asked for by hand is out whose end would free one that waits
+-- ARGV 8 pending_ready: when the planned run may start, should it not be due
+-- ARGV 9 freed_by: '' if nothing else would free the first that waits, such as the end of a run asked for by hand
 -- Reply mended: a word for each thing done
 -- Reply sound: there was nothing to do
 -- Reply stale: the job changed; read it again
@@ -94,7 +95,7 @@ else
     pending = ''
     note('held')
   elseif pending ~= '' and not redis.call('ZSCORE', k.job_due, pending) then
-    redis.call('ZADD', k.job_due, string.match(pending, '@(%d+)'), pending)
+    redis.call('ZADD', k.job_due, ARGV[8], pending)
     for at = 13, #KEYS do
       if KEYS[at] ~= k.job_due then redis.call('ZREM', KEYS[at], pending) end
     end
@@ -108,7 +109,7 @@ else
     note('put into the index')
   end
 end
-if ARGV[8] == '' and redis.call('ZCARD', k.open) == 0 and redis.call('ZCARD', k.waiting) > 0 then
+if ARGV[9] == '' and redis.call('ZCARD', k.open) == 0 and redis.call('ZCARD', k.waiting) > 0 then
   free_first_waiting(k, now)
   note('first waiting run freed')
 end

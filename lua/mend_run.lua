@@ -3,45 +3,58 @@
 -- Guard: everything is looked at anew. What agrees is not touched, nor is what a holder may still be executing.
 -- KEYS 1 run
 -- KEYS 2 job
--- KEYS 3 jobs
--- KEYS 4 job_due: of the job's queue
--- KEYS 5 leases
--- KEYS 6 open
--- KEYS 7 waiting
--- KEYS 8 spread
--- KEYS 9 stops
--- KEYS 10 history
--- KEYS 11 job_history
--- KEYS 12 dead
--- KEYS 13 job_dead
--- KEYS 14 finished
--- KEYS 15 totals
--- KEYS 16 nudge
--- KEYS* due: of every queue there is
+-- KEYS 3 job_due: of the job's lane
+-- KEYS 4 open
+-- KEYS 5 waiting
+-- KEYS 6 history
+-- KEYS 7 job_history
+-- KEYS 8 dead
+-- KEYS 9 job_dead
+-- KEYS 10 finished
+-- KEYS 11 totals
+-- KEYS 12 nudge
+-- KEYS 13 jobs
+-- KEYS 14 leases
+-- KEYS 15 spread
+-- KEYS 16 stops
+-- KEYS* due: of every lane there is
+-- KEYS* running: in its queue
+-- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
 -- ARGV 4 due_ms
 -- ARGV 5 kind: regular or manual
 -- ARGV 6 fence: of a lease it was found under, or ''
+-- ARGV 7 gates: at which the run stands
+-- ARGV* queue: of the lane
 -- Reply mended: a word for each thing done
 -- Reply sound: there was nothing to do
+-- Reply places: the gates it stands at; the call does not have them all
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
-local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], job_due = KEYS[4], leases = KEYS[5], open = KEYS[6], waiting = KEYS[7],
-  finished = KEYS[14], totals = KEYS[15], nudge = KEYS[16]}
-local spread, stops = KEYS[8], KEYS[9]
-local types = {k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.leases, 'zset', k.open, 'zset', k.waiting, 'zset',
-  spread, 'zset', stops, 'hash', KEYS[10], 'zset', KEYS[11], 'zset', KEYS[12], 'zset', KEYS[13], 'zset', k.finished, 'zset', k.totals,
-  'hash'}
-for at = 17, #KEYS do
+local k = {run = KEYS[1], job = KEYS[2], job_due = KEYS[3], open = KEYS[4], waiting = KEYS[5], history = KEYS[6],
+  job_history = KEYS[7], dead = KEYS[8], job_dead = KEYS[9], finished = KEYS[10], totals = KEYS[11], nudge = KEYS[12],
+  jobs = KEYS[13], leases = KEYS[14]}
+local last_key
+k.gates, last_key = gates_of(ARGV[7])
+local spread, stops = KEYS[15], KEYS[16]
+local types = {k.run, 'hash', k.job, 'hash', k.job_due, 'zset', k.open, 'zset', k.waiting, 'zset', k.history, 'zset',
+  k.job_history, 'zset', k.dead, 'zset', k.job_dead, 'zset', k.finished, 'zset', k.totals, 'hash', k.jobs, 'zset', k.leases, 'zset',
+  spread, 'zset', stops, 'hash'}
+local dues = {}
+for at = 17, last_key do
   types[#types + 1] = KEYS[at]
   types[#types + 1] = 'zset'
+  if at % 2 == 1 then dues[#dues + 1] = KEYS[at] end
 end
 local bad = wrong_type(types)
 if bad then return bad end
 local id, is_regular = ARGV[2], ARGV[5] == 'regular'
-local run = redis.call('HMGET', k.run, 'state', 'fence', 'finished_at')
+local run = redis.call('HMGET', k.run, 'state', 'fence', 'finished_at', 'queue', 'places')
+local gates_bad = missing_places(k.gates, run[5] or '')
+if gates_bad then return gates_bad end
+local places = gate_names(run[5])
 local job = redis.call('HMGET', k.job, 'rev', 'pending')
 local state, fence = run[1] or 'none', whole(run[2], FENCE)
 local is_over = state ~= 'none' and state ~= 'scheduled' and state ~= 'running'
@@ -72,11 +85,34 @@ elseif state ~= 'none' then
   if is_stray and redis.call('ZREM', k.leases, stray) > 0 then note('lease taken out') end
 end
 
+local own_queue = string.match(run[4] or '', '^[^!+]*')
+local executes = state == 'running' and own and redis.call('ZSCORE', k.leases, own)
+for item = 1, #dues do
+  local running = KEYS[16 + item * 2]
+  if executes and ARGV[7 + item] == own_queue then
+    if redis.call('ZADD', running, 'NX', now, id) > 0 then note('counted in its queue') end
+  elseif redis.call('ZREM', running, id) > 0 then
+    redis.call('PUBLISH', k.nudge, 'due')
+    note('no longer counted in queue ' .. ARGV[7 + item])
+  end
+end
+
 local due_in = {}
-for at = 17, #KEYS do
-  if redis.call('ZSCORE', KEYS[at], id) then due_in[#due_in + 1] = KEYS[at] end
+for _, due in ipairs(dues) do
+  if redis.call('ZSCORE', due, id) then due_in[#due_in + 1] = due end
 end
 local is_waiting = redis.call('ZSCORE', k.waiting, id)
+local queued_at
+for _, name in ipairs(places) do
+  if redis.call('ZSCORE', k.gates[name].queued, id) then queued_at = k.gates[name] end
+end
+if queued_at and (state ~= 'scheduled' or #due_in > 0) then
+  stop_waiting(queued_at, id)
+  tally(k.totals, 'waiting', -1)
+  wake_gate(k.gates.wakes, queued_at, now)
+  queued_at = nil
+  note('no longer waiting at a gate')
+end
 if state == 'running' or is_over then
   for _, due in ipairs(due_in) do leave(due, 'no longer due') end
   due_in = {}
@@ -85,13 +121,13 @@ elseif #due_in > 1 then
   for _, due in ipairs(due_in) do
     if due ~= kept then leave(due, 'due in one queue') end
   end
-elseif state == 'scheduled' and #due_in == 0 and not is_waiting and job[1] then
+elseif state == 'scheduled' and #due_in == 0 and not is_waiting and not queued_at and job[1] then
   redis.call('ZADD', k.job_due, now, id)
   nudge_if_head(k.nudge, k.job_due, id)
   due_in = {k.job_due}
   note('made due')
 end
-if is_waiting and (state ~= 'scheduled' or #due_in > 0) then
+if is_waiting and (state ~= 'scheduled' or #due_in > 0 or queued_at) then
   redis.call('ZREM', k.waiting, id)
   tally(k.totals, 'waiting', -1)
   note('no longer waiting')
@@ -101,6 +137,16 @@ if is_over or (state == 'none' and #due_in == 0 and not is_held) then
   if redis.call('HDEL', stops, id) > 0 then note('wish to stop it taken out') end
 end
 
+if places[1] and (is_over or is_waiting and not queued_at) then
+  redis.call('HDEL', k.run, 'places')
+  leave_gates(k, id, places, 'left', now)
+  note('places given up')
+end
+
+local function leave_dead()
+  leave(k.dead, 'no dead letter')
+  leave(k.job_dead, 'no dead letter of its job')
+end
 if is_over then
   local ended = whole(run[3], PARKED)
   if ended == 0 then ended = now end
@@ -108,19 +154,17 @@ if is_over then
     if redis.call('ZADD', key, 'NX', ended, id) > 0 then note(word) end
   end
   if DEAD[state] then
-    stand(KEYS[12], 'among the dead letters')
-    stand(KEYS[13], 'among the dead letters of its job')
+    stand(k.dead, 'among the dead letters')
+    stand(k.job_dead, 'among the dead letters of its job')
   else
-    stand(KEYS[10], 'in history')
-    stand(KEYS[11], 'in the history of its job')
-    leave(KEYS[12], 'no dead letter')
-    leave(KEYS[13], 'no dead letter of its job')
+    stand(k.history, 'in history')
+    stand(k.job_history, 'in the history of its job')
+    leave_dead()
   end
 else
-  leave(KEYS[10], 'out of history')
-  leave(KEYS[11], 'out of the history of its job')
-  leave(KEYS[12], 'no dead letter')
-  leave(KEYS[13], 'no dead letter of its job')
+  leave(k.history, 'out of history')
+  leave(k.job_history, 'out of the history of its job')
+  leave_dead()
 end
 
 if (is_over or (state == 'none' and not is_held)) and redis.call('ZSCORE', k.open, id) then

@@ -1,7 +1,7 @@
 #!lua
 -- Plants the first occurrence of a job that is to be made up for, unless the one before it is not over. It never touches the
 -- job's schedule.
--- Guard: the occurrence is the first that waits, as read; the job is defined, in the queue read. Repeating a call answers busy.
+-- Guard: the occurrence is the first that waits, as read; the job is defined, in the lane read. Repeating a call answers busy.
 -- KEYS 1 job
 -- KEYS 2 backfill
 -- KEYS 3 backfills
@@ -12,13 +12,13 @@
 -- ARGV 2 id
 -- ARGV 3 job_name
 -- ARGV 4 due_ms
--- ARGV 5 queue: of the job, as read
+-- ARGV 5 lane: of the job, as read
 -- Reply planted
 -- Reply busy: its run is not over
 -- Reply over: its run is, and the next is the first now
 -- Reply empty: nothing waits
 -- Reply unknown: there is no such job any more, and nothing waits
--- Reply stale: another is the first, or the job's queue changed
+-- Reply stale: another is the first, or the job's lane changed
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'zset', KEYS[3], 'zset', KEYS[4], 'hash', KEYS[5], 'zset'})

@@ -10,11 +10,11 @@
 -- ARGV 2 id
 -- ARGV 3 job_name
 -- ARGV 4 due_ms
--- ARGV 5 queue: of the job, as read
+-- ARGV 5 lane: of the job, as read
 -- ARGV 6 by: whose wish it is, or ''
 -- Reply planted
 -- Reply unknown
--- Reply stale: the job's queue changed
+-- Reply stale: the job's lane changed
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[5], 'zset'})

@@ -10,8 +10,8 @@
 -- ARGV 2 id
 -- ARGV 3 job_name
 -- ARGV 4 due_ms
--- ARGV 5 queue: of the host
--- ARGV 6 boot_id
+-- ARGV 5 lane: of the host
+-- ARGV 6 boot: of which host, and its id
 -- Reply planted
 -- Reply known: planted for this boot before
 -- Reply unknown
@@ -20,7 +20,7 @@
 local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[5], 'zset'})
 if bad then return bad end
-local mark = ARGV[3] .. ' ' .. ARGV[5] .. ' ' .. ARGV[6]
+local mark = ARGV[3] .. ' ' .. ARGV[6]
 local job = redis.call('HMGET', KEYS[1], 'rev', 'ended', 'paused')
 if not job[1] or job[2] then return {'unknown'} end
 if redis.call('ZSCORE', KEYS[5], mark) then return {'known'} end

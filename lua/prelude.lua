@@ -40,6 +40,12 @@ local function nudge_if_head(channel, due, id)
   if redis.call('ZRANGE', due, 0, 0)[1] == id then redis.call('PUBLISH', channel, 'due') end
 end
 
+-- A lane is in use: nodes look at those written down, and are told of a new one. A queue's plain lane they know by the queue.
+local function note_lane(lanes, channel, lane, now)
+  if not string.find(lane, '[!+]') then return end
+  if redis.call('ZADD', lanes, now, lane) == 1 then redis.call('PUBLISH', channel, 'lanes') end
+end
+
 -- Counts `by` more of `word`. A counter that is spoilt or lost begins anew: it must not stop what it counts.
 local function tally(totals, word, by)
   local total = redis.pcall('HINCRBY', totals, word, by)
@@ -77,6 +83,12 @@ local function end_run(k, id, state, reason, now, facts)
   redis.call('ZADD', k.job_history, now, id)
   redis.call('HSET', k.run, 'state', state, 'reason', reason, 'finished_at', int(now), unpack(facts))
   tally(k.totals, state, 1)
+end
+
+-- The lane the job has now, if that is another than `read`, the one its reader saw: what the end of a run brings on lies there.
+local function moved_to(k, read)
+  local lane = redis.call('HGET', k.job, 'queue')
+  if lane and lane ~= read then return lane end
 end
 
 -- What the end of `id` means for its job. A one-shot whose run is over, and which has no other planned, is over itself: it
@@ -139,9 +151,79 @@ local function note_deed(deeds, now, what, by, facts)
   redis.call('ZREMRANGEBYRANK', deeds, 0, -DEEDS - 1)
 end
 
+-- Writes down which jobs one is not to run beside. What runs already when such a rule begins holds no place at the gate for it.
+local function set_shunned(shunned, lately, job, job_name, text)
+  local old = redis.call('HGET', job, 'not_while') or ''
+  if old == text then return end
+  local named = {}
+  for other in string.gmatch(text, '%S+') do named[other] = true end
+  for other in string.gmatch(old, '%S+') do
+    if not named[other] then
+      redis.call('ZREM', shunned, other .. ' ' .. job_name)
+      redis.call('ZREM', lately, other .. ' ' .. job_name)
+    end
+  end
+  for other in pairs(named) do
+    if redis.call('ZADD', shunned, 0, other .. ' ' .. job_name) == 1 then redis.call('ZADD', lately, 0, other .. ' ' .. job_name) end
+  end
+  redis.call('HSET', job, 'not_while', text)
+end
+
 -- Keeps an earlier attempt's record beside its run: of so many attempts only the last ones.
 local PAST = 20
 local function keep_past(run_key, attempt, record)
   redis.call('HSET', run_key, 'past:' .. attempt, record)
   redis.call('HDEL', run_key, 'past:' .. (attempt - PAST))
+end
+
+-- The most a queue's limit, rate or burst may be, and how long its rate may take, in ms.
+local POOL, LONGEST_RATE = 1000000, 86400000
+-- A clock that was set back by more is not waited for, in microseconds.
+local SET_BACK = 60000000
+
+-- How many more runs a rate lets begin, and what it stands at: `tat`, the microsecond up to which time is taken up, and the part
+-- of the next one in runs' shares. With none it also tells the microsecond from which on there is one. Exact: nothing is rounded
+-- that would add up.
+local function rate_room(state, count, per, burst, micros)
+  local stood = redis.call('HMGET', state, 'tat', 'part', 'at')
+  local tat, part, at = whole(stood[1], FENCE), whole(stood[2], POOL), whole(stood[3], FENCE)
+  -- After a change of the rate no more is owed than a whole burst of it was when the last run began.
+  local most = at + math.ceil(burst * per / count)
+  if tat > most then tat, part = most, 0 end
+  if tat < micros or at > micros + SET_BACK then tat, part = micros, 0 end
+  if part >= count then part = count - 1 end
+  local room = math.floor((burst * per - (tat - micros) * count - part) / per)
+  if room > 0 then return room, nil, tat, part end
+  return 0, math.max(tat + math.ceil((part + per - burst * per) / count), micros + 1), tat, part
+end
+
+-- How many more runs of a queue may begin: `room`, nil for any number. With none also `why`, and `at`, the microsecond from
+-- which on there is one, where time alone tells. `take` notes that so many have begun.
+local function room_in(queue, running, state, micros)
+  local set = redis.call('HMGET', queue, 'paused', 'limit', 'rate_count', 'rate_ms', 'burst')
+  local room, why, at = nil, nil, nil
+  if set[1] then return {room = 0, why = 'paused'} end
+  local limit = whole(set[2], POOL)
+  if limit > 0 then
+    room = math.max(limit - redis.call('ZCARD', running), 0)
+    if room == 0 then why = 'full' end
+  end
+  local count, per = whole(set[3], POOL), whole(set[4], LONGEST_RATE) * 1000
+  if count == 0 or per == 0 then return {room = room, why = why} end
+  local burst = whole(set[5], POOL)
+  if burst == 0 then burst = count end
+  local rated, opens, tat, part = rate_room(state, count, per, burst, micros)
+  if rated == 0 and room ~= 0 then why, at = 'rate', opens end
+  room = math.min(room or rated, rated)
+  return {room = room, why = why, at = at, take = function(taken)
+    local total = part + taken * per
+    redis.call('HSET', state, 'tat', int(tat + math.floor(total / count)), 'part', int(total % count), 'at', int(micros))
+  end}
+end
+
+-- `id` no longer runs in its queue. If that was at its limit, the nodes are woken for the place: nobody polls for it.
+local function leave_queue(k, id)
+  if redis.call('ZREM', k.running, id) == 0 then return end
+  local limit = whole(redis.call('HGET', k.queue, 'limit'), POOL)
+  if limit > 0 and redis.call('ZCARD', k.running) == limit - 1 then redis.call('PUBLISH', k.nudge, 'due') end
 end

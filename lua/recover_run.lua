@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
 -- Takes a run back from a node that stopped renewing: it goes back into the due set, or ends.
--- Guard: the lease ends when the caller saw it end, unchanged all the time it watched, and the run has no later fence.
+-- Guard: the lease ends when the caller saw it end, unchanged all the time it watched, the run has no later fence, and the job
+-- is in the queue read.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
--- KEYS 4 due: of the run's queue
--- KEYS 5 job_due: of the job's queue
+-- KEYS 4 due: of the run's lane
+-- KEYS 5 job_due: of the job's lane
 -- KEYS 6 leases
 -- KEYS 7 open
 -- KEYS 8 waiting
@@ -17,6 +18,9 @@
 -- KEYS 14 nudge
 -- KEYS 15 dead
 -- KEYS 16 job_dead
+-- KEYS 17 running: in the run's queue
+-- KEYS 18 queue: its settings
+-- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -25,31 +29,41 @@
 -- ARGV 6 verdict: retry, failed or lost
 -- ARGV 7 reason
 -- ARGV 8 past: the attempt's record as JSON
+-- ARGV 9 job_lane: as read
+-- ARGV 10 gates: at which the run stands
 -- Reply recovered
 -- Reply ended: state
 -- Reply alive: the lease has moved
+-- Reply moved: the lane the job has now
 -- Reply gone
+-- Reply places: the gates it stands at; the call does not have them all
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
   waiting = KEYS[8], stops = KEYS[9], history = KEYS[10], job_history = KEYS[11], finished = KEYS[12], totals = KEYS[13],
-  nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16]}
+  nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16], running = KEYS[17], queue = KEYS[18],
+  gates = gates_of(ARGV[10])}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.leases, 'zset',
   k.open, 'zset', k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash',
-  k.dead, 'zset', k.job_dead, 'zset'})
+  k.dead, 'zset', k.job_dead, 'zset', k.running, 'zset', k.queue, 'hash'})
 if bad then return bad end
 local id, fence, verdict, reason = ARGV[2], ARGV[4], ARGV[6], ARGV[7]
 local member = id .. '#' .. fence
 local lease_end = redis.call('ZSCORE', k.leases, member)
 if not lease_end then return {'gone'} end
 if tonumber(lease_end) ~= tonumber(ARGV[5]) then return {'alive', lease_end} end
-local run = redis.call('HMGET', k.run, 'fence', 'attempt', 'recoveries')
+local run = redis.call('HMGET', k.run, 'fence', 'attempt', 'recoveries', 'places')
 if whole(run[1], FENCE) > tonumber(fence) then
   -- The run has moved on under a later fence; only this lease was left behind. Without a fence it has not, or it would be open
   -- for ever with no lease at all.
   redis.call('ZREM', k.leases, member)
   return {'gone'}
 end
+local gates_bad = missing_places(k.gates, run[4] or '')
+if gates_bad then return gates_bad end
+local lane = moved_to(k, ARGV[9])
+if lane then return {'moved', lane} end
+local places = gate_names(run[4])
 tally(k.totals, 'recovered', 1)
 -- Its done_check may have been answered meanwhile, so the row of unclear answers is broken too.
 redis.call('HSET', k.run, 'recoveries', whole(run[3], COUNT) + 1, 'unclear', 0, 'fence', fence)
@@ -60,15 +74,20 @@ if stop and verdict == 'retry' then
   verdict = 'cancelled'
   reason, by = parts_of_wish(stop)
 end
+if places[1] then redis.call('HDEL', k.run, 'places', 'waited_from') end
 if verdict == 'retry' then
   redis.call('ZADD', k.due, now, id)
   redis.call('HSET', k.run, 'state', 'scheduled', 'ready', int(now), 'reason', reason)
+  leave_gates(k, id, places, 'ended', now)
   redis.call('ZREM', k.leases, member)
+  leave_queue(k, id)
   redis.call('PUBLISH', k.nudge, 'due')
   return {'recovered'}
 end
 end_run(k, id, verdict, reason, now, {'by', by})
+leave_gates(k, id, places, 'ended', now)
 redis.call('ZREM', k.leases, member)
+leave_queue(k, id)
 redis.call('HDEL', k.stops, id)
 release_blocked(k, id, now)
 settle_job(k, id, ARGV[3], now)

@@ -18,6 +18,7 @@
 -- KEYS 15 deeds
 -- KEYS 16 unique: who holds the key the job names, as read; the job if it names none
 -- KEYS 17 uniques
+-- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate of the job
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 kind: file or api
@@ -28,7 +29,8 @@
 -- ARGV 8 running: stop or leave
 -- ARGV 9 reason
 -- ARGV 10 by: whose wish it is, or ''
--- ARGV 11 unique_key: as read, or ''
+-- ARGV 11 gates: which runs of the job have to pass
+-- ARGV 12 unique_key: as read, or ''
 -- Reply removed: number of running runs asked to stop
 -- Reply over: the word for how it ended
 -- Reply listed: another source still lists it
@@ -38,10 +40,10 @@
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[4], history = KEYS[6], job_history = KEYS[7],
-  totals = KEYS[8], open = KEYS[9], stops = KEYS[10]}
+  totals = KEYS[8], open = KEYS[9], stops = KEYS[10], gates = gates_of(ARGV[11])}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.run, 'hash', KEYS[5], 'zset', k.history, 'zset',
   k.job_history, 'zset', k.totals, 'hash', k.open, 'zset', k.stops, 'hash', KEYS[11], 'hash', KEYS[13], 'zset',
-  KEYS[14], 'zset', KEYS[15], 'zset', KEYS[16], 'hash', KEYS[17], 'zset'})
+  KEYS[14], 'zset', KEYS[15], 'zset', KEYS[16], 'hash', KEYS[17], 'zset'}) or spoilt_gate(k.gates, gate_names(ARGV[11]))
 if bad then return bad end
 local name, kind, pending = ARGV[2], ARGV[3], ARGV[5]
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'pending', 'held', 'once', 'queue')
@@ -86,13 +88,25 @@ for _, id in ipairs(redis.call('ZRANGE', KEYS[14], 0, 999)) do redis.call('HSET'
 for _, id in ipairs(redis.call('ZRANGE', KEYS[13], 0, 999)) do
   if redis.call('ZSCORE', k.job_due, id) then redis.call('ZADD', k.job_due, now, id) end
 end
+-- Nor what waits at a gate and has not begun; one that has goes back to its place there.
+for _, gate_name in ipairs(gate_names(ARGV[11])) do
+  local gate = k.gates[gate_name]
+  for _, id in ipairs(redis.call('ZRANGE', k.open, 0, 999)) do
+    if redis.call('ZSCORE', gate.queued, id) then
+      redis.call('ZADD', k.job_due, now, id)
+      stop_waiting(gate, id)
+      tally(k.totals, 'waiting', -1)
+      wake_gate(k.gates.wakes, gate, now)
+    end
+  end
+end
 redis.call('ZADD', KEYS[5], now, name)
 redis.call('HSET', k.job, 'ended', ARGV[9], 'ended_at', int(now), 'pending', '')
 redis.call('HDEL', k.job, 'held')
 -- What is taken back keeps nobody else out, however long its key was to be held.
-if ARGV[11] ~= '' and redis.call('HGET', KEYS[16], 'job') == name then
+if ARGV[12] ~= '' and redis.call('HGET', KEYS[16], 'job') == name then
   redis.call('DEL', KEYS[16])
-  redis.call('ZREM', KEYS[17], ARGV[11])
+  redis.call('ZREM', KEYS[17], ARGV[12])
 end
 note_deed(KEYS[15], now, 'removed', ARGV[10], {})
 -- What was promised once, or was already due, is accounted for; of what would have come later nothing is owed.

@@ -23,7 +23,7 @@
 -- ARGV 5 kind: regular or manual
 -- ARGV 6 fence: of the last attempt, as read
 -- ARGV 7 rev: of the job, or ''
--- ARGV 8 queue: of the job
+-- ARGV 8 lane: of the job
 -- ARGV 9 overlap: allow, or wait
 -- ARGV 10 past: the last attempt's record as JSON
 -- ARGV 11 by: whose wish it is, or ''

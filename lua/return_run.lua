@@ -3,17 +3,19 @@
 -- Guard: the data has another mark than at its claim, knows nothing of the run, and has its job.
 -- KEYS 1 run
 -- KEYS 2 job
--- KEYS 3 due: of the run's queue
+-- KEYS 3 due: of the run's lane
 -- KEYS 4 open
 -- KEYS 5 epoch
 -- KEYS 6 nudge
 -- KEYS 7 jobs
+-- KEYS 8 running: in the run's queue
+-- KEYS 9 queue: its settings
 -- ARGV 1 now
 -- ARGV 2 claimed_in: the epoch it was claimed in
 -- ARGV 3 id
 -- ARGV 4 job_name
 -- ARGV 5 due_ms
--- ARGV 6 queue
+-- ARGV 6 lane
 -- ARGV 7 attempt
 -- ARGV 8 fence
 -- ARGV 9 reason
@@ -23,7 +25,8 @@
 -- Reply unknown: no such job
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
-local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'string', KEYS[7], 'zset'})
+local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'string', KEYS[7], 'zset',
+  KEYS[8], 'zset', KEYS[9], 'hash'})
 if bad then return bad end
 local epoch, id = redis.call('GET', KEYS[5]), ARGV[3]
 if redis.call('EXISTS', KEYS[1]) == 1 or redis.call('ZSCORE', KEYS[3], id) then return {'known'} end
@@ -40,5 +43,6 @@ if not is_manual and (job[3] or '') ~= '' and (job[4] or '') ~= '' and job[5] ==
   redis.call('ZREM', KEYS[3], job[4])
   plant_pending({job = KEYS[2], jobs = KEYS[7]}, ARGV[4], '')
 end
+leave_queue({running = KEYS[8], queue = KEYS[9], nudge = KEYS[6]}, id)
 nudge_if_head(KEYS[6], KEYS[3], id)
 return {'returned'}

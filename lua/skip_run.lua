@@ -18,7 +18,7 @@
 -- ARGV 3 job_name
 -- ARGV 4 due_ms
 -- ARGV 5 rev
--- ARGV 6 queue
+-- ARGV 6 lane
 -- ARGV 7 reason
 -- ARGV 8 last_due_ms: of the stretch
 -- ARGV 9 count: occurrences in the stretch

@@ -13,7 +13,7 @@
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 rev
--- ARGV 4 queue
+-- ARGV 4 lane
 -- ARGV 5 window: as read, or ''
 -- ARGV 6 next_window: what is left of it for the successor and those behind, or ''
 -- ARGV 7 successor: id or ''

@@ -7,14 +7,18 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
 pub(super) use super::add::AddArgs;
 pub(super) use super::backfill::BackfillArgs;
 pub(super) use super::dead::{PurgeArgs, RetryArgs};
+pub(super) use super::describe::DescribeArgs;
 pub(super) use super::doctor::DoctorArgs;
 pub(super) use super::ended::Which;
 pub(super) use super::explain::ExplainArgs;
+pub(super) use super::list::{JobState, List};
+pub(super) use super::next::NextArgs;
+pub(super) use super::queue::QueueVerb;
 pub(super) use super::rerun::RerunArgs;
 pub(super) use super::run::RunArgs;
 
@@ -82,9 +86,9 @@ pub(super) enum Verb {
     /// Print what a run wrote
     Logs(Logs),
     /// Print the next times of a job, of a file's jobs or of a cron expression
-    Next(Next),
+    Next(NextArgs),
     /// Tell in words when a job runs or what a cron expression means
-    Describe(Describe),
+    Describe(DescribeArgs),
     /// Run a job now, beside its schedule
     Run(RunArgs),
     /// Do the work of a run that ended anew, as a run of its own
@@ -99,6 +103,12 @@ pub(super) enum Verb {
     Pause(Jobs),
     /// Let paused jobs run again
     Resume(Jobs),
+    /// Change what holds for a queue, pause or resume it
+    #[command(subcommand, after_help = "Examples:\n  schedctl queue set mail limit=5 rate=100/1m\n  schedctl queue pause mail")]
+    Queue(QueueVerb),
+    /// List the queues: how full they are, how long their runs wait and take
+    #[command(after_help = QUEUES_HELP)]
+    Queues,
     /// Check a jobs file without using it
     Check(Check),
     /// Print the state of the whole in numbers
@@ -109,6 +119,11 @@ pub(super) enum Verb {
         after_help = "Example:\n  schedctl nodes\n\nA node that was not seen for 15 seconds is shown as gone. Where the files of nodes have one job\notherwise, the last change holds, and both nodes say so."
     )]
     Nodes,
+    /// List the groups: whose turn it is, who runs and who waits
+    #[command(
+        after_help = "Example:\n  schedctl groups\n\nTURN and SINCE: of a group whose members take turns. RUNNING: who has its place, from the moment it\nis to start. NEXT: when time alone opens it: its gap is over, or its patience with a member that has\nnothing due."
+    )]
+    Groups,
     /// Check Redis, the nodes, their files and all that is kept, and mend what is safe
     Doctor(DoctorArgs),
     /// List the times Redis lost data, and what became of it
@@ -116,70 +131,6 @@ pub(super) enum Verb {
         after_help = "Example:\n  schedctl losses\n\nRESTORED: ended runs that the journals of nodes gave back. LOST: at-most-once runs whose end nobody\nknows. JOBS GONE: jobs added by schedctl, which no file brings back."
     )]
     Losses,
-}
-
-/// The state of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum JobState {
-    Scheduled,
-    Running,
-    Paused,
-    Manual,
-    Finished,
-}
-
-impl JobState {
-    /// The word for it.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Scheduled => "scheduled",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Manual => "manual",
-            Self::Finished => "finished",
-        }
-    }
-}
-
-/// The kind of source a job comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Source {
-    /// Declared in a jobs file
-    File,
-    /// Added by schedctl
-    Api,
-}
-
-const LIST_EXAMPLES: &str = "\
-Examples:
-  schedctl list
-  schedctl list --state paused
-  schedctl list --all --json --limit 100 --offset 200
-
-A job counts as running from the start of a run to its end, also while a retry waits.";
-
-/// Lists jobs by the time they run next, those without such a time last.
-#[derive(Debug, clap::Args)]
-#[command(after_help = LIST_EXAMPLES)]
-pub(super) struct List {
-    /// Only jobs in this state
-    #[arg(long, value_enum)]
-    pub(super) state: Option<JobState>,
-    /// Only jobs of this queue
-    #[arg(long)]
-    pub(super) queue: Option<String>,
-    /// Only jobs from files, or only those added by schedctl
-    #[arg(long, value_enum)]
-    pub(super) source: Option<Source>,
-    /// Also one-shots that are over
-    #[arg(long)]
-    pub(super) all: bool,
-    /// At most so many; 0 = all
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(super) limit: usize,
-    /// Leave out so many at the beginning
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(super) offset: usize,
 }
 
 const CANCEL_EXAMPLES: &str = "\
@@ -270,63 +221,6 @@ pub(super) struct Logs {
     pub(super) raw: bool,
 }
 
-const NEXT_EXAMPLES: &str = "\
-Examples:
-  schedctl next backup
-  schedctl next '30 2 * * mon-fri' --tz Europe/Berlin -n 10
-  schedctl next @daily --from 'next fri 17:00'
-  schedctl next --file jobs.toml
-
-What is no valid name of a job is taken as a cron expression, which needs no Redis; neither does
---file, whose jobs come sorted by time. NOTES tells what the zone's clock changes do to a time: it
-does not exist, or comes twice. --json prints an array of times, of --file one of objects with job
-and due; with --long each has also local, utc, relative_s, zone and notes.";
-
-/// Prints the times at which a job, the jobs of a file or a cron expression come next.
-#[derive(Debug, clap::Args)]
-#[command(after_help = NEXT_EXAMPLES)]
-pub(super) struct Next {
-    /// Name of a job, or a cron expression in quotes
-    #[arg(value_name = "JOB|EXPR", required_unless_present = "file", conflicts_with = "file")]
-    pub(super) what: Option<String>,
-    /// Every job of this file instead, without asking Redis
-    #[arg(long, value_name = "FILE")]
-    pub(super) file: Option<PathBuf>,
-    /// Zone of an expression; of a job, which has its own, only the zone times are shown in
-    #[arg(long, value_name = "ZONE")]
-    pub(super) tz: Option<String>,
-    /// Only times strictly after this one [default: now]
-    #[arg(long, value_name = "TIME")]
-    pub(super) from: Option<String>,
-    /// How many [default: 5; with --file 1 of each job]
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(super) count: Option<u32>,
-    /// With --json: all that is known of each time
-    #[arg(long)]
-    pub(super) long: bool,
-}
-
-const DESCRIBE_EXAMPLES: &str = "\
-Examples:
-  schedctl describe '*/15 9-17 * * mon-fri'
-  schedctl describe '0 0 1 * 1' --tz Europe/Berlin
-  schedctl describe backup
-
-What is no valid name of a job is taken as a cron expression and needs no Redis. A job with several
-schedules has a line for each.";
-
-/// Tells in words when a job runs or what a cron expression means.
-#[derive(Debug, clap::Args)]
-#[command(after_help = DESCRIBE_EXAMPLES)]
-pub(super) struct Describe {
-    /// Name of a job, or a cron expression in quotes
-    #[arg(value_name = "JOB|EXPR")]
-    pub(super) what: String,
-    /// Zone of an expression; of a job, which has its own, only the zone a single time is shown in
-    #[arg(long, value_name = "ZONE")]
-    pub(super) tz: Option<String>,
-}
-
 const SWITCH_EXAMPLES: &str = "\
 Examples:
   schedctl pause backup report
@@ -334,6 +228,16 @@ Examples:
 
 Retries and manual runs of a paused job go on. What it misses is skipped; a one-shot that came due
 meanwhile runs when it is resumed.";
+
+const QUEUES_HELP: &str = "\
+Example:
+  schedctl queues
+
+STATE: open, paused, full (as many run as LIMIT says) or rate (as many began as RATE lets, for now).
+DEPTH: runs that are ready; OLDEST: for how long the first of them is; SCHEDULED: those to come.
+CONCURRENCY is what each node runs at once, LIMIT what all together do; UTIL is what runs of what may.
+WAIT (from ready to start, of runs tried once) and RUN are the median and the 95th percentile of those
+of its runs that are among the last 1,000 that ended in all queues.";
 
 /// Keeps jobs from running, or lets them run again.
 #[derive(Debug, clap::Args)]

@@ -2,49 +2,88 @@
 
 use serde_json::json;
 
-use super::args::{Describe, Global};
+use super::args::Global;
 use super::connect::connect;
 use super::failure::Failure;
-use super::next::{schedule_of, zone_of};
+use super::next::{job_named, schedule_of, zone_of};
 use super::render::Console;
 use super::target::find_job;
-use crate::domain::describe::in_words;
+use crate::domain::describe::{Of, in_words, shape_in_words};
 use crate::domain::ids::JobName;
-use crate::domain::schedule::Schedule;
+use crate::domain::shape::Shape;
 use crate::domain::zone::Zone;
 use crate::engine::Definition;
 
+const DESCRIBE_EXAMPLES: &str = "\
+Examples:
+  schedctl describe '*/15 9-17 * * mon-fri'
+  schedctl describe '0 0 1 * 1' --tz Europe/Berlin
+  schedctl describe 'Mon..Fri *-*~1 09:00'
+  schedctl describe 'FREQ=MONTHLY;BYDAY=-1FR' --dtstart 2026-01-05T09:00
+  schedctl describe 'H H * * *' --name backup
+  schedctl describe backup
+
+What is no valid name of a job is taken as a cron expression, else as one of OnCalendar, and needs no
+Redis. A job has a line for each of its schedules, and for each rule that shapes them.";
+
+#[allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+/// Tells in words when a job runs or what a cron expression means.
+#[derive(Debug, clap::Args)]
+#[command(after_help = DESCRIBE_EXAMPLES)]
+pub(in crate::cli) struct DescribeArgs {
+    /// Name of a job, or a cron expression in quotes
+    #[arg(value_name = "JOB|EXPR")]
+    what: String,
+    /// Zone of an expression; of a job, which has its own, only the zone a single time is shown in
+    #[arg(long, value_name = "ZONE")]
+    tz: Option<String>,
+    /// Take the expression as an iCalendar rule that is counted from here, by the wall clock: 2026-01-05T09:00
+    #[arg(long, value_name = "LOCAL TIME")]
+    dtstart: Option<String>,
+    /// Take the expression as that of a job of this name, which decides what H stands for
+    #[arg(long, value_name = "JOB")]
+    name: Option<String>,
+}
+
 /// Tells an expression, or when a job runs.
-pub(super) async fn describe(global: &Global, args: &Describe, console: &mut Console) -> Result<u8, Failure> {
+pub(super) async fn describe(global: &Global, args: &DescribeArgs, console: &mut Console) -> Result<u8, Failure> {
     let asked = args.tz.as_deref().map(zone_of).transpose()?;
-    let (job, schedule, zone) = match args.what.parse::<JobName>() {
-        Ok(name) => {
+    let (job, schedule, shape, zone) = match args.what.parse::<JobName>() {
+        Ok(name) if args.name.is_none() && args.dtstart.is_none() => {
             let store = connect(global, console).await?;
             let definition = Definition::of(find_job(&store, &name).await?)
                 .map_err(|why| Failure::Failed(format!("job {name} cannot be worked with: {why}")))?;
-            (Some(name), definition.spec.schedule, Some(definition.timetable.zone().clone()))
+            let zone = definition.timetable.zone().clone();
+            (Some(name), definition.spec.schedule, definition.spec.shape, Some(zone))
         }
-        Err(_) => (None, schedule_of(&args.what)?, asked.clone()),
+        _ => {
+            let name = args.name.as_deref().map(job_named).transpose()?;
+            (name, schedule_of(&args.what, args.dtstart.as_deref())?, Shape::default(), asked.clone())
+        }
     };
     // A moment is shown in the zone asked for; the zone an expression is read in is the job's own.
     let shown_in = asked.or_else(|| zone.clone()).unwrap_or_else(Zone::utc);
-    let words = in_words(&schedule, &shown_in);
-    let read_in = zone
-        .filter(|_| matches!(schedule, Schedule::Cron(_) | Schedule::Calendar(_) | Schedule::Rules(_) | Schedule::Several(_)));
+    let told = in_words(&schedule, Of { zone: &shown_in, job: job.as_ref(), anchor: shape.anchor });
+    let shape = shape_in_words(&shape, &shown_in);
+    let read_in = zone.filter(|_| told.iter().any(|told| told.is_on_the_wall));
     if console.is_json() {
         console.json(&json!({
             "job": job.as_ref().map(JobName::as_str),
             "schedule": schedule.text(&shown_in),
             "zone": read_in.as_ref().map(|zone| zone.name().as_str()),
-            "words": words,
+            "words": told.iter().map(|told| told.words.as_str()).collect::<Vec<_>>(),
+            "shape": shape,
         }));
         return Ok(0);
     }
-    for words in words {
+    for told in told {
         match &read_in {
-            Some(zone) => console.line(&format!("{words} ({})", zone.name())),
-            None => console.line(&words),
+            Some(zone) if told.is_on_the_wall => console.line(&format!("{} ({})", told.words, zone.name())),
+            _ => console.line(&told.words),
         }
+    }
+    for line in &shape {
+        console.line(line);
     }
     Ok(0)
 }

@@ -3,9 +3,13 @@
 //! The order is that of Redis' own index at the time each page is read: a job whose next time moves meanwhile may be seen
 //! twice or not at all, as in any list of a moving thing.
 
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
 use std::collections::BTreeSet;
 
-use super::args::{Global, JobState, List, Source};
+use clap::ValueEnum;
+
+use super::args::Global;
 use super::connect::connect;
 use super::failure::Failure;
 use super::render::{Cell, Console, Detail, JobView, JsonArray, Relative, Table, running_jobs, shown_in, view_jobs};
@@ -15,6 +19,70 @@ use crate::store::{JobRecord, SourceKind, Store};
 
 /// Jobs read in one go.
 const PAGE: usize = 500;
+
+/// The state of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum JobState {
+    Scheduled,
+    Running,
+    Paused,
+    Manual,
+    Finished,
+}
+
+impl JobState {
+    /// The word for it.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Manual => "manual",
+            Self::Finished => "finished",
+        }
+    }
+}
+
+/// The kind of source a job comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Source {
+    /// Declared in a jobs file
+    File,
+    /// Added by schedctl
+    Api,
+}
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  schedctl list
+  schedctl list --state paused
+  schedctl list --all --json --limit 100 --offset 200
+
+A job counts as running from the start of a run to its end, also while a retry waits.";
+
+/// Lists jobs by the time they run next, those without such a time last.
+#[derive(Debug, clap::Args)]
+#[command(after_help = LIST_EXAMPLES)]
+pub(super) struct List {
+    /// Only jobs in this state
+    #[arg(long, value_enum)]
+    pub(super) state: Option<JobState>,
+    /// Only jobs of this queue
+    #[arg(long)]
+    pub(super) queue: Option<String>,
+    /// Only jobs from files, or only those added by schedctl
+    #[arg(long, value_enum)]
+    pub(super) source: Option<Source>,
+    /// Also one-shots that are over
+    #[arg(long)]
+    pub(super) all: bool,
+    /// At most so many; 0 = all
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(super) limit: usize,
+    /// Leave out so many at the beginning
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(super) offset: usize,
+}
 
 /// Lists jobs.
 pub(super) async fn list(global: &Global, args: &List, console: &mut Console) -> Result<u8, Failure> {
@@ -65,7 +133,7 @@ impl Wanted {
     fn takes(&self, view: &JobView) -> bool {
         !self.filters()
             || self.state.is_none_or(|state| view.state() == state)
-                && self.queue.as_ref().is_none_or(|queue| view.record.queue == *queue)
+                && self.queue.as_ref().is_none_or(|queue| view.record.lane.queue() == queue)
                 && self.kind.is_none_or(|kind| view.record.kind == kind)
     }
 }

@@ -64,12 +64,14 @@ fn row(record: &LossRecord, local: &Zone) -> [Cell; 6] {
 fn loss_json(record: &LossRecord) -> Value {
     let loss = &record.loss;
     let whole_at = crate::domain::time::UnixMillis::new(loss.whole_at_ms);
+    let kept_to = crate::domain::time::UnixMillis::new(loss.kept_to_ms).filter(|at| at.as_i64() > 0);
     let job = |(name, schedule): (JobName, String)| json!({"name": name.as_str(), "schedule": schedule});
     json!({
         "noticed_at": record.at.map(|at| at.to_string()),
         "noticed_by": loss.by,
         "what": word(loss.kind).replace(' ', "_"),
         "last_whole_at": whole_at.map(|at| at.to_string()),
+        "kept_to": kept_to.map(|at| at.to_string()),
         "restored": sum(record, |report| report.restored),
         "lost": sum(record, |report| report.lost),
         "jobs_gone": gone(record),

@@ -6,7 +6,7 @@
 //! - `args` what may be written, and the texts of `--help`; `connect` which Redis is meant; `target` which job or run;
 //!   `ended` which of the runs that ended
 //! - one file a verb: `add` `list` `show` `history` `explain` `logs` `next` `describe` `run` `rerun` `backfill` `cancel` `dead`
-//!   `switch` `check` `stats` `nodes` `losses` `doctor`
+//!   `switch` `queue` `check` `stats` `nodes` `groups` `losses` `doctor`
 //! - `render` how things are shown; `failure` what can go wrong, and with which code
 
 mod add;
@@ -21,12 +21,14 @@ mod doctor;
 mod ended;
 mod explain;
 mod failure;
+mod groups;
 mod history;
 mod list;
 mod logs;
 mod losses;
 mod next;
 mod nodes;
+mod queue;
 mod render;
 mod rerun;
 mod run;
@@ -78,9 +80,12 @@ async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
         Verb::Purge(purge) => dead::purge(global, &purge, console).await,
         Verb::Pause(jobs) => switch::switch(global, &jobs, switch::To::Paused, console).await,
         Verb::Resume(jobs) => switch::switch(global, &jobs, switch::To::Resumed, console).await,
+        Verb::Queue(verb) => queue::queue(global, &verb, console).await,
+        Verb::Queues => queue::queues(global, console).await,
         Verb::Check(check) => check::check(global, &check, console),
         Verb::Stats => stats::stats(global, console).await,
         Verb::Nodes => nodes::nodes(global, console).await,
+        Verb::Groups => groups::groups(global, console).await,
         Verb::Doctor(args) => doctor::doctor(global, &args, console).await,
         Verb::Losses => losses::losses(global, console).await,
     }

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use super::args::Global;
 use super::connect::connect;
 use super::failure::Failure;
-use super::render::{Cell, Colour, Console, Relative, Table, shown};
-use crate::domain::ids::{JobName, NodeName};
+use super::render::{Cell, Colour, Console, Relative, Table, labels_json, shown};
+use crate::domain::ids::{JobName, Label, NodeName, QueueName};
+use crate::domain::serving::Serving;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::engine::GONE_AFTER;
@@ -30,8 +31,9 @@ pub(super) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, 
         return Ok(0);
     }
     let local = Zone::of_host();
-    let rows: Vec<[Cell; 7]> = nodes.iter().map(|node| node_row(node, Relative { now }, &local, &differences)).collect();
-    Table::new(["NAME", "STATE", "STARTED", "SEEN", "RUNNING", "VERSION", "CONFIG"]).page(&rows, console);
+    let rows: Vec<[Cell; 10]> = nodes.iter().map(|node| node_row(node, Relative { now }, &local, &differences)).collect();
+    Table::new(["NAME", "STATE", "STARTED", "SEEN", "RUNNING", "QUEUES", "LABELS", "HELD", "VERSION", "CONFIG"])
+        .page(&rows, console);
     if rows.is_empty() && console.is_terminal() {
         console.note("no nodes: schedd is not running on this Redis and namespace");
     }
@@ -50,6 +52,26 @@ pub(super) fn is_present(node: &NodeRecord, now: UnixMillis) -> bool {
 
 fn state(node: &NodeRecord, now: UnixMillis) -> &str {
     if is_present(node, now) { &node.state } else { "gone" }
+}
+
+/// The queues it serves; none = all.
+fn queues(node: &NodeRecord) -> Option<String> {
+    let queues = node.serving.queues.as_ref()?;
+    Some(queues.iter().map(QueueName::as_str).collect::<Vec<_>>().join(", "))
+}
+
+fn labels(node: &NodeRecord) -> String {
+    node.serving.labels.iter().map(Label::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// Why it claims nothing, and since when; one that is gone is not held.
+fn held(node: &NodeRecord, now: UnixMillis) -> Option<&(String, UnixMillis)> {
+    node.held.as_ref().filter(|_| is_present(node, now))
+}
+
+/// What the nodes that were seen lately serve.
+pub(super) fn serving(nodes: &[NodeRecord], now: UnixMillis) -> Vec<Serving> {
+    nodes.iter().filter(|node| is_present(node, now)).map(|node| node.serving.clone()).collect()
 }
 
 /// The last push of a job wins, so files that differ are no error; but whoever keeps them should know.
@@ -100,14 +122,18 @@ fn node_json(node: &NodeRecord, now: UnixMillis, differences: &Differences) -> V
         "version": node.version,
         "running": node.running,
         "clock_offset_ms": node.clock_offset_ms,
+        "queues": node.serving.queues.as_ref().map(|all| all.iter().map(QueueName::as_str).collect::<Vec<_>>()),
+        "labels": labels_json(&node.serving.labels),
+        "held": held(node, now).map(|(why, since)| json!({"why": why, "since": since.to_string()})),
         "differs": differing.map(|(job, others)| json!({"job": job.as_str(), "from": others})).collect::<Vec<_>>(),
     })
 }
 
-fn node_row(node: &NodeRecord, when: Relative, local: &Zone, differences: &Differences) -> [Cell; 7] {
+fn node_row(node: &NodeRecord, when: Relative, local: &Zone, differences: &Differences) -> [Cell; 10] {
     let state = state(node, when.now);
     let colour = if state == "running" { Colour::Green } else { Colour::Yellow };
     let config = trouble(node, differences);
+    let held = held(node, when.now).map(|(why, since)| format!("{why}, {}", when.passed(*since)));
     let config_colour = match (&node.config_error, &config) {
         (Some(_), _) => Colour::Red,
         (None, Some(_)) => Colour::Yellow,
@@ -119,6 +145,9 @@ fn node_row(node: &NodeRecord, when: Relative, local: &Zone, differences: &Diffe
         Cell::maybe(node.started_at.map(|at| shown(at, local))),
         Cell::maybe(node.last_seen.map(|at| when.passed(at))),
         Cell::maybe(node.running.map(|count| count.to_string())),
+        Cell::new(queues(node).unwrap_or_else(|| "all".to_owned())),
+        Cell::maybe(Some(labels(node)).filter(|labels| !labels.is_empty())),
+        Cell::maybe(held).coloured(Colour::Yellow),
         Cell::new(&node.version),
         Cell::new(config.as_deref().unwrap_or("ok")).coloured(config_colour),
     ]

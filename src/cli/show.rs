@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::history::open_runs;
 use super::render::{
     Console, JobView, Relative, RunTable, RunView, Zones, action_line, attempts_json, attempts_table, day_rules, effective,
-    one_line, policy_lines, rfc3339, running_jobs, shown, view_jobs, view_runs,
+    one_line, policy_lines, queue_words, rfc3339, running_jobs, shown, view_jobs, view_runs,
 };
 use super::target::{Target, find_job, find_run};
 use crate::domain::ids::{JobName, RunId};
@@ -166,6 +166,7 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
         let more = [
             ("ready_at", json!(record.ready.map(|at| at.to_string()))),
             ("failures", json!(record.failures)),
+            ("waiting_for", json!(record.waiting_for)),
             ("recoveries", json!(record.recoveries)),
             ("unclear", json!(record.unclear)),
             ("attempts", attempts_json(record)),
@@ -188,13 +189,16 @@ fn run_text(view: &RunView, when: Relative, console: &mut Console) {
     }
     let state_word = console.paint(record.state.as_str(), record.state.into());
     field_raw("state", &state_word, console);
+    if let Some(what) = view.record.waiting_for.as_deref() {
+        field("waiting for", if what == "overlap" { "an open run of its job" } else { what }, console);
+    }
     if let Some(reason) = view.reason() {
         field("reason", &reason, console);
     }
     if let Some(by) = &record.by {
         field("by", by, console);
     }
-    field("queue", record.queue.as_str(), console);
+    field("queue", &queue_words(&record.lane), console);
     let mut instant = |word: &str, at: Option<UnixMillis>| {
         if let Some(at) = at {
             field(word, &format!("{} ({})", shown(at, &local), when.either(at)), console);

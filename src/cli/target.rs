@@ -95,7 +95,7 @@ async fn known_run(store: &Store, run: &RunId) -> Result<Option<RunRecord>, Fail
         return Ok(Some(record));
     }
     let job = store.read_job(run.job()).await?;
-    Ok(job.filter(|job| job.pending.as_ref() == Some(run)).map(|job| RunRecord::planted(run.clone(), job.queue)))
+    Ok(job.filter(|job| job.pending.as_ref() == Some(run)).map(|job| RunRecord::planted(run.clone(), job.lane)))
 }
 
 /// The runs whose id begins like that of `run`, newest first.

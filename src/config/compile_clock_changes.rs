@@ -2,8 +2,9 @@
 
 use super::keys;
 use super::problem::Problems;
-use super::reader::Spot;
+use super::reader::{Spot, Table};
 use crate::domain::clock_changes::{ClockChanges, Fold, Gap};
+use crate::domain::schedule::Schedule;
 
 pub(super) fn compile_clock_changes(spot: &Spot<'_>, problems: &mut Problems) -> Option<ClockChanges> {
     let table = spot.table("a table such as { gap = \"skip\", fold = \"both\" }", problems)?;
@@ -12,4 +13,11 @@ pub(super) fn compile_clock_changes(spot: &Spot<'_>, problems: &mut Problems) ->
     let gap = table.get("gap").and_then(|spot| spot.choice(&Gap::ALL.map(|gap| (gap.as_str(), gap)), problems));
     let fold = table.get("fold").and_then(|spot| spot.choice(&Fold::ALL.map(|fold| (fold.as_str(), fold)), problems));
     (problems.faults.len() == faults).then_some(ClockChanges { gap, fold })
+}
+
+/// Refuses a rule of the job itself that its schedule never asks.
+pub(super) fn refuse_idle_clock_changes(table: &Table<'_>, schedule: &Schedule, problems: &mut Problems) {
+    if let Some(spot) = table.get("dst").filter(|_| !schedule.goes_by_clocks() && *schedule != Schedule::Manual) {
+        spot.fault(problems, "is the rule of cron, calendar and rrule, and there is none: every, delay and at know no clock");
+    }
 }

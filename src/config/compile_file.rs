@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::compile_calendars::compile_calendars;
+use super::compile_gates::refuse_itself;
 use super::compile_job::{JobContext, compile_job};
 use super::compile_pools::{compile_groups, compile_queues, refuse_strangers};
 use super::config_error::ConfigError;
@@ -13,6 +14,7 @@ use super::policies::{Origin, Policies, compile_policies, refuse_contradictions}
 use super::problem::{Problems, Span, one_of, sort_by_place};
 use super::reader::{Spot, Table};
 use super::sections::{Config, DaemonConfig, RedisConfig, compile_daemon, compile_redis, has_password};
+use super::serving::compile_serving;
 use crate::domain::ids::{GroupName, JobName, QueueName};
 use crate::domain::job::JobSpec;
 use crate::domain::zone::Zone;
@@ -87,7 +89,6 @@ fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, exposure: E
         }
         redis
     });
-    let daemon = section("daemon", problems).map(|table| compile_daemon(&table, problems));
     let history = section("history", problems).map(|table| compile_history(&table, problems));
     let output = section("output", problems).map(|table| compile_output(&table, problems));
     let queues = compile_queues(root, problems);
@@ -95,6 +96,9 @@ fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, exposure: E
     let declared: BTreeSet<QueueName> = queues.keys().cloned().chain([QueueName::default_queue()]).collect();
     let groups = compile_groups(root, problems);
     let declared_groups: BTreeSet<GroupName> = groups.keys().cloned().collect();
+    let daemon = section("daemon", problems);
+    let serving = daemon.as_ref().map(|table| compile_serving(table, &declared, problems));
+    let daemon = daemon.map(|table| compile_daemon(&table, problems));
     let calendars = compile_calendars(root, file_name, host_zone, problems);
     let origin = Origin::File { queues: &declared, groups: &declared_groups, calendars: &calendars };
     let defaults = section("defaults", problems).map(|table| compile_defaults(&table, origin, problems)).unwrap_or_default();
@@ -104,6 +108,7 @@ fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, exposure: E
     Config {
         redis: redis.unwrap_or_else(RedisConfig::default),
         daemon: daemon.unwrap_or_else(DaemonConfig::default),
+        serving: serving.unwrap_or_default(),
         history: history.unwrap_or_else(HistoryConfig::default),
         output: output.unwrap_or_else(OutputConfig::default),
         queues,
@@ -129,7 +134,13 @@ fn compile_jobs(root: &Table<'_>, context: JobContext<'_>, problems: &mut Proble
     let mut jobs = BTreeMap::new();
     for (name, table) in named_tables::<JobName>(root, "jobs", problems) {
         let spec = compile_job(&table, context, problems);
-        if let (Some(name), Some(spec)) = (name, spec) {
+        if let (Some(name), Some(mut spec)) = (name, spec) {
+            // [defaults] may name it for the others.
+            if spec.not_while.remove(&name)
+                && let Some(spot) = table.get("not_while")
+            {
+                refuse_itself(&spot, problems);
+            }
             jobs.insert(name, spec);
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::compile_action::{Keys, compile_action, refuse_oversize};
+use super::compile_clock_changes::refuse_idle_clock_changes;
 use super::compile_retry::refuse_impossible_codes;
 use super::compile_schedule::{Clock, compile_schedule};
 use super::compile_shape::{compile_shape, refuse_nothing_left};
@@ -47,6 +48,12 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
     let own = compile_policies(table, context.origin, problems);
     let merged = own.clone().over(context.defaults);
     refuse_contradictions(table, &own, &merged, problems);
+    if own.per_key.is_some()
+        && merged.key.is_none()
+        && let Some(spot) = table.get("per_key")
+    {
+        spot.fault(problems, "per_key without a key, wanted it together with key = \"customer-42\"");
+    }
     let clock = Clock::new(&merged, context.host_zone);
     let schedule = compile_schedule(table, &clock, problems);
     let shape = schedule.as_ref().and_then(|schedule| compile_shape(table, schedule, &merged.shaping, &clock, problems));
@@ -67,6 +74,7 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
     // What is in Redis was held against this, and its zone may be the one kept with the job.
     if !matches!(context.origin, Origin::Surface) {
         refuse_nothing_left(table, &spec.schedule, &spec.shape, &clock, problems);
+        refuse_idle_clock_changes(table, &spec.schedule, problems);
     }
     refuse_oversize(table, &spec.action, &spec.env, problems);
     if let (Some(check), Some(own)) = (&spec.done_check, table.get("done_check").and_then(|spot| spot.as_table())) {

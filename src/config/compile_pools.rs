@@ -32,7 +32,7 @@ pub(super) fn compile_queues(root: &Table<'_>, problems: &mut Problems) -> BTree
     queues
 }
 
-fn compile_queue(table: &Table<'_>, problems: &mut Problems) -> QueueSettings {
+pub(super) fn compile_queue(table: &Table<'_>, problems: &mut Problems) -> QueueSettings {
     table.refuse_other_keys(&[keys::QUEUE], keys::LATER_QUEUE, problems);
     let plain = QueueSettings::default();
     let concurrency = table.get("concurrency").and_then(|spot| spot.integer(&(1..=QueueSettings::MOST_CONCURRENT), problems));

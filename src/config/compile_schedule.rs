@@ -175,6 +175,12 @@ fn compile_at(spot: &Spot<'_>, clock: &Clock, problems: &mut Problems) -> Option
     Some(if let [one] = instants[..] { Schedule::At(one) } else { Schedule::Instants(instants) })
 }
 
+/// What a rule is counted from: a date and time by the wall clock, from 1970 to 2099.
+pub fn start_of_rule(text: &str) -> Option<jiff::civil::DateTime> {
+    let within = |at: &jiff::civil::DateTime| (1970..2100).contains(&at.year());
+    text.parse::<jiff::civil::DateTime>().ok().filter(within).filter(|_| !text.ends_with(['Z', 'z']))
+}
+
 fn compile_rules(spot: &Spot<'_>, table: &Table<'_>, problems: &mut Problems) -> Option<Vec<Recurrence>> {
     const EXAMPLE: &str = "FREQ=WEEKLY;BYDAY=MO";
     let Some(start) = table.get("dtstart") else {
@@ -183,8 +189,7 @@ fn compile_rules(spot: &Spot<'_>, table: &Table<'_>, problems: &mut Problems) ->
     };
     let wanted = "a date and time by the wall clock, such as \"2026-01-05T09:00\"";
     let Some(text) = start.as_text_or_date() else { return start.wanted(problems, wanted) };
-    let within = |at: &jiff::civil::DateTime| (1970..2100).contains(&at.year());
-    let Some(from) = text.parse::<jiff::civil::DateTime>().ok().filter(within).filter(|_| !text.ends_with(['Z', 'z'])) else {
+    let Some(from) = start_of_rule(text) else {
         start.fault(problems, format!("found {}, wanted {wanted}", quoted(text)));
         return None;
     };

@@ -44,13 +44,11 @@ impl Shaping {
 
 /// The shaping `table` names.
 pub(super) fn compile_shaping(table: &Table<'_>, origin: Origin<'_>, problems: &mut Problems) -> Shaping {
-    // A list without an entry takes back what [defaults] has.
-    let days = |key: &str, problems: &mut Problems| table.get(key).and_then(|spot| compile_days(&spot, origin, problems));
     Shaping {
         jitter: table.get("jitter").and_then(|spot| shift(&spot, problems)),
         splay: table.get("splay").and_then(|spot| shift(&spot, problems)),
-        exclude: days("exclude", problems),
-        only_on: days("only_on", problems),
+        exclude: table.get("exclude").and_then(|spot| compile_days(&spot, origin, problems)),
+        only_on: table.get("only_on").and_then(|spot| compile_only_on(&spot, origin, problems)),
         skip_if_late: table.get("skip_if_late").and_then(|spot| spot.duration(&LATE, problems)),
     }
 }
@@ -94,7 +92,7 @@ pub(super) fn compile_shape(
         return Some(Shape { max_runs, skip_if_late: shaping.skip_if_late, ..Shape::default() });
     }
     if anchor.is_some()
-        && !has_every(schedule)
+        && !schedule.has_every()
         && refuse(&["anchor"], "is what every counts from, wanted every with it", problems).is_some()
     {
         return None;
@@ -141,20 +139,23 @@ pub(super) fn refuse_nothing_left(table: &Table<'_>, schedule: &Schedule, shape:
     }
 }
 
-fn has_every(schedule: &Schedule) -> bool {
-    match schedule {
-        Schedule::Every(_) => true,
-        Schedule::Several(list) => list.iter().any(has_every),
-        _ => false,
-    }
-}
-
 /// `"0s"` takes back what `[defaults]` has.
 fn shift(spot: &Spot<'_>, problems: &mut Problems) -> Option<Duration> {
     if spot.as_text() == Some("0s") {
         return Some(Duration::ZERO);
     }
     spot.duration(&SHIFT, problems)
+}
+
+/// A list without an entry takes back what `[defaults]` has; calendars without a day would leave a job no time at all.
+fn compile_only_on(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<Days> {
+    let days = compile_days(spot, origin, problems)?;
+    let is_silent = spot.as_items().is_some_and(|mut items| items.next().is_none());
+    if days.is_empty() && !is_silent {
+        spot.fault(problems, "names calendars that hold no day, wanted at least one day to run on, or [] for every day");
+        return None;
+    }
+    Some(days)
 }
 
 fn compile_days(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<Days> {
@@ -170,7 +171,8 @@ fn compile_days(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) ->
             return item.wanted(problems, "a date such as \"2026-12-24\", a weekday, or \"calendar:NAME\"");
         };
         match text.strip_prefix("calendar:") {
-            Some(name) => sets.extend(calendar_named(name, item, origin, problems)),
+            // Of one with a fault inside nothing is known.
+            Some(name) => sets.push(calendar_named(name, item, origin, problems)?),
             None => match text.parse::<DayItem>() {
                 Ok(day) => sets.push(Days::of([day])),
                 Err(error) => item.fault(problems, error.to_string()),

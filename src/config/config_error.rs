@@ -42,7 +42,7 @@ impl ConfigError {
 
     /// The file as a whole cannot be used.
     pub(super) fn unreadable(file_name: &str, message: String) -> Self {
-        let problem = Problem { path: String::new(), span: None, message };
+        let problem = Problem::new("", None, message);
         Self { file_name: file_name.to_owned(), text: String::new(), problems: vec![problem], cause: Cause::Unreadable }
     }
 

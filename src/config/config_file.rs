@@ -23,7 +23,7 @@ pub fn read_file(path: &Path, host_zone: &Zone) -> Result<Config, ConfigError> {
     let name = path.display().to_string();
     let SafeText { text, exposure, doubts } = read_safe_text(path, &name)?;
     let mut config = compile_file(&text, &name, host_zone, exposure)?;
-    let doubts = doubts.into_iter().map(|message| Problem { path: String::new(), span: None, message });
+    let doubts = doubts.into_iter().map(|message| Problem::new("", None, message));
     config.warnings.splice(0..0, doubts);
     Ok(config)
 }

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::compile_gates::refuse_itself;
 use super::compile_job::{JobContext, compile_job};
 use super::compile_schedule::compile_in;
 use super::node::Node;
@@ -45,7 +46,7 @@ pub fn job_from_value(value: &serde_json::Value, host_zone: &Zone) -> Result<Nam
 }
 
 fn whole(message: String) -> Vec<Problem> {
-    vec![Problem { path: String::new(), span: None, message }]
+    vec![Problem::new("", None, message)]
 }
 
 fn compile(node: &Node<'_>, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> {
@@ -59,7 +60,13 @@ fn compile(node: &Node<'_>, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> 
     let name = table.get("name").and_then(|spot| spot.parsed("backup", &mut problems));
     let start_in = table.get("in").and_then(|spot| compile_in(&spot, &mut problems));
     let context = JobContext { defaults: &Policies::default(), host_zone: Some(host_zone), origin: Origin::Line };
-    match compile_job(&table, context, &mut problems) {
+    let spec = compile_job(&table, context, &mut problems);
+    if let (Some(name), Some(spec), Some(spot)) = (&name, &spec, table.get("not_while"))
+        && spec.not_while.contains(name)
+    {
+        refuse_itself(&spot, &mut problems);
+    }
+    match spec {
         Some(spec) if problems.faults.is_empty() => Ok(NamedJob { name, start_in, spec }),
         _ => Err(problems.faults),
     }

@@ -89,7 +89,7 @@ pub(super) fn compile_output(table: &Table<'_>, problems: &mut Problems) -> Outp
 }
 
 /// A size, no larger than `most`.
-fn size(spot: &Spot<'_>, most: u64, words: &str, problems: &mut Problems) -> Option<u64> {
+pub(super) fn size(spot: &Spot<'_>, most: u64, words: &str, problems: &mut Problems) -> Option<u64> {
     let Some(text) = spot.as_text() else { return spot.wanted(problems, "a size such as \"256MiB\"") };
     match parse_size(text) {
         Ok(bytes) if bytes <= most => Some(bytes),

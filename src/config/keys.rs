@@ -10,7 +10,8 @@ pub(super) const LATER_SECTIONS: &[&str] = &["limits"];
 /// `[redis]`
 pub(super) const REDIS: &[&str] = &["url", "url_file", "allow_eviction"];
 /// `[daemon]`
-pub(super) const DAEMON: &[&str] = &["tick", "lease", "shutdown_grace"];
+pub(super) const DAEMON: &[&str] =
+    &["tick", "lease", "shutdown_grace", "queues", "labels", "max_load", "min_free_memory", "max_running"];
 /// `[history]`
 pub(super) const HISTORY: &[&str] = &["keep_per_job", "keep", "max_age"];
 /// `[output]`
@@ -37,6 +38,11 @@ pub(super) const POLICY: &[&str] = &[
     "env",
     "cwd",
     "queue",
+    "priority",
+    "requires",
+    "key",
+    "per_key",
+    "not_while",
     "group",
     "timeout",
     "kill_grace",
@@ -53,23 +59,8 @@ pub(super) const POLICY: &[&str] = &[
     "skip_if_late",
 ];
 /// Keys of jobs of later versions.
-pub(super) const LATER_JOB: &[&str] = &[
-    "on_failure",
-    "on_success",
-    "on_late",
-    "on_recovered",
-    "key",
-    "per_key",
-    "priority",
-    "requires",
-    "limits",
-    "limit",
-    "rate",
-    "weight",
-    "user",
-    "stdin",
-    "ping_url",
-];
+pub(super) const LATER_JOB: &[&str] =
+    &["on_failure", "on_success", "on_late", "on_recovered", "limits", "limit", "rate", "weight", "user", "stdin", "ping_url"];
 
 /// `[calendars.X]`
 pub(super) const CALENDAR: &[&str] = &["dates", "file", "tz"];
@@ -84,6 +75,8 @@ pub(super) const ADDED: &[&str] = &["unique", "unique_for"];
 pub(super) const UNIQUE: &[&str] = &["key", "for", "mode"];
 /// `done_check = { ... }`, beside its action.
 pub(super) const DONE_CHECK: &[&str] = &["on", "timeout"];
+/// `per_key = { ... }`
+pub(super) const PER_KEY: &[&str] = &["limit", "rate", "burst"];
 /// `dst = { ... }`
 pub(super) const DST: &[&str] = &["gap", "fold"];
 /// `overlap = { ... }`

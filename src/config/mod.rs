@@ -10,8 +10,10 @@ mod compile_calendars;
 mod compile_clock_changes;
 mod compile_done_check;
 mod compile_file;
+mod compile_gates;
 mod compile_http;
 mod compile_job;
+mod compile_lane;
 mod compile_pools;
 mod compile_retry;
 mod compile_schedule;
@@ -28,17 +30,23 @@ mod node;
 mod node_json;
 mod policies;
 mod problem;
+mod queue_change;
 mod reader;
 mod sections;
+mod serving;
 mod surface;
 
 pub use compile_file::compile_text;
+pub use compile_schedule::start_of_rule;
 pub use config_error::{ConfigError, Rendering};
 pub use config_file::{MAX_FILE_BYTES, read_file, read_redis};
+pub use ics::{IcsError, read as read_ics};
 pub use json_job::{MAX_JSON_BYTES, NamedJob, job_from_json, job_from_value};
 pub use keeping::{HistoryConfig, OutputConfig};
-pub use problem::Problem;
+pub use problem::{Problem, nearest};
+pub use queue_change::change_queue;
 pub use sections::{Config, DaemonConfig, RedisConfig};
+pub use serving::{FlowLimits, ServingConfig};
 pub use surface::{SurfaceError, from_surface, hash, to_surface};
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ fn syntax_problem(text: &str, error: &toml::de::Error) -> Problem {
         (message, _) if message.contains(RECURSION) => too_deep(),
         (message, _) => format!("not valid TOML: {}", message.replace(char::is_control, " ")),
     };
-    Problem { path: String::new(), span, message }
+    Problem::new("", span, message)
 }
 
 fn from_table<'t>(table: DeTable<'t>, span: Option<Span>, depth: usize, problems: &mut Vec<Problem>) -> Node<'t> {
@@ -112,7 +112,7 @@ fn from_value<'t>(value: Spanned<DeValue<'t>>, depth: usize, problems: &mut Vec<
     let span = Some(value.span());
     let nested = matches!(value.get_ref(), DeValue::Array(_) | DeValue::Table(_));
     if nested && depth >= MAX_DEPTH {
-        problems.push(Problem { path: String::new(), span: span.clone(), message: too_deep() });
+        problems.push(Problem::new("", span.clone(), too_deep()));
         return Node { value: Value::Null, span };
     }
     let value = match value.into_inner() {

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use super::compile_clock_changes::compile_clock_changes;
 use super::compile_done_check::compile_done_check;
+use super::compile_gates::{compile_not_while, compile_per_key};
+use super::compile_lane::{compile_labels, compile_priority};
 use super::compile_retry::compile_retry;
 use super::compile_shape::{Shaping, compile_shaping};
 use super::keys;
@@ -16,8 +18,10 @@ use super::problem::{Problems, key_text, nearest, one_of, quoted};
 use super::reader::{DurationBounds, Spot, Table};
 use crate::domain::clock_changes::ClockChanges;
 use crate::domain::days::Days;
-use crate::domain::ids::{GroupName, QueueName};
+use crate::domain::gate::{PerKey, SharedKey};
+use crate::domain::ids::{GroupName, JobName, Label, QueueName};
 use crate::domain::job::{CatchUp, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
+use crate::domain::lane::Priority;
 use crate::domain::zone::ZoneName;
 
 /// Where a table comes from, and so what can be known about what it names.
@@ -46,6 +50,11 @@ pub(super) struct Policies {
     pub(super) env: Option<BTreeMap<String, String>>,
     cwd: Option<PathBuf>,
     queue: Option<QueueName>,
+    priority: Option<Priority>,
+    requires: Option<BTreeSet<Label>>,
+    pub(super) key: Option<SharedKey>,
+    pub(super) per_key: Option<PerKey>,
+    not_while: Option<BTreeSet<JobName>>,
     group: Option<GroupName>,
     timeout: Option<Duration>,
     kill_grace: Option<Duration>,
@@ -80,6 +89,11 @@ impl Policies {
             env,
             cwd: self.cwd.or_else(|| below.cwd.clone()),
             queue: self.queue.or_else(|| below.queue.clone()),
+            priority: self.priority.or(below.priority),
+            requires: self.requires.or_else(|| below.requires.clone()),
+            key: self.key.or_else(|| below.key.clone()),
+            per_key: self.per_key.or(below.per_key),
+            not_while: self.not_while.or_else(|| below.not_while.clone()),
             group: self.group.or_else(|| below.group.clone()),
             timeout: self.timeout.or(below.timeout),
             kill_grace: self.kill_grace.or(below.kill_grace),
@@ -107,6 +121,14 @@ impl Policies {
         set(&mut spec.dst, self.dst);
         set(&mut spec.env, self.env);
         set(&mut spec.queue, self.queue);
+        set(&mut spec.priority, self.priority);
+        set(&mut spec.requires, self.requires);
+        // Without a key nothing is per key: what [defaults] says of it is for others.
+        if self.key.is_some() {
+            set(&mut spec.per_key, self.per_key);
+        }
+        spec.key = self.key;
+        set(&mut spec.not_while, self.not_while);
         set(&mut spec.timeout, self.timeout);
         set(&mut spec.kill_grace, self.kill_grace);
         set(&mut spec.retry, self.retry);
@@ -125,6 +147,11 @@ pub(super) fn compile_policies(table: &Table<'_>, origin: Origin<'_>, problems: 
         env: table.get("env").and_then(|spot| compile_env(&spot, problems)),
         cwd: table.get("cwd").and_then(|spot| compile_cwd(&spot, origin, problems)),
         queue: table.get("queue").and_then(|spot| compile_queue(&spot, origin, problems)),
+        priority: table.get("priority").and_then(|spot| compile_priority(&spot, problems)),
+        requires: table.get("requires").and_then(|spot| compile_labels(&spot, problems)),
+        key: table.get("key").and_then(|spot| spot.parsed("customer-42", problems)),
+        per_key: table.get("per_key").and_then(|spot| compile_per_key(&spot, problems)),
+        not_while: table.get("not_while").and_then(|spot| compile_not_while(&spot, problems)),
         group: table.get("group").and_then(|spot| compile_group(&spot, origin, problems)),
         timeout: table.get("timeout").and_then(|spot| spot.duration(&TIMEOUT, problems)),
         kill_grace: table.get("kill_grace").and_then(|spot| spot.duration(&KILL_GRACE, problems)),

@@ -17,6 +17,15 @@ pub struct Problem {
     pub span: Option<Range<usize>>,
     /// What was found, what is wanted and how to mend it, in one line.
     pub message: String,
+    /// Of one character of a text: that text, and the byte at which the fault begins.
+    pub within: Option<(String, usize)>,
+}
+
+impl Problem {
+    /// One of a value as a whole.
+    pub(super) fn new(path: &str, span: Option<Span>, message: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), span, message: message.into(), within: None }
+    }
 }
 
 /// `jobs.backup.timeout: found ..., wanted ...`, without a position.
@@ -40,12 +49,17 @@ pub(super) struct Problems {
 impl Problems {
     /// Notes a fault.
     pub(super) fn fault(&mut self, path: &str, span: Option<Span>, message: impl Into<String>) {
-        self.faults.push(Problem { path: path.to_owned(), span, message: message.into() });
+        self.faults.push(Problem::new(path, span, message));
+    }
+
+    /// Notes a fault of one character of `text`.
+    pub(super) fn fault_within(&mut self, path: &str, span: Option<Span>, text: &str, offset: usize, message: String) {
+        self.faults.push(Problem { within: Some((text.to_owned(), offset)), ..Problem::new(path, span, message) });
     }
 
     /// Notes something doubtful.
     pub(super) fn warning(&mut self, path: &str, span: Option<Span>, message: impl Into<String>) {
-        self.warnings.push(Problem { path: path.to_owned(), span, message: message.into() });
+        self.warnings.push(Problem::new(path, span, message));
     }
 
     /// Notes a key that is not among those known here.
@@ -86,7 +100,7 @@ pub(super) fn one_of<S: AsRef<str>>(words: &[S]) -> String {
 }
 
 /// The word among `known` that `found` was probably meant to be.
-pub(super) fn nearest<'k>(found: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest<'k>(found: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     // Nothing that long is a slip of the finger, and the comparison costs the product of the lengths.
     if found.len() > 80 {
         return None;

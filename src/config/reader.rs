@@ -123,7 +123,7 @@ impl<'n> Spot<'n> {
             }
             (span, _) => span,
         };
-        problems.fault(&self.path, span, message);
+        problems.fault_within(&self.path, span, self.as_text().unwrap_or_default(), offset, message.into());
     }
 
     /// Notes that something else is wanted than what was found.
@@ -230,6 +230,20 @@ impl<'n> Spot<'n> {
             Some(number) if range.contains(&number) => Some(number),
             _ => self.wanted(problems, format_args!("an integer from {} to {}", range.start(), range.end())),
         }
+    }
+
+    /// A number more than 0 and at most `most`, whole or not, such as `example`.
+    pub(super) fn positive_number(&self, most: f64, example: &str, problems: &mut Problems) -> Option<f64> {
+        let number = match self.node.value {
+            Value::Float(number) => number,
+            #[expect(clippy::cast_precision_loss, reason = "past 2^53 it is out of every bound")]
+            Value::Integer(number) => number as f64,
+            _ => f64::NAN,
+        };
+        if number > 0.0 && number <= most {
+            return Some(number);
+        }
+        self.wanted(problems, format_args!("a number such as {example}, more than 0, at most {most}"))
     }
 
     /// True or false.

@@ -9,6 +9,7 @@ use super::keeping::{HistoryConfig, OutputConfig};
 use super::keys;
 use super::problem::{Problem, Problems};
 use super::reader::{DurationBounds, Spot, Table};
+use super::serving::ServingConfig;
 use crate::domain::duration::format_duration;
 use crate::domain::group::GroupSettings;
 use crate::domain::ids::{GroupName, JobName, QueueName};
@@ -22,6 +23,8 @@ pub struct Config {
     pub redis: RedisConfig,
     /// `[daemon]`
     pub daemon: DaemonConfig,
+    /// What `[daemon]` says of the work the node takes.
+    pub serving: ServingConfig,
     /// `[history]`
     pub history: HistoryConfig,
     /// `[output]`

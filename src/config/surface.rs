@@ -18,6 +18,7 @@ use super::problem::Problems;
 use super::reader::Spot;
 use crate::domain::clock_changes::ClockChanges;
 use crate::domain::duration::format_duration;
+use crate::domain::gate::PerKey;
 use crate::domain::job::{
     Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec, Overlap, Retry,
 };
@@ -65,6 +66,21 @@ pub fn to_surface(spec: &JobSpec) -> String {
     if spec.queue != plain.queue {
         out.put("queue", spec.queue.as_str());
     }
+    if spec.priority != plain.priority {
+        out.put("priority", spec.priority.as_i8());
+    }
+    if !spec.requires.is_empty() {
+        out.put("requires", spec.requires.iter().map(|label| label.as_str().to_owned()).collect::<Vec<_>>());
+    }
+    if let Some(key) = &spec.key {
+        out.put("key", key.as_str());
+    }
+    if spec.per_key != plain.per_key {
+        out.put("per_key", per_key(spec.per_key));
+    }
+    if !spec.not_while.is_empty() {
+        out.put("not_while", spec.not_while.iter().map(|job| job.as_str().to_owned()).collect::<Vec<_>>());
+    }
     if let Some(group) = &spec.group {
         out.put("group", group.as_str());
     }
@@ -101,6 +117,26 @@ pub fn to_surface(spec: &JobSpec) -> String {
         out.put("unique", unique(rule));
     }
     out.value().to_string()
+}
+
+fn per_key(per_key: PerKey) -> Value {
+    let PerKey { limit, rate } = per_key;
+    match (limit, rate) {
+        (Some(limit), None) => limit.into(),
+        (limit, rate) => {
+            let mut out = Sheet::default();
+            if let Some(limit) = limit {
+                out.put("limit", limit);
+            }
+            if let Some(rate) = rate {
+                out.put("rate", rate.to_string());
+                if rate.burst() != rate.count() {
+                    out.put("burst", rate.burst());
+                }
+            }
+            out.value()
+        }
+    }
 }
 
 /// The job a text of [`to_surface`] stands for. Checked like any other text: what is in Redis may have been touched.

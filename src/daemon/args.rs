@@ -6,14 +6,15 @@
     reason = "the doc comments of arguments are help texts, printed as they stand"
 )]
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use super::setup::Failure;
-use crate::domain::ids::NodeName;
-use crate::engine::Naming;
+use crate::domain::ids::{Label, NodeName, QueueName};
+use crate::engine::{Naming, Told};
 use crate::store::DEFAULT_NAMESPACE;
 
 /// Runs delayed and cron jobs, on any number of hosts that share one Redis.
@@ -35,6 +36,12 @@ pub(super) struct Args {
     /// This node's name, which is also that of its jobs file [default: the host's name]
     #[arg(long, value_name = "NAME", env = "SCHEDD_NODE")]
     pub(super) node: Option<NodeName>,
+    /// The queues this node serves, with commas between [default: those of [daemon], else all]
+    #[arg(long, value_name = "QUEUES", env = "SCHEDD_QUEUES", value_delimiter = ',')]
+    pub(super) queues: Vec<QueueName>,
+    /// The labels this node carries, with commas between [default: those of [daemon], else none]
+    #[arg(long, value_name = "LABELS", env = "SCHEDD_LABELS", value_delimiter = ',')]
+    pub(super) labels: Vec<Label>,
 }
 
 /// Reads the arguments of this process. The error is how to end: help and version were printed, or one line of what is wrong.
@@ -52,6 +59,16 @@ pub(super) fn read() -> Result<Args, ExitCode> {
 }
 
 impl Args {
+    /// What this node is to serve, where flags or the environment say so.
+    pub(super) fn told(&self) -> Told {
+        let queues: BTreeSet<QueueName> = self.queues.iter().cloned().collect();
+        let labels: BTreeSet<Label> = self.labels.iter().cloned().collect();
+        Told {
+            queues: Some(queues).filter(|queues| !queues.is_empty()),
+            labels: Some(labels).filter(|labels| !labels.is_empty()),
+        }
+    }
+
     /// The name this node wants, and whether it insists.
     pub(super) fn node_name(&self, host: &str) -> (NodeName, Naming) {
         match &self.node {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::gauges;
 use crate::domain::time::UnixMillis;
 use crate::engine::HostFacts;
 
@@ -12,7 +13,7 @@ pub(super) fn facts() -> HostFacts {
     // Without the file (no /proc) every start counts as its own boot: leases are then only taken back by watching them.
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .map_or_else(|_| format!("unknown-{:016x}", fastrand::u64(..)), |id| id.trim().to_owned());
-    HostFacts { host, boot_id, is_alive, clock }
+    HostFacts { host, boot_id, is_alive, clock, load: gauges::load, free_memory: gauges::free_memory }
 }
 
 /// The time by this host's clock.

@@ -5,6 +5,7 @@
 
 mod args;
 mod config_watch;
+mod gauges;
 mod host;
 mod log_writer;
 mod logging;
@@ -96,8 +97,10 @@ async fn serve(
     let host = host::facts();
     let incarnation = setup::incarnation();
     let (wanted, naming) = args.node_name(&host.host);
+    let told = args.told();
+    let serving = told.over(&config.serving.serving);
     let announced = tokio::select! {
-        announced = setup::announce(store, &wanted, naming, &incarnation, &host) => announced?,
+        announced = setup::announce(store, &wanted, naming, &incarnation, &host, &serving) => announced?,
         () = signals.stop() => return Ok(()),
     };
     let (node, started_at) = (announced.node, announced.now);
@@ -134,6 +137,7 @@ async fn serve(
         lease: config.daemon.lease,
         shutdown_grace: config.daemon.shutdown_grace,
         output,
+        told,
     };
     let engine = Engine::start(store.clone(), executors, journal, settings, host_zone.clone(), file.read.as_ref());
     attend(file, config, &engine, Arc::new(host_zone), signals).await;

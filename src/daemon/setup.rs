@@ -9,6 +9,7 @@ use tracing::{info, warn};
 use super::args::Args;
 use crate::config::Config;
 use crate::domain::ids::NodeName;
+use crate::domain::serving::Serving;
 use crate::domain::time::UnixMillis;
 use crate::engine::{self, HostFacts, Journal, Naming, PresenceError};
 use crate::keeper::EndedMark;
@@ -136,13 +137,14 @@ pub(super) async fn announce(
     naming: Naming,
     incarnation: &str,
     host: &HostFacts,
+    serving: &Serving,
 ) -> Result<Announced, Failure> {
     let mut is_waiting = false;
     loop {
         let attempt = async {
             let findings = store.findings().await?;
             let now = store.now().await?;
-            let node = engine::announce(store, wanted, naming, incarnation, host).await?;
+            let node = engine::announce(store, wanted, naming, incarnation, host, serving).await?;
             Ok::<_, PresenceError>((findings, Announced { node, now, server: String::new() }))
         };
         match attempt.await {

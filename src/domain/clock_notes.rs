@@ -14,23 +14,35 @@ use super::zone::Zone;
 const CHANGES: usize = 400;
 
 /// What is to be said of the occurrence `at` of `table`, the first one after `after`: of times a clock change left out since
-/// then, and of one that comes twice.
+/// then, and of one that comes twice. Of a clock that is not that of the zone `shown` the note names the zone.
 ///
 /// `02:30 does not exist this day: runs at 03:00`; `02:30 comes twice this day: the first is taken`
-pub fn clock_notes(table: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String> {
-    let wall = table.on_the_wall();
-    if wall.is_none() && !table.is_one_shot() {
-        return Vec::new();
+pub fn clock_notes(table: &Timetable, after: UnixMillis, at: UnixMillis, shown: &Zone) -> Vec<String> {
+    let told = |zone: &Zone, note: String| {
+        if zone.name() == shown.name() { note } else { format!("in {}: {note}", zone.name()) }
+    };
+    let mut notes = Vec::new();
+    for clock in table.by_wall_clocks() {
+        let mut own = left_out(&clock, after, at);
+        own.extend(twice(&clock, at).filter(|_| comes_at(&clock, at)));
+        notes.extend(own.into_iter().map(|note| told(clock.zone(), note)));
     }
-    let mut notes = wall.map_or_else(Vec::new, |wall| left_out(table.zone(), &wall, after, at));
-    notes.extend(twice(table, at));
+    if table.is_one_shot() {
+        notes.extend(twice(table, at).map(|note| told(table.zone(), note)));
+    }
     notes
 }
 
-/// Times within gaps of the clock in `(after, at]`. `wall` comes when the wall clock would show it if it never changed.
-fn left_out(zone: &Zone, wall: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String> {
+/// Times of `table` within gaps of its clock in `(after, at]`.
+fn left_out(table: &Timetable, after: UnixMillis, at: UnixMillis) -> Vec<String> {
+    let zone = table.zone();
     let changes = zone.rules().following(after.to_timestamp()).take(CHANGES);
-    let gaps = changes.map(|change| change.timestamp()).take_while(|change| *change <= at.to_timestamp());
+    let mut gaps = changes.map(|change| change.timestamp()).take_while(|change| *change <= at.to_timestamp()).peekable();
+    if gaps.peek().is_none() {
+        return Vec::new();
+    }
+    // It comes when the clock would show it if it never changed.
+    let wall = table.on_an_even_clock();
     gaps.filter_map(|change| {
         let change = UnixMillis::from_timestamp(change)?;
         let start = on_wall(zone, UnixMillis::new(change.as_i64() - 1)?)?;
@@ -45,8 +57,8 @@ fn left_out(zone: &Zone, wall: &Timetable, after: UnixMillis, at: UnixMillis) ->
             (format!("{} to {}", clock(local(first)), clock(local(last))), "do", "are")
         };
         let then = match () {
-            () if at > change => format!(" and {is} left out"),
-            () if comes_at(wall, end) => String::new(),
+            () if !comes_at(table, change) => format!(" and {is} left out"),
+            () if comes_at(&wall, end) => String::new(),
             () => format!(": runs at {}", clock(local(end))),
         };
         Some(format!("{times} {does} not exist {}{then}", day(local(first).date(), zone, at)))
@@ -94,6 +106,7 @@ fn day(date: Date, zone: &Zone, at: UnixMillis) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::clock_changes::{ClockChanges, Gap};
     use crate::domain::schedule::Schedule;
 
     /// The first `count` occurrences after `from` that have a note, as the wall clock shows them.
@@ -105,7 +118,7 @@ mod tests {
         let mut found = Vec::new();
         for _ in 0..count {
             let at = table.next_after(after).unwrap();
-            for note in clock_notes(&table, after, at) {
+            for note in clock_notes(&table, after, at, &zone) {
                 found.push(format!("{}: {note}", zone.rules().to_datetime(at.to_timestamp()).strftime("%m-%d %H:%M")));
             }
             after = at;
@@ -155,8 +168,35 @@ mod tests {
         let at = |text: &str| UnixMillis::from_timestamp(text.parse().unwrap()).unwrap();
         let first = at("2027-10-31T00:30:00Z");
         let every = Timetable::new(Schedule::Every(std::time::Duration::from_secs(3600)), berlin.clone(), UnixMillis::EPOCH);
-        assert_eq!(clock_notes(&every, at("2027-10-30T23:30:00Z"), first), [""; 0]);
-        let once = Timetable::new(Schedule::At(first), berlin, UnixMillis::EPOCH);
-        assert_eq!(clock_notes(&once, UnixMillis::EPOCH, first), ["02:30 comes twice this day: the first is taken"]);
+        assert_eq!(clock_notes(&every, at("2027-10-30T23:30:00Z"), first, &berlin), [""; 0]);
+        let once = Timetable::new(Schedule::At(first), berlin.clone(), UnixMillis::EPOCH);
+        assert_eq!(clock_notes(&once, UnixMillis::EPOCH, first, &berlin), ["02:30 comes twice this day: the first is taken"]);
+    }
+
+    #[test]
+    fn a_schedule_is_noted_beside_others_that_count_real_time_and_by_the_clock_of_its_own_zone() {
+        let zone = |name: &str| Zone::load(&name.parse().unwrap()).unwrap();
+        let at = |text: &str| UnixMillis::from_timestamp(text.parse().unwrap()).unwrap();
+        let mixed = |gap| {
+            let hours = Schedule::Every(std::time::Duration::from_secs(3600));
+            let list = Schedule::Several(vec![hours, Schedule::Cron(vec!["30 2 * * *".parse().unwrap()])]);
+            let list = list.for_job(&"a".parse().unwrap(), ClockChanges { gap, fold: None });
+            Timetable::new(list, zone("Europe/Berlin"), at("2027-03-27T00:15:00Z"))
+        };
+        let (before, change) = (at("2027-03-28T00:15:00Z"), at("2027-03-28T01:00:00Z"));
+        let berlin = zone("Europe/Berlin");
+        let told = "02:30 does not exist this day: runs at 03:00";
+        assert_eq!(clock_notes(&mixed(None), before, change, &berlin), [told]);
+        let skips = mixed(Some(Gap::Skip));
+        let later = at("2027-03-28T01:15:00Z");
+        assert_eq!(clock_notes(&skips, before, later, &berlin), ["02:30 does not exist this day and is left out"]);
+        let twice = at("2027-10-31T00:15:00Z");
+        assert_eq!(clock_notes(&skips, at("2027-10-30T23:15:00Z"), twice, &berlin), [""; 0]);
+
+        let own = Schedule::Calendar(vec!["02:30 Europe/Berlin".parse().unwrap()]);
+        let table = Timetable::new(own, Zone::utc(), UnixMillis::EPOCH);
+        let before = at("2027-03-27T12:00:00Z");
+        assert_eq!(clock_notes(&table, before, change, &Zone::utc()), [format!("in Europe/Berlin: {told}")]);
+        assert_eq!(clock_notes(&table, before, change, &berlin), [told]);
     }
 }

@@ -10,6 +10,9 @@ use super::time::UnixMillis;
 use super::timetable::LeftOut;
 use super::zone::Zone;
 
+/// The longest entry, in bytes.
+const LONGEST_ENTRY: usize = 100;
+
 const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 const ALL: u8 = 0b111_1111;
 
@@ -57,6 +60,9 @@ impl FromStr for DayItem {
             let found = text.char_indices().nth(60).and_then(|(end, _)| text.get(..end)).unwrap_or(text).to_owned();
             DaysError { found, problem }
         };
+        if text.len() > LONGEST_ENTRY {
+            return Err(refuse("longer than 100 bytes, "));
+        }
         let (first, last) = text.split_once("..").map_or((text, text), |(first, last)| (first.trim(), last.trim()));
         if let (Some(first), Some(last)) = (weekday_named(first), weekday_named(last)) {
             let days = (0..7).map(|step| (first + step) % 7);

@@ -13,6 +13,8 @@ pub struct Deed {
     pub by: Option<String>,
     /// The run it was done to, if it was one.
     pub run: Option<String>,
+    /// To how many runs, if it was done to several at once.
+    pub count: Option<u64>,
     /// Of a change of the schedule: what it was and what it became.
     pub schedules: Option<(String, String)>,
 }
@@ -38,4 +40,6 @@ impl Deed {
     pub const BACKFILL_DROPPED: &'static str = "backfill given up";
     /// A dead letter was tried again.
     pub const RUN_RETRIED: &'static str = "run retried";
+    /// Dead letters were forgotten for good.
+    pub const LETTERS_PURGED: &'static str = "dead letters purged";
 }

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::clock_changes::ClockChanges;
-use super::ids::{GroupName, QueueName};
+use super::gate::{PerKey, SharedKey};
+use super::ids::{GroupName, JobName, Label, QueueName};
+use super::lane::{Lane, Priority};
 use super::schedule::Schedule;
 use super::shape::Shape;
 use super::unique::{Second, Unique};
@@ -29,6 +31,16 @@ pub struct JobSpec {
     pub action: Action,
     /// The pool it runs in.
     pub queue: QueueName,
+    /// How urgent its runs are among those of its queue.
+    pub priority: Priority,
+    /// What a node has to carry that runs it. At most 8.
+    pub requires: BTreeSet<Label>,
+    /// What it shares a key with others for: so many runs of that key at once, or in a time.
+    pub key: Option<SharedKey>,
+    /// How many; as by default without a key.
+    pub per_key: PerKey,
+    /// The jobs it is not to run beside, whichever began. At most 16.
+    pub not_while: BTreeSet<JobName>,
     /// The group it shares a single place with.
     pub group: Option<GroupName>,
     /// How long one attempt may take. 100 ms to 30 days.
@@ -224,6 +236,11 @@ impl JobSpec {
             dst: ClockChanges::default(),
             action,
             queue: QueueName::default_queue(),
+            priority: Priority::default(),
+            requires: BTreeSet::new(),
+            key: None,
+            per_key: PerKey::default(),
+            not_while: BTreeSet::new(),
             group: None,
             timeout: Duration::from_secs(3600),
             kill_grace: Duration::from_secs(5),
@@ -243,6 +260,11 @@ impl JobSpec {
     pub fn overlap_on_time(&self) -> Overlap {
         let is_debounced = self.unique.as_ref().is_some_and(|unique| unique.second == Second::Wins);
         if is_debounced && self.overlap == Overlap::Skip { Overlap::Queue { max: 1 } } else { self.overlap }
+    }
+
+    /// The lane its runs are due in.
+    pub fn lane(&self) -> Lane {
+        Lane::new(self.queue.clone(), self.priority, self.requires.clone())
     }
 
     /// The overlap rule of a backfill run: it waits for what is open, and is neither dropped for that nor stops it.

@@ -147,6 +147,24 @@ pub struct Stretch {
     pub count: u64,
 }
 
+/// A stretch without those of its occurrences that are in `known`, which is in order; none if that leaves nothing of it. Behind its
+/// first it holds those of the schedule that is in force `since` then.
+pub fn without(timetable: &Timetable, since: UnixMillis, stretch: Stretch, known: &[UnixMillis]) -> Option<Stretch> {
+    let is_known = |at: UnixMillis| known.binary_search(&at).is_ok();
+    let (mut first, mut last) = (stretch.first, stretch.last);
+    while is_known(first) {
+        first = timetable.next_after(first.max(since)).filter(|next| *next <= stretch.last)?;
+    }
+    while last > first && is_known(last) {
+        last = timetable.latest_in(one_after(first.max(since)), last.saturating_sub(Duration::from_millis(1))).unwrap_or(first);
+    }
+    let behind = stretch.first.max(since);
+    let is_counted = |at: UnixMillis| at == stretch.first || behind < at && at <= stretch.last && timetable.count_in(at, at) == 1;
+    let told = known.iter().filter(|at| is_counted(**at)).count();
+    let count = stretch.count.saturating_sub(u64::try_from(told).unwrap_or(u64::MAX)).max(1);
+    Some(Stretch { first, last, count })
+}
+
 /// The occurrences up to `now` behind a run that is owed, if it is and there are any.
 pub fn stretch_behind(timetable: &Timetable, owed: UnixMillis, since: UnixMillis, now: UnixMillis) -> Option<Stretch> {
     let base = owed.max(since);

@@ -31,10 +31,38 @@ pub enum Befell {
         /// The queue.
         queue: QueueName,
     },
+    /// It found runs of a queue ready, and the queue paused.
+    QueuePaused {
+        /// The queue.
+        queue: QueueName,
+        /// By whom, if that is known.
+        by: String,
+    },
+    /// It found runs of a queue ready, and as many running on all nodes as may.
+    QueueFull {
+        /// The queue.
+        queue: QueueName,
+        /// How many may; 0 if that is not known.
+        limit: u32,
+    },
+    /// It found runs of a queue ready, and as many begun as its rate lets.
+    QueueRated {
+        /// The queue.
+        queue: QueueName,
+        /// The rate, if that is known.
+        rate: String,
+    },
     /// It took no runs because its keeper was not ready.
     ClaimsHeld,
+    /// It took no runs, or no more, because it was past a limit of its own.
+    Held {
+        /// Which, with what was found.
+        why: String,
+    },
     /// It found nothing ripe because data of Redis was lost and settled.
     Settling,
+    /// It found nothing ripe because Redis was restarted or another server took its place, and nodes were given time to look at it.
+    NewServer,
     /// It did not take its jobs file as it was.
     FileRefused {
         /// Why.
@@ -43,6 +71,20 @@ pub enum Befell {
 }
 
 impl Befell {
+    /// The word for [`Befell::Held`].
+    pub const HELD: &'static str = "held";
+
+    /// The queue it is about, if it is about one.
+    pub fn queue(&self) -> Option<&QueueName> {
+        match self {
+            Self::SlotsTaken { queue }
+            | Self::QueuePaused { queue, .. }
+            | Self::QueueFull { queue, .. }
+            | Self::QueueRated { queue, .. } => Some(queue),
+            _ => None,
+        }
+    }
+
     /// The word for it in Redis and in JSON.
     pub fn word(&self) -> &'static str {
         match self {
@@ -50,8 +92,13 @@ impl Befell {
             Self::Stopped => "stopped",
             Self::RedisAway => "redis_away",
             Self::SlotsTaken { .. } => "slots_taken",
+            Self::QueuePaused { .. } => "queue_paused",
+            Self::QueueFull { .. } => "queue_full",
+            Self::QueueRated { .. } => "queue_rated",
             Self::ClaimsHeld => "claims_held",
+            Self::Held { .. } => Self::HELD,
             Self::Settling => "settling",
+            Self::NewServer => "new_server",
             Self::FileRefused { .. } => "file_refused",
         }
     }

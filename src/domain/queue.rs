@@ -1,5 +1,7 @@
 //! What holds for a queue: how much of it runs at once and how fast, and its share of a node.
 
+use std::collections::BTreeSet;
+
 use super::rate::Rate;
 
 /// The settings of one queue, as `[queues.X]` names them.
@@ -41,4 +43,51 @@ impl Default for QueueSettings {
     fn default() -> Self {
         Self { concurrency: Self::DEFAULT_CONCURRENCY, limit: None, rate: None, share: Share::Weight(1), is_paused: false }
     }
+}
+
+/// Why nothing of a queue begins though runs are ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum QueueHold {
+    /// It is paused.
+    Paused,
+    /// As many of it run as may.
+    Full,
+    /// As many of it began as may for now.
+    Rate,
+}
+
+impl QueueHold {
+    /// The hold a word of the scripts names.
+    pub fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "paused" => Self::Paused,
+            "full" => Self::Full,
+            "rate" => Self::Rate,
+            _ => return None,
+        })
+    }
+}
+
+/// A change of a queue by hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueChange {
+    /// What holds after it.
+    pub settings: QueueSettings,
+    /// What it is about; the rest is left as it stands.
+    pub named: BTreeSet<QueueKey>,
+}
+
+/// What of a queue can be changed by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum QueueKey {
+    /// The concurrency, the same on each node.
+    Concurrency,
+    /// The concurrency, which is left to each node's file.
+    OwnConcurrency,
+    /// The limit.
+    Limit,
+    /// The rate with its burst.
+    Rate,
+    /// Weight or strict.
+    Share,
 }

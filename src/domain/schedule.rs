@@ -86,6 +86,15 @@ impl Schedule {
         }
     }
 
+    /// Whether a part of it counts a period from the job's first apply, or from its anchor.
+    pub fn has_every(&self) -> bool {
+        match self {
+            Self::Every(_) => true,
+            Self::Several(list) => list.iter().any(Self::has_every),
+            _ => false,
+        }
+    }
+
     /// What a single `cron` says: an expression, or `@every` and a period, which is `every`.
     pub fn of_cron(text: &str) -> Result<Self, CronError> {
         match period_of(text) {
@@ -114,6 +123,12 @@ impl Schedule {
     /// Whether its times depend on the job's name: a cron expression has an `H`.
     pub fn is_drawn(&self) -> bool {
         self.has_cron(CronExpr::is_drawn)
+    }
+
+    /// What stands beside `every` among several schedules; none if it is not several.
+    pub fn without_every(&self) -> Option<Self> {
+        let Self::Several(list) = self else { return None };
+        Some(Self::Several(list.iter().filter(|one| !one.has_every()).cloned().collect()))
     }
 
     fn has_cron(&self, is_such: fn(&CronExpr) -> bool) -> bool {

@@ -1,7 +1,8 @@
 //! Checks the books slowly, all the time: each minute one node looks at a slice of them and writes down what does not agree.
 //!
 //! Invariant: it only reads and tells. A slice has a bound, whatever the books hold; the next goes on where it ended. What was
-//! found before is looked at again at each turn, so what is mended is no longer told.
+//! found before is looked at again at each turn, so what is mended is no longer told. Counters are counted once a round, where
+//! there are not more keys than one turn may count.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,9 +13,11 @@ use tracing::{info, warn};
 
 use super::books::{self, Books};
 use super::shared::Shared;
-use crate::domain::books::{Finding, Subject};
+use super::whole;
+use crate::domain::books::{Finding, Rule, Subject, judge_key};
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
-use crate::store::{AuditNote, Index, StoreError};
+use crate::domain::lane::Lane;
+use crate::store::{AuditNote, Index, Store, StoreError};
 
 /// How often a slice is looked at, by whichever node comes first.
 const EVERY: Duration = Duration::from_secs(60);
@@ -27,6 +30,8 @@ const PAGE: usize = 100;
 const PLACES: usize = 20;
 /// Findings kept.
 const KEPT: usize = 100;
+/// Keys of the whole Redis beyond which counters are left to `doctor`.
+const COUNTED: u64 = 100_000;
 
 /// Asks for its turn, for ever.
 pub(super) async fn run(shared: Arc<Shared>) {
@@ -45,21 +50,35 @@ async fn turn(shared: &Shared) -> Result<(), StoreError> {
     let no_more = BTreeSet::new();
     let mut books = Books::open(store, &no_more).await?;
     let mut found = books.look_at(&known.subjects).await?;
-    let queues = books.queues();
-    let mut place = Place::parse(&turn.place, &queues);
-    let (first, mut looked_at) = (place.index.clone(), 0);
+    let lanes = books.lanes();
+    let mut place = Place::parse(&turn.place, &lanes);
+    let (first, mut looked_at) = (place.part.clone(), 0);
+    // What only many keys together tell is told again only by them.
+    let mut is_counted = known.has_of_many_keys();
     while looked_at < SLICE {
-        let (findings, members) = look(shared, &mut books, &mut place).await?;
-        found.extend(findings);
-        looked_at += members.max(1);
+        if place.part == Part::Counters {
+            is_counted = true;
+        } else {
+            let (findings, members) = look(shared, &mut books, &mut place).await?;
+            found.extend(findings);
+            looked_at += members.max(1);
+        }
         if place.cursor == 0 {
-            place = place.next(&queues);
-            if place.index == first {
+            place = place.next(&lanes);
+            if place.part == first {
                 break;
             }
         }
     }
     let mut found = books::confirm(store, &no_more, found).await?;
+    if is_counted {
+        match count(store).await {
+            Ok(findings) => found.extend(findings),
+            // A key that holds something else is told where it is met; a user who may not go over all keys counts nothing.
+            Err(StoreError::WrongType { .. } | StoreError::Denied { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
     // Those told before keep their place, so that none is told again for want of room.
     found.sort_by(|a, b| (!known.has(a), a.rule, &a.subject).cmp(&(!known.has(b), b.rule, &b.subject)));
     for finding in found.iter().take(KEPT).filter(|finding| !known.has(finding)) {
@@ -74,9 +93,32 @@ async fn turn(shared: &Shared) -> Result<(), StoreError> {
     store.note_audit(&note).await
 }
 
-/// Looks at one page of an index and moves the place on; how many members it had.
+/// What the counters and the indexes of outputs say otherwise than it is; nothing where there are too many keys to count.
+async fn count(store: &Store) -> Result<Vec<Finding>, StoreError> {
+    if store.count_keys().await? > COUNTED {
+        return Ok(Vec::new());
+    }
+    let names = whole::Names::read(store).await?;
+    Ok(whole::judge(store, &names).await?.findings)
+}
+
+/// Looks at one page of a part and moves the place on; how many members it had.
 async fn look(shared: &Shared, books: &mut Books<'_>, place: &mut Place) -> Result<(Vec<Finding>, usize), StoreError> {
-    let page = match shared.store.scan_index(&place.index, place.cursor, PAGE).await {
+    let index = match &place.part {
+        Part::Index(index) => index.clone(),
+        Part::Keys => {
+            return match look_at_keys(shared, books, place).await {
+                // A user who may not go over all keys checks the rest.
+                Err(StoreError::Denied { .. }) => {
+                    place.cursor = 0;
+                    Ok((Vec::new(), 0))
+                }
+                looked => looked,
+            };
+        }
+        Part::Counters => return Ok((Vec::new(), 0)),
+    };
+    let page = match shared.store.scan_index(&index, place.cursor, PAGE).await {
         Ok(page) => page,
         // A key that holds something else is told by whoever needs it, and keeps nobody from the others.
         Err(StoreError::WrongType { key, .. }) => {
@@ -87,7 +129,7 @@ async fn look(shared: &Shared, books: &mut Books<'_>, place: &mut Place) -> Resu
     };
     place.cursor = page.cursor;
     let count = page.members.len();
-    if matches!(place.index, Index::Jobs | Index::Finished) {
+    if matches!(index, Index::Jobs | Index::Finished) {
         let names: Vec<JobName> = page.members.iter().filter_map(|name| name.parse().ok()).collect();
         let mut findings = books.look_at_jobs(&names).await?;
         for name in &names {
@@ -100,56 +142,95 @@ async fn look(shared: &Shared, books: &mut Books<'_>, place: &mut Place) -> Resu
         }
         return Ok((findings, count));
     }
-    let runs: Vec<(RunId, Option<Fence>)> = page.members.iter().filter_map(|member| place.index.run_of(member)).collect();
+    let runs: Vec<(RunId, Option<Fence>)> = page.members.iter().filter_map(|member| index.run_of(member)).collect();
     Ok((books.look_at_runs(&runs).await?, count))
+}
+
+/// Looks at a page of the keys themselves, and at the jobs and runs they are of, whether or not an index names those.
+async fn look_at_keys(shared: &Shared, books: &mut Books<'_>, place: &mut Place) -> Result<(Vec<Finding>, usize), StoreError> {
+    let (keys, next) = shared.store.scan_some_keys(place.cursor, PAGE).await?;
+    place.cursor = next;
+    let mut findings: Vec<Finding> = keys.iter().flat_map(judge_key).collect();
+    findings.extend(books::look_at_fields(&shared.store, &keys.iter().collect::<Vec<_>>()).await?);
+    let (mut jobs, mut runs) = (BTreeSet::new(), Vec::new());
+    for key in &keys {
+        let (family, name) = key.rest.split_once(':').unwrap_or((&key.rest, ""));
+        match family {
+            "job" | "open" | "waiting" | "spread" => jobs.extend(name.parse::<JobName>().ok()),
+            "run" => runs.extend(name.parse::<RunId>().ok().map(|run| (run, None))),
+            _ => {}
+        }
+    }
+    findings.extend(books.look_at_jobs(&jobs.into_iter().collect::<Vec<_>>()).await?);
+    if !runs.is_empty() {
+        findings.extend(books.look_at_runs(&runs).await?);
+    }
+    // Those of others that were passed over cost as much.
+    Ok((findings, PAGE.max(keys.len())))
+}
+
+/// What is looked at in pages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    /// The members of an index.
+    Index(Index),
+    /// All keys there are.
+    Keys,
+    /// The counters, in one go.
+    Counters,
 }
 
 /// Where the check goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
-    index: Index,
+    part: Part,
     cursor: u64,
 }
 
 impl Place {
-    /// The indexes in the order they are looked at.
-    fn round(queues: &[QueueName]) -> Vec<Index> {
+    /// The parts in the order they are looked at.
+    fn round(lanes: &[Lane]) -> Vec<Part> {
         let mut round = vec![Index::Jobs, Index::Finished, Index::Leases, Index::Stops];
-        round.extend(queues.iter().cloned().map(Index::Due));
+        round.extend(lanes.iter().cloned().map(Index::Due));
+        let queues: BTreeSet<&QueueName> = lanes.iter().map(Lane::queue).collect();
+        round.extend(queues.into_iter().cloned().map(Index::Running));
         round.extend([Index::History, Index::Dead]);
-        round
+        round.into_iter().map(Part::Index).chain([Part::Keys, Part::Counters]).collect()
     }
 
-    fn word(index: &Index) -> String {
-        match index {
-            Index::Jobs => "jobs".to_owned(),
-            Index::Finished => "finished".to_owned(),
-            Index::Due(queue) => format!("due:{queue}"),
-            Index::Leases => "leases".to_owned(),
-            Index::Stops => "stops".to_owned(),
-            Index::History => "history".to_owned(),
-            Index::Dead => "dead".to_owned(),
+    fn word(part: &Part) -> String {
+        match part {
+            Part::Index(Index::Jobs) => "jobs".to_owned(),
+            Part::Index(Index::Finished) => "finished".to_owned(),
+            Part::Index(Index::Due(lane)) => format!("due:{lane}"),
+            Part::Index(Index::Running(queue)) => format!("running:{queue}"),
+            Part::Index(Index::Leases) => "leases".to_owned(),
+            Part::Index(Index::Stops) => "stops".to_owned(),
+            Part::Index(Index::History) => "history".to_owned(),
+            Part::Index(Index::Dead) => "dead".to_owned(),
+            Part::Keys => "keys".to_owned(),
+            Part::Counters => "counters".to_owned(),
         }
     }
 
     /// What the last turn wrote; what is no place is the beginning.
-    fn parse(text: &str, queues: &[QueueName]) -> Self {
+    fn parse(text: &str, lanes: &[Lane]) -> Self {
         let (word, cursor) = text.split_once(' ').unwrap_or((text, ""));
-        let index = Self::round(queues).into_iter().find(|index| Self::word(index) == word);
-        match (index, cursor.parse()) {
-            (Some(index), Ok(cursor)) => Self { index, cursor },
-            _ => Self { index: Index::Jobs, cursor: 0 },
+        let part = Self::round(lanes).into_iter().find(|part| Self::word(part) == word);
+        match (part, cursor.parse()) {
+            (Some(part), Ok(cursor)) => Self { part, cursor },
+            _ => Self { part: Part::Index(Index::Jobs), cursor: 0 },
         }
     }
 
     fn text(&self) -> String {
-        format!("{} {}", Self::word(&self.index), self.cursor)
+        format!("{} {}", Self::word(&self.part), self.cursor)
     }
 
-    fn next(&self, queues: &[QueueName]) -> Self {
-        let round = Self::round(queues);
-        let at = round.iter().position(|index| *index == self.index).map_or(0, |at| (at + 1) % round.len());
-        Self { index: round.get(at).cloned().unwrap_or(Index::Jobs), cursor: 0 }
+    fn next(&self, lanes: &[Lane]) -> Self {
+        let round = Self::round(lanes);
+        let at = round.iter().position(|part| *part == self.part).map_or(0, |at| (at + 1) % round.len());
+        Self { part: round.get(at).cloned().unwrap_or(Part::Index(Index::Jobs)), cursor: 0 }
     }
 }
 
@@ -168,6 +249,10 @@ impl Known {
         };
         let told: BTreeSet<(String, Subject)> = items.iter().filter_map(told).collect();
         Self { subjects: told.iter().map(|(_, subject)| subject.clone()).collect(), told }
+    }
+
+    fn has_of_many_keys(&self) -> bool {
+        self.told.iter().any(|(rule, _)| Rule::OF_MANY_KEYS.iter().any(|of_many| of_many.as_str() == rule))
     }
 
     fn has(&self, finding: &Finding) -> bool {
@@ -204,12 +289,12 @@ mod tests {
 
     #[test]
     fn a_round_passes_every_index_and_begins_again_also_from_a_place_nobody_knows() {
-        let queues = ["default".parse().unwrap(), "other".parse().unwrap()];
-        let mut place = Place::parse("no such place", &queues);
+        let lanes = ["default".parse().unwrap(), "other".parse().unwrap()];
+        let mut place = Place::parse("no such place", &lanes);
         let mut words = BTreeSet::new();
-        for _ in 0..8 {
+        for _ in 0..12 {
             assert!(words.insert(place.text()));
-            place = Place::parse(&place.next(&queues).text(), &queues);
+            place = Place::parse(&place.next(&lanes).text(), &lanes);
         }
         assert_eq!(place.text(), "jobs 0");
     }

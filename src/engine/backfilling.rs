@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use super::definition::Definition;
 use super::person::WishError;
-use crate::domain::ids::{JobName, QueueName, RunId};
+use crate::domain::ids::{JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 use crate::store::{PlantReply, Store, StoreError};
@@ -93,8 +94,8 @@ pub async fn plan(store: &Store, definition: &Definition, window: Window, most: 
 pub async fn advance(store: &Store, job: &JobName) -> Result<(), StoreError> {
     for _ in 0..ROUNDS {
         let Some(first) = store.list_backfill(job, 1).await?.into_iter().next() else { return Ok(()) };
-        let queue = store.read_job(job).await?.map_or_else(QueueName::default_queue, |job| job.queue);
-        match store.plant_backfill(&first, &queue).await? {
+        let lane = store.read_job(job).await?.map_or_else(Lane::default_lane, |job| job.lane);
+        match store.plant_backfill(&first, &lane).await? {
             PlantReply::Over | PlantReply::Stale => {}
             PlantReply::Planted | PlantReply::Busy | PlantReply::Empty => return Ok(()),
         }

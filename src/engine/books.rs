@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use super::definition::{Definition, DefinitionError};
 use crate::config::SurfaceError;
-use crate::domain::books::{self, Finding, Plan, Rule, Subject};
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::books::{self, BadField, Finding, KeyFacts, Plan, Rule, Subject};
+use crate::domain::gate::{Gate, gates_of};
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::UniqueKey;
-use crate::store::{JobRecord, JobToInspect, Store, StoreError};
+use crate::store::{JobRecord, JobToInspect, ManualDue, Store, StoreError};
 
 /// How long after the first look the second is.
 const MOMENT: Duration = Duration::from_millis(300);
@@ -21,33 +23,39 @@ const MOMENT: Duration = Duration::from_millis(300);
 pub(super) const LEASES: usize = 20_000;
 /// Jobs or runs looked at in one step.
 pub(super) const STEP: usize = 500;
-/// Pages of a due set read to find a run asked for by hand.
-const STEPS: usize = 100;
+/// Pages of a due set read to find the runs asked for by hand.
+const STEPS: usize = 1_000;
 
 /// One look at the books.
 pub struct Books<'a> {
     store: &'a Store,
     now: UnixMillis,
-    queues: BTreeSet<QueueName>,
+    lanes: BTreeSet<Lane>,
     leased: BTreeMap<RunId, Vec<Fence>>,
+    /// Read of each lane when first asked for.
+    manual: BTreeMap<Lane, ManualDue>,
 }
 
 impl<'a> Books<'a> {
-    /// Opens the books: every queue that was declared, those of hosts with runs for a boot, those of `more`, and the leases.
-    pub async fn open(store: &'a Store, more: &BTreeSet<QueueName>) -> Result<Self, StoreError> {
-        let mut queues: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
-        queues.insert(QueueName::default_queue());
-        queues.extend(more.iter().cloned());
-        queues.extend(store.list_host_queues().await?);
-        Ok(Self { store, now: store.now().await?, queues, leased: store.read_leased(LEASES).await? })
+    /// Opens the books: every lane that is known, those of hosts with runs for a boot, those of `more`, and the leases.
+    pub async fn open(store: &'a Store, more: &BTreeSet<Lane>) -> Result<Self, StoreError> {
+        let mut lanes = store.list_lanes().await?;
+        lanes.extend(more.iter().cloned());
+        lanes.extend(store.list_host_lanes().await?);
+        Ok(Self { store, now: store.now().await?, lanes, leased: store.read_leased(LEASES).await?, manual: BTreeMap::new() })
     }
 
-    /// The queues it looks into.
-    pub fn queues(&self) -> Vec<QueueName> {
-        self.queues.iter().cloned().collect()
+    /// The lanes it looks into.
+    pub fn lanes(&self) -> Vec<Lane> {
+        self.lanes.iter().cloned().collect()
     }
 
-    /// What does not agree in these jobs. A queue of theirs that nobody declared is looked into from now on.
+    /// Looks into these lanes too from now on.
+    pub fn add_lanes(&mut self, more: impl IntoIterator<Item = Lane>) {
+        self.lanes.extend(more);
+    }
+
+    /// What does not agree in these jobs. A lane of theirs that was not known is looked into from now on.
     pub async fn look_at_jobs(&mut self, names: &[JobName]) -> Result<Vec<Finding>, StoreError> {
         let mut findings = Vec::new();
         let mut records = Vec::with_capacity(names.len());
@@ -58,13 +66,13 @@ impl<'a> Books<'a> {
                 Err(error) => findings.extend(self.of_key(error).await?),
             }
         }
-        self.queues.extend(records.iter().filter_map(|(_, record)| Some(record.as_ref()?.queue.clone())));
+        self.add_lanes(records.iter().filter_map(|(_, record)| Some(record.as_ref()?.lane.clone())));
         let plan = |record: &Option<JobRecord>| record.as_ref().map_or(Plan::Nothing, |record| plan_of(record, self.now));
         let to_inspect = records.iter().map(|(name, record)| JobToInspect { name, record: record.as_ref(), plan: plan(record) });
         let to_inspect: Vec<JobToInspect<'_>> = to_inspect.collect();
         let lost: Vec<JobName> = records.iter().filter(|(_, record)| record.is_none()).map(|(name, _)| (*name).clone()).collect();
         let mut listed = self.store.read_listed(&lost).await?;
-        for facts in self.store.inspect_jobs(&to_inspect, &self.queues()).await? {
+        for facts in self.store.inspect_jobs(&to_inspect, &self.lanes()).await? {
             match facts {
                 Ok(Some(mut facts)) => {
                     if facts.open == 0
@@ -83,10 +91,22 @@ impl<'a> Books<'a> {
         Ok(findings)
     }
 
-    /// Whether a run of `job` asked for by hand is due or executes.
-    pub async fn has_manual_out(&self, job: &JobName) -> Result<bool, StoreError> {
-        let is_held = self.leased.keys().any(|run| run.job() == job && run.is_manual());
-        Ok(is_held || self.store.has_manual_due(job, &self.queues(), STEPS).await?)
+    /// Whether a run of `job` asked for by hand is due or executes; yes where a due set was not read to its end.
+    pub async fn has_manual_out(&mut self, job: &JobName) -> Result<bool, StoreError> {
+        if self.leased.keys().any(|run| run.job() == job && run.is_manual()) {
+            return Ok(true);
+        }
+        for lane in self.lanes() {
+            if !self.manual.contains_key(&lane) {
+                self.manual.insert(lane.clone(), self.store.list_manual_due(&lane, STEPS).await?);
+            }
+            if self.manual.get(&lane).is_some_and(|due| !due.is_whole || due.jobs.contains(job)) {
+                return Ok(true);
+            }
+        }
+        let definition = self.store.read_job(job).await?.and_then(|job| Definition::of(job).ok());
+        let gates = definition.map_or_else(Vec::new, |definition| gates_of(job, &definition.spec, true));
+        self.store.has_manual_queued(job, &gates).await
     }
 
     /// What does not agree in these runs, each with the fence of a lease it was found under.
@@ -94,13 +114,13 @@ impl<'a> Books<'a> {
         let names: BTreeSet<JobName> = runs.iter().map(|(run, _)| run.job().clone()).collect();
         let names: Vec<JobName> = names.into_iter().collect();
         let jobs = self.store.read_jobs(&names).await?;
-        self.queues.extend(jobs.into_iter().filter_map(|job| job.ok().flatten()).map(|job| job.queue));
+        self.add_lanes(jobs.into_iter().filter_map(|job| job.ok().flatten()).map(|job| job.lane));
         // One found elsewhere may be held under a fence its record does not say.
         let held = |run: &RunId, fence: Option<Fence>| fence.or_else(|| self.leased.get(run).and_then(|all| all.last().copied()));
         let runs: BTreeSet<(RunId, Option<Fence>)> = runs.iter().map(|(run, fence)| (run.clone(), held(run, *fence))).collect();
         let runs: Vec<_> = runs.into_iter().collect();
         let mut findings = Vec::new();
-        for facts in self.store.inspect_runs(&runs, &self.queues()).await? {
+        for facts in self.store.inspect_runs(&runs, &self.lanes()).await? {
             match facts {
                 Ok(facts) => findings.extend(books::judge_run(&facts)),
                 Err(error) => findings.extend(self.of_key(error).await?),
@@ -109,14 +129,26 @@ impl<'a> Books<'a> {
         Ok(findings)
     }
 
+    /// What does not agree at the gate whose runs that have a place, or wait, are under `key`; nothing for any other key.
+    pub async fn look_at_gate(&self, key: &str) -> Result<Option<Finding>, StoreError> {
+        let Some(gate) = gate_of_key(self.store, key) else { return Ok(None) };
+        Ok(books::judge_gate(key, &self.store.inspect_gate(&gate).await?))
+    }
+
     /// What there is to say of the key an error names; other errors are handed on.
     async fn of_key(&self, error: StoreError) -> Result<Vec<Finding>, StoreError> {
         match error {
-            StoreError::WrongType { key, .. } => {
-                Ok(self.store.look_at_key(&key).await?.iter().flat_map(books::judge_key).collect())
-            }
+            StoreError::WrongType { key, .. } => Ok(self.look_at_key(&key).await?),
             error => Err(error),
         }
+    }
+
+    /// What is wrong with one key, and with its fields.
+    async fn look_at_key(&self, name: &str) -> Result<Vec<Finding>, StoreError> {
+        let Some(key) = self.store.look_at_key(name).await? else { return Ok(Vec::new()) };
+        let mut findings = books::judge_key(&key);
+        findings.extend(look_at_fields(self.store, &[&key]).await?);
+        Ok(findings)
     }
 
     /// What does not agree in these.
@@ -127,7 +159,8 @@ impl<'a> Books<'a> {
                 Subject::Job(name) => jobs.push(name.clone()),
                 Subject::Run(run, fence) => runs.push((run.clone(), *fence)),
                 Subject::Key(key) => {
-                    findings.extend(self.store.look_at_key(key).await?.iter().flat_map(books::judge_key));
+                    findings.extend(self.look_at_key(key).await?);
+                    findings.extend(self.look_at_gate(key).await?);
                     let prefix = self.store.key_named("");
                     uniques.extend(key.strip_prefix(&prefix).and_then(unique_key));
                 }
@@ -153,8 +186,30 @@ impl<'a> Books<'a> {
     }
 }
 
+/// What is wrong with the fields of those of some keys whose fields are judged.
+pub async fn look_at_fields(store: &Store, keys: &[&KeyFacts]) -> Result<Vec<Finding>, StoreError> {
+    let judged = keys.iter().filter(|key| key.kind == "hash" && books::has_judged_fields(&key.rest));
+    let names: Vec<String> = judged.map(|key| key.name.clone()).collect();
+    let bad = read_bad_fields(store, &names).await?;
+    Ok(names.into_iter().zip(bad).filter_map(|(name, bad)| books::bad_fields(name, &bad)).collect())
+}
+
+/// The fields that cannot be read of each of these keys, by their whole names.
+pub(super) async fn read_bad_fields(store: &Store, keys: &[String]) -> Result<Vec<Vec<BadField>>, StoreError> {
+    let prefix = store.key_named("");
+    let judge = |(key, fields): (&String, Vec<(String, String)>)| {
+        let rest = key.strip_prefix(&prefix).unwrap_or_default();
+        let bad = fields.into_iter().filter_map(|(field, value)| {
+            let why = books::judge_field(rest, &field, &value)?;
+            Some(BadField { field, value, why })
+        });
+        bad.collect()
+    };
+    Ok(keys.iter().zip(store.read_fields(keys).await?).map(judge).collect())
+}
+
 /// Those of `findings` that are found again a moment later.
-pub async fn confirm(store: &Store, more: &BTreeSet<QueueName>, findings: Vec<Finding>) -> Result<Vec<Finding>, StoreError> {
+pub async fn confirm(store: &Store, more: &BTreeSet<Lane>, findings: Vec<Finding>) -> Result<Vec<Finding>, StoreError> {
     if findings.is_empty() {
         return Ok(findings);
     }
@@ -168,6 +223,13 @@ pub async fn confirm(store: &Store, more: &BTreeSet<QueueName>, findings: Vec<Fi
 /// The unique key whose entry is the key `rest` of a namespace, as shown.
 pub(super) fn unique_key(rest: &str) -> Option<UniqueKey> {
     String::from_utf8(books::member_bytes(rest.strip_prefix("unique:")?)).ok()?.parse().ok()
+}
+
+/// The gate whose runs that have a place, or wait, are under `key`.
+pub(super) fn gate_of_key(store: &Store, key: &str) -> Option<Gate> {
+    let prefix = store.key_named("");
+    let rest = key.strip_prefix(&prefix)?;
+    Gate::from_name(rest.strip_prefix("queued:").or_else(|| rest.strip_prefix("held:"))?)
 }
 
 /// What a job's definition says of its next run.

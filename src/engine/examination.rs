@@ -7,13 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::books::{self, Books, STEP, unique_key};
 use super::mending;
+use super::whole;
 use crate::domain::books::{
-    CountFacts, Finding, KeyFacts, Known, Member, Mend, Rule, Subject, bad_entries, judge_counts, judge_key, judge_member,
-    judge_outputs, known_key,
+    CountFacts, Finding, KeyFacts, Known, Member, Mend, Rule, Subject, bad_entries, judge_key, judge_member, known_key,
+    unknown_lane,
 };
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::unique::UniqueKey;
-use crate::store::{Counted, OutputFacts, Quarantined, RipeEntry, Store, StoreError};
+use crate::store::{OutputFacts, Quarantined, RipeEntry, Store, StoreError};
 
 /// Sets read in one call.
 const SETS: usize = 100;
@@ -36,7 +38,7 @@ pub struct Examination {
     entries: BTreeMap<String, Vec<RipeEntry>>,
     counts: CountFacts,
     outputs: OutputFacts,
-    queues: BTreeSet<QueueName>,
+    lanes: BTreeSet<Lane>,
 }
 
 /// What mending did.
@@ -65,7 +67,13 @@ pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
     let mut found: Vec<Finding> = keys.iter().flat_map(judge_key).collect();
     let good = |key: &&KeyFacts| known_key(&key.rest) == known_type(&key.kind);
     let good: Vec<&KeyFacts> = keys.iter().filter(good).collect();
-    exam.queues = good.iter().filter_map(|key| key.rest.strip_prefix("due:")?.parse().ok()).collect();
+    exam.lanes = good
+        .iter()
+        .filter_map(|key| {
+            let lane = key.rest.strip_prefix("due:").or_else(|| key.rest.strip_prefix("running:"));
+            lane?.parse().ok()
+        })
+        .collect();
     match exam.judge_all(store, &good, &mut found).await {
         Ok(()) => {}
         Err(StoreError::WrongType { key, .. }) => {
@@ -75,7 +83,7 @@ pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
     }
     let (own, rest): (Vec<Finding>, Vec<Finding>) = found.into_iter().partition(is_of_whole);
     exam.findings = own;
-    match books::confirm(store, &exam.queues, rest.clone()).await {
+    match books::confirm(store, &exam.lanes, rest.clone()).await {
         Ok(found) => exam.findings.extend(found),
         // Of what cannot be judged only the keys are looked at again.
         Err(StoreError::WrongType { .. }) => {
@@ -99,7 +107,7 @@ fn known_type(kind: &str) -> Known {
 
 /// Those that are looked at again by reading the whole again, which has been done.
 fn is_of_whole(finding: &Finding) -> bool {
-    matches!(finding.rule, Rule::Count | Rule::Fence | Rule::OutputWrong | Rule::Entry)
+    Rule::OF_MANY_KEYS.contains(&finding.rule) || matches!(finding.rule, Rule::Entry | Rule::LaneUnknown)
 }
 
 impl Examination {
@@ -112,8 +120,13 @@ impl Examination {
             found.push(bad_entries(store.key_named(rest), still.len(), &format!("{:?}: {why}", first.member)));
             self.entries.insert(rest.clone(), still.into_iter().map(|(entry, _)| entry).collect());
         }
+        found.extend(books::look_at_fields(store, keys).await?);
         (self.jobs, self.runs) = (census.jobs.len(), census.runs.len());
-        let mut books = Books::open(store, &self.queues).await?;
+        // Read after the keys: a lane is written down before anything is due there.
+        let known = store.list_lanes().await?;
+        let unknown = self.lanes.iter().filter(|lane| !lane.is_plain() && !known.contains(lane));
+        found.extend(unknown.map(|lane| unknown_lane(store.key_named(&format!("due:{lane}")))));
+        let mut books = Books::open(store, &self.lanes).await?;
         let jobs: Vec<JobName> = census.jobs.into_iter().collect();
         for some in jobs.chunks(STEP) {
             found.extend(books.look_at_jobs(some).await?);
@@ -126,42 +139,13 @@ impl Examination {
         for some in uniques.chunks(STEP) {
             found.extend(books.look_at_uniques(some).await?);
         }
-        self.judge_whole(store, keys, found).await
-    }
-
-    /// What only all keys together tell: counters, and the index of outputs. Looked at twice.
-    async fn judge_whole(&mut self, store: &Store, keys: &[&KeyFacts], found: &mut Vec<Finding>) -> Result<(), StoreError> {
-        let of =
-            |prefix: &str| keys.iter().map(|key| key.rest.clone()).filter(|rest| rest.starts_with(prefix)).collect::<Vec<_>>();
-        let mut counted = Counted { waiting: of("waiting:"), ledgers: of("ledger:"), outputs: of("output:") };
-        let mut indexes = of("outputs:");
-        let mut first: Option<Vec<Finding>> = None;
-        loop {
-            self.counts = store.count_facts(&counted).await?;
-            indexes.push("outputs".to_owned());
-            self.outputs = store.compare_outputs(&counted.outputs, &indexes).await?;
-            let mut now = judge_counts(&self.counts, |rest| store.key_named(rest));
-            now.extend(judge_outputs(store.key_named("outputs"), self.outputs.missing.len(), self.outputs.unlisted.len()));
-            if now.is_empty() {
-                return Ok(());
-            }
-            if let Some(first) = first {
-                found.extend(now.into_iter().filter(|finding| first.iter().any(|other| other.is_same(finding))));
-                return Ok(());
-            }
-            first = Some(now);
-            // What was made since the keys were read counts too.
-            let names = async |of: &str, kind: &str| -> Result<Vec<String>, StoreError> {
-                let keys = store.scan_keys(of).await?.into_iter().filter(|key| key.kind == kind);
-                Ok(keys.map(|key| key.rest).collect())
-            };
-            counted = Counted {
-                waiting: names("waiting:*", "zset").await?,
-                ledgers: names("ledger:*", "zset").await?,
-                outputs: names("output:*", "hash").await?,
-            };
-            indexes = names("outputs:*", "zset").await?;
+        for key in keys.iter().filter(|key| key.rest.starts_with("queued:") || key.rest.starts_with("held:")) {
+            found.extend(books.look_at_gate(&key.name).await?);
         }
+        let whole = whole::judge(store, &whole::Names::among(keys.iter().copied())).await?;
+        found.extend(whole.findings);
+        (self.counts, self.outputs) = (whole.counts, whole.outputs);
+        Ok(())
     }
 
     /// Mends what is safe and looks again, until nothing more is to be mended. What was done, and what is left.
@@ -170,13 +154,17 @@ impl Examination {
         for _ in 0..ROUNDS {
             let before = mended.len();
             // Keys first: what they hold decides about the rest.
+            let fixable = self.findings.iter().filter(|finding| matches!(finding.mend, Mend::Fix(_)));
             let (keys, rest): (Vec<&Finding>, Vec<&Finding>) =
-                self.findings.iter().partition(|finding| matches!(finding.subject, Subject::Key(_)));
-            for finding in keys.into_iter().chain(rest).filter(|finding| matches!(finding.mend, Mend::Fix(_))) {
-                let done = self.mend_one(store, finding).await?;
+                fixable.partition(|finding| matches!(finding.subject, Subject::Key(_)));
+            for finding in keys {
+                let done = self.mend_key(store, finding).await?;
                 if !done.is_empty() {
                     mended.push(Mended { finding: finding.clone(), done });
                 }
+            }
+            for (at, done) in mending::mend(store, &self.lanes, &rest).await? {
+                mended.extend(rest.get(at).map(|finding| Mended { finding: (*finding).clone(), done }));
             }
             if mended.len() == before {
                 break;
@@ -186,16 +174,20 @@ impl Examination {
         Ok((mended, self))
     }
 
-    async fn mend_one(&self, store: &Store, finding: &Finding) -> Result<Vec<String>, StoreError> {
+    async fn mend_key(&self, store: &Store, finding: &Finding) -> Result<Vec<String>, StoreError> {
         let done = match (finding.rule, &finding.subject) {
-            (Rule::Count | Rule::Fence, _) => mending::mend_counts(store, &self.counts).await,
+            (Rule::Count | Rule::Fence, Subject::Key(key)) => {
+                let prefix = store.key_named("");
+                mending::mend_counts(store, &self.counts.in_key(key.strip_prefix(&prefix).unwrap_or_default())).await
+            }
             (Rule::OutputWrong, _) => {
                 let OutputFacts { missing, unlisted } = &self.outputs;
                 store.mend_outputs(&self.outputs).await?;
                 Ok(vec![format!("{} entries taken out, {} outputs put in", missing.len(), unlisted.len())])
             }
             (Rule::Entry, Subject::Key(key)) => self.mend_entries(store, key).await,
-            _ => mending::mend(store, &self.queues, finding).await,
+            (_, Subject::Key(key)) => mending::mend_key(store, key, finding).await,
+            _ => Ok(Vec::new()),
         };
         match done {
             // Told as a finding of its own.

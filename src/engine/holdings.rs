@@ -143,7 +143,7 @@ mod tests {
     }
 
     fn free(slots: &Slots, queue: &QueueName) -> usize {
-        slots.free().into_iter().find(|(name, _)| name == queue).unwrap().1
+        slots.offers().into_iter().find(|offer| offer.queue == *queue).unwrap().slots
     }
 
     #[tokio::test]

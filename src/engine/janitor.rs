@@ -22,6 +22,8 @@ const DEAD_IN_ALL: usize = 10_000;
 /// Jobs with something to be made up for that are looked at in a round.
 const BACKFILLS: usize = 1_000;
 const NODE_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How long a lane nobody used is known; longer than any run of it may take, and any node is away.
+const LANE_AGE: Duration = Duration::from_secs(90 * 24 * 3600);
 /// Jobs of one gone node's file that are looked at in a round.
 const LISTED: usize = 1_000;
 const ENDED_JOBS: usize = 10_000;
@@ -76,6 +78,11 @@ async fn round(shared: &Shared, seen: &mut UnixMillis) -> Result<usize, StoreErr
         }
     }
     total += forget_gone_nodes(store, now).await?;
+    total += match store.forget_lanes(now.saturating_sub(LANE_AGE)).await {
+        // Told where it is looked at itself; the rest is tidied up all the same.
+        Err(StoreError::WrongType { .. }) => 0,
+        forgotten => forgotten?,
+    };
     let before = now.saturating_sub(keeping.history.max_age);
     for _ in 0..STEPS {
         let forgotten = store.forget_runs(None, before, keeping.history.keep).await?

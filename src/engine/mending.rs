@@ -1,31 +1,97 @@
 //! What `doctor --fix` does: for each finding the one script that makes its subject agree, guarded by that script alone.
+//!
+//! Invariant: what many findings have in common is read once for a page of them, so that mending costs by the page and not by
+//! the square.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::books::{Books, LEASES, unique_key};
+use super::books::{Books, LEASES, gate_of_key, read_bad_fields, unique_key};
 use super::definition::Definition;
-use crate::domain::books::{CountFacts, Finding, Mend, Rule, Subject};
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::books::{CountFacts, Finding, Mend, Rule, Subject, shown};
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::store::{
-    JobMending, MendReply, Quarantined, RemoveOrder, RemoveReply, RipeEntry, SetAside, SourceKind, StopRunning, Store, StoreError,
+    JobMending, JobRecord, MendReply, Quarantined, RemoveOrder, RemoveReply, RipeEntry, RunMending, RunRecord, SetAside,
+    SourceKind, StopRunning, Store, StoreError, Successor, Waiting,
 };
 
 /// Rounds before a job is left for changing faster than it can be read.
 const ROUNDS: usize = 8;
+/// Jobs or runs mended in one go.
+const PAGE: usize = 100;
 
-/// Mends what a finding is about, if that is safe. What was done, in words; empty = nothing.
-pub async fn mend(store: &Store, more: &BTreeSet<QueueName>, finding: &Finding) -> Result<Vec<String>, StoreError> {
-    if matches!(finding.mend, Mend::Hand(_)) {
-        return Ok(Vec::new());
+/// What was done about each finding, by its place among those given; nothing about those without a place.
+pub type Done = BTreeMap<usize, Vec<String>>;
+
+/// A job to be mended.
+struct BadJob<'a> {
+    name: &'a JobName,
+    /// The place of its first finding.
+    at: usize,
+    waiting: Waiting,
+    /// Nothing of it is planted before.
+    not_before: UnixMillis,
+}
+
+/// A run to be mended.
+struct BadRun<'a> {
+    run: &'a RunId,
+    found_under: Option<Fence>,
+    /// The place of its first finding.
+    at: usize,
+    rules: BTreeSet<Rule>,
+}
+
+/// Mends the jobs and runs that the findings are about, if that is safe. What was done about one stands at its first finding.
+pub async fn mend(store: &Store, more: &BTreeSet<Lane>, findings: &[&Finding]) -> Result<Done, StoreError> {
+    let mut done = Done::new();
+    let mut jobs: BTreeMap<&JobName, BadJob<'_>> = BTreeMap::new();
+    let mut runs: BTreeMap<(&RunId, Option<Fence>), BadRun<'_>> = BTreeMap::new();
+    for (at, finding) in findings.iter().enumerate().filter(|(_, finding)| matches!(finding.mend, Mend::Fix(_))) {
+        match &finding.subject {
+            Subject::Key(_) => {}
+            Subject::Job(name) if finding.rule == Rule::Listed => note(&mut done, at, passing(unlist(store, name).await)?),
+            Subject::Job(name) => {
+                let new = BadJob { name, at, waiting: Waiting::Left, not_before: UnixMillis::EPOCH };
+                let job = jobs.entry(name).or_insert(new);
+                if finding.rule == Rule::Blocked {
+                    job.waiting = Waiting::Freed;
+                }
+            }
+            Subject::Run(run, found_under) => {
+                let new = BadRun { run, found_under: *found_under, at, rules: BTreeSet::new() };
+                runs.entry((run, *found_under)).or_insert(new).rules.insert(finding.rule);
+            }
+        }
     }
-    match &finding.subject {
-        Subject::Key(key) if finding.rule == Rule::UniqueWrong => mend_unique(store, key).await,
-        Subject::Key(key) => mend_key(store, key, finding).await,
-        Subject::Job(name) if finding.rule == Rule::Listed => unlist(store, name).await,
-        Subject::Job(name) => mend_job(store, more, name).await,
-        Subject::Run(run, fence) => mend_run(store, more, run, *fence, finding.rule).await,
+    let mut jobs: Vec<BadJob<'_>> = jobs.into_values().collect();
+    // What cannot wait goes first: else it would be the one that is freed of a job whose runs wait for nothing.
+    let (waiting, others): (Vec<_>, Vec<_>) = runs.into_values().partition(|bad| bad.rules.contains(&Rule::WaitingWrong));
+    for page in waiting.chunks(PAGE) {
+        mend_runs(store, more, page, &mut done).await?;
+    }
+    for page in jobs.chunks_mut(PAGE) {
+        mend_jobs(store, more, page, &mut done).await?;
+    }
+    for page in others.chunks(PAGE) {
+        mend_runs(store, more, page, &mut done).await?;
+    }
+    Ok(done)
+}
+
+fn note(done: &mut Done, at: usize, words: Vec<String>) {
+    if !words.is_empty() {
+        done.entry(at).or_default().extend(words);
+    }
+}
+
+/// What keeps one subject from being mended, and is told as a finding of its own, keeps no other from it.
+fn passing(done: Result<Vec<String>, StoreError>) -> Result<Vec<String>, StoreError> {
+    match done {
+        Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => Ok(Vec::new()),
+        done => done,
     }
 }
 
@@ -41,9 +107,30 @@ fn words(reply: MendReply) -> Vec<String> {
     }
 }
 
-async fn mend_key(store: &Store, key: &str, finding: &Finding) -> Result<Vec<String>, StoreError> {
+/// Mends a key that is told of.
+pub async fn mend_key(store: &Store, key: &str, finding: &Finding) -> Result<Vec<String>, StoreError> {
+    if finding.rule == Rule::Field {
+        return drop_fields(store, key).await;
+    }
+    if finding.rule == Rule::UniqueWrong {
+        return mend_unique(store, key).await;
+    }
     if finding.rule == Rule::Expires {
         return Ok(if store.persist_key(key).await? { vec!["it stays".to_owned()] } else { Vec::new() });
+    }
+    if finding.rule == Rule::GateWrong {
+        let Some(gate) = gate_of_key(store, key) else { return Ok(Vec::new()) };
+        let facts = store.inspect_gate(&gate).await?;
+        let runs: Vec<RunId> = facts.strays.into_iter().chain(facts.queued).collect();
+        let left = store.mend_gate(&gate, &runs).await?;
+        return Ok(vec![format!("{left} taken out, and the gate of {} looked at", gate.words())]);
+    }
+    if finding.rule == Rule::LaneUnknown {
+        let Some(lane) = key.strip_prefix(&store.key_named("due:")).and_then(|lane| lane.parse().ok()) else {
+            return Ok(Vec::new());
+        };
+        store.note_lanes([&lane]).await?;
+        return Ok(vec!["written down".to_owned()]);
     }
     let prefix = store.key_named("");
     let rest = key.strip_prefix(&prefix).unwrap_or_default();
@@ -62,6 +149,14 @@ async fn mend_unique(store: &Store, key: &str) -> Result<Vec<String>, StoreError
     Ok(vec![if gone > 0 { "let go".to_owned() } else { "put into the index".to_owned() }])
 }
 
+/// Takes the fields of a hash out that cannot be read, and says what they held: whoever writes them writes them anew.
+async fn drop_fields(store: &Store, key: &str) -> Result<Vec<String>, StoreError> {
+    let bad = read_bad_fields(store, &[key.to_owned()]).await?.pop().unwrap_or_default();
+    let seen: Vec<(String, String)> = bad.into_iter().map(|bad| (bad.field, bad.value)).collect();
+    let dropped = store.drop_fields(key, &seen).await?;
+    Ok(dropped.into_iter().map(|(field, value)| format!("{} taken out, which was {}", shown(&field), shown(&value))).collect())
+}
+
 /// Takes a job without a record off the lists of files, which then define it again.
 async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError> {
     let mut done = Vec::new();
@@ -76,6 +171,7 @@ async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError
             running: StopRunning::No,
             reason: "removed".to_owned(),
             unique: None,
+            gates: Vec::new(),
         };
         if store.remove_job(&order).await? == RemoveReply::Unknown {
             done.push(format!("taken off the list of {source}"));
@@ -84,84 +180,138 @@ async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError
     Ok(done)
 }
 
-async fn mend_job(store: &Store, more: &BTreeSet<QueueName>, name: &JobName) -> Result<Vec<String>, StoreError> {
-    let mut not_before = UnixMillis::EPOCH;
+async fn mend_jobs(store: &Store, more: &BTreeSet<Lane>, page: &mut [BadJob<'_>], done: &mut Done) -> Result<(), StoreError> {
+    let mut left: Vec<&mut BadJob<'_>> = page.iter_mut().collect();
     for _ in 0..ROUNDS {
-        let record = store.read_job(name).await?;
+        if left.is_empty() {
+            break;
+        }
         let mut books = Books::open(store, more).await?;
-        // Its queue is known from here on.
-        books.look_at_jobs(std::slice::from_ref(name)).await?;
+        let names: Vec<JobName> = left.iter().map(|job| job.name.clone()).collect();
         let now = store.now().await?;
-        let definition = record.clone().filter(|job| job.is_live() && job.paused_at.is_none()).map(Definition::of);
-        // What cannot be read plants nothing.
-        let definition = definition.and_then(Result::ok);
-        let next = match &definition {
-            Some(definition) => match definition.spec.schedule {
-                Schedule::At(at) => Some(at).filter(|_| definition.record.pending.is_none()),
-                _ => definition.planted_after(now.max(not_before)),
-            },
-            None => None,
-        };
-        let mending = JobMending {
-            planted: next.and_then(|due| definition.as_ref().map(|definition| definition.planned(due))),
-            has_manual_out: books.has_manual_out(name).await?,
-        };
-        match store.mend_job(name, record.as_ref(), &books.queues(), &mending).await? {
-            MendReply::Stale => {}
-            MendReply::Occupied => not_before = next.unwrap_or(not_before),
-            reply => return Ok(words(reply)),
+        let mut mendings = Vec::with_capacity(names.len());
+        let mut readable = Vec::with_capacity(names.len());
+        for (job, record) in left.into_iter().zip(store.read_jobs(&names).await?) {
+            let record = match record {
+                Ok(record) => record,
+                Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            books.add_lanes(record.iter().map(|record| record.lane.clone()));
+            let (planted, pending_ready) = match &record {
+                Some(record) => next_of(record, now.max(job.not_before)),
+                None => (None, None),
+            };
+            mendings.push(JobMending { name: job.name.clone(), record, planted, pending_ready, waiting: Waiting::Left });
+            readable.push(job);
+        }
+        for (job, mending) in readable.iter().zip(&mut mendings) {
+            // Looked at again: the end of a run asked for since would free it too.
+            if job.waiting == Waiting::Freed && !books.has_manual_out(job.name).await? {
+                mending.waiting = Waiting::Freed;
+            }
+        }
+        left = Vec::new();
+        let replies = store.mend_jobs(&mendings, &books.lanes()).await?;
+        for ((job, mending), reply) in readable.into_iter().zip(mendings).zip(replies) {
+            match reply {
+                Ok(MendReply::Stale) => left.push(job),
+                Ok(MendReply::Occupied) => {
+                    job.not_before = mending.planted.map_or(job.not_before, |planted| planted.run.due());
+                    left.push(job);
+                }
+                reply => note(done, job.at, passing(reply.map(words))?),
+            }
         }
     }
-    Ok(Vec::new())
+    Ok(())
 }
 
-async fn mend_run(
-    store: &Store,
-    more: &BTreeSet<QueueName>,
-    run: &RunId,
-    found_under: Option<Fence>,
-    rule: Rule,
-) -> Result<Vec<String>, StoreError> {
-    let mut books = Books::open(store, more).await?;
-    books.look_at_runs(&[(run.clone(), found_under)]).await?;
-    let queues = books.queues();
-    let mut done = Vec::new();
-    if rule == Rule::DueUnknown {
-        for queue in &queues {
-            let Some(ready) = store.due_score(queue, run).await? else { continue };
-            let entry = RipeEntry { member: run.to_string(), score: ready };
-            if store.quarantine_run(queue, &entry, "its job is not known").await? == Quarantined::Kept {
-                done.push(format!("moved from queue {queue} to quarantine"));
-            }
-        }
+/// The run to plant of a job if nothing of it is planned, and when the one that is planned may start; of one that cannot be read
+/// none.
+fn next_of(record: &JobRecord, from: UnixMillis) -> (Option<Successor>, Option<UnixMillis>) {
+    if !record.is_live() || record.paused_at.is_some() {
+        return (None, None);
     }
-    if rule == Rule::StrayLease
-        && let Some(fence) = found_under
-        && store.read_run(run).await.is_ok_and(|record| record.is_none())
-    {
-        let now = store.now().await?;
-        for lease in store.list_leases(LEASES).await?.into_iter().flatten() {
-            let is_over = lease.end.parse::<f64>().is_ok_and(|end| end < as_score(now));
-            if lease.run == *run && lease.fence == fence && is_over {
-                let entry = RipeEntry { member: format!("{run}#{fence}"), score: lease.end };
-                if store.quarantine_lease(&entry, "its run has no record").await? == Quarantined::Kept {
-                    done.push("its lease moved to quarantine".to_owned());
-                }
-            }
-        }
-    }
-    // What belongs to a host stays there.
-    let of_host = store.read_run(run).await.ok().flatten().map(|record| record.queue).filter(QueueName::is_of_host);
-    let queue = match of_host {
-        Some(queue) => queue,
-        None => match store.read_job(run.job()).await {
-            Ok(job) => job.map_or_else(QueueName::default_queue, |job| job.queue),
-            Err(error) if error.is_passing() => return Err(error),
-            Err(_) => QueueName::default_queue(),
-        },
+    let Ok(definition) = Definition::of(record.clone()) else { return (None, None) };
+    let due = match definition.spec.schedule {
+        Schedule::At(at) => Some(at).filter(|_| definition.record.pending.is_none()),
+        _ => definition.planted_after(from),
     };
-    done.extend(words(store.mend_run(run, &queue, &queues, found_under).await?));
-    Ok(done)
+    let pending_ready = record.pending.as_ref().map(|pending| definition.planned(pending.due()).ready);
+    (due.map(|due| definition.planned(due)), pending_ready)
+}
+
+async fn mend_runs(store: &Store, more: &BTreeSet<Lane>, page: &[BadRun<'_>], done: &mut Done) -> Result<(), StoreError> {
+    let jobs: BTreeSet<JobName> = page.iter().map(|bad| bad.run.job().clone()).collect();
+    let jobs: Vec<JobName> = jobs.into_iter().collect();
+    let mut lane_of = BTreeMap::new();
+    for (name, job) in jobs.iter().zip(store.read_jobs(&jobs).await?) {
+        match job {
+            Ok(job) => lane_of.extend(job.map(|job| (name, job.lane))),
+            Err(error) if error.is_passing() => return Err(error),
+            Err(_) => {}
+        }
+    }
+    let mut books = Books::open(store, more).await?;
+    books.add_lanes(lane_of.values().cloned());
+    let lanes = books.lanes();
+    let ids: Vec<RunId> = page.iter().map(|bad| bad.run.clone()).collect();
+    let records = store.read_runs(&ids).await?;
+    quarantine_due(store, &lanes, page, done).await?;
+    let bare = page.iter().zip(&records).filter(|(_, record)| matches!(record, Ok(None))).map(|(bad, _)| bad);
+    quarantine_leases(store, bare, done).await?;
+    let mending = |(bad, record): (&BadRun<'_>, Result<Option<RunRecord>, StoreError>)| {
+        // What belongs to a host stays there.
+        let of_host = record.ok().flatten().map(|record| record.lane).filter(Lane::is_of_host);
+        let lane = of_host.or_else(|| lane_of.get(bad.run.job()).cloned()).unwrap_or_else(Lane::default_lane);
+        RunMending { run: bad.run.clone(), lane, found_under: bad.found_under }
+    };
+    let mendings: Vec<RunMending> = page.iter().zip(records).map(mending).collect();
+    for (bad, reply) in page.iter().zip(store.mend_runs(&mendings, &lanes).await?) {
+        note(done, bad.at, passing(reply.map(words))?);
+    }
+    Ok(())
+}
+
+/// Moves what is due of unknown jobs to quarantine.
+async fn quarantine_due(store: &Store, lanes: &[Lane], page: &[BadRun<'_>], done: &mut Done) -> Result<(), StoreError> {
+    let unknown: Vec<&BadRun<'_>> = page.iter().filter(|bad| bad.rules.contains(&Rule::DueUnknown)).collect();
+    let runs: Vec<&RunId> = unknown.iter().map(|bad| bad.run).collect();
+    for lane in lanes {
+        for (bad, ready) in unknown.iter().zip(store.due_scores(lane, &runs).await?) {
+            let Some(ready) = ready else { continue };
+            let entry = RipeEntry { member: bad.run.to_string(), score: ready };
+            if store.quarantine_run(lane, &entry, "its job is not known").await? == Quarantined::Kept {
+                note(done, bad.at, vec![format!("moved from queue {lane} to quarantine")]);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Moves the leases of runs without a record to quarantine, those that have ended.
+async fn quarantine_leases<'a>(
+    store: &Store,
+    bare: impl Iterator<Item = &'a BadRun<'a>>,
+    done: &mut Done,
+) -> Result<(), StoreError> {
+    let stray = bare.filter(|bad| bad.rules.contains(&Rule::StrayLease));
+    let stray: BTreeMap<(&RunId, Fence), usize> = stray.filter_map(|bad| Some(((bad.run, bad.found_under?), bad.at))).collect();
+    if stray.is_empty() {
+        return Ok(());
+    }
+    let now = as_score(store.now().await?);
+    for lease in store.list_leases(LEASES).await?.into_iter().flatten() {
+        let Some(at) = stray.get(&(&lease.run, lease.fence)) else { continue };
+        if lease.end.parse::<f64>().is_ok_and(|end| end < now) {
+            let entry = RipeEntry { member: format!("{}#{}", lease.run, lease.fence), score: lease.end };
+            if store.quarantine_lease(&entry, "its run has no record").await? == Quarantined::Kept {
+                note(done, *at, vec!["its lease moved to quarantine".to_owned()]);
+            }
+        }
+    }
+    Ok(())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "instants are far below 2^53")]

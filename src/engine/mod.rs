@@ -1,7 +1,9 @@
 //! Layer 3: the loops of a node. No leader: every loop runs on every node, and only scripts in Redis decide who wins.
 //!
-//! - [`ticker`] polls for ripe runs and sleeps until the next; [`claimer`] decides about each and claims; [`runner`] takes a
+//! - [`ticker`] polls for ripe runs in the lanes this node serves ([`slots`]) and sleeps until the next, unless the host is past a
+//!   limit ([`flow`]); [`claimer`] decides about each and claims; [`runner`] takes a
 //!   won claim through execution to its end
+//! - [`gatekeeper`] gives free places to runs that wait at a gate
 //! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held, and
 //!   [`pulse`] tells it whether this node itself stood still
 //! - [`rebooting`] plants what is to run once after a boot of this host
@@ -24,6 +26,8 @@ mod definitions;
 mod done_check;
 pub mod examination;
 pub mod explaining;
+mod flow;
+mod gatekeeper;
 mod holdings;
 mod janitor;
 mod journal;
@@ -34,6 +38,7 @@ mod node;
 mod notes;
 mod nudges;
 pub mod orphans;
+mod passed;
 pub mod person;
 pub mod planting;
 mod presence;
@@ -51,9 +56,10 @@ mod slots;
 mod ticker;
 mod uniqueness;
 mod weather;
+mod whole;
 
 pub use definition::{Definition, DefinitionError};
 pub use journal::Journal;
-pub use node::{Engine, EngineSettings};
+pub use node::{Engine, EngineSettings, Told};
 pub use presence::{GONE_AFTER, HostFacts, Naming, PresenceError, announce};
 pub use reconciler::Removal;

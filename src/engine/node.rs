@@ -4,7 +4,7 @@
 //! (everything is stopped; at-least-once runs go back without counting an attempt). Leases are renewed until the last run is
 //! told to Redis; presence goes last. Every wait of a stop has an end, whatever became of Redis and the keeper.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,8 +24,9 @@ use super::{
     Journal, auditor, janitor, lease_keeper, loss, notes, nudges, presence, pulse, reaper, rebooting, reconciler, rezoning,
     ticker,
 };
-use crate::config::Config;
-use crate::domain::ids::{NodeName, QueueName};
+use crate::config::{Config, ServingConfig};
+use crate::domain::ids::{Label, NodeName, QueueName};
+use crate::domain::serving::Serving;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::executor::{Executors, StopReason};
@@ -65,6 +66,27 @@ pub struct EngineSettings {
     pub shutdown_grace: Duration,
     /// How much of what an attempt prints is kept.
     pub output: OutputBounds,
+    /// What it was told to serve beside its file, which this beats.
+    pub told: Told,
+}
+
+/// What a node was told to serve by flags or the environment; none = what its file says.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    /// The queues it serves.
+    pub queues: Option<BTreeSet<QueueName>>,
+    /// The labels it carries.
+    pub labels: Option<BTreeSet<Label>>,
+}
+
+impl Told {
+    /// What a node serves that was told this and whose file says `file`.
+    pub fn over(&self, file: &Serving) -> Serving {
+        Serving {
+            queues: self.queues.clone().or_else(|| file.queues.clone()),
+            labels: self.labels.clone().unwrap_or_else(|| file.labels.clone()),
+        }
+    }
 }
 
 /// A running node.
@@ -93,6 +115,7 @@ impl Engine {
         shared.slots.set_host(QueueName::of_host(&shared.settings.host.host));
         let wish = Arc::new(Wish::default());
         let (intake, upkeep, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
+        shared.slots.set_serving(shared.settings.told.over(&Serving::default()), None);
         if let Some(config) = file {
             take_config(&shared, &wish, config, Removal::Held);
         }
@@ -235,6 +258,10 @@ fn take_config(shared: &Shared, wish: &Wish, config: &Config, removal: Removal) 
     shared.note_file(String::new());
     shared.keep(Keeping { history: config.history.clone(), output: config.output.clone() });
     shared.slots.set_own(queues);
+    let ServingConfig { serving, flow } = &config.serving;
+    shared.slots.set_serving(shared.settings.told.over(serving), flow.max_running);
+    shared.flow.set_limits(*flow);
+    shared.beat_now.notify_one();
     wish.set(Wanted { jobs: Arc::new(config.jobs.clone()), sections, removal });
     shared.reconcile_now.notify_one();
 }

@@ -91,11 +91,7 @@ impl State {
 }
 
 fn key(what: &Befell) -> (&'static str, Option<QueueName>) {
-    let queue = match what {
-        Befell::SlotsTaken { queue } => Some(queue.clone()),
-        _ => None,
-    };
-    (what.word(), queue)
+    (what.word(), what.queue().cloned())
 }
 
 impl Notes {
@@ -142,23 +138,67 @@ impl Notes {
         match data {
             Data::Settles => {
                 let from = state.now();
+                state.end(&key(&Befell::NewServer), Duration::ZERO);
                 state.note_lasting(Befell::Settling, from);
             }
-            Data::IsSettled => state.end(&key(&Befell::Settling), Duration::ZERO),
+            Data::IsLookedAt => {
+                let from = state.now();
+                state.note_lasting(Befell::NewServer, from);
+            }
+            Data::IsSettled => {
+                state.end(&key(&Befell::NewServer), Duration::ZERO);
+                state.end(&key(&Befell::Settling), Duration::ZERO);
+            }
+        }
+    }
+
+    /// Redis' time as far as this node knows it.
+    pub(super) fn now(&self) -> UnixMillis {
+        self.state().now()
+    }
+
+    /// Why this node takes no runs, if a limit of its own keeps it from that.
+    pub(super) fn held(&self, why: Option<String>) {
+        let mut state = self.state();
+        match why {
+            Some(why) => {
+                let from = state.now();
+                state.note_lasting(Befell::Held { why }, from);
+            }
+            None if !state.lasting.is_empty() => state.end(&(Befell::HELD, None), SLOTS_GAP),
+            None => {}
         }
     }
 
     /// How many slots of each queue are free.
-    pub(super) fn slots(&self, free: &[(QueueName, usize)]) {
+    pub(super) fn slots<'q>(&self, free: impl Iterator<Item = (&'q QueueName, usize)>) {
         let mut state = self.state();
         for (queue, free) in free {
             let taken = Befell::SlotsTaken { queue: queue.clone() };
-            if *free == 0 {
+            if free == 0 {
                 let from = state.now();
                 state.note_lasting(taken, from);
             } else if !state.lasting.is_empty() {
                 state.end(&key(&taken), SLOTS_GAP);
             }
+        }
+    }
+
+    /// Whether a queue lets runs begin that are ready: `held` says what keeps them.
+    pub(super) fn queue(&self, queue: &QueueName, held: Option<Befell>) {
+        let mut state = self.state();
+        if state.lasting.is_empty() && held.is_none() {
+            return;
+        }
+        let word = held.as_ref().map(Befell::word);
+        for other in ["queue_paused", "queue_full", "queue_rated"] {
+            if word != Some(other) {
+                state.end(&(other, Some(queue.clone())), SLOTS_GAP);
+            }
+        }
+        if let Some(held) = held {
+            let from = state.now();
+            state.note_lasting(held, from);
         }
     }
 
@@ -196,12 +236,14 @@ impl Notes {
     }
 }
 
-/// Whether the data of Redis settles after a loss.
+/// Whether anything of the data of Redis may be ripe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Data {
-    /// It does: nothing is ripe.
+    /// It settles after a loss: nothing is ripe.
     Settles,
-    /// It is settled.
+    /// Its server was met just now: nothing is ripe.
+    IsLookedAt,
+    /// It may.
     IsSettled,
 }
 
@@ -284,8 +326,8 @@ mod tests {
     fn slots_taken_for_a_moment_are_no_event() {
         let notes = Notes::new(at(1_000_000));
         let queue: QueueName = "q".parse().unwrap();
-        notes.slots(&[(queue.clone(), 0)]);
-        notes.slots(&[(queue, 3)]);
+        notes.slots([(&queue, 0)].into_iter());
+        notes.slots([(&queue, 3)].into_iter());
         notes.stopped();
         assert_eq!(words(&notes), [("stopped", false, false)]);
     }

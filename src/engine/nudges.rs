@@ -20,6 +20,8 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 while let Some(nudge) = nudges.next().await {
                     match nudge.as_str() {
                         "stop" => shared.renew_now.notify_one(),
+                        // Lanes are read with the beat.
+                        "lanes" => shared.beat_now.notify_one(),
                         // What is known of queues is read with the beat.
                         "pools" => {
                             shared.beat_now.notify_one();

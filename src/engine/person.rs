@@ -4,8 +4,10 @@
 
 use super::backfilling;
 use super::definition::{Definition, DefinitionError};
+use super::passed;
+use crate::domain::gate::gates_of;
 use crate::domain::ids::{IdError, JobName, RunId, RunKind};
-use crate::domain::lateness;
+use crate::domain::lateness::{self, Stretch};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::store::{
@@ -58,15 +60,15 @@ pub async fn cancel_run(store: &Store, run: &RunId, reason: &str) -> Result<Canc
             }
             _ => None,
         };
-        let queue = match (&record, &job) {
-            (Some(record), _) => record.queue.clone(),
-            (None, Some(job)) => job.queue.clone(),
+        let lane = match (&record, &job) {
+            (Some(record), _) => record.lane.clone(),
+            (None, Some(job)) => job.lane.clone(),
             (None, None) => return Ok(CancelReply::Unknown),
         };
         let order = CancelOrder {
             run: run.clone(),
-            queue,
-            job: job.map(|job| (job.rev, job.queue)),
+            lane,
+            job: job.map(|job| (job.rev, job.lane)),
             successor: successor.clone(),
             reason: reason.to_owned(),
         };
@@ -110,10 +112,15 @@ async fn remove(
             name: name.clone(),
             kind,
             source: source.to_owned(),
-            read: job.as_ref().map(|job| (job.rev.clone(), job.queue.clone())),
+            read: job.as_ref().map(|job| (job.rev.clone(), job.lane.clone())),
             pending: job.as_ref().and_then(|job| job.pending.clone().or_else(|| job.held.clone())),
             running,
             reason: reason.to_owned(),
+            // Of one that cannot be read, what waits ends when its turn comes.
+            gates: job
+                .clone()
+                .and_then(|job| Definition::of(job).ok())
+                .map_or_else(Vec::new, |definition| gates_of(name, &definition.spec, true)),
             unique: job.as_ref().and_then(|job| job.unique.clone()),
         };
         match store.remove_job(&order).await? {
@@ -164,7 +171,14 @@ pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Optio
         let (skipped, next) = match (&definition.spec.schedule, &job.held) {
             (Schedule::At(_), held) => (None, held.as_ref().map(RunId::due)),
             (_, Some(held)) => {
-                let skipped = lateness::paused_stretch(&definition.timetable, held.due(), job.since, now);
+                let passed = lateness::paused_stretch(&definition.timetable, held.due(), job.since, now);
+                let skipped = match passed {
+                    Some((last, count)) if count > 1 => {
+                        let stretch = Stretch { first: held.due(), last, count };
+                        passed::unrecorded(store, &definition, stretch).await?.map(|stretch| (stretch.last, stretch.count))
+                    }
+                    passed => passed,
+                };
                 let next = if held.due() > now.max(not_before) {
                     Some(held.due())
                 } else {
@@ -177,7 +191,7 @@ pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Optio
         let order = ResumeOrder {
             name: name.clone(),
             rev: job.rev.clone(),
-            queue: job.queue.clone(),
+            lane: job.lane.clone(),
             held: job.held.clone(),
             skipped,
             planted: next.filter(|_| !definition.is_used_up()).map(|due| definition.planned(due)),
@@ -208,7 +222,7 @@ fn random_word() -> String {
 async fn plant(store: &Store, run: RunId) -> Result<Option<RunId>, WishError> {
     for _ in 0..ROUNDS {
         let Some(job) = store.read_job(run.job()).await?.filter(JobRecord::is_live) else { return Ok(None) };
-        match store.plant_manual(&run, &job.queue).await? {
+        match store.plant_manual(&run, &job.lane).await? {
             ManualReply::Planted => return Ok(Some(run)),
             ManualReply::Unknown => return Ok(None),
             ManualReply::Stale => {}

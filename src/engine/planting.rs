@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::definition::{Definition, planned as planned_run};
+use super::passed::unrecorded;
 use super::uniqueness::{Held, read_held};
 use crate::config;
 use crate::domain::ids::JobName;
@@ -102,8 +103,11 @@ pub async fn apply(
         for ((item, record), held) in open.into_iter().zip(records).zip(held) {
             let read = record.and_then(|record| Ok((record, held?))).map_err(PlantingError::from);
             match read.and_then(|(record, held)| item.order(record, held.as_ref(), host_zone, now)) {
-                Ok(Step::Ask(order)) => {
-                    orders.push(*order);
+                Ok(Step::Ask(mut ask)) => {
+                    if let (Some(stretch), Some(old)) = (ask.0.passed, &ask.1) {
+                        ask.0.passed = unrecorded(store, old, stretch).await?;
+                    }
+                    orders.push(ask.0);
                     ordered.push(item);
                 }
                 Ok(Step::Known(applied)) => answers[item.index] = Ok(applied),
@@ -150,7 +154,8 @@ pub async fn apply_one(store: &Store, host_zone: &Zone, request: &Request) -> Re
 }
 
 enum Step {
-    Ask(Box<ApplyOrder>),
+    /// To be applied; of a schedule that changes the definition it had.
+    Ask(Box<(ApplyOrder, Option<Definition>)>),
     Known(Applied),
 }
 
@@ -203,33 +208,31 @@ impl<'a> Open<'a> {
             return Ok(Step::Known(Applied::Past(*at)));
         }
         let planned = live.as_ref().and_then(|job| job.pending.clone().or_else(|| job.held.clone()));
-        let passed = match (&live, change) {
-            (Some(job), Change::Schedule) if of_burst.is_none() => {
-                Definition::of(job.clone()).ok().and_then(|old| old.passed(now))
-            }
-            _ => None,
-        };
-        let schedules = live.as_ref().filter(|_| change == Change::Schedule).map(|job| {
-            let old = Definition::of(job.clone()).map_or_else(|_| "unreadable".to_owned(), |old| old.schedule_text());
+        let changed = live.as_ref().filter(|_| change == Change::Schedule);
+        let old = changed.and_then(|job| Definition::of(job.clone()).ok());
+        let passed = old.as_ref().filter(|_| of_burst.is_none()).and_then(|old| old.passed(now));
+        let schedules = changed.map(|_| {
+            let old = old.as_ref().map_or_else(|| "unreadable".to_owned(), Definition::schedule_text);
             (old, self.spec.schedule.text_with_zone(&zone))
         });
         let definition = config::to_surface(&self.spec);
-        Ok(Step::Ask(Box::new(ApplyOrder {
+        let order = ApplyOrder {
             name: name.clone(),
             hash: config::hash(&definition),
             definition,
-            read: live.as_ref().map(|job| (job.rev.clone(), job.queue.clone())),
+            read: live.as_ref().map(|job| (job.rev.clone(), job.lane.clone())),
             kind: self.request.kind,
             source: self.request.source.clone(),
             token: self.token.clone(),
             tz: zone.name().as_str().to_owned(),
-            queue: self.spec.queue.clone(),
+            lane: self.spec.lane(),
             is_once: matches!(self.spec.schedule, Schedule::At(_)),
             delay: match self.spec.schedule {
                 Schedule::Delay(delay) => Some(delay),
                 _ => None,
             },
             max_runs: self.spec.shape.max_runs,
+            not_while: self.spec.not_while.clone(),
             change,
             planted: first
                 .filter(|_| change == Change::Schedule && !self.spec.shape.max_runs.is_some_and(is_used_up))
@@ -241,7 +244,8 @@ impl<'a> Open<'a> {
             schedules,
             unique: unique.map(|unique| UniqueOrder { unique: unique.clone(), holder: held.map(|held| held.holder.job.clone()) }),
             old_key: live.and_then(|job| job.unique),
-        })))
+        };
+        Ok(Step::Ask(Box::new((order, old))))
     }
 }
 

@@ -1,18 +1,23 @@
 //! Says that this node is there, under a name no other live node has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::{debug, info, warn};
 
+use super::node::EngineSettings;
 use super::shared::Shared;
 use crate::domain::ids::{NodeName, QueueName};
 use crate::domain::node_event::{Befell, NodeEvent};
+use crate::domain::serving::Serving;
 use crate::domain::time::UnixMillis;
+use crate::keeper::BootInstant;
 use crate::store::{Beat, BeatReply, EventNote, NameClaim, NodeFacts, QueueRecord, Store, StoreError};
 
 const EVERY: Duration = Duration::from_secs(5);
+/// How often a node says that lanes are in use.
+const KEEP_EVERY: Duration = Duration::from_secs(3600);
 /// A node unseen for so long has left.
 pub const GONE_AFTER: Duration = Duration::from_secs(15);
 /// How many names are tried beside the host's own: `host-2` to `host-99`.
@@ -29,6 +34,10 @@ pub struct HostFacts {
     pub is_alive: fn(u32) -> bool,
     /// The time by its clock: told beside that of Redis, and never decided by.
     pub clock: fn() -> UnixMillis,
+    /// Its load average of one minute; none if that is not known.
+    pub load: fn() -> Option<f64>,
+    /// Its memory that is free for this process, in bytes; none if that is not known.
+    pub free_memory: fn() -> Option<u64>,
 }
 
 /// Why a node has no name.
@@ -66,9 +75,22 @@ pub async fn announce(
     naming: Naming,
     incarnation: &str,
     host: &HostFacts,
+    serving: &Serving,
 ) -> Result<NodeName, PresenceError> {
     let started_at = store.now().await?;
-    let facts = facts(host, "running", started_at, String::new(), 0, None);
+    let facts = NodeFacts {
+        state: "running",
+        started_at,
+        config_error: String::new(),
+        host: host.host.clone(),
+        pid: std::process::id(),
+        boot_id: host.boot_id.clone(),
+        version: env!("CARGO_PKG_VERSION"),
+        running: 0,
+        clock_offset_ms: None,
+        serving: serving.clone(),
+        held: None,
+    };
     let mut name = wanted.clone();
     let mut number = 1;
     loop {
@@ -145,24 +167,60 @@ fn numbered(name: &NodeName, number: u32) -> NodeName {
     NodeName::from_host_name(&format!("{base}{suffix}"))
 }
 
-fn facts(
-    host: &HostFacts,
-    state: &'static str,
-    started_at: UnixMillis,
-    config_error: String,
-    running: usize,
-    clock_offset_ms: Option<i64>,
-) -> NodeFacts {
+/// What this node tells of itself now.
+fn facts(shared: &Shared, clock_offset_ms: Option<i64>) -> NodeFacts {
+    let EngineSettings { host, started_at, .. } = &shared.settings;
     NodeFacts {
-        state,
-        started_at,
-        config_error,
+        state: shared.phase().word(),
+        started_at: *started_at,
+        config_error: shared.config_error(),
         host: host.host.clone(),
         pid: std::process::id(),
         boot_id: host.boot_id.clone(),
         version: env!("CARGO_PKG_VERSION"),
-        running,
+        running: shared.holdings.all().len(),
         clock_offset_ms,
+        serving: shared.slots.serving(),
+        held: shared.flow.held().map(|held| (held.why, held.since)),
+    }
+}
+
+/// Brings what this node knows of queues and lanes up to date. A lane in use that nobody has written down (any more) is: no run is
+/// to wait in one that no node knows.
+async fn learn(shared: &Shared) -> Result<(), StoreError> {
+    let store = &shared.store;
+    shared.slots.set_known(known_queues(store).await?);
+    for queue in shared.slots.undeclared() {
+        if shared.said.is_news(&format!("undeclared {queue}")) {
+            warn!(queue = %queue, "This node is to serve a queue that no file declares; declare it as [queues.{queue}].");
+        }
+    }
+    let mut lanes = store.read_lanes().await?;
+    let unknown = shared.slots.in_use_beside(&lanes);
+    store.note_lanes(&unknown).await?;
+    lanes.extend(unknown);
+    shared.slots.set_lanes(lanes);
+    Ok(())
+}
+
+/// Says of the lanes this node found in use that they still are, lest they be forgotten.
+async fn keep_lanes(shared: &Shared) -> Result<(), StoreError> {
+    shared.store.note_lanes(&shared.slots.in_use_beside(&BTreeSet::new())).await
+}
+
+/// Learns what there is, and says now and then which lanes are in use.
+async fn look_around(shared: &Shared, kept: &mut BootInstant) {
+    match learn(shared).await {
+        Err(error) if error.is_passing() => debug!("What queues and lanes there are is not known: {error}."),
+        learnt => {
+            if let Err(error) = learnt {
+                shared.weather.failed(&error, "what queues and lanes there are is not known");
+            }
+            shared.slots.note_learnt();
+        }
+    }
+    if BootInstant::now().since(*kept) >= KEEP_EVERY && keep_lanes(shared).await.is_ok() {
+        *kept = BootInstant::now();
     }
 }
 
@@ -183,11 +241,9 @@ async fn known_queues(store: &Store) -> Result<BTreeMap<QueueName, QueueRecord>,
 /// Beats for ever, and at once when there is something new to tell.
 pub(super) async fn run(shared: Arc<Shared>) {
     let settings = &shared.settings;
-    let mut clock_offset_ms = None;
+    let (mut clock_offset_ms, mut kept) = (None, BootInstant::now());
     loop {
-        let running = shared.holdings.all().len();
-        let beat_facts =
-            facts(&settings.host, shared.phase().word(), settings.started_at, shared.config_error(), running, clock_offset_ms);
+        let beat_facts = facts(&shared, clock_offset_ms);
         let beat = Beat {
             node: &settings.node,
             incarnation: &settings.incarnation,
@@ -196,15 +252,14 @@ pub(super) async fn run(shared: Arc<Shared>) {
             facts: &beat_facts,
         };
         let before = (settings.host.clock)();
-        match shared.store.beat_node(&beat).await {
+        let answer = shared.store.beat_node(&beat).await;
+        let is_answered = answer.is_ok();
+        match answer {
             Ok(BeatReply::Present { now }) => {
                 let is_first = clock_offset_ms.is_none();
                 clock_offset_ms = Some(ahead_of(before, now, (settings.host.clock)()));
                 if is_first {
                     shared.beat_now.notify_one();
-                }
-                if let Ok(queues) = known_queues(&shared.store).await {
-                    shared.slots.set_known(queues);
                 }
             }
             Ok(BeatReply::Taken { host, pid, .. }) if shared.said.is_news("node name") => {
@@ -212,6 +267,9 @@ pub(super) async fn run(shared: Arc<Shared>) {
             }
             Ok(BeatReply::Taken { .. }) => {}
             Err(error) => shared.weather.failed(&error, "that this node is there is not told"),
+        }
+        if is_answered {
+            look_around(&shared, &mut kept).await;
         }
         tokio::select! {
             () = tokio::time::sleep(EVERY) => {}

@@ -169,7 +169,7 @@ async fn release_abandoned(shared: &Shared, run: &RunId) -> Result<bool, StoreEr
         Err(error) if error.is_passing() => return Err(error),
         read => read.unwrap_or_default(),
     };
-    let Some(claim) = Claim::unanswered(&record, job.as_ref().map_or(&record.queue, |job| &job.queue)) else { return Ok(false) };
+    let Some(claim) = Claim::unanswered(&record, job.as_ref().map_or(&record.lane, |job| &job.lane)) else { return Ok(false) };
     match shared.store.finish_run(&claim, &Verdict::Release, "not started", &[], "").await {
         Ok(FinishReply::Lost) => Ok(false),
         Ok(_) => {
@@ -224,12 +224,13 @@ async fn recover(shared: &Shared, lease: &ExpiredLease, unchanged: Duration) -> 
         Err(error) if error.is_passing() => return Err(error),
         other => other.ok().flatten(),
     };
-    let job_queue = job.as_ref().map_or_else(|| record.queue.clone(), |job| job.queue.clone());
+    let job_lane = job.as_ref().map_or_else(|| record.lane.clone(), |job| job.lane.clone());
     let delivery = job.and_then(|job| Definition::of(job).ok()).map(|definition| definition.spec.delivery);
     #[cfg(feature = "mutants")]
     let delivery = crate::store::mutants::reaped_as(delivery);
     let (verdict, reason) = decide(&record, delivery);
-    let recovery = Recovery { verdict, reason, past: past(&record), queue: record.queue.clone(), job_queue };
+    let recovery =
+        Recovery { verdict, reason, past: past(&record), lane: record.lane.clone(), job_lane, places: record.places.clone() };
     let node = record.node.as_deref().unwrap_or("?");
     match shared.store.recover_run(lease, &recovery).await? {
         RecoverReply::Recovered => {
@@ -253,7 +254,7 @@ fn note_end(shared: &Shared, lease: &ExpiredLease, record: &RunRecord, recovery:
     };
     shared.watch.journal().note([Line::Ended(EndedRun {
         run: lease.run.to_string(),
-        queue: record.queue.as_str().to_owned(),
+        queue: record.lane.as_str().to_owned(),
         state: state.as_str().to_owned(),
         reason,
         ended_at: shared.watch.journal().with(|memory| memory.whole_at),

@@ -2,8 +2,9 @@
 //!
 //! As with cron, what is added later waits for the next boot: neither a restart of the daemon nor an edit starts anything. The
 //! run stands in the host's own queue (`@HOST`), which only nodes of this host poll, and comes back there for retries and
-//! recovery. A boot is noted when all its runs are planted; until then a repeated start goes on, and the script plants each once.
+//! recovery. What a job requires this node has to carry. A boot is noted when all its runs are planted; until then a repeated start goes on, and the script plants each once.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use super::definition::Definition;
 use super::planting;
 use super::reconciler::Wish;
 use super::shared::Shared;
-use crate::domain::ids::{QueueName, RunId};
+use crate::domain::ids::{Label, RunId};
+use crate::domain::lane::Lane;
 use crate::store::{RebootReply, StoreError};
 
 /// Jobs read in one call at most.
@@ -33,7 +35,9 @@ pub(super) async fn run(shared: Arc<Shared>, wish: Arc<Wish>) {
 
 async fn plant(shared: &Shared) -> Result<(), StoreError> {
     let (store, boot_id) = (&shared.store, &shared.settings.host.boot_id);
-    let host = QueueName::of_host(&shared.settings.host.host);
+    let host = Lane::of_host(&shared.settings.host.host);
+    let labels = shared.slots.serving().labels;
+    let boot_id = &boot_word(boot_id, &labels);
     if store.is_boot_noted(&host, boot_id).await? {
         return Ok(());
     }
@@ -44,12 +48,14 @@ async fn plant(shared: &Shared) -> Result<(), StoreError> {
         for record in store.read_jobs(&names).await? {
             let Ok(Some(record)) = record else { continue };
             let Some(Ok(definition)) = (!record.is_once).then(|| Definition::of(record)) else { continue };
-            if !definition.spec.schedule.is_at_boot() || !definition.timetable.lets(now) {
+            let spec = &definition.spec;
+            if !spec.schedule.is_at_boot() || !definition.timetable.lets(now) || !spec.requires.is_subset(&labels) {
                 continue;
             }
+            let lane = Lane::new(host.queue().clone(), spec.priority, spec.requires.clone());
             let token = planting::token();
             let Ok(run) = RunId::boot(definition.record.name.clone(), now, token.get(..8).unwrap_or_default()) else { continue };
-            if store.plant_reboot(&run, &host, boot_id).await? == RebootReply::Planted {
+            if store.plant_reboot(&run, &lane, &shared.settings.host.boot_id).await? == RebootReply::Planted {
                 info!(run = %run, "Planted for @reboot.");
             }
         }
@@ -59,4 +65,9 @@ async fn plant(shared: &Shared) -> Result<(), StoreError> {
         offset += BATCH;
     }
     store.note_boot(&host, boot_id, store.now().await?).await
+}
+
+/// By what a boot is noted: another node of this host that carries other labels has other jobs to plant.
+fn boot_word(boot_id: &str, labels: &BTreeSet<Label>) -> String {
+    labels.iter().fold(boot_id.to_owned(), |word, label| format!("{word}+{label}"))
 }

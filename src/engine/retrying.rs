@@ -23,7 +23,7 @@ pub async fn retry_run(store: &Store, run: &RunId) -> Result<RetryReply, WishErr
             run: run.clone(),
             fence: record.fence,
             // What belongs to a host stays there.
-            job: job.map(|job| (job.rev, if record.queue.is_of_host() { record.queue.clone() } else { job.queue })),
+            job: job.map(|job| (job.rev, if record.lane.is_of_host() { record.lane.clone() } else { job.lane })),
             beside: if may_run_beside { Beside::Allowed } else { Beside::Waits },
             past: past(&record),
         };

@@ -23,15 +23,15 @@ impl Ripe {
     }
 }
 
-/// The run an entry names, or why it names none.
-pub(super) fn well_formed(entry: &RipeEntry) -> Result<RunId, String> {
+/// The run an entry names and since when it is ready, ms; or why it names none.
+pub(super) fn well_formed(entry: &RipeEntry) -> Result<(RunId, i64), String> {
     let ready = entry.score.parse::<f64>().ok().filter(|ready| ready.is_finite());
     #[expect(clippy::cast_precision_loss, reason = "the end of time is far below 2^53")]
-    let in_range = ready.is_some_and(|ready| (0.0..UnixMillis::END as f64).contains(&ready));
-    if !in_range {
-        return Err(format!("its ready time {} is out of range", entry.score));
-    }
-    entry.member.parse().map_err(|error: crate::domain::ids::IdError| error.to_string())
+    let ready = ready.filter(|ready| (0.0..UnixMillis::END as f64).contains(ready));
+    let Some(ready) = ready else { return Err(format!("its ready time {} is out of range", entry.score)) };
+    let run = entry.member.parse().map_err(|error: crate::domain::ids::IdError| error.to_string())?;
+    #[expect(clippy::cast_possible_truncation, reason = "within the range of instants")]
+    Ok((run, ready as i64))
 }
 
 #[cfg(test)]

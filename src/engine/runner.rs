@@ -42,7 +42,7 @@ const OUTPUT_SLACK: u64 = 8;
 /// Starts the run of `claim` as a task of its own.
 pub(super) fn start(shared: &Arc<Shared>, definition: Arc<Definition>, claim: Claim, deadline: BootInstant) {
     let lease = (claim.run.clone(), claim.fence);
-    let slot = shared.slots.take(&claim.queue);
+    let slot = shared.slots.take(claim.lane.queue());
     let (tenure, control) = shared.holdings.hold(lease.clone(), deadline, definition.spec.kill_grace, slot);
     let span =
         tracing::info_span!("run", job = %claim.run.job(), run = %claim.run, attempt = claim.attempt, fence = %claim.fence);
@@ -173,7 +173,7 @@ impl Runner {
 fn start_mark(claim: &Claim) -> ClaimedRun {
     ClaimedRun {
         run: claim.run.to_string(),
-        queue: claim.queue.as_str().to_owned(),
+        queue: claim.lane.as_str().to_owned(),
         attempt: claim.attempt,
         fence: claim.fence.as_u64(),
         at: claim.claimed_at.as_i64(),
@@ -197,7 +197,7 @@ fn note_end(shared: &Shared, claim: &Claim, settled: &Settled, outcome: &Outcome
             facts.extend(settling::facts(outcome, settled).into_iter().filter(|(_, value)| !value.is_empty()));
             Line::Ended(EndedRun {
                 run,
-                queue: claim.queue.as_str().to_owned(),
+                queue: claim.lane.as_str().to_owned(),
                 state: state.as_str().to_owned(),
                 reason,
                 ended_at: claim.claimed_at.saturating_add(took).as_i64(),

@@ -112,16 +112,17 @@ pub(super) fn past(claim: &Claim, node: &str, outcome: &Outcome, took: Duration)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::ids::{Fence, QueueName};
+    use crate::domain::ids::Fence;
     use crate::domain::job::{Action, Retry};
+    use crate::domain::lane::Lane;
     use crate::domain::schedule::Schedule;
     use crate::domain::time::UnixMillis;
 
     fn claim(failures: u32) -> Claim {
         Claim {
             run: "a@5".parse().unwrap(),
-            queue: QueueName::default_queue(),
-            job_queue: QueueName::default_queue(),
+            lane: Lane::default_lane(),
+            job_lane: Lane::default_lane(),
             fence: Fence::new(1).unwrap(),
             attempt: failures + 1,
             recoveries: 0,
@@ -129,6 +130,7 @@ mod tests {
             unclear: 0,
             claimed_before: failures > 0,
             claimed_at: UnixMillis::EPOCH,
+            places: Vec::new(),
         }
     }
 

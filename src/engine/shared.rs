@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use super::abandoned::Abandoned;
+use super::flow::Flow;
 use super::holdings::Holdings;
 use super::journal::Journal;
 use super::loss::Watch;
@@ -27,6 +28,7 @@ pub(super) struct Shared {
     pub(super) executors: Executors,
     pub(super) settings: EngineSettings,
     pub(super) slots: Slots,
+    pub(super) flow: Flow,
     pub(super) weather: Weather,
     pub(super) notes: Notes,
     pub(super) said: Said,
@@ -114,6 +116,7 @@ impl Shared {
             settings,
             notes,
             slots: Slots::new(poll_now.clone()),
+            flow: Flow::default(),
             weather: Weather::default(),
             said: Said::default(),
             poll_now,

@@ -1,14 +1,18 @@
-//! How many runs of each queue this node may execute at once, and how many it does.
+//! Which lanes this node takes runs from, how many runs of each queue it may execute at once, and how many it does.
 //!
-//! Invariant: a node claims no more than it has slots for, so a due run never lies claimed and unstarted behind others.
+//! Invariant: a node claims no more than it has slots for, so a due run never lies claimed and unstarted behind others; and from
+//! no lane whose queue it does not serve or whose labels it does not carry.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
 use crate::domain::ids::QueueName;
-use crate::domain::queue::QueueSettings;
+use crate::domain::lane::Lane;
+use crate::domain::node_event::Befell;
+use crate::domain::queue::{QueueHold, QueueSettings, Share};
+use crate::domain::serving::Serving;
 use crate::store::QueueRecord;
 
 /// Runs claimed in one call at most: past this a call's latency grows and its rate does not (measured).
@@ -27,9 +31,29 @@ struct State {
     own: BTreeMap<QueueName, u32>,
     /// What is kept of queues for all nodes.
     known: BTreeMap<QueueName, QueueRecord>,
+    /// The lanes that are not plain, of all queues.
+    lanes: BTreeSet<Lane>,
+    /// Those of them in which something was found to be due.
+    in_use: BTreeSet<Lane>,
+    /// Whether it was asked for once what queues and lanes there are.
+    has_learnt: bool,
+    serving: Serving,
+    max_running: Option<u32>,
     taken: HashMap<QueueName, u32>,
     /// This node's host's own.
     of_host: Option<QueueName>,
+}
+
+/// What this node could take of one queue now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Offer {
+    pub(super) queue: QueueName,
+    /// Its lanes this node serves, the most urgent first.
+    pub(super) lanes: Vec<Lane>,
+    /// How many runs may be claimed of it, at most a batch.
+    pub(super) slots: usize,
+    /// Its part of the node while queues compete for it.
+    pub(super) share: Share,
 }
 
 impl Slots {
@@ -54,15 +78,77 @@ impl Slots {
         self.lock().of_host = Some(queue);
     }
 
-    /// Sets what is known of queues anywhere: none is left without a node.
+    /// Sets what this node serves, and how much of all queues together it executes at once.
+    pub(super) fn set_serving(&self, serving: Serving, max_running: Option<u32>) {
+        let mut state = self.lock();
+        (state.serving, state.max_running) = (serving, max_running);
+        self.freed.notify_one();
+    }
+
+    /// What this node serves.
+    pub(super) fn serving(&self) -> Serving {
+        self.lock().serving.clone()
+    }
+
+    /// Sets what is known of queues anywhere: none is left without a node that serves it.
     pub(super) fn set_known(&self, queues: BTreeMap<QueueName, QueueRecord>) {
-        if std::mem::replace(&mut self.lock().known, queues.clone()) != queues {
+        let mut state = self.lock();
+        if state.known != queues {
+            state.known = queues;
             self.freed.notify_one();
         }
     }
 
-    /// Every queue there is, with how many runs may be claimed from it now, at most a batch.
-    pub(super) fn free(&self) -> Vec<(QueueName, usize)> {
+    /// The queues this node is asked to serve that nobody declares.
+    pub(super) fn undeclared(&self) -> Vec<QueueName> {
+        let state = self.lock();
+        let is_known = |queue: &&QueueName| {
+            **queue == QueueName::default_queue() || state.known.contains_key(*queue) || state.own.contains_key(*queue)
+        };
+        state.serving.queues.iter().flatten().filter(|queue| !is_known(queue)).cloned().collect()
+    }
+
+    /// Sets which lanes there are beside the plain ones. A new one is looked into at once.
+    pub(super) fn set_lanes(&self, lanes: BTreeSet<Lane>) {
+        let mut state = self.lock();
+        if state.lanes != lanes {
+            state.lanes = lanes;
+            self.freed.notify_one();
+        }
+    }
+
+    /// What queues and lanes there are is known, as far as it can be.
+    pub(super) fn note_learnt(&self) {
+        if !std::mem::replace(&mut self.lock().has_learnt, true) {
+            self.freed.notify_one();
+        }
+    }
+
+    /// Whether it is known what queues and lanes there are: before that the most urgent runs may be out of sight.
+    pub(super) fn has_learnt(&self) -> bool {
+        self.lock().has_learnt
+    }
+
+    /// Something is due in this lane.
+    pub(super) fn saw(&self, lane: &Lane) {
+        if !lane.is_plain() {
+            let mut state = self.lock();
+            if !state.in_use.contains(lane) {
+                state.in_use.insert(lane.clone());
+            }
+        }
+    }
+
+    /// The lanes something was due in since they were last asked for, beside those in `known`.
+    pub(super) fn in_use_beside(&self, known: &BTreeSet<Lane>) -> BTreeSet<Lane> {
+        let mut state = self.lock();
+        let (kept, unknown) = std::mem::take(&mut state.in_use).into_iter().partition(|lane| known.contains(lane));
+        state.in_use = kept;
+        unknown
+    }
+
+    /// Every queue this node serves, with its lanes and with how many runs may be claimed from it now.
+    pub(super) fn offers(&self) -> Vec<Offer> {
         let state = self.lock();
         let concurrency = |(queue, record): (&QueueName, &QueueRecord)| (queue.clone(), record.settings.concurrency);
         let mut all: BTreeMap<QueueName, u32> = state.known.iter().map(concurrency).collect();
@@ -72,12 +158,48 @@ impl Slots {
         for queue in state.of_host.iter().cloned().chain([QueueName::default_queue()]) {
             all.entry(queue).or_insert(QueueSettings::DEFAULT_CONCURRENCY);
         }
-        all.into_iter()
-            .map(|(queue, concurrency)| {
-                let free = concurrency.saturating_sub(state.taken.get(&queue).copied().unwrap_or(0));
-                (queue, (free as usize).min(BATCH))
-            })
-            .collect()
+        all.retain(|queue, _| state.serving.takes_queue(queue));
+        let mut lanes: BTreeMap<&QueueName, Vec<Lane>> = BTreeMap::new();
+        for lane in state.lanes.iter().filter(|lane| lane.is_open_to(&state.serving.labels)) {
+            lanes.entry(lane.queue()).or_default().push(lane.clone());
+        }
+        let offer = |(queue, concurrency): (QueueName, u32)| {
+            let mut lanes = lanes.remove(&queue).unwrap_or_default();
+            lanes.push(Lane::from(queue.clone()));
+            lanes.sort_by(|a, b| b.priority().cmp(&a.priority()).then_with(|| a.cmp(b)));
+            let free = concurrency.saturating_sub(state.taken.get(&queue).copied().unwrap_or(0));
+            let share = state.known.get(&queue).map_or(QueueSettings::default().share, |record| record.settings.share);
+            Offer { queue, lanes, slots: (free as usize).min(BATCH), share }
+        };
+        all.into_iter().map(offer).collect()
+    }
+
+    /// How many runs this node executes.
+    pub(super) fn running(&self) -> usize {
+        self.lock().taken.values().map(|taken| *taken as usize).sum()
+    }
+
+    /// How many more runs it may execute, of all queues together.
+    pub(super) fn room(&self) -> usize {
+        let most = self.lock().max_running;
+        most.map_or(usize::MAX, |most| (most as usize).saturating_sub(self.running()))
+    }
+
+    /// What befell this node when it found `queue` held, as far as it knows what holds for the queue.
+    pub(super) fn why_held(&self, queue: &QueueName, hold: QueueHold) -> Befell {
+        let state = self.lock();
+        let (queue, known) = (queue.clone(), state.known.get(queue));
+        match hold {
+            QueueHold::Paused => {
+                let by = known.and_then(|record| record.paused.as_ref()).map_or_else(String::new, |(_, by)| by.clone());
+                Befell::QueuePaused { queue, by }
+            }
+            QueueHold::Full => Befell::QueueFull { queue, limit: known.and_then(|record| record.settings.limit).unwrap_or(0) },
+            QueueHold::Rate => {
+                let rate = known.and_then(|record| record.settings.rate).map_or_else(String::new, |rate| rate.to_string());
+                Befell::QueueRated { queue, rate }
+            }
+        }
     }
 
     /// Takes a slot of `queue`, given back when the permit is dropped.
@@ -106,26 +228,68 @@ impl Drop for Permit {
 mod tests {
     use super::*;
 
+    fn lanes(text: &str) -> Vec<Lane> {
+        text.split_whitespace().map(|lane| lane.parse().unwrap()).collect()
+    }
+
+    fn offered(slots: &Slots) -> Vec<(String, usize)> {
+        slots.offers().into_iter().map(|offer| (offer.queue.to_string(), offer.slots)).collect()
+    }
+
     #[test]
     fn a_slot_in_use_is_not_free_until_it_is_given_back() {
         let slots = Slots::new(Arc::default());
         let queue: QueueName = "q".parse().unwrap();
         slots.set_own(BTreeMap::from([(queue.clone(), 2)]));
-        let free = |slots: &Slots| slots.free().into_iter().find(|(name, _)| *name == queue).unwrap().1;
+        slots.set_serving(Serving::default(), Some(3));
+        let free = |slots: &Slots| slots.offers().into_iter().find(|offer| offer.queue == queue).unwrap().slots;
         let first = slots.take(&queue);
-        assert_eq!(free(&slots), 1);
+        assert_eq!((free(&slots), slots.room()), (1, 2));
         let second = slots.take(&queue);
-        assert_eq!(free(&slots), 0);
+        assert_eq!((free(&slots), slots.room()), (0, 1));
         drop((first, second));
-        assert_eq!(free(&slots), 2);
+        assert_eq!((free(&slots), slots.room()), (2, 3));
     }
 
     #[test]
     fn a_queue_only_another_node_declares_is_served_too() {
         let slots = Slots::new(Arc::default());
         slots.set_known(BTreeMap::from([("far".parse().unwrap(), known(3))]));
-        let free = slots.free();
-        assert_eq!(free, [("default".parse().unwrap(), 32), ("far".parse().unwrap(), 3)]);
+        assert_eq!(offered(&slots), [("default".to_owned(), 32), ("far".to_owned(), 3)]);
+    }
+
+    #[test]
+    fn only_what_this_node_serves_is_offered_and_always_its_host() {
+        let slots = Slots::new(Arc::default());
+        slots.set_host("@h".parse().unwrap());
+        slots.set_known(BTreeMap::from([("far".parse().unwrap(), known(3))]));
+        let queues = Some(["far", "none"].map(|queue| queue.parse().unwrap()).into());
+        slots.set_serving(Serving { queues, labels: BTreeSet::new() }, None);
+        assert_eq!(offered(&slots), [("@h".to_owned(), 32), ("far".to_owned(), 3)]);
+        assert_eq!(slots.undeclared(), ["none".parse().unwrap()]);
+    }
+
+    #[test]
+    fn the_lanes_of_a_queue_come_by_priority_and_only_those_whose_labels_this_node_carries() {
+        let slots = Slots::new(Arc::default());
+        slots.set_lanes(lanes("default!-3 default!5+gpu default!5 default+eu,gpu default+ssd other!1").into_iter().collect());
+        let labels = ["gpu", "eu"].map(|label| label.parse().unwrap()).into();
+        slots.set_serving(Serving { queues: None, labels }, None);
+        let offers = slots.offers();
+        assert_eq!(offers.len(), 1, "a lane of a queue nobody declares is no reason to serve it");
+        assert_eq!(offers[0].lanes, lanes("default!5 default!5+gpu default default+eu,gpu default!-3"));
+    }
+
+    #[test]
+    fn a_lane_in_use_that_is_known_no_more_is_told_once() {
+        let slots = Slots::new(Arc::default());
+        let all = lanes("default default!1 default!2");
+        for lane in &all {
+            slots.saw(lane);
+        }
+        assert_eq!(slots.in_use_beside(&BTreeSet::from([all[1].clone()])), BTreeSet::from([all[2].clone()]));
+        assert_eq!(slots.in_use_beside(&BTreeSet::new()), BTreeSet::from([all[1].clone()]));
+        assert!(slots.in_use_beside(&BTreeSet::new()).is_empty());
     }
 
     #[test]
@@ -134,9 +298,9 @@ mod tests {
         let queue: QueueName = "default".parse().unwrap();
         slots.set_own(BTreeMap::from([(queue.clone(), 2)]));
         slots.set_known(BTreeMap::from([(queue.clone(), known(3))]));
-        assert_eq!(slots.free(), [(queue.clone(), 2)]);
+        assert_eq!(offered(&slots), [(queue.to_string(), 2)]);
         slots.set_known(BTreeMap::from([(queue.clone(), QueueRecord { is_concurrency_by_hand: true, ..known(3) })]));
-        assert_eq!(slots.free(), [(queue, 3)]);
+        assert_eq!(offered(&slots), [(queue.to_string(), 3)]);
     }
 
     fn known(concurrency: u32) -> QueueRecord {

@@ -11,22 +11,27 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::claimer::Claimer;
+use super::claimer::{Claimer, RipeInLanes};
+use super::flow::Look;
+use super::gatekeeper::Gatekeeper;
 use super::notes::{Claims, Data};
 use super::shared::{Phase, Shared};
-use crate::domain::ids::QueueName;
+use super::slots::Offer;
+use crate::domain::dispatch::Demand;
+use crate::domain::lane::Lane;
 use crate::keeper::{BootInstant, BootTimer};
-use crate::store::QueuePoll;
+use crate::store::{LaneAsk, LanePoll, Met};
 
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// Polls until `stop`. A claim under way is brought to its end first: what it won is known, and runs.
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let mut claimer = Claimer::new(shared.clone());
+    let mut gatekeeper = Gatekeeper::default();
     let timer = BootTimer::new().inspect_err(|error| warn!("No timer of our own ({error}); runs start up to 2 ms later.")).ok();
     let mut connections_made = 0;
     while !stop.is_cancelled() {
-        let sleep = round(&shared, &mut claimer).await;
+        let sleep = round(&shared, &mut claimer, &mut gatekeeper).await;
         // A server that is back after a power cut may have forgotten what it last acknowledged, the push of a file among it.
         let made = shared.store.connections_made();
         if std::mem::replace(&mut connections_made, made) != made {
@@ -56,7 +61,7 @@ async fn rest(timer: Option<&BootTimer>, time: Duration) {
 
 /// Polls once and takes what it can. Gives how long nothing more is to be done: until the next run is ready, or for a tick
 /// while runs are ripe that could not be taken, or nobody answered.
-async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
+async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeeper) -> Duration {
     let tick = shared.settings.tick;
     if !shared.executors.are_ready() {
         // What cannot be started here is left to nodes that can.
@@ -64,17 +69,19 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
         return tick;
     }
     shared.notes.claims(Claims::Taken);
-    let free = shared.slots.free();
-    shared.notes.slots(&free);
+    // Before it is known what there is nothing is taken; whether Redis answers is looked at all the same.
+    let mut offers = if shared.slots.has_learnt() { shared.slots.offers() } else { Vec::new() };
+    shared.notes.slots(offers.iter().map(|offer| (&offer.queue, offer.slots)));
+    let room = hold_back(shared);
+    for offer in &mut offers {
+        offer.slots = offer.slots.min(room);
+    }
     // Entries this node had to leave must not hide those behind them.
-    let with_left = |(queue, slots): &(QueueName, usize)| {
-        let limit = if *slots == 0 { 0 } else { slots + claimer.left_in(queue) };
-        (queue.clone(), limit)
-    };
-    let queues: Vec<(QueueName, usize)> = free.iter().map(with_left).collect();
+    let ask = |lane: &Lane, limit| LaneAsk { lane: lane.clone(), limit, more: claimer.left_in(lane) };
+    let lanes: Vec<LaneAsk> = offers.iter().flat_map(|offer| offer.lanes.iter().map(|lane| ask(lane, offer.slots))).collect();
     let highest = shared.watch.highest();
     let sent = BootInstant::now();
-    let poll = match shared.store.list_ripe(&queues).await {
+    let poll = match shared.store.list_ripe(&lanes).await {
         Ok(poll) => poll,
         Err(error) => {
             shared.weather.failed(&error, "nothing is started");
@@ -84,36 +91,94 @@ async fn round(shared: &Shared, claimer: &mut Claimer) -> Duration {
     };
     shared.weather.answered();
     shared.notes.redis_answered(poll.now);
-    shared.notes.data(if poll.is_settling { Data::Settles } else { Data::IsSettled });
+    shared.notes.data(match (poll.is_settling, poll.is_held || poll.marks.met == Met::No) {
+        (true, _) => Data::Settles,
+        (false, true) => Data::IsLookedAt,
+        (false, false) => Data::IsSettled,
+    });
     shared.leases_seen.store(poll.leases, Ordering::Relaxed);
     if !shared.watch.knows(&poll, highest) {
         // Data that is not what it was: nothing of it is started before that is dealt with.
         return tick;
     }
+    shared.store.trust(&poll.marks.server);
     let mut next = LONGEST_SLEEP;
-    for ((queue, slots), found) in free.iter().zip(poll.queues) {
+    if let Some(at) = poll.next_gate {
+        next = next.min(at.since(poll.now).saturating_sub(poll.past_now));
+    }
+    match gatekeeper.open(shared, &poll.gates, &lanes).await {
+        // Who was given a place is ripe now.
+        Ok(1..) => next = Duration::ZERO,
+        Ok(0) if poll.gates.is_empty() => {}
+        Ok(0) => next = next.min(tick),
+        Err(error) => {
+            shared.weather.failed(&error, "what waits for others stands still");
+            next = next.min(tick);
+        }
+    }
+    let mut answers = poll.lanes.into_iter();
+    let mut found: Vec<(Offer, RipeInLanes)> = Vec::new();
+    for offer in offers {
+        let (mut in_lanes, mut slots, mut hold) = (Vec::new(), offer.slots, None);
+        for (lane, answer) in offer.lanes.iter().zip(answers.by_ref()) {
+            match answer {
+                LanePoll::WrongType(error) => claimer.report_spoilt_lane(lane, &error),
+                LanePoll::Due { ripe, next: head, room, held } => {
+                    hold = hold.or(held);
+                    if let Some(room) = room {
+                        slots = slots.min(room);
+                    }
+                    if head.is_some() || !ripe.is_empty() {
+                        shared.slots.saw(lane);
+                    }
+                    if let Some(head) = head {
+                        next = next.min(head.since(poll.now).saturating_sub(poll.past_now));
+                    }
+                    if !ripe.is_empty() {
+                        in_lanes.push((lane.clone(), ripe));
+                    }
+                }
+            }
+        }
+        shared.notes.queue(&offer.queue, hold.map(|hold| shared.slots.why_held(&offer.queue, hold)));
+        if !in_lanes.is_empty() {
+            found.push((Offer { slots, ..offer }, in_lanes));
+        }
+    }
+    let demands: Vec<Demand> = found.iter().map(|(offer, in_lanes)| demand(offer, in_lanes, claimer)).collect();
+    let grants = claimer.shares.grant(room, &demands);
+    for ((offer, in_lanes), slots) in found.into_iter().zip(grants) {
         if shared.phase() != Phase::Running {
             break;
         }
-        match found {
-            QueuePoll::WrongType(found) => claimer.report_spoilt_queue(queue, &found),
-            QueuePoll::Due { ripe, next: head } => {
-                if !ripe.is_empty() {
-                    match claimer.take(queue, ripe, *slots, poll.now).await {
-                        // Something else may have become ripe behind what was taken.
-                        Ok(taken) if taken > 0 => next = Duration::ZERO,
-                        Ok(_) => next = next.min(tick),
-                        Err(error) => {
-                            shared.weather.failed(&error, &format!("queue {queue} stands still"));
-                            next = next.min(tick);
-                        }
-                    }
-                }
-                if let Some(head) = head {
-                    next = next.min(head.since(poll.now).saturating_sub(poll.past_now));
-                }
+        if slots == 0 {
+            // The slot it waits for wakes this node.
+            continue;
+        }
+        match claimer.take(&offer.queue, in_lanes, slots, poll.now).await {
+            // Something else may have become ripe behind what was taken.
+            Ok(taken) if taken > 0 => next = Duration::ZERO,
+            Ok(_) => next = next.min(tick),
+            Err(error) => {
+                shared.weather.failed(&error, &format!("queue {} stands still", offer.queue));
+                next = next.min(tick);
             }
         }
     }
     next
+}
+
+/// How many runs this node may take on now, of all queues together: none while its host is past a limit.
+fn hold_back(shared: &Shared) -> usize {
+    if shared.flow.look(&shared.settings.host, shared.slots.running(), shared.notes.now()) == Look::News {
+        shared.beat_now.notify_one();
+    }
+    shared.notes.held(shared.flow.held().map(|held| held.why));
+    if shared.flow.is_held_by_host() { 0 } else { shared.slots.room() }
+}
+
+/// For how many slots a queue has ripe runs; one that could do nothing about any may be able to now.
+fn demand(offer: &Offer, in_lanes: &RipeInLanes, claimer: &Claimer) -> Demand {
+    let takeable = in_lanes.iter().map(|(lane, ripe)| ripe.len().saturating_sub(claimer.left_in(lane))).sum::<usize>();
+    Demand { queue: offer.queue.clone(), wants: takeable.max(1).min(offer.slots), share: offer.share }
 }

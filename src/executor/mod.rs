@@ -25,6 +25,7 @@ use crate::domain::job::Action;
 use crate::domain::run::{Ending, Outcome};
 use crate::keeper::{BootInstant, Keeper};
 pub use output::{Chunk, Output, OutputBuffer, Stream};
+pub use retry_after::wait_asked;
 
 /// Why there are no executors.
 #[derive(Debug, thiserror::Error)]

@@ -13,16 +13,21 @@ const LONGEST: Duration = Duration::from_secs(24 * 3_600);
 /// The three forms of a date a receiver must understand: RFC 9110, 5.6.7.
 const DATES: [&str; 3] = ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
 
-/// The wait `headers` ask for; none if they ask for none. A date is measured against the answer's own `Date`, which a server
-/// with a clock sends (RFC 9110, 6.6.1): this host's clock may be another.
+/// The wait `headers` ask for; none if they ask for none.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    let asked = text(header::RETRY_AFTER)?;
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    wait_asked(text(header::RETRY_AFTER)?, text(header::DATE))
+}
+
+/// The wait a `Retry-After` asks for in an answer `sent` at that `Date`; none if it cannot be read. A date is measured against
+/// the answer's own, which a server with a clock sends (RFC 9110, 6.6.1): this host's clock may be another.
+pub fn wait_asked(asked: &str, sent: Option<&str>) -> Option<Duration> {
+    let asked = asked.trim();
     if !asked.is_empty() && asked.bytes().all(|byte| byte.is_ascii_digit()) {
         // A number beyond every range is long all the same.
         return Some(asked.parse().map_or(LONGEST, Duration::from_secs).min(LONGEST));
     }
-    let (until, sent) = (date(asked)?, text(header::DATE).and_then(date)?);
+    let (until, sent) = (date(asked)?, sent.map(str::trim).and_then(date)?);
     (until - sent).to_std().ok().map(|wait| wait.min(LONGEST))
 }
 

@@ -44,6 +44,10 @@ impl Address {
         if !["redis", "rediss", "unix", "redis+unix"].contains(&scheme) {
             return Err(fail(&format!("found scheme {scheme:?}")));
         }
+        // It is shown as it is, and may not steer a terminal.
+        if url.contains(char::is_control) {
+            return Err(fail("it has a control character"));
+        }
         let info = url.into_connection_info().map_err(|error| fail(error.detail().unwrap_or("it cannot be read")))?;
         // Small commands must not wait for each other's acknowledgement, and a peer that vanished must be noticed.
         let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true).set_user_timeout(std::time::Duration::from_secs(5));
@@ -134,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn another_scheme_is_refused_with_what_is_wanted() {
-        for url in ["http://h", "", "localhost:6379", "file:///x"] {
+    fn another_scheme_or_a_control_character_is_refused_with_what_is_wanted() {
+        for url in ["http://h", "", "localhost:6379", "file:///x", "unix:/\u{1b}/run/redis.sock"] {
             let error = Address::parse(url).unwrap_err().to_string();
             assert!(error.contains("redis://HOST:PORT/DB"), "{error}");
         }

@@ -6,7 +6,8 @@ use super::Store;
 use super::error::StoreError;
 use super::reply::text_of;
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{JobName, QueueName, RunId};
+use crate::domain::ids::{JobName, RunId};
+use crate::domain::lane::Lane;
 
 /// Runs of one call.
 const STEP: usize = 100;
@@ -70,20 +71,21 @@ impl Store {
     }
 
     /// Plants the run of `first`, which is the first that waits of its job, unless one is out. `queue` is the job's, as read.
-    pub async fn plant_backfill(&self, first: &RunId, queue: &QueueName) -> Result<PlantReply, StoreError> {
+    pub async fn plant_backfill(&self, first: &RunId, lane: &Lane) -> Result<PlantReply, StoreError> {
+        self.note_lanes([lane]).await?;
         let (keys, job) = (&self.keys, first.job());
         let call = Invocation::new(&scripts::PLANT_BACKFILL)
             .key("job", keys.job(job))
             .key("backfill", keys.backfill(job))
             .key("backfills", keys.backfills())
             .key("run", keys.run(first))
-            .key("job_due", keys.due(queue))
+            .key("job_due", keys.due(lane))
             .key("nudge", keys.nudge())
             .arg("now", self.now_arg())
             .arg("id", first.to_string())
             .arg("job_name", job.as_str())
             .arg("due_ms", first.due().as_i64())
-            .arg("queue", queue.as_str());
+            .arg("lane", lane.as_str());
         let reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
             "planted" => PlantReply::Planted,

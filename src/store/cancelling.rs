@@ -4,11 +4,14 @@
 
 use super::Store;
 use super::error::StoreError;
+use super::gates::names_of;
 use super::jobs::Rev;
 use super::reply::Reply;
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{QueueName, RunId};
+use crate::domain::gate::Gate;
+use crate::domain::ids::RunId;
+use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
 /// One run to cancel.
@@ -17,9 +20,9 @@ pub struct CancelOrder {
     /// The run.
     pub run: RunId,
     /// The queue it is in.
-    pub queue: QueueName,
+    pub lane: Lane,
     /// Its job as it was read: needed if the run is the job's pending one.
-    pub job: Option<(Rev, QueueName)>,
+    pub job: Option<(Rev, Lane)>,
     /// What comes next if it is.
     pub successor: Option<Successor>,
     /// Why, as it stands in history.
@@ -53,37 +56,42 @@ impl Store {
     pub async fn cancel_run(&self, order: &CancelOrder) -> Result<CancelReply, StoreError> {
         let (keys, job) = (&self.keys, order.run.job());
         let next = order.successor.as_ref();
-        let job_queue = order.job.as_ref().map_or(&order.queue, |(_, queue)| queue);
-        let call = Invocation::new(&scripts::CANCEL_RUN)
-            .key("run", keys.run(&order.run))
-            .key("job", keys.job(job))
-            .key("jobs", keys.jobs())
-            .key("due", keys.due(&order.queue))
-            .key("job_due", keys.due(job_queue))
-            .key("open", keys.open(job))
-            .key("waiting", keys.waiting(job))
-            .key("stops", keys.stops())
-            .key("history", keys.history())
-            .key("job_history", keys.job_history(job))
-            .key("finished", keys.finished())
-            .key("totals", keys.totals())
-            .key("nudge", keys.nudge())
-            .key("successor_run", self.successor_key(next, job))
-            .key("spread", keys.spread(job))
-            .key("deeds", keys.deeds(job))
-            .arg("now", self.now_arg())
-            .arg("id", order.run.to_string())
-            .arg("job_name", job.as_str())
-            .arg("due_ms", order.run.due().as_i64())
-            .arg("kind", if order.run.is_manual() { "manual" } else { "regular" })
-            .arg("rev", order.job.as_ref().map_or("", |(rev, _)| rev.as_str()))
-            .arg("queue", order.queue.as_str())
-            .arg("reason", &order.reason)
-            .arg("successor", Successor::id(next))
-            .arg("successor_due", Successor::due(next))
-            .arg("successor_ready", Successor::ready(next))
-            .arg("by", &*self.by);
-        let mut reply = self.link.invoke(&call).await?;
+        let job_lane = order.job.as_ref().map_or(&order.lane, |(_, lane)| lane);
+        let call = |places: &[Gate]| {
+            Invocation::new(&scripts::CANCEL_RUN)
+                .key("run", keys.run(&order.run))
+                .key("job", keys.job(job))
+                .key("jobs", keys.jobs())
+                .key("due", keys.due(&order.lane))
+                .key("job_due", keys.due(job_lane))
+                .key("open", keys.open(job))
+                .key("waiting", keys.waiting(job))
+                .key("stops", keys.stops())
+                .key("history", keys.history())
+                .key("job_history", keys.job_history(job))
+                .key("finished", keys.finished())
+                .key("totals", keys.totals())
+                .key("nudge", keys.nudge())
+                .key("successor_run", self.successor_key(next, job))
+                .key("spread", keys.spread(job))
+                .key("deeds", keys.deeds(job))
+                .arg("now", self.now_arg())
+                .arg("id", order.run.to_string())
+                .arg("job_name", job.as_str())
+                .arg("due_ms", order.run.due().as_i64())
+                .arg("kind", if order.run.is_manual() { "manual" } else { "regular" })
+                .arg("rev", order.job.as_ref().map_or("", |(rev, _)| rev.as_str()))
+                .arg("lane", order.lane.as_str())
+                .arg("reason", &order.reason)
+                .arg("successor", Successor::id(next))
+                .arg("successor_due", Successor::due(next))
+                .arg("successor_ready", Successor::ready(next))
+                .arg("by", &*self.by)
+                .arg("job_lane", job_lane.as_str())
+                .arg("gates", names_of(places))
+                .gate_keys(keys, places)
+        };
+        let mut reply = self.invoke_at_gates(&[], call).await?;
         Ok(match reply.word.as_str() {
             "cancelled" => CancelReply::Cancelled,
             "requested" => CancelReply::Requested,

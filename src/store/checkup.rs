@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 
-use super::Store;
 use super::error::StoreError;
 use super::reply::{number_of, text_of};
-use crate::domain::ids::QueueName;
+use super::{LaneAsk, Store};
+use crate::domain::lane::Lane;
 
 /// A part of a script's answer that takes longer than this delays every start.
 const SLOW_SCRIPT: Duration = Duration::from_millis(20);
@@ -83,7 +83,7 @@ impl Store {
         let mut best = Duration::MAX;
         for _ in 0..3 {
             let sent = Instant::now();
-            self.list_ripe(&[(QueueName::default_queue(), 0)]).await?;
+            self.list_ripe(&[LaneAsk::new(Lane::default_lane(), 0)]).await?;
             best = best.min(sent.elapsed());
         }
         let millis = best.as_secs_f64() * 1_000.0;
@@ -193,13 +193,15 @@ fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>)
     }
 
     let used = number("used_memory").unwrap_or(0);
-    let shown = |bytes: u64| format!("{} MiB", bytes / (1024 * 1024));
+    let shown = |bytes: u64| format!("{}.{} MiB", bytes / (1 << 20), bytes % (1 << 20) * 10 / (1 << 20));
     match number("maxmemory").filter(|most| *most > 0) {
         None => say("memory", Level::Ok, format!("{} used, no bound (maxmemory 0)", shown(used))),
         Some(most) => {
             let percent = used.saturating_mul(100) / most;
             let text = format!("{} of {} used ({percent} %)", shown(used), shown(most));
-            if percent >= 80 {
+            if percent >= 100 {
+                say("memory", Level::Fail, format!("{text}: nothing can be added; raise maxmemory"));
+            } else if percent >= 80 {
                 say("memory", Level::Warn, format!("{text}; at the bound nothing can be added: raise maxmemory"));
             } else {
                 say("memory", Level::Ok, text);
@@ -243,6 +245,7 @@ mod tests {
             ("aof_last_write_status:ok", "aof_last_write_status:err", "last write", Level::Fail),
             ("rdb_last_bgsave_status:ok", "rdb_last_bgsave_status:err", "last write", Level::Fail),
             ("maxmemory:0", "maxmemory:1100000", "memory", Level::Warn),
+            ("maxmemory:0", "maxmemory:1000000", "memory", Level::Fail),
             ("connected_slaves:0", "connected_slaves:2", "replicas", Level::Warn),
         ] {
             assert_eq!(level(&GOOD.replace(from, to), Some("everysec"), name), wanted, "{name}");

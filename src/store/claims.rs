@@ -3,17 +3,22 @@
 //! Invariant: a [`Claim`] is made only from the script's word that this node won, or from the record that word left; what ends
 //! an attempt asks for one.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Store;
 use super::error::StoreError;
+use super::gates::names_of;
 use super::history::RunRecord;
 use super::jobs::Rev;
 use super::reply::Reply;
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{Fence, JobName, NodeName, QueueName, RunId};
+use crate::domain::gate::{Gate, PerKey};
+use crate::domain::ids::{Fence, JobName, NodeName, RunId};
 use crate::domain::job::Overlap;
+use crate::domain::lane::Lane;
+use crate::domain::rate::Rate;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
@@ -45,8 +50,14 @@ pub struct ClaimOrder {
     pub max_runs: Option<u32>,
     /// The job's next run, planted if this one is the pending one.
     pub successor: Option<Successor>,
-    /// The job's queue, where the successor goes.
-    pub job_queue: QueueName,
+    /// The job's lane, where the successor goes.
+    pub job_lane: Lane,
+    /// The gates it has to pass, in their order.
+    pub gates: Vec<Gate>,
+    /// Gates it is known to stand at beside those.
+    pub stands_at: Vec<Gate>,
+    /// What is allowed of its key.
+    pub per_key: PerKey,
 }
 
 /// A won claim: the right to execute one attempt until the lease ends.
@@ -54,10 +65,10 @@ pub struct ClaimOrder {
 pub struct Claim {
     /// The run.
     pub run: RunId,
-    /// The queue it was claimed from.
-    pub queue: QueueName,
-    /// The queue of its job, where a run that waited for it goes.
-    pub job_queue: QueueName,
+    /// The lane it was claimed from.
+    pub lane: Lane,
+    /// The lane of its job, where a run that waited for it goes.
+    pub job_lane: Lane,
     /// Names this right; strictly rising.
     pub fence: Fence,
     /// Number of this attempt, from 1.
@@ -72,17 +83,19 @@ pub struct Claim {
     pub claimed_before: bool,
     /// Redis' time at the claim.
     pub claimed_at: UnixMillis,
+    /// The gates at which it holds a place.
+    pub places: Vec<Gate>,
 }
 
 impl Claim {
     /// The claim `record` tells of, for the node that made that call and never got its answer; none if the run is not executed.
-    pub fn unanswered(record: &RunRecord, job_queue: &QueueName) -> Option<Self> {
+    pub fn unanswered(record: &RunRecord, job_lane: &Lane) -> Option<Self> {
         let is_open = record.state == RunState::Running;
         let (fence, claimed_at) = record.fence.zip(record.started_at).filter(|_| is_open)?;
         Some(Self {
             run: record.run.clone(),
-            queue: record.queue.clone(),
-            job_queue: job_queue.clone(),
+            lane: record.lane.clone(),
+            job_lane: job_lane.clone(),
             fence,
             attempt: record.attempt,
             recoveries: record.recoveries,
@@ -90,6 +103,7 @@ impl Claim {
             unclear: record.unclear,
             claimed_before: true,
             claimed_at,
+            places: record.places.clone(),
         })
     }
 }
@@ -101,6 +115,8 @@ pub enum Blocking {
     Skipped,
     /// It waits for its blocker to end.
     Waiting,
+    /// It waits at a gate.
+    Queued,
     /// It ended `cancelled`: it was asked to stop while it waited for a retry, or its job is gone.
     Cancelled,
     /// It ended `failed`: its last attempt had, and the next would have come later than its job allows.
@@ -109,9 +125,12 @@ pub enum Blocking {
 
 /// What became of one order.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "the largest is the most common, and none is kept")]
 pub enum ClaimReply {
     /// Won.
     Claimed(Claim),
+    /// As many were claimed as may be.
+    Full,
     /// Another node was first.
     Gone,
     /// Its time has not come.
@@ -120,10 +139,16 @@ pub enum ClaimReply {
     Stale,
     /// No job of that name is known.
     Orphan,
-    /// A regular run that nobody planned.
+    /// A run that nobody planned or asked for.
     Foreign,
     /// The successor's occurrence has a record already: decide on the one after it.
     Occupied,
+    /// It stands at these gates, which the order does not all name.
+    StandsAt(Vec<Gate>),
+    /// There are jobs that are not to run while this one does: it has to pass the gate of its own name.
+    Shunned,
+    /// Its queue has no room: it stays where it is until that tells there is some.
+    Held,
     /// Judged in the script not to start now.
     Blocked(Blocking),
     /// A key of this run or job holds something else.
@@ -142,19 +167,34 @@ pub enum LeaseWord {
 }
 
 impl Store {
-    /// Claims runs of `queue`. `token` names the call: repeated with the same one it answers the same.
+    /// Claims runs of `lane`. `token` names the call: repeated with the same one it answers the same. Refused on a server other
+    /// than the one last trusted.
     pub async fn claim_runs(
         &self,
         claimant: &Claimant,
-        queue: &QueueName,
+        lane: &Lane,
+        token: &str,
+        orders: &[ClaimOrder],
+    ) -> Result<Vec<ClaimReply>, StoreError> {
+        self.claim_runs_within(orders.len(), claimant, lane, token, orders).await
+    }
+
+    /// Claims at most `slots` runs of `lane`; what is not to start now is dealt with beyond that. `token` names the call: repeated with the same one it answers the same.
+    pub async fn claim_runs_within(
+        &self,
+        slots: usize,
+        claimant: &Claimant,
+        lane: &Lane,
         token: &str,
         orders: &[ClaimOrder],
     ) -> Result<Vec<ClaimReply>, StoreError> {
         #[cfg(feature = "mutants")]
-        self.zrem_first(queue, orders).await;
+        self.zrem_first(lane, orders).await;
         let keys = &self.keys;
+        let gates: BTreeSet<&Gate> = orders.iter().flat_map(|order| order.gates.iter().chain(&order.stands_at)).collect();
+        let gates: Vec<Gate> = gates.into_iter().cloned().collect();
         let mut call = Invocation::new(&scripts::CLAIM_RUNS)
-            .key("due", keys.due(queue))
+            .key("due", keys.due(lane))
             .key("leases", keys.leases())
             .key("fence", keys.fence())
             .key("jobs", keys.jobs())
@@ -164,12 +204,19 @@ impl Store {
             .key("totals", keys.totals())
             .key("nudge", keys.nudge())
             .key("dead", keys.dead())
+            .key("running", keys.running(lane.queue()))
+            .key("queue", keys.queue(lane.queue()))
+            .key("queue_state", keys.queue_state(lane.queue()))
+            .key("shunned", keys.shunned())
+            .key("shunned_lately", keys.shunned_lately())
             .arg("now", self.now_arg())
             .arg("node", claimant.node.as_str())
             .arg("incarnation", &claimant.incarnation)
             .arg("token", token)
             .arg("lease_ms", millis(claimant.lease))
-            .arg("queue", queue.as_str());
+            .arg("lane", lane.as_str())
+            .arg("gates", names_of(&gates))
+            .arg("slots", slots);
         for order in orders {
             let job = order.run.job();
             let (overlap, max_waiting) = overlap_words(order.overlap);
@@ -179,7 +226,7 @@ impl Store {
                 .key("open", keys.open(job))
                 .key("waiting", keys.waiting(job))
                 .key("job_history", keys.job_history(job))
-                .key("job_due", keys.due(&order.job_queue))
+                .key("job_due", keys.due(&order.job_lane))
                 .key("successor_run", self.successor_key(order.successor.as_ref(), job))
                 .key("spread", keys.spread(job))
                 .key("job_dead", keys.job_dead(job))
@@ -195,9 +242,12 @@ impl Store {
                 .arg("max_runs", order.max_runs.map_or_else(String::new, |most| most.to_string()))
                 .arg("successor", Successor::id(order.successor.as_ref()))
                 .arg("successor_due", Successor::due(order.successor.as_ref()))
-                .arg("successor_ready", Successor::ready(order.successor.as_ref()));
+                .arg("successor_ready", Successor::ready(order.successor.as_ref()))
+                .arg("run_gates", names_of(&order.gates))
+                .arg("limits", limits_of(order));
         }
-        let mut reply = self.link.invoke(&call).await?;
+        let call = call.gate_keys(keys, &gates);
+        let mut reply = self.link.invoke_where_trusted(&call).await?;
         if reply.word != "items" {
             return Err(reply.unknown());
         }
@@ -205,7 +255,7 @@ impl Store {
         if reply.number()? == 1 {
             tracing::error!(key = keys.fence(), "The fence counter in Redis was spoilt; fences go on rising from the clock.");
         }
-        orders.iter().map(|order| claim_reply(reply.reply()?, order, queue, now)).collect()
+        orders.iter().map(|order| claim_reply(reply.reply()?, order, lane, now)).collect()
     }
 
     /// Moves the ends of leases `lease` from now, and tells what became of each.
@@ -243,7 +293,7 @@ impl Store {
     }
 }
 
-fn claim_reply(mut reply: Reply, order: &ClaimOrder, queue: &QueueName, now: UnixMillis) -> Result<ClaimReply, StoreError> {
+fn claim_reply(mut reply: Reply, order: &ClaimOrder, lane: &Lane, now: UnixMillis) -> Result<ClaimReply, StoreError> {
     Ok(match reply.word.as_str() {
         "claimed" => {
             let fence = u64::try_from(reply.number()?).ok().and_then(Fence::new);
@@ -252,8 +302,8 @@ fn claim_reply(mut reply: Reply, order: &ClaimOrder, queue: &QueueName, now: Uni
             reply.number()?;
             ClaimReply::Claimed(Claim {
                 run: order.run.clone(),
-                queue: queue.clone(),
-                job_queue: order.job_queue.clone(),
+                lane: lane.clone(),
+                job_lane: order.job_lane.clone(),
                 fence,
                 attempt,
                 recoveries: count(&mut reply)?,
@@ -261,16 +311,22 @@ fn claim_reply(mut reply: Reply, order: &ClaimOrder, queue: &QueueName, now: Uni
                 unclear: count(&mut reply)?,
                 claimed_before: reply.number()? != 0,
                 claimed_at: now,
+                places: order.gates.clone(),
             })
         }
+        "full" => ClaimReply::Full,
         "gone" => ClaimReply::Gone,
         "early" => ClaimReply::Early,
         "stale" => ClaimReply::Stale,
         "orphan" => ClaimReply::Orphan,
         "foreign" => ClaimReply::Foreign,
         "occupied" => ClaimReply::Occupied,
+        "held" => ClaimReply::Held,
         "skipped" => ClaimReply::Blocked(Blocking::Skipped),
         "waiting" => ClaimReply::Blocked(Blocking::Waiting),
+        "queued" => ClaimReply::Blocked(Blocking::Queued),
+        "places" => ClaimReply::StandsAt(Gate::all_in(&reply.text()?)),
+        "shunned" => ClaimReply::Shunned,
         "cancelled" => ClaimReply::Blocked(Blocking::Cancelled),
         "failed" => ClaimReply::Blocked(Blocking::Failed),
         "wrong_type" => {
@@ -288,6 +344,16 @@ pub(super) fn instant(reply: &mut Reply) -> Result<UnixMillis, StoreError> {
 pub(super) fn count(reply: &mut Reply) -> Result<u32, StoreError> {
     let number = reply.number()?;
     u32::try_from(number).map_err(|_| StoreError::corrupt("a count", number.to_string()))
+}
+
+/// What is allowed of the order's key, as the script reads it; '' where it has none.
+fn limits_of(order: &ClaimOrder) -> String {
+    if !order.gates.iter().any(Gate::is_of_key) {
+        return String::new();
+    }
+    let PerKey { limit, rate } = order.per_key;
+    let interval = rate.map_or(0, |rate| (rate.per().as_micros() / u128::from(rate.count())).max(1));
+    format!("{} {interval} {}", limit.unwrap_or(0), rate.map_or(1, Rate::burst))
 }
 
 fn overlap_words(overlap: Overlap) -> (&'static str, u32) {

@@ -32,6 +32,7 @@ fn deed(member: &str) -> Option<Deed> {
         what: text("what")?,
         by: text("by"),
         run: text("run"),
+        count: value["count"].as_u64(),
         schedules: text("old").zip(text("new")),
     })
 }

@@ -31,6 +31,12 @@ pub enum StoreError {
         /// What is wrong and what is wanted.
         why: String,
     },
+    /// What was found out was found out on another server, or before this one was restarted: look again.
+    #[error("Redis at {address} is not the server that was asked before; it is looked at first")]
+    Replaced {
+        /// Where it is.
+        address: String,
+    },
     /// No memory is left for something new. What is there goes on.
     #[error("Redis at {address} is out of memory: nothing can be added until its maxmemory is raised or keys are removed")]
     OutOfMemory {
@@ -60,7 +66,14 @@ pub enum StoreError {
 impl StoreError {
     /// Whether the same call may succeed later without anybody doing anything to the data.
     pub fn is_passing(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::Denied { .. } | Self::Unfit { .. } | Self::OutOfMemory { .. })
+        matches!(
+            self,
+            Self::Unavailable { .. }
+                | Self::Denied { .. }
+                | Self::Unfit { .. }
+                | Self::Replaced { .. }
+                | Self::OutOfMemory { .. }
+        )
     }
 
     pub(crate) fn corrupt(subject: impl Into<String>, found: impl Into<String>) -> Self {

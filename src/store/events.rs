@@ -118,8 +118,16 @@ fn written(event: &NodeEvent) -> String {
     match &event.what {
         Befell::Started { seen_before: Some(at) } => fields["seen_before"] = json!(at.as_i64()),
         Befell::SlotsTaken { queue } => fields["queue"] = json!(queue.as_str()),
-        Befell::FileRefused { why } => fields["why"] = json!(why),
-        Befell::Started { seen_before: None } | Befell::Stopped | Befell::RedisAway | Befell::ClaimsHeld | Befell::Settling => {}
+        Befell::QueuePaused { queue, by } => (fields["queue"], fields["by"]) = (json!(queue.as_str()), json!(by)),
+        Befell::QueueFull { queue, limit } => (fields["queue"], fields["limit"]) = (json!(queue.as_str()), json!(limit)),
+        Befell::QueueRated { queue, rate } => (fields["queue"], fields["rate"]) = (json!(queue.as_str()), json!(rate)),
+        Befell::FileRefused { why } | Befell::Held { why } => fields["why"] = json!(why),
+        Befell::Started { seen_before: None }
+        | Befell::Stopped
+        | Befell::RedisAway
+        | Befell::ClaimsHeld
+        | Befell::Settling
+        | Befell::NewServer => {}
     }
     fields.to_string()
 }
@@ -129,13 +137,22 @@ fn event(member: &str) -> Option<NodeEvent> {
     let fields: serde_json::Value = serde_json::from_str(member).ok()?;
     let instant = |field: &str| fields[field].as_i64().and_then(UnixMillis::new);
     let text = |field: &str| fields[field].as_str();
+    let queue = || text("queue")?.parse::<QueueName>().ok();
     let what = match text("what")? {
         "started" => Befell::Started { seen_before: instant("seen_before") },
         "stopped" => Befell::Stopped,
         "redis_away" => Befell::RedisAway,
-        "slots_taken" => Befell::SlotsTaken { queue: text("queue")?.parse::<QueueName>().ok()? },
+        "slots_taken" => Befell::SlotsTaken { queue: queue()? },
+        "queue_paused" => Befell::QueuePaused { queue: queue()?, by: text("by").unwrap_or_default().to_owned() },
+        "queue_full" => {
+            let limit = fields["limit"].as_u64().and_then(|limit| u32::try_from(limit).ok()).unwrap_or(0);
+            Befell::QueueFull { queue: queue()?, limit }
+        }
+        "queue_rated" => Befell::QueueRated { queue: queue()?, rate: text("rate").unwrap_or_default().to_owned() },
         "claims_held" => Befell::ClaimsHeld,
+        Befell::HELD => Befell::Held { why: text("why")?.to_owned() },
         "settling" => Befell::Settling,
+        "new_server" => Befell::NewServer,
         "file_refused" => Befell::FileRefused { why: text("why")?.to_owned() },
         _ => return None,
     };
@@ -155,8 +172,13 @@ mod tests {
             Befell::Stopped,
             Befell::RedisAway,
             Befell::SlotsTaken { queue: "q".parse().unwrap() },
+            Befell::QueuePaused { queue: "q".parse().unwrap(), by: "ana@h".to_owned() },
+            Befell::QueueFull { queue: "q".parse().unwrap(), limit: 5 },
+            Befell::QueueRated { queue: "q".parse().unwrap(), rate: "1/1s".to_owned() },
             Befell::ClaimsHeld,
             Befell::Settling,
+            Befell::NewServer,
+            Befell::Held { why: "load 9 > 8".to_owned() },
             Befell::FileRefused { why: "no \"end\"".to_owned() },
         ] {
             for to in [None, Some(at(9))] {

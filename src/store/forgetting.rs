@@ -48,7 +48,7 @@ impl Store {
     pub async fn forget_runs(&self, job: Option<&JobName>, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
         let index = job.map_or_else(|| self.keys.history(), |job| self.keys.job_history(job));
         let items = self.past_bounds(&index, before, most, [Reach::Record, Reach::History]).await?;
-        self.forget(&items).await?;
+        self.forget(&items, "").await?;
         Ok(items.len())
     }
 
@@ -57,16 +57,17 @@ impl Store {
     pub async fn forget_dead(&self, job: Option<&JobName>, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
         let index = job.map_or_else(|| self.keys.dead(), |job| self.keys.job_dead(job));
         let items = self.past_bounds(&index, before, most, [Reach::Dead, Reach::Dead]).await?;
-        self.forget(&items).await?;
+        self.forget(&items, "").await?;
         Ok(items.len())
     }
 
-    /// Forgets those of `runs` that are dead letters, for good, in steps of 100. Gives how many were.
+    /// Forgets those of `runs` that are dead letters, for good, in steps of 100, and notes it among the deeds of each job. Gives
+    /// how many were.
     pub async fn purge_dead(&self, runs: &[RunId]) -> Result<u64, StoreError> {
-        let mut purged = 0;
+        let (mut purged, wish) = (0, format!("{:016x}", fastrand::u64(..)));
         for step in runs.chunks(STEP) {
             let items: Vec<(RunId, Reach)> = step.iter().map(|run| (run.clone(), Reach::Dead)).collect();
-            purged += self.forget(&items).await?;
+            purged += self.forget(&items, &wish).await?;
         }
         Ok(purged)
     }
@@ -148,7 +149,7 @@ impl Store {
         Ok((overfull.map(|(job, _)| job).collect(), next))
     }
 
-    async fn forget(&self, items: &[(RunId, Reach)]) -> Result<u64, StoreError> {
+    async fn forget(&self, items: &[(RunId, Reach)], wish: &str) -> Result<u64, StoreError> {
         if items.is_empty() {
             return Ok(0);
         }
@@ -156,7 +157,10 @@ impl Store {
         let mut call = Invocation::new(&scripts::FORGET_RUNS)
             .key("history", keys.history())
             .key("dead", keys.dead())
-            .key("totals", keys.totals());
+            .key("totals", keys.totals())
+            .arg("now", self.now_arg())
+            .arg("wish", wish)
+            .arg("by", &*self.by);
         for (run, reach) in items {
             call = call
                 .key("run", keys.run(run))
@@ -165,6 +169,7 @@ impl Store {
                 .key("job_dead", keys.job_dead(run.job()))
                 .key("ledger", keys.ledger(run.job()))
                 .key("ledger_before", keys.ledger_before(run.job()))
+                .key("deeds", keys.deeds(run.job()))
                 .arg("id", run.to_string())
                 .arg("reach", reach.as_str());
         }
@@ -181,6 +186,8 @@ impl Store {
         let mut call = Invocation::new(&scripts::FORGET_JOBS)
             .key("finished", self.keys.finished())
             .key("totals", self.keys.totals())
+            .key("shunned", self.keys.shunned())
+            .key("shunned_lately", self.keys.shunned_lately())
             .arg("now", self.now_arg());
         let mut names = Vec::new();
         for (member, ended) in oldest {

@@ -8,7 +8,9 @@ use redis::Value;
 use super::Store;
 use super::error::StoreError;
 use super::reply::text_of;
-use crate::domain::ids::{Fence, JobName, QueueName, RunId, RunKind};
+use crate::domain::gate::Gate;
+use crate::domain::ids::{Fence, JobName, RunId, RunKind};
+use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
@@ -32,7 +34,7 @@ pub struct RunRecord {
     /// How long its leases last.
     pub lease: Option<Duration>,
     /// The queue it was claimed from.
-    pub queue: QueueName,
+    pub lane: Lane,
     /// When the last attempt started.
     pub started_at: Option<UnixMillis>,
     /// When the run ended.
@@ -75,6 +77,12 @@ pub struct RunRecord {
     pub behind: Option<RunId>,
     /// Since when it waited for that one.
     pub waited_from: Option<UnixMillis>,
+    /// The gate it waited at last, in words, and until when.
+    pub waited_at: Option<(String, UnixMillis)>,
+    /// What it waits for, while it does: `overlap`, or a gate in words.
+    pub waiting_for: Option<String>,
+    /// The gates at which it holds places; at the last it may wait for one.
+    pub places: Vec<Gate>,
     /// Earlier attempts, oldest first.
     pub past: Vec<PastAttempt>,
 }
@@ -133,7 +141,7 @@ pub struct HistoryPage {
 
 impl RunRecord {
     /// The record of a planted run, which has none of its own before its first claim.
-    pub fn planted(run: RunId, queue: QueueName) -> Self {
+    pub fn planted(run: RunId, lane: Lane) -> Self {
         Self {
             state: RunState::Scheduled,
             attempt: 0,
@@ -142,7 +150,7 @@ impl RunRecord {
             incarnation: None,
             claim_token: None,
             lease: None,
-            queue,
+            lane,
             started_at: None,
             finished_at: None,
             ready: Some(run.due()),
@@ -164,6 +172,9 @@ impl RunRecord {
             handed_back: None,
             behind: None,
             waited_from: None,
+            waited_at: None,
+            waiting_for: None,
+            places: Vec::new(),
             past: Vec::new(),
             run,
         }
@@ -197,7 +208,7 @@ impl RunRecord {
             incarnation: text("incarnation"),
             claim_token: text("claim"),
             lease: number("lease_ms").map(Duration::from_millis),
-            queue: text("queue").and_then(|queue| queue.parse().ok()).unwrap_or_else(QueueName::default_queue),
+            lane: text("queue").and_then(|lane| lane.parse().ok()).unwrap_or_else(Lane::default_lane),
             started_at: instant("started_at"),
             finished_at: instant("finished_at"),
             ready: instant("ready").filter(|_| !state.is_final()),
@@ -219,6 +230,9 @@ impl RunRecord {
             handed_back: text("handed_back"),
             behind: text("behind").and_then(|run| run.parse().ok()),
             waited_from: instant("waited_from"),
+            waited_at: text("waited_at").zip(instant("waited_to")),
+            waiting_for: text("waiting_for").filter(|_| state == RunState::Scheduled),
+            places: text("places").map_or_else(Vec::new, |places| Gate::all_in(&places)),
             past,
         }))
     }
@@ -302,14 +316,14 @@ impl Store {
         self.run_ids(&self.keys.spread(job), 1_000).await
     }
 
-    /// The first occurrence of a job within `[first, last]` whose run has a record, of those that are open or wait and of its
+    /// The occurrences of a job within `[first, last]` whose runs have records, in order: of those that are open or wait, and of its
     /// runs that ended, the newest 10,000.
-    pub async fn first_recorded(
+    pub async fn recorded_within(
         &self,
         job: &JobName,
         first: UnixMillis,
         last: UnixMillis,
-    ) -> Result<Option<UnixMillis>, StoreError> {
+    ) -> Result<Vec<UnixMillis>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(0).arg(9_999).arg("REV");
         for key in [self.keys.open(job), self.keys.waiting(job)] {
@@ -318,7 +332,10 @@ impl Store {
         }
         let answers = self.link.query(&mut pipeline).await?;
         let runs = answers.chunks(1).flat_map(ids_of).filter(|run| run.kind() == RunKind::Regular);
-        Ok(runs.map(|run| run.due()).filter(|due| first <= *due && *due <= last).min())
+        let mut dues: Vec<UnixMillis> = runs.map(|run| run.due()).filter(|due| first <= *due && *due <= last).collect();
+        dues.sort_unstable();
+        dues.dedup();
+        Ok(dues)
     }
 
     pub(super) async fn run_ids(&self, index: &str, limit: usize) -> Result<Vec<RunId>, StoreError> {

@@ -3,8 +3,9 @@
 //! Invariant: the facts of one job, or of one run, are those of one moment. What is read in pages may be old by the time it is
 //! judged, so it is looked at again before anybody is told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use redis::Value;
 
 use super::Store;
@@ -14,8 +15,9 @@ use super::keys::parse_lease_member;
 use super::quarantine::shown_member;
 use super::reply::{Reply, number_of, text_of};
 use super::scripts::{self, Invocation};
-use crate::domain::books::{JobFacts, PendingFacts, Plan, RecordFacts, RunFacts, Standing};
+use crate::domain::books::{CountedIn, JobFacts, PendingFacts, Plan, RecordFacts, RunFacts, Standing};
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
 
 /// Items of one call of `inspect_runs.lua` at most.
@@ -23,6 +25,9 @@ const ITEMS: usize = 200;
 
 /// Jobs asked about in one go.
 const CALLS: usize = 100;
+
+/// Pages asked about at once: one is judged while Redis is at the next.
+const AT_ONCE: usize = 3;
 
 /// A job to be inspected, as it was read.
 #[derive(Debug, Clone)]
@@ -48,8 +53,10 @@ pub enum Index {
     Jobs,
     /// The jobs that ended.
     Finished,
-    /// What is due in a queue.
-    Due(QueueName),
+    /// What is due in a lane.
+    Due(Lane),
+    /// What executes in a queue.
+    Running(QueueName),
     /// The leases.
     Leases,
     /// The runs that are asked to stop.
@@ -69,6 +76,15 @@ pub struct IndexPage {
     pub cursor: u64,
 }
 
+/// The jobs of which a run asked for by hand is due in one queue.
+#[derive(Debug, Clone, Default)]
+pub struct ManualDue {
+    /// Them, as far as the queue was read.
+    pub jobs: BTreeSet<JobName>,
+    /// Whether it was read to its end.
+    pub is_whole: bool,
+}
+
 impl Store {
     /// A page of an index: members that stay in it while it is read are met, some perhaps twice.
     pub async fn scan_index(&self, index: &Index, cursor: u64, count: usize) -> Result<IndexPage, StoreError> {
@@ -76,7 +92,8 @@ impl Store {
         let (command, key) = match index {
             Index::Jobs => ("ZSCAN", keys.jobs()),
             Index::Finished => ("ZSCAN", keys.finished()),
-            Index::Due(queue) => ("ZSCAN", keys.due(queue)),
+            Index::Due(lane) => ("ZSCAN", keys.due(lane)),
+            Index::Running(queue) => ("ZSCAN", keys.running(queue)),
             Index::Leases => ("ZSCAN", keys.leases()),
             Index::Stops => ("HSCAN", keys.stops()),
             Index::History => ("ZSCAN", keys.history()),
@@ -96,26 +113,32 @@ impl Store {
     pub async fn inspect_jobs(
         &self,
         jobs: &[JobToInspect<'_>],
-        queues: &[QueueName],
+        lanes: &[Lane],
     ) -> Result<Vec<Result<Option<JobFacts>, StoreError>>, StoreError> {
-        let mut all = Vec::with_capacity(jobs.len());
-        for some in jobs.chunks(CALLS) {
-            let calls: Vec<Invocation> = some.iter().map(|job| self.inspection(job, queues)).collect();
-            let replies = self.link.invoke_all(&calls).await?;
-            all.extend(some.iter().zip(replies).map(|(job, reply)| job_facts(reply?, job)));
-        }
-        Ok(all)
+        let pages: Vec<_> = jobs.chunks(CALLS).map(|some| self.inspect_page(some, lanes)).collect();
+        let pages: Vec<Vec<_>> = stream::iter(pages).buffered(AT_ONCE).try_collect().await?;
+        Ok(pages.into_iter().flatten().collect())
     }
 
-    fn inspection(&self, job: &JobToInspect<'_>, queues: &[QueueName]) -> Invocation {
+    async fn inspect_page(
+        &self,
+        jobs: &[JobToInspect<'_>],
+        lanes: &[Lane],
+    ) -> Result<Vec<Result<Option<JobFacts>, StoreError>>, StoreError> {
+        let calls: Vec<Invocation> = jobs.iter().map(|job| self.inspection(job, lanes)).collect();
+        let replies = self.link.invoke_all(&calls).await?;
+        Ok(jobs.iter().zip(replies).map(|(job, reply)| job_facts(reply?, job)).collect())
+    }
+
+    fn inspection(&self, job: &JobToInspect<'_>, lanes: &[Lane]) -> Invocation {
         let (keys, name) = (&self.keys, job.name);
         let pending = job.pending();
-        let queue = job.record.map_or_else(QueueName::default_queue, |record| record.queue.clone());
+        let lane = job.record.map_or_else(Lane::default_lane, |record| record.lane.clone());
         let mut call = Invocation::new(&scripts::INSPECT_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
             .key("finished", keys.finished())
-            .key("job_due", keys.due(&queue))
+            .key("job_due", keys.due(&lane))
             .key("open", keys.open(name))
             .key("waiting", keys.waiting(name))
             .key("spread", keys.spread(name))
@@ -124,8 +147,8 @@ impl Store {
             .key("backfills", keys.backfills())
             .arg("job_name", name.as_str())
             .arg("pending", pending.map_or_else(String::new, RunId::to_string));
-        for queue in queues {
-            call = call.key("due", keys.due(queue));
+        for lane in lanes {
+            call = call.key("due", keys.due(lane));
         }
         call
     }
@@ -134,11 +157,23 @@ impl Store {
     pub async fn inspect_runs(
         &self,
         runs: &[(RunId, Option<Fence>)],
-        queues: &[QueueName],
+        lanes: &[Lane],
     ) -> Result<Vec<Result<RunFacts, StoreError>>, StoreError> {
-        let mut all = Vec::with_capacity(runs.len());
-        for some in runs.chunks((ITEMS / queues.len().max(1)).max(1)) {
-            all.extend(self.inspect_some(some, queues).await?);
+        let pages: Vec<_> = runs.chunks((ITEMS / lanes.len().max(1)).max(1)).map(|some| self.inspect_some(some, lanes)).collect();
+        let pages: Vec<Vec<_>> = stream::iter(pages).buffered(AT_ONCE).try_collect().await?;
+        let mut all: Vec<Result<RunFacts, StoreError>> = pages.into_iter().flatten().collect();
+        // One that waits at a gate stands nowhere else.
+        let unfound: Vec<usize> = all
+            .iter()
+            .enumerate()
+            .filter(|(_, facts)| facts.as_ref().is_ok_and(|facts| !facts.is_waiting))
+            .map(|(at, _)| at)
+            .collect();
+        let names: Vec<&RunId> = unfound.iter().filter_map(|at| runs.get(*at)).map(|(run, _)| run).collect();
+        for (at, is_queued) in unfound.iter().zip(self.queued_among(&names).await?) {
+            if let Some(Ok(facts)) = all.get_mut(*at) {
+                facts.is_waiting = is_queued;
+            }
         }
         Ok(all)
     }
@@ -146,7 +181,7 @@ impl Store {
     async fn inspect_some(
         &self,
         runs: &[(RunId, Option<Fence>)],
-        queues: &[QueueName],
+        lanes: &[Lane],
     ) -> Result<Vec<Result<RunFacts, StoreError>>, StoreError> {
         let keys = &self.keys;
         let mut call = Invocation::new(&scripts::INSPECT_RUNS)
@@ -156,7 +191,7 @@ impl Store {
             .key("dead", keys.dead());
         for (run, fence) in runs {
             let job = run.job();
-            for queue in queues {
+            for lane in lanes {
                 call = call
                     .key("run", keys.run(run))
                     .key("job", keys.job(job))
@@ -165,7 +200,8 @@ impl Store {
                     .key("spread", keys.spread(job))
                     .key("job_history", keys.job_history(job))
                     .key("job_dead", keys.job_dead(job))
-                    .key("due", keys.due(queue))
+                    .key("due", keys.due(lane))
+                    .key("running", keys.running(lane.queue()))
                     .arg("id", run.to_string())
                     .arg("fence", fence.map_or_else(String::new, |fence| fence.to_string()));
             }
@@ -177,10 +213,13 @@ impl Store {
         let mut all = Vec::with_capacity(runs.len());
         for (run, fence) in runs {
             let mut facts: Option<Result<RunFacts, StoreError>> = None;
-            for _ in queues {
-                let next = run_facts(reply.reply()?, run, *fence);
+            for lane in lanes {
+                let next = run_facts(reply.reply()?, run, *fence, lane);
                 match (&mut facts, next) {
-                    (Some(Ok(before)), Ok(next)) => before.due_sets += next.due_sets,
+                    (Some(Ok(before)), Ok(next)) => {
+                        before.due_sets += next.due_sets;
+                        before.counted = before.counted.and(next.counted);
+                    }
                     (Some(Err(_)), _) => {}
                     (facts, next) => *facts = Some(next),
                 }
@@ -213,32 +252,24 @@ impl Store {
         Ok(leased)
     }
 
-    /// Whether a run of `job` asked for by hand is due in one of `queues`; at most `steps` pages of each are read, and one that
-    /// was not read to its end counts as yes.
-    pub async fn has_manual_due(&self, job: &JobName, queues: &[QueueName], steps: usize) -> Result<bool, StoreError> {
-        let pattern = format!("{job}@*~*");
-        for queue in queues {
-            let mut cursor = 0;
-            for step in 0.. {
-                if step == steps {
-                    return Ok(true);
-                }
-                let mut pipeline = redis::pipe();
-                let scan = pipeline.cmd("ZSCAN").arg(self.keys.due(queue)).arg(cursor);
-                scan.arg("MATCH").arg(&pattern).arg("COUNT").arg(1_000);
-                let answer = self.link.query(&mut pipeline).await?;
-                let Some(Value::Array(parts)) = answer.first() else { break };
-                let [next, Value::Array(found)] = parts.as_slice() else { break };
-                if !found.is_empty() {
-                    return Ok(true);
-                }
-                cursor = number_of(next).and_then(|next| u64::try_from(next).ok()).unwrap_or(0);
-                if cursor == 0 {
-                    break;
-                }
+    /// The jobs of which a run asked for by hand is due in `lane`; at most `steps` pages of it are read.
+    pub async fn list_manual_due(&self, lane: &Lane, steps: usize) -> Result<ManualDue, StoreError> {
+        let (mut jobs, mut cursor) = (BTreeSet::new(), 0);
+        for _ in 0..steps {
+            let mut pipeline = redis::pipe();
+            let scan = pipeline.cmd("ZSCAN").arg(self.keys.due(lane)).arg(cursor);
+            scan.arg("MATCH").arg("*~*").arg("COUNT").arg(1_000);
+            let answer = self.link.query(&mut pipeline).await?;
+            let Some(Value::Array(parts)) = answer.first() else { break };
+            let [next, Value::Array(flat)] = parts.as_slice() else { break };
+            let run = |pair: &[Value]| text_of(&pair[0])?.parse::<RunId>().ok();
+            jobs.extend(flat.chunks_exact(2).filter_map(run).map(|run| run.job().clone()));
+            cursor = number_of(next).and_then(|next| u64::try_from(next).ok()).unwrap_or(0);
+            if cursor == 0 {
+                return Ok(ManualDue { jobs, is_whole: true });
             }
         }
-        Ok(false)
+        Ok(ManualDue { jobs, is_whole: false })
     }
 }
 
@@ -289,7 +320,7 @@ fn job_facts(mut reply: Reply, job: &JobToInspect<'_>) -> Result<Option<JobFacts
     }))
 }
 
-fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>) -> Result<RunFacts, StoreError> {
+fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>, lane: &Lane) -> Result<RunFacts, StoreError> {
     match reply.word.as_str() {
         "run" => {}
         "wrong_type" => return Err(StoreError::WrongType { key: reply.text()?, found: reply.text()?, wanted: reply.text()? }),
@@ -333,5 +364,10 @@ fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>) -> Resul
         is_stopped,
         history: [there()?, there()?],
         dead: [there()?, there()?],
+        counted: {
+            let is_counted = there()?;
+            let is_own = reply.text()?.parse::<Lane>().is_ok_and(|own| own.queue() == lane.queue());
+            CountedIn { in_own: is_own.then_some(is_counted), elsewhere: usize::from(is_counted && !is_own) }
+        },
     })
 }

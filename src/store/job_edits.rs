@@ -1,17 +1,21 @@
-//! Changing jobs in Redis: applying a definition, taking a job out, pausing and resuming it.
+//! Changing jobs in Redis: applying a definition, taking a job out.
 //!
 //! Invariant: each of these says which rev it was computed from; a script that finds another answers stale and has changed
 //! nothing.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Store;
 use super::claims::count;
 use super::error::StoreError;
-use super::jobs::{JobRecord, Rev, SourceKind};
+use super::gates::names_of;
+use super::jobs::{Rev, SourceKind};
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{JobName, NodeName, QueueName, RunId};
+use crate::domain::gate::Gate;
+use crate::domain::ids::{JobName, NodeName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::lateness::Stretch;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::{Second, Unique, UniqueKey};
@@ -56,7 +60,7 @@ pub struct ApplyOrder {
     /// The hash of that text.
     pub hash: String,
     /// The job as it was read: none for a free name.
-    pub read: Option<(Rev, QueueName)>,
+    pub read: Option<(Rev, Lane)>,
     /// Where the definition comes from.
     pub kind: SourceKind,
     /// The node whose file it is, or the word for the command line.
@@ -65,14 +69,16 @@ pub struct ApplyOrder {
     pub token: String,
     /// The zone to keep with a new job.
     pub tz: String,
-    /// Its queue.
-    pub queue: QueueName,
+    /// Its lane.
+    pub lane: Lane,
     /// Whether it runs once.
     pub is_once: bool,
     /// The pause between the end of a run and the next, of a job that is planted so.
     pub delay: Option<Duration>,
     /// How many regular runs may begin.
     pub max_runs: Option<u32>,
+    /// The jobs it is not to run beside.
+    pub not_while: BTreeSet<JobName>,
     /// What it means for the planted run.
     pub change: Change,
     /// The run to plant, if any.
@@ -141,14 +147,16 @@ pub struct RemoveOrder {
     pub kind: SourceKind,
     /// The file it is no longer in, by its node's name; empty for the command line.
     pub source: String,
-    /// The job's rev and queue as read, none if it is not known.
-    pub read: Option<(Rev, QueueName)>,
+    /// The job's rev and lane as read, none if it is not known.
+    pub read: Option<(Rev, Lane)>,
     /// Its planted or held run, as read.
     pub pending: Option<RunId>,
     /// What becomes of its open runs.
     pub running: StopRunning,
     /// Why, as it stands in history.
     pub reason: String,
+    /// The gates its runs have to pass.
+    pub gates: Vec<Gate>,
     /// The unique key the job names, as read.
     pub unique: Option<UniqueKey>,
 }
@@ -168,51 +176,6 @@ pub enum RemoveReply {
     Stale,
     /// No such job.
     Unknown,
-}
-
-/// What became of a pause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PauseReply {
-    /// It is paused.
-    Paused,
-    /// It was before.
-    Already,
-    /// No such job.
-    Unknown,
-    /// The job changed: read it and decide again.
-    Stale,
-}
-
-/// A job to be resumed.
-#[derive(Debug, Clone)]
-pub struct ResumeOrder {
-    /// Its name.
-    pub name: JobName,
-    /// Its rev as read.
-    pub rev: Rev,
-    /// Its queue as read.
-    pub queue: QueueName,
-    /// The run the pause took out.
-    pub held: Option<RunId>,
-    /// The stretch that passed meanwhile: its last occurrence and how many there were.
-    pub skipped: Option<(UnixMillis, u64)>,
-    /// What comes next.
-    pub planted: Option<Successor>,
-}
-
-/// What became of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResumeReply {
-    /// It goes on.
-    Resumed,
-    /// It was not paused.
-    Already,
-    /// No such job.
-    Unknown,
-    /// The job changed: read it and decide again.
-    Stale,
-    /// The planted occurrence has a record already: decide on the one after it.
-    Occupied,
 }
 
 impl Store {
@@ -252,7 +215,7 @@ impl Store {
         let (keys, name, next) = (&self.keys, &order.name, order.planted.as_ref());
         let passed = order.passed;
         let passed_run = passed.map(|stretch| RunId::regular(name.clone(), stretch.first));
-        let old_queue = order.read.as_ref().map_or(&order.queue, |(_, queue)| queue);
+        let old_lane = order.read.as_ref().map_or(&order.lane, |(_, lane)| lane);
         let unique = order.unique.as_ref();
         let holder = unique.and_then(|unique| unique.holder.as_ref());
         let of_key = |key: Option<&UniqueKey>| key.map_or_else(|| keys.job(name), |key| keys.unique(key));
@@ -262,8 +225,8 @@ impl Store {
         Invocation::new(&scripts::APPLY_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
-            .key("job_due", keys.due(&order.queue))
-            .key("old_due", keys.due(old_queue))
+            .key("job_due", keys.due(&order.lane))
+            .key("old_due", keys.due(old_lane))
             .key("run", self.successor_key(next, name))
             .key("finished", keys.finished())
             .key("history", keys.history())
@@ -274,6 +237,9 @@ impl Store {
             .key("totals", keys.totals())
             .key("deeds", keys.deeds(name))
             .key("open", keys.open(name))
+            .key("lanes", keys.lanes())
+            .key("shunned", keys.shunned())
+            .key("shunned_lately", keys.shunned_lately())
             .key("unique", of_key(key))
             .key("uniques", keys.uniques())
             .key("holder", keys.job(holder.unwrap_or(name)))
@@ -287,7 +253,7 @@ impl Store {
             .arg("source_name", &order.source)
             .arg("token", &order.token)
             .arg("tz", &order.tz)
-            .arg("queue", order.queue.as_str())
+            .arg("lane", order.lane.as_str())
             .arg("once", u8::from(order.is_once))
             .arg("change", order.change.as_str())
             .arg("planted", Successor::id(next))
@@ -304,12 +270,13 @@ impl Store {
             .arg("new_schedule", order.schedules.as_ref().map_or("", |(_, new)| new))
             .arg("delay", order.delay.map_or_else(String::new, |delay| delay.as_millis().to_string()))
             .arg("max_runs", order.max_runs.map_or_else(String::new, |most| most.to_string()))
+            .arg("not_while", order.not_while.iter().map(JobName::as_str).collect::<Vec<_>>().join(" "))
             .arg("unique_key", text(key))
             .arg("unique_mode", second.map_or("", Second::mode))
             .arg("unique_for", second.and_then(Second::window).map_or_else(String::new, |window| window.as_millis().to_string()))
             .arg("holder_name", holder.map_or("", JobName::as_str))
             .arg("old_key", text(old_key))
-            .arg("old_queue", order.read.as_ref().map_or("", |(_, queue)| queue.as_str()))
+            .arg("old_queue", order.read.as_ref().map_or("", |(_, lane)| lane.as_str()))
     }
 
     /// The list of a file source; what is no node's name (the command line) gets a key no node can have.
@@ -320,13 +287,13 @@ impl Store {
     /// Takes a job out.
     pub async fn remove_job(&self, order: &RemoveOrder) -> Result<RemoveReply, StoreError> {
         let (keys, name) = (&self.keys, &order.name);
-        let default_queue = QueueName::default_queue();
-        let queue = order.read.as_ref().map_or(&default_queue, |(_, queue)| queue);
+        let default_lane = Lane::default_lane();
+        let lane = order.read.as_ref().map_or(&default_lane, |(_, lane)| lane);
         let run_key = order.pending.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run));
         let call = Invocation::new(&scripts::REMOVE_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
-            .key("job_due", keys.due(queue))
+            .key("job_due", keys.due(lane))
             .key("run", run_key)
             .key("finished", keys.finished())
             .key("history", keys.history())
@@ -351,7 +318,9 @@ impl Store {
             .arg("running", if order.running == StopRunning::Yes { "stop" } else { "leave" })
             .arg("reason", &order.reason)
             .arg("by", &*self.by)
-            .arg("unique_key", order.unique.as_ref().map_or("", UniqueKey::as_str));
+            .arg("gates", names_of(&order.gates))
+            .arg("unique_key", order.unique.as_ref().map_or("", UniqueKey::as_str))
+            .gate_keys(keys, &order.gates);
         let mut reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
             "removed" => RemoveReply::Removed(count(&mut reply)?),
@@ -360,65 +329,6 @@ impl Store {
             "held" => RemoveReply::Held(reply.text()?),
             "stale" => RemoveReply::Stale,
             "unknown" => RemoveReply::Unknown,
-            _ => return Err(reply.unknown()),
-        })
-    }
-
-    /// Pauses a job, as it was read.
-    pub async fn pause_job(&self, job: &JobRecord) -> Result<PauseReply, StoreError> {
-        let call = Invocation::new(&scripts::PAUSE_JOB)
-            .key("job", self.keys.job(&job.name))
-            .key("jobs", self.keys.jobs())
-            .key("job_due", self.keys.due(&job.queue))
-            .key("deeds", self.keys.deeds(&job.name))
-            .arg("now", self.now_arg())
-            .arg("job_name", job.name.as_str())
-            .arg("pending", job.pending.as_ref().map_or_else(String::new, ToString::to_string))
-            .arg("by", &*self.by);
-        let reply = self.link.invoke(&call).await?;
-        Ok(match reply.word.as_str() {
-            "paused" => PauseReply::Paused,
-            "already" => PauseReply::Already,
-            "unknown" => PauseReply::Unknown,
-            "stale" => PauseReply::Stale,
-            _ => return Err(reply.unknown()),
-        })
-    }
-
-    /// Resumes a job.
-    pub async fn resume_job(&self, order: &ResumeOrder) -> Result<ResumeReply, StoreError> {
-        let (keys, name, next) = (&self.keys, &order.name, order.planted.as_ref());
-        let held_key = order.held.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run));
-        let call = Invocation::new(&scripts::RESUME_JOB)
-            .key("job", keys.job(name))
-            .key("jobs", keys.jobs())
-            .key("job_due", keys.due(&order.queue))
-            .key("run", held_key)
-            .key("history", keys.history())
-            .key("job_history", keys.job_history(name))
-            .key("totals", keys.totals())
-            .key("nudge", keys.nudge())
-            .key("planted_run", self.successor_key(next, name))
-            .key("deeds", keys.deeds(name))
-            .key("open", keys.open(name))
-            .arg("now", self.now_arg())
-            .arg("job_name", name.as_str())
-            .arg("rev", order.rev.as_str())
-            .arg("held", order.held.as_ref().map_or_else(String::new, ToString::to_string))
-            .arg("held_due", order.held.as_ref().map_or(0, |run| run.due().as_i64()))
-            .arg("last_due", order.skipped.map_or_else(String::new, |(last, _)| last.as_i64().to_string()))
-            .arg("count", order.skipped.map_or(0, |(_, count)| count))
-            .arg("planted", Successor::id(next))
-            .arg("planted_due", Successor::due(next))
-            .arg("planted_ready", Successor::ready(next))
-            .arg("by", &*self.by);
-        let reply = self.link.invoke(&call).await?;
-        Ok(match reply.word.as_str() {
-            "resumed" => ResumeReply::Resumed,
-            "already" => ResumeReply::Already,
-            "unknown" => ResumeReply::Unknown,
-            "stale" => ResumeReply::Stale,
-            "occupied" => ResumeReply::Occupied,
             _ => return Err(reply.unknown()),
         })
     }

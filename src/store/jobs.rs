@@ -11,7 +11,8 @@ use super::Store;
 use super::error::StoreError;
 use super::reply::{number_of, text_of};
 use super::spreading::Window;
-use crate::domain::ids::{JobName, NodeName, QueueName, RunId};
+use crate::domain::ids::{JobName, NodeName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::UniqueKey;
 
@@ -67,7 +68,7 @@ pub struct JobRecord {
     /// The node whose file, or the word for the command line, that last changed it.
     pub source: String,
     /// Its queue.
-    pub queue: QueueName,
+    pub lane: Lane,
     /// The zone kept with it: what a definition without `tz` goes by.
     pub tz: String,
     /// What `every` counts from.
@@ -124,7 +125,7 @@ impl JobRecord {
             hash: text("hash")?.clone(),
             kind: SourceKind::parse(text("kind")?).ok_or_else(|| missing("kind"))?,
             source: map.get("source").cloned().unwrap_or_default(),
-            queue: text("queue")?.parse().map_err(|_| missing("queue"))?,
+            lane: text("queue")?.parse().map_err(|_| missing("queue"))?,
             tz: text("tz")?.clone(),
             anchor: instant("anchor").ok_or_else(|| missing("anchor"))?,
             since: instant("since").ok_or_else(|| missing("since"))?,

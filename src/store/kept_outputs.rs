@@ -11,6 +11,8 @@ use crate::domain::ids::{JobName, RunId};
 
 /// Outputs asked about in one call.
 const PAGE: usize = 1_000;
+/// Indexes read in one call.
+const INDEXES: usize = 20;
 
 /// What is wrong between kept outputs and their indexes.
 #[derive(Debug, Clone, Default)]
@@ -38,34 +40,42 @@ impl Store {
             let unlisted = some.iter().zip(answers.chunks_exact(2)).filter(|(_, pair)| is_unlisted(pair));
             facts.unlisted.extend(unlisted.map(|(rest, _)| rest.clone()));
         }
-        for index in indexes {
-            let missing = self.missing_in(index).await?;
-            facts.missing.extend(missing.into_iter().map(|member| (index.clone(), member)));
+        let mut left: Vec<(&String, usize)> = indexes.iter().map(|index| (index, 0)).collect();
+        while !left.is_empty() {
+            let some = left.split_off(left.len().saturating_sub(INDEXES));
+            left.extend(self.find_missing(some, &mut facts.missing).await?);
         }
         Ok(facts)
     }
 
-    /// Members of an index without an output.
-    async fn missing_in(&self, index: &str) -> Result<Vec<String>, StoreError> {
-        let (mut missing, mut at) = (Vec::new(), 0_usize);
-        loop {
-            let mut pipeline = redis::pipe();
-            pipeline.cmd("ZRANGE").arg(member_bytes(&self.keys.whole(index))).arg(at).arg(at + PAGE - 1);
-            let answer = self.link.query(&mut pipeline).await?;
-            let Some(Value::Array(members)) = answer.first() else { return Ok(missing) };
-            if members.is_empty() {
-                return Ok(missing);
+    /// Finds the members without an output in a page of each of some indexes; those that are longer, with where to go on.
+    async fn find_missing<'a>(
+        &self,
+        pages: Vec<(&'a String, usize)>,
+        missing: &mut Vec<(String, String)>,
+    ) -> Result<Vec<(&'a String, usize)>, StoreError> {
+        let mut pipeline = redis::pipe();
+        for (index, at) in &pages {
+            pipeline.cmd("ZRANGE").arg(member_bytes(&self.keys.whole(index))).arg(*at).arg(at + PAGE - 1);
+        }
+        let (mut found, mut longer) = (Vec::new(), Vec::new());
+        for ((index, at), members) in pages.into_iter().zip(self.link.query(&mut pipeline).await?) {
+            let Value::Array(members) = members else { continue };
+            if members.len() == PAGE {
+                longer.push((index, at + PAGE));
             }
-            let members: Vec<String> = members.iter().filter_map(shown_member).collect();
-            at += members.len().max(1);
+            found.extend(members.iter().filter_map(shown_member).map(|member| (index, member)));
+        }
+        for some in found.chunks(PAGE) {
             let mut pipeline = redis::pipe();
-            for member in &members {
+            for (_, member) in some {
                 pipeline.cmd("EXISTS").arg(member_bytes(&self.keys.whole(&format!("output:{member}"))));
             }
             let answers = self.link.query(&mut pipeline).await?;
-            let gone = members.into_iter().zip(answers).filter(|(_, is_there)| number_of(is_there) == Some(0));
-            missing.extend(gone.map(|(member, _)| member));
+            let gone = some.iter().zip(answers).filter(|(_, is_there)| number_of(is_there) == Some(0));
+            missing.extend(gone.map(|((index, member), _)| ((*index).clone(), member.clone())));
         }
+        Ok(longer)
     }
 
     /// Takes entries without an output out of their indexes, and puts outputs into those that do not name them.

@@ -1,5 +1,5 @@
 //! The keys of the namespace themselves, and what only they tell: their types, those that expire, the members of sets, namespaces
-//! that differ by their spelling. Read by `doctor` only: it goes over the whole Redis.
+//! that differ by their spelling. Going over the whole Redis is for `doctor`; the slow check goes over a slice at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,8 @@ use super::polling::RipeEntry;
 use super::quarantine::{Quarantined, member_bytes, shown_member};
 use super::reply::{number_of, text_of};
 use crate::domain::books::KeyFacts;
-use crate::domain::ids::{QueueName, RunId};
+use crate::domain::ids::RunId;
+use crate::domain::lane::Lane;
 
 /// Keys looked at in one call.
 const PAGE: usize = 1_000;
@@ -21,41 +22,53 @@ impl Store {
     pub async fn scan_keys(&self, of: &str) -> Result<Vec<KeyFacts>, StoreError> {
         let pattern = self.keys.whole(of);
         let mut found: BTreeMap<String, KeyFacts> = BTreeMap::new();
-        self.scan(&pattern, async |names: Vec<Vec<u8>>| {
-            let mut pipeline = redis::pipe();
-            for name in &names {
-                pipeline.cmd("TYPE").arg(name);
-                pipeline.cmd("PTTL").arg(name);
-            }
-            let answers = self.link.query(&mut pipeline).await?;
-            for (name, pair) in names.into_iter().zip(answers.chunks_exact(2)) {
-                let Some(name) = shown_member(&Value::BulkString(name)) else { continue };
-                let kind = text_of(&pair[0]).unwrap_or_default();
-                // Gone meanwhile.
-                if kind == "none" {
-                    continue;
-                }
-                let rest = self.keys.rest(&name).unwrap_or_default().to_owned();
-                let expires = number_of(&pair[1]).is_some_and(|ms| ms >= 0);
-                found.insert(name.clone(), KeyFacts { name, rest, kind, expires });
-            }
-            Ok(())
-        })
-        .await?;
+        let mut cursor = Some(0);
+        while let Some(at) = cursor {
+            let (names, next) = self.scan_page(&pattern, at, PAGE).await?;
+            let keys = if names.is_empty() { Vec::new() } else { self.look_at_keys(names).await? };
+            found.extend(keys.into_iter().map(|key| (key.name.clone(), key)));
+            cursor = Some(next).filter(|next| *next != 0);
+        }
         Ok(found.into_values().collect())
+    }
+
+    /// The keys of the namespace among the next `count` or so of the whole Redis, from `cursor` on; and where to go on, 0 = there
+    /// are no more.
+    pub async fn scan_some_keys(&self, cursor: u64, count: usize) -> Result<(Vec<KeyFacts>, u64), StoreError> {
+        let (names, next) = self.scan_page(&self.keys.whole("*"), cursor, count).await?;
+        let keys = if names.is_empty() { Vec::new() } else { self.look_at_keys(names).await? };
+        Ok((keys, next))
+    }
+
+    /// How many keys the whole Redis has, whoever else uses it.
+    pub async fn count_keys(&self) -> Result<u64, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("DBSIZE");
+        let answer = self.link.query(&mut pipeline).await?;
+        Ok(answer.first().and_then(number_of).and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
+    }
+
+    async fn look_at_keys(&self, names: Vec<Vec<u8>>) -> Result<Vec<KeyFacts>, StoreError> {
+        let mut pipeline = redis::pipe();
+        for name in &names {
+            pipeline.cmd("TYPE").arg(name);
+            pipeline.cmd("PTTL").arg(name);
+        }
+        let answers = self.link.query(&mut pipeline).await?;
+        let look = |(name, pair): (Vec<u8>, &[Value])| {
+            let name = shown_member(&Value::BulkString(name))?;
+            // Gone meanwhile.
+            let kind = text_of(&pair[0]).filter(|kind| kind != "none")?;
+            let rest = self.keys.rest(&name).unwrap_or_default().to_owned();
+            let expires = number_of(&pair[1]).is_some_and(|ms| ms >= 0);
+            Some(KeyFacts { name, rest, kind, expires })
+        };
+        Ok(names.into_iter().zip(answers.chunks_exact(2)).filter_map(look).collect())
     }
 
     /// How one key stands now; none if it is gone.
     pub async fn look_at_key(&self, name: &str) -> Result<Option<KeyFacts>, StoreError> {
-        let bytes = member_bytes(name);
-        let mut pipeline = redis::pipe();
-        pipeline.cmd("TYPE").arg(&bytes);
-        pipeline.cmd("PTTL").arg(&bytes);
-        let answers = self.link.query(&mut pipeline).await?;
-        let kind = answers.first().and_then(text_of).unwrap_or_default();
-        let rest = self.keys.rest(name).unwrap_or_default().to_owned();
-        let expires = answers.get(1).and_then(number_of).is_some_and(|ms| ms >= 0);
-        Ok((kind != "none").then(|| KeyFacts { name: name.to_owned(), rest, kind, expires }))
+        Ok(self.look_at_keys(vec![member_bytes(name)]).await?.pop())
     }
 
     /// Has a key stay.
@@ -74,45 +87,31 @@ impl Store {
         };
         let pattern = format!("{{{}}}:*", own.chars().map(either).collect::<String>());
         let mut others = BTreeSet::new();
-        self.scan(&pattern, async |names: Vec<Vec<u8>>| {
+        let mut cursor = Some(0);
+        while let Some(at) = cursor {
+            let (names, next) = self.scan_page(&pattern, at, PAGE).await?;
             for name in names {
                 let text = String::from_utf8_lossy(&name).into_owned();
                 let tag = text.strip_prefix('{').and_then(|rest| rest.split_once('}')).map(|(tag, _)| tag.to_owned());
                 others.extend(tag.filter(|tag| tag != own));
             }
-            Ok(())
-        })
-        .await?;
+            cursor = Some(next).filter(|next| *next != 0);
+        }
         Ok(others)
     }
 
-    async fn scan(
-        &self,
-        pattern: &str,
-        mut page: impl AsyncFnMut(Vec<Vec<u8>>) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
-        let mut cursor = 0_u64;
-        loop {
-            let mut pipeline = redis::pipe();
-            pipeline.cmd("SCAN").arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(PAGE);
-            let answer = self.link.query(&mut pipeline).await?;
-            let Some(Value::Array(parts)) = answer.first() else { return Ok(()) };
-            let [next, Value::Array(names)] = parts.as_slice() else { return Ok(()) };
-            let names: Vec<Vec<u8>> = names
-                .iter()
-                .filter_map(|name| match name {
-                    Value::BulkString(bytes) => Some(bytes.clone()),
-                    _ => None,
-                })
-                .collect();
-            if !names.is_empty() {
-                page(names).await?;
-            }
-            cursor = text_of(next).and_then(|text| text.parse().ok()).unwrap_or(0);
-            if cursor == 0 {
-                return Ok(());
-            }
-        }
+    async fn scan_page(&self, pattern: &str, cursor: u64, count: usize) -> Result<(Vec<Vec<u8>>, u64), StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("SCAN").arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(count);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(parts)) = answer.first() else { return Ok((Vec::new(), 0)) };
+        let [next, Value::Array(names)] = parts.as_slice() else { return Ok((Vec::new(), 0)) };
+        let bytes = |name: &Value| match name {
+            Value::BulkString(bytes) => Some(bytes.clone()),
+            _ => None,
+        };
+        let next = text_of(next).and_then(|text| text.parse().ok()).unwrap_or(0);
+        Ok((names.iter().filter_map(bytes).collect(), next))
     }
 
     /// A page of each of some sorted sets, by their names within the namespace and the places to go on from; with where the next
@@ -151,10 +150,15 @@ impl Store {
         self.keys.whole(rest)
     }
 
-    /// The ready time of a run in the due set of `queue`, as text; none if it is not there.
-    pub async fn due_score(&self, queue: &QueueName, run: &RunId) -> Result<Option<String>, StoreError> {
+    /// The ready time of each of these runs in the due set of `lane`, as text; none of one that is not there.
+    pub async fn due_scores(&self, lane: &Lane, runs: &[&RunId]) -> Result<Vec<Option<String>>, StoreError> {
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZSCORE").arg(self.keys.due(queue)).arg(run.to_string());
-        Ok(self.link.query(&mut pipeline).await?.first().and_then(text_of))
+        for run in runs {
+            pipeline.cmd("ZSCORE").arg(self.keys.due(lane)).arg(run.to_string());
+        }
+        Ok(self.link.query(&mut pipeline).await?.iter().map(text_of).collect())
     }
 }

@@ -3,7 +3,9 @@
 //! Invariant: all keys of a namespace share one hash tag, `{namespace}`, so that a script may touch any of them together.
 //! Names and run ids are checked types, so no part of a key can hold a brace before its end.
 
+use crate::domain::gate::Gate;
 use crate::domain::ids::{Fence, GroupName, IdError, JobName, NodeName, QueueName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::UniqueKey;
 
@@ -68,6 +70,8 @@ impl Keys {
         output_sizes;
         /// hash queue that was ever declared -> its concurrency a node.
         queues;
+        /// zset lane that is not its queue's plain one -> when it was last known to be used, ms.
+        lanes;
         /// hash group that is declared -> its mode.
         groups;
         /// zset job with past occurrences to be made up for -> since when, ms.
@@ -88,23 +92,73 @@ impl Keys {
         losses;
         /// Until when nothing is ripe, ms: what nodes know is being written back after a loss.
         settling;
+        /// hash Redis server this data was on -> `FENCE:MS`: the last fence and the time when a node first polled it there.
+        servers;
         /// hash entry -> what was wrong with it.
         quarantine;
+        /// zset gate -> when it is to be looked at, ms: a place was given up there, or time alone opens it.
+        gate_wakes;
+        /// zset `B A`, a job that is not to run beside another and that job -> 0.
+        shunned;
+        /// zset those of `shunned` of which one may yet run that began before there was the rule -> 0.
+        shunned_lately;
         /// hash: the slow check of the books, whose turn it was, where it is, what it found.
         audit;
-        /// The channel that wakes nodes: `due` something earlier was planted, `stop` a run is asked to stop, `pools` the settings of
-        /// a queue or group changed.
+        /// The channel that wakes nodes: `due` something earlier was planted, `stop` a run is asked to stop, `lanes` there is a new
+        /// lane, `pools` the settings of a queue or group changed.
         nudge;
     }
 
-    /// zset run id -> ready, ms.
-    pub(crate) fn due(&self, queue: &QueueName) -> String {
-        self.named(&format!("due:{queue}"))
+    /// zset run id -> ready, ms; one lane.
+    pub(crate) fn due(&self, lane: &Lane) -> String {
+        self.named(&format!("due:{lane}"))
+    }
+
+    /// zset run that has a place at a gate -> since when, ms.
+    pub(crate) fn held(&self, gate: &Gate) -> String {
+        self.named(&format!("held:{gate}"))
+    }
+
+    /// zset run that waits at a gate -> due, ms.
+    pub(crate) fn queued(&self, gate: &Gate) -> String {
+        self.named(&format!("queued:{gate}"))
+    }
+
+    /// zset `JOB DUE RUN` of the same runs, all 0: those of one job by due.
+    pub(crate) fn queued_by_job(&self, gate: &Gate) -> String {
+        self.named(&format!("queued_by_job:{gate}"))
+    }
+
+    /// hash: the state of a gate. `lane:RUN` where one that waits goes, `job:NAME` what a job allows of a key; of a group `turn`,
+    /// `since` when it is, `last_ended` and `ended`, whose run that was until the turn has passed.
+    pub(crate) fn gate(&self, gate: &Gate) -> String {
+        self.named(&format!("gate:{gate}"))
+    }
+
+    /// The time up to which the runs of a key that began take up its rate, microseconds.
+    pub(crate) fn gate_rate(&self, gate: &Gate) -> String {
+        self.named(&format!("gate_rate:{gate}"))
+    }
+
+    /// The keys of a gate in the order of the scripts.
+    pub(crate) fn of_gate(&self, gate: &Gate) -> [String; 5] {
+        let rules = gate.group().map_or_else(|| self.gate_rate(gate), |group| self.group(&group));
+        [self.held(gate), self.queued(gate), self.queued_by_job(gate), self.gate(gate), rules]
     }
 
     /// hash: what holds for a queue, `src:NODE` the hash of what that node's file says of it.
     pub(crate) fn queue(&self, queue: &QueueName) -> String {
         self.named(&format!("queue:{queue}"))
+    }
+
+    /// zset run that executes in a queue -> since when, ms; of every queue, whether it has a limit or not.
+    pub(crate) fn running(&self, queue: &QueueName) -> String {
+        self.named(&format!("running:{queue}"))
+    }
+
+    /// hash: how far a queue's rate is used up: `tat` and `at` in microseconds, `part` of the next one.
+    pub(crate) fn queue_state(&self, queue: &QueueName) -> String {
+        self.named(&format!("queue_state:{queue}"))
     }
 
     /// hash: what holds for a group, `src:NODE` as for a queue.

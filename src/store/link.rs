@@ -47,13 +47,23 @@ struct Shared {
     silent_calls: AtomicU32,
     most_silent_calls: u32,
     answer_limit: Duration,
+    /// The server whose data is known; none if nobody minds.
+    trusted: Mutex<Option<String>>,
 }
 
+/// A connection as it was at one call.
 #[derive(Clone)]
-struct Open {
+pub(crate) struct Open {
     connection: MultiplexedConnection,
     findings: Findings,
     number: u64,
+}
+
+impl Open {
+    /// The server it leads to, see [`Findings::identity`].
+    pub(crate) fn identity(&self) -> &str {
+        &self.findings.identity
+    }
 }
 
 impl Link {
@@ -77,6 +87,7 @@ impl Link {
             silent_calls: AtomicU32::new(0),
             most_silent_calls,
             answer_limit: ANSWER_LIMIT,
+            trusted: Mutex::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -113,7 +124,8 @@ impl Link {
         Ok(self.open().await?.findings)
     }
 
-    async fn open(&self) -> Result<Open, StoreError> {
+    /// The connection in use; connects if there is none.
+    pub(crate) async fn open(&self) -> Result<Open, StoreError> {
         // Whoever waits for another's attempt may wait no longer than for its own, or an outage would queue up all calls.
         let opened = tokio::time::timeout(OPEN_LIMIT, self.open_in_turn()).await;
         opened.unwrap_or_else(|_| Err(StoreError::timed_out(self.address(), OPEN_LIMIT)))
@@ -177,7 +189,11 @@ impl Link {
 
     /// Runs commands in one go and gives each one's own answer. The whole fails only when nothing could be asked.
     pub(crate) async fn ask(&self, pipeline: &mut redis::Pipeline) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
-        let mut open = self.open().await?;
+        let open = self.open().await?;
+        self.ask_on(open, pipeline).await
+    }
+
+    async fn ask_on(&self, mut open: Open, pipeline: &mut redis::Pipeline) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
         let limit = self.shared.answer_limit;
         pipeline.ignore_errors();
         let asked = tokio::time::timeout(limit, pipeline.query_async::<Vec<Result<Value, RedisError>>>(&mut open.connection));
@@ -219,18 +235,46 @@ impl Link {
 
     /// Calls one script.
     pub(crate) async fn invoke(&self, invocation: &Invocation) -> Result<Reply, StoreError> {
-        let mut replies = self.invoke_all(std::slice::from_ref(invocation)).await?;
+        let open = self.open().await?;
+        self.invoke_on(&open, invocation).await
+    }
+
+    /// Calls one script on one connection.
+    pub(crate) async fn invoke_on(&self, open: &Open, invocation: &Invocation) -> Result<Reply, StoreError> {
+        let mut replies = self.invoke_all_on(open, std::slice::from_ref(invocation)).await?;
         replies.pop().unwrap_or_else(|| Err(StoreError::corrupt(invocation.script.name, "no reply")))
     }
 
     /// Calls scripts in one go and gives each one's own answer. Those the server did not know are loaded and called again;
     /// the others are not repeated.
     pub(crate) async fn invoke_all(&self, invocations: &[Invocation]) -> Result<Vec<Result<Reply, StoreError>>, StoreError> {
+        let open = self.open().await?;
+        self.invoke_all_on(&open, invocations).await
+    }
+
+    /// Says on which server the data is known: from now on [`Link::invoke_where_trusted`] calls no other.
+    pub(crate) fn trust(&self, server: &str) {
+        *self.shared.trusted.lock().unwrap_or_else(PoisonError::into_inner) = Some(server.to_owned());
+    }
+
+    /// Calls a script whose arguments were made from what a poll found, on the server trusted then. One that came in its place
+    /// since is not called: it may not have what was found.
+    pub(crate) async fn invoke_where_trusted(&self, invocation: &Invocation) -> Result<Reply, StoreError> {
+        let open = self.open().await?;
+        let trusted = self.shared.trusted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if trusted.is_some_and(|server| server != open.findings.identity) {
+            return Err(StoreError::Replaced { address: self.address().to_owned() });
+        }
+        self.invoke_on(&open, invocation).await
+    }
+
+    /// Calls scripts on one connection.
+    async fn invoke_all_on(&self, open: &Open, invocations: &[Invocation]) -> Result<Vec<Result<Reply, StoreError>>, StoreError> {
         let mut pipeline = redis::pipe();
         for invocation in invocations {
             pipeline.add_command(invocation.command());
         }
-        let mut answers = self.ask(&mut pipeline).await?;
+        let mut answers = self.ask_on(open.clone(), &mut pipeline).await?;
         let unknown = |answer: &Result<Value, RedisError>| {
             answer.as_ref().is_err_and(|e| e.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
         };
@@ -249,7 +293,7 @@ impl Link {
             for (invocation, _) in invocations.iter().zip(&answers).filter(|(_, answer)| unknown(answer)) {
                 again.add_command(invocation.command());
             }
-            let mut repeated = self.ask(&mut again).await?.into_iter().skip(loaded);
+            let mut repeated = self.ask_on(open.clone(), &mut again).await?.into_iter().skip(loaded);
             for answer in answers.iter_mut().filter(|answer| unknown(answer)) {
                 if let Some(second) = repeated.next() {
                     *answer = second;

@@ -58,6 +58,10 @@ pub struct Loss {
     pub by: String,
     /// When its data was last seen whole, by Redis' clock, ms.
     pub whole_at_ms: i64,
+    /// The newest thing written down before that which the data still had, by Redis' clock, ms: what was written before it is
+    /// there. 0 if nothing was.
+    #[serde(default)]
+    pub kept_to_ms: i64,
 }
 
 impl Loss {
@@ -161,6 +165,23 @@ impl Store {
             "another" => Ok(EpochReply::Another),
             _ => Err(reply.unknown()),
         }
+    }
+
+    /// When the newest thing was written down that the data tells of and that happened up to `until`: the end of a run, or a
+    /// node's sign of life.
+    pub async fn newest_trace(&self, until: UnixMillis) -> Result<Option<UnixMillis>, StoreError> {
+        let mut pipeline = redis::pipe();
+        for key in [self.keys.history(), self.keys.nodes()] {
+            let range = pipeline.cmd("ZRANGE").arg(key).arg(until.as_i64()).arg("-inf").arg("BYSCORE").arg("REV");
+            range.arg("LIMIT").arg(0).arg(1).arg("WITHSCORES");
+        }
+        // A key that holds something else tells nothing.
+        let answers = self.link.ask(&mut pipeline).await?;
+        let newest = answers.iter().filter_map(|answer| match answer {
+            Ok(redis::Value::Array(pair)) => pair.get(1).and_then(number_of).and_then(UnixMillis::new),
+            _ => None,
+        });
+        Ok(newest.max())
     }
 
     /// Records what this node knew of a loss.

@@ -2,13 +2,17 @@
 
 use super::Store;
 use super::error::StoreError;
+use super::gates::names_of;
 use super::jobs::JobRecord;
 use super::quarantine::member_bytes;
 use super::reply::Reply;
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
 use crate::domain::books::{CountFacts, SizeFacts};
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::gate::Gate;
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::lane::Lane;
+use crate::domain::time::UnixMillis;
 
 /// What was done to make the books agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,33 +44,60 @@ impl MendReply {
     }
 }
 
-/// What is to be planted of a job if nothing is, and what frees its waiting runs.
+/// A job whose places are to agree with its record.
 #[derive(Debug, Clone)]
 pub struct JobMending {
+    /// The job.
+    pub name: JobName,
+    /// Its record, as read.
+    pub record: Option<JobRecord>,
     /// The run to plant, if none is planned.
     pub planted: Option<Successor>,
-    /// Whether the end of a run asked for by hand will free one that waits.
-    pub has_manual_out: bool,
+    /// When the run that is planned may start, should it not be due: at its due time if it is not known better.
+    pub pending_ready: Option<UnixMillis>,
+    /// What is done about its waiting runs if none is open.
+    pub waiting: Waiting,
+}
+
+/// What is done about the waiting runs of a job of which none is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// Nothing else would free the first of them.
+    Freed,
+    /// The end of a run asked for by hand frees it, or nobody looked.
+    Left,
+}
+
+/// A run whose places are to agree with its record.
+#[derive(Debug, Clone)]
+pub struct RunMending {
+    /// The run.
+    pub run: RunId,
+    /// The lane it belongs to: that of its job, or of its host.
+    pub lane: Lane,
+    /// The fence of a lease it was found under.
+    pub found_under: Option<Fence>,
 }
 
 impl Store {
-    /// Makes one job's places agree with its record, as read.
-    pub async fn mend_job(
-        &self,
-        name: &JobName,
-        record: Option<&JobRecord>,
-        queues: &[QueueName],
-        mending: &JobMending,
-    ) -> Result<MendReply, StoreError> {
-        let keys = &self.keys;
-        let default = QueueName::default_queue();
+    /// Makes the places of each of these jobs agree with its record, in one go.
+    pub async fn mend_jobs(&self, jobs: &[JobMending], lanes: &[Lane]) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
+        self.note_lanes(jobs.iter().filter_map(|job| job.record.as_ref()).map(|record| &record.lane)).await?;
+        let calls: Vec<Invocation> = jobs.iter().map(|job| self.mend_job(job, lanes)).collect();
+        Ok(self.link.invoke_all(&calls).await?.into_iter().map(|reply| mended(reply?)).collect())
+    }
+
+    fn mend_job(&self, mending: &JobMending, lanes: &[Lane]) -> Invocation {
+        let (keys, name, record) = (&self.keys, &mending.name, mending.record.as_ref());
+        let default = Lane::default_lane();
         let pending = record.and_then(|record| record.pending.as_ref());
         let planted = mending.planted.as_ref();
+        let pending_ready = mending.pending_ready.or_else(|| pending.map(RunId::due));
         let mut call = Invocation::new(&scripts::MEND_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
             .key("finished", keys.finished())
-            .key("job_due", keys.due(record.map_or(&default, |record| &record.queue)))
+            .key("job_due", keys.due(record.map_or(&default, |record| &record.lane)))
             .key("open", keys.open(name))
             .key("waiting", keys.waiting(name))
             .key("pending_run", pending.map_or_else(|| keys.job(name), |run| keys.run(run)))
@@ -82,49 +113,51 @@ impl Store {
             .arg("planted", Successor::id(planted))
             .arg("planted_due", Successor::due(planted))
             .arg("planted_ready", Successor::ready(planted))
-            .arg("freed_by", if mending.has_manual_out { "manual" } else { "" });
-        for queue in queues {
-            call = call.key("due", keys.due(queue));
+            .arg("pending_ready", pending_ready.map_or(0, UnixMillis::as_i64))
+            .arg("freed_by", if mending.waiting == Waiting::Freed { "" } else { "other" });
+        for lane in lanes {
+            call = call.key("due", keys.due(lane));
         }
-        mended(self.link.invoke(&call).await?)
+        call
     }
 
-    /// Makes one run's places agree with its record. `job_queue` is its job's, `found_under` the fence of a lease of it.
-    pub async fn mend_run(
-        &self,
-        run: &RunId,
-        job_queue: &QueueName,
-        queues: &[QueueName],
-        found_under: Option<Fence>,
-    ) -> Result<MendReply, StoreError> {
-        let (keys, job) = (&self.keys, run.job());
-        let mut call = Invocation::new(&scripts::MEND_RUN)
-            .key("run", keys.run(run))
-            .key("job", keys.job(job))
+    /// Makes the places of each of these runs agree with its record, in one go; those at gates are asked for again with these.
+    pub async fn mend_runs(&self, runs: &[RunMending], lanes: &[Lane]) -> Result<Vec<Result<MendReply, StoreError>>, StoreError> {
+        self.note_lanes(runs.iter().map(|run| &run.lane)).await?;
+        let calls: Vec<Invocation> = runs.iter().map(|run| self.mend_run(run, lanes, &[])).collect();
+        let mut replies = Vec::with_capacity(runs.len());
+        for (run, reply) in runs.iter().zip(self.link.invoke_all(&calls).await?) {
+            replies.push(match reply {
+                Ok(mut reply) if reply.word == "places" => {
+                    let places = Gate::all_in(&reply.text()?);
+                    self.invoke_at_gates(&places, |places| self.mend_run(run, lanes, places)).await.and_then(mended)
+                }
+                reply => reply.and_then(mended),
+            });
+        }
+        Ok(replies)
+    }
+
+    fn mend_run(&self, mending: &RunMending, lanes: &[Lane], places: &[Gate]) -> Invocation {
+        let (keys, run, job) = (&self.keys, &mending.run, mending.run.job());
+        let mut call = self
+            .ended_keys(Invocation::new(&scripts::MEND_RUN), run, &mending.lane)
             .key("jobs", keys.jobs())
-            .key("job_due", keys.due(job_queue))
             .key("leases", keys.leases())
-            .key("open", keys.open(job))
-            .key("waiting", keys.waiting(job))
             .key("spread", keys.spread(job))
             .key("stops", keys.stops())
-            .key("history", keys.history())
-            .key("job_history", keys.job_history(job))
-            .key("dead", keys.dead())
-            .key("job_dead", keys.job_dead(job))
-            .key("finished", keys.finished())
-            .key("totals", keys.totals())
-            .key("nudge", keys.nudge())
             .arg("now", self.now_arg())
             .arg("id", run.to_string())
             .arg("job_name", job.as_str())
             .arg("due_ms", run.due().as_i64())
             .arg("kind", if run.is_manual() { "manual" } else { "regular" })
-            .arg("fence", found_under.map_or_else(String::new, |fence| fence.to_string()));
-        for queue in queues {
-            call = call.key("due", keys.due(queue));
+            .arg("fence", mending.found_under.map_or_else(String::new, |fence| fence.to_string()))
+            .arg("gates", names_of(places));
+        for lane in lanes {
+            let queue = lane.queue();
+            call = call.key("due", keys.due(lane)).key("running", keys.running(queue)).arg("queue", queue.as_str());
         }
-        mended(self.link.invoke(&call).await?)
+        call.gate_keys(keys, places)
     }
 
     /// Sets the counters to what they count, if they still say what they said then.

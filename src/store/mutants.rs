@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::{ClaimOrder, ExpiredLease, Store};
-use crate::domain::ids::QueueName;
 use crate::domain::job::Delivery;
+use crate::domain::lane::Lane;
 
 /// How long a run is nowhere when a claim takes it out first.
 const NOWHERE_FOR: Duration = Duration::from_millis(200);
@@ -127,11 +127,11 @@ pub fn watched(lease: &ExpiredLease, unchanged: Duration) -> Duration {
 
 impl Store {
     /// Takes runs out of the due set, and puts them back only for the claim: whoever dies in between loses them.
-    pub(super) async fn zrem_first(&self, queue: &QueueName, orders: &[ClaimOrder]) {
+    pub(super) async fn zrem_first(&self, lane: &Lane, orders: &[ClaimOrder]) {
         if !is(Mutant::ZremFirst) {
             return;
         }
-        let due = self.keys.due(queue);
+        let due = self.keys.due(lane);
         let mut taken = Vec::new();
         for order in orders {
             let run = order.run.to_string();

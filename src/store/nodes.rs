@@ -1,6 +1,7 @@
 //! The nodes: who is there, since when, and what is wrong with its configuration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
 use std::time::Duration;
 
 use redis::Value;
@@ -10,7 +11,8 @@ use super::claims::{instant, millis};
 use super::error::StoreError;
 use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{NodeName, QueueName};
+use crate::domain::ids::{Label, NodeName, QueueName};
+use crate::domain::serving::Serving;
 use crate::domain::time::UnixMillis;
 
 /// What a node tells of itself at each beat.
@@ -34,6 +36,10 @@ pub struct NodeFacts {
     pub running: usize,
     /// How far its host's clock was ahead of Redis' at its last beat, ms; none before the first.
     pub clock_offset_ms: Option<i64>,
+    /// What it serves.
+    pub serving: Serving,
+    /// Why it claims nothing, and since when, if it is past a limit of its own.
+    pub held: Option<(String, UnixMillis)>,
 }
 
 /// How sure a node is of its name.
@@ -106,6 +112,10 @@ pub struct NodeRecord {
     pub running: Option<u32>,
     /// How far its host's clock was ahead of Redis', ms.
     pub clock_offset_ms: Option<i64>,
+    /// What it serves.
+    pub serving: Serving,
+    /// Why it claims nothing, and since when, if it is past a limit of its own.
+    pub held: Option<(String, UnixMillis)>,
 }
 
 impl Store {
@@ -130,6 +140,10 @@ impl Store {
             ("version", facts.version.to_owned()),
             ("running", facts.running.to_string()),
             ("clock_offset_ms", facts.clock_offset_ms.map_or_else(String::new, |ms| ms.to_string())),
+            ("queues", facts.serving.queues.as_ref().map_or_else(String::new, |all| joined(all.iter().map(QueueName::as_str)))),
+            ("labels", joined(facts.serving.labels.iter().map(Label::as_str))),
+            ("held", facts.held.as_ref().map_or_else(String::new, |(why, _)| why.clone())),
+            ("held_since", facts.held.as_ref().map_or_else(String::new, |(_, since)| since.as_i64().to_string())),
         ];
         for (field, value) in fields {
             call = call.arg("field", field).arg("value", value);
@@ -187,10 +201,11 @@ impl Store {
                 _ => BTreeMap::new(),
             };
             let text = |field: &str| map.get(field).cloned().unwrap_or_default();
+            let instant = |field: &str| text(field).parse().ok().and_then(UnixMillis::new);
             NodeRecord {
                 name: name.as_str().to_owned(),
                 state: text("state"),
-                started_at: text("started_at").parse().ok().and_then(UnixMillis::new),
+                started_at: instant("started_at"),
                 last_seen,
                 config_error: map.get("config_error").filter(|error| !error.is_empty()).cloned(),
                 host: text("host"),
@@ -198,6 +213,12 @@ impl Store {
                 version: text("version"),
                 running: text("running").parse().ok(),
                 clock_offset_ms: text("clock_offset_ms").parse().ok(),
+                serving: Serving {
+                    // One of an older schedd does not say, and serves all.
+                    queues: Some(names(&text("queues"))).filter(|queues: &BTreeSet<_>| !queues.is_empty()),
+                    labels: names(&text("labels")),
+                },
+                held: Some(text("held")).filter(|why| !why.is_empty()).zip(instant("held_since")),
             }
         };
         Ok((now, seen.into_iter().zip(records).map(read).collect()))
@@ -213,4 +234,12 @@ impl Store {
             |pair: &[Value]| Some((text_of(&pair[0])?.parse().ok()?, number_of(&pair[1]).and_then(|n| u32::try_from(n).ok())?));
         Ok(flat.chunks_exact(2).filter_map(read).collect())
     }
+}
+
+fn joined<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    names.collect::<Vec<_>>().join(",")
+}
+
+fn names<T: FromStr + Ord>(text: &str) -> BTreeSet<T> {
+    text.split(',').filter_map(|name| name.parse().ok()).collect()
 }

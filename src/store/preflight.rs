@@ -11,6 +11,9 @@ pub struct Findings {
     pub warnings: Vec<String>,
     /// Its maxmemory-policy, if by that it may drop keys and is used all the same.
     pub evicts_by: Option<String>,
+    /// Its process, and which of the times it became a primary: another server, or one restarted, has another. Empty if it does
+    /// not say.
+    pub identity: String,
 }
 
 /// Judges the text of `INFO`, and the setting `appendfsync` if it is known. The error says what is wrong and what is wanted.
@@ -56,7 +59,11 @@ pub(crate) fn judge(info: &str, appendfsync: Option<&str>, eviction: Eviction) -
                 .to_owned(),
         );
     }
-    Ok(Findings { server: format!("{kind} {version}"), warnings, evicts_by })
+    let identity = match (field("run_id"), field("master_replid")) {
+        (Some(process), Some(lineage)) => format!("{process}/{lineage}"),
+        _ => String::new(),
+    };
+    Ok(Findings { server: format!("{kind} {version}"), warnings, evicts_by, identity })
 }
 
 fn parse_version(text: &str) -> Option<(u32, u32)> {
@@ -114,6 +121,16 @@ mod tests {
     fn a_file_nobody_syncs_is_warned_of() {
         assert_eq!(judged(GOOD, Some("no")).unwrap().warnings.len(), 1);
         assert!(judged(GOOD, Some("everysec")).unwrap().warnings.is_empty());
+    }
+
+    #[test]
+    fn a_server_restarted_or_promoted_is_another_one() {
+        let identity = |info: &str| judged(&format!("{GOOD}{info}"), None).unwrap().identity;
+        let before = identity("run_id:a\r\nmaster_replid:x\r\n");
+        assert_eq!(before, identity("run_id:a\r\nmaster_replid:x\r\n"));
+        assert_ne!(before, identity("run_id:b\r\nmaster_replid:x\r\n"));
+        assert_ne!(before, identity("run_id:a\r\nmaster_replid:y\r\n"));
+        assert_eq!(identity(""), "", "one that does not say is not known again");
     }
 
     #[test]

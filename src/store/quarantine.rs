@@ -12,7 +12,8 @@ use super::polling::RipeEntry;
 use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
 pub(super) use crate::domain::books::member_bytes;
-use crate::domain::ids::{JobName, QueueName};
+use crate::domain::ids::JobName;
+use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
 /// What became of an entry that was to be moved aside.
@@ -71,8 +72,8 @@ pub enum EntryKind {
 
 impl Store {
     /// Moves an entry of a queue's due set aside.
-    pub async fn quarantine_run(&self, queue: &QueueName, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
-        self.quarantine(&self.keys.due(queue), entry, why).await
+    pub async fn quarantine_run(&self, lane: &Lane, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
+        self.quarantine(&self.keys.due(lane), entry, why).await
     }
 
     /// Moves an entry of the leases aside.

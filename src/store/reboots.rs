@@ -6,7 +6,8 @@ use super::Store;
 use super::error::StoreError;
 use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{QueueName, RunId};
+use crate::domain::ids::RunId;
+use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
 /// Boots remembered: hosts may come and go under new names.
@@ -27,15 +28,15 @@ pub enum RebootReply {
 
 impl Store {
     /// Whether all jobs of this boot of a host are planted.
-    pub async fn is_boot_noted(&self, host: &QueueName, boot_id: &str) -> Result<bool, StoreError> {
+    pub async fn is_boot_noted(&self, host: &Lane, boot_id: &str) -> Result<bool, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZSCORE").arg(self.keys.boots()).arg(format!("{host} {boot_id}"));
         let answer = self.link.query(&mut pipeline).await?;
         Ok(answer.first().is_some_and(|score| !matches!(score, redis::Value::Nil)))
     }
 
-    /// The queues of hosts that have runs due, of the boots remembered.
-    pub async fn list_host_queues(&self) -> Result<Vec<QueueName>, StoreError> {
+    /// The lanes of hosts that have runs due, of the boots remembered.
+    pub async fn list_host_lanes(&self) -> Result<Vec<Lane>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.boots()).arg(0).arg(MOST_BOOTS - 1);
         pipeline.cmd("ZRANGE").arg(self.keys.boot_runs()).arg(-MOST_BOOTS).arg(-1);
@@ -46,7 +47,7 @@ impl Store {
             _ => None,
         });
         let host = |member: &redis::Value| text_of(member)?.split(' ').find(|word| word.starts_with('@'))?.parse().ok();
-        let hosts: BTreeSet<QueueName> = members.flatten().filter_map(|member| host(&member)).collect();
+        let hosts: BTreeSet<Lane> = members.flatten().filter_map(|member| host(&member)).collect();
         if hosts.is_empty() {
             return Ok(Vec::new());
         }
@@ -59,27 +60,28 @@ impl Store {
     }
 
     /// Notes that all jobs of this boot of a host are planted, at `now`.
-    pub async fn note_boot(&self, host: &QueueName, boot_id: &str, now: UnixMillis) -> Result<(), StoreError> {
+    pub async fn note_boot(&self, host: &Lane, boot_id: &str, now: UnixMillis) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZADD").arg(self.keys.boots()).arg(now.as_i64()).arg(format!("{host} {boot_id}"));
         pipeline.cmd("ZREMRANGEBYRANK").arg(self.keys.boots()).arg(0).arg(-MOST_BOOTS - 1);
         self.link.query(&mut pipeline).await.map(|_| ())
     }
 
-    /// Plants the run of a job for a boot of a host, once; only nodes of that host can claim it.
-    pub async fn plant_reboot(&self, run: &RunId, host: &QueueName, boot_id: &str) -> Result<RebootReply, StoreError> {
+    /// Plants the run of a job for a boot of a host, once, in a lane of that host; only its nodes can claim it.
+    pub async fn plant_reboot(&self, run: &RunId, lane: &Lane, boot_id: &str) -> Result<RebootReply, StoreError> {
+        self.note_lanes([lane]).await?;
         let call = Invocation::new(&scripts::PLANT_REBOOT)
             .key("job", self.keys.job(run.job()))
             .key("run", self.keys.run(run))
-            .key("due", self.keys.due(host))
+            .key("due", self.keys.due(lane))
             .key("nudge", self.keys.nudge())
             .key("boot_runs", self.keys.boot_runs())
             .arg("now", self.now_arg())
             .arg("id", run.to_string())
             .arg("job_name", run.job().as_str())
             .arg("due_ms", run.due().as_i64())
-            .arg("queue", host.as_str())
-            .arg("boot_id", boot_id);
+            .arg("lane", lane.as_str())
+            .arg("boot", format!("{} {boot_id}", lane.queue()));
         let reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
             "planted" => RebootReply::Planted,

@@ -3,10 +3,13 @@
 use super::Store;
 use super::claims::Claim;
 use super::error::StoreError;
+use super::gates::names_of;
 use super::jobs::Rev;
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{Fence, QueueName, RunId};
+use crate::domain::gate::Gate;
+use crate::domain::ids::{Fence, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
@@ -36,9 +39,9 @@ pub struct RestoreOrder {
     /// The epoch this is done under.
     pub epoch: String,
     /// The queue it was claimed from.
-    pub queue: QueueName,
+    pub lane: Lane,
     /// The queue of its job, where the successor goes.
-    pub job_queue: QueueName,
+    pub job_lane: Lane,
     /// How much is known.
     pub known: Known,
     /// How it ended.
@@ -89,8 +92,17 @@ impl Store {
         if orders.is_empty() {
             return Ok(Vec::new());
         }
-        let calls: Vec<Invocation> = orders.iter().map(|order| self.restoring(order)).collect();
-        let replies = self.link.invoke_all(&calls).await?;
+        self.note_lanes(orders.iter().flat_map(|order| [&order.lane, &order.job_lane])).await?;
+        let calls: Vec<Invocation> = orders.iter().map(|order| self.restoring(order, &[])).collect();
+        let mut replies = self.link.invoke_all(&calls).await?;
+        for (order, answer) in orders.iter().zip(&mut replies) {
+            if let Ok(reply) = answer
+                && reply.word == "places"
+            {
+                let places = Gate::all_in(&reply.text()?);
+                *answer = self.invoke_at_gates(&places, |places| self.restoring(order, places)).await;
+            }
+        }
         let read = |reply: Result<super::reply::Reply, StoreError>| {
             let reply = reply?;
             match reply.word.as_str() {
@@ -105,10 +117,10 @@ impl Store {
         Ok(replies.into_iter().map(read).collect())
     }
 
-    fn restoring(&self, order: &RestoreOrder) -> Invocation {
+    fn restoring(&self, order: &RestoreOrder, places: &[Gate]) -> Invocation {
         let (keys, job) = (&self.keys, order.run.job());
         let next = order.planned.as_ref().and_then(|(_, next)| next.as_ref());
-        let call = self.settling_keys(Invocation::new(&scripts::RESTORE_RUN), &order.run, &order.queue, &order.job_queue);
+        let call = self.settling_keys(Invocation::new(&scripts::RESTORE_RUN), &order.run, &order.lane, &order.job_lane);
         let call = call
             .key("successor_run", self.successor_key(next, job))
             .key("spread", keys.spread(job))
@@ -118,7 +130,7 @@ impl Store {
             .arg("id", order.run.to_string())
             .arg("job_name", job.as_str())
             .arg("due_ms", order.run.due().as_i64())
-            .arg("queue", order.queue.as_str())
+            .arg("lane", order.lane.as_str())
             .arg("known", order.known.as_str())
             .arg("state", order.state.as_str())
             .arg("reason", &order.reason)
@@ -127,27 +139,32 @@ impl Store {
             .arg("rev", order.planned.as_ref().map_or("", |(rev, _)| rev.as_str()))
             .arg("successor", Successor::id(next))
             .arg("successor_due", Successor::due(next))
-            .arg("successor_ready", Successor::ready(next));
+            .arg("successor_ready", Successor::ready(next))
+            .arg("gates", names_of(places))
+            .gate_keys(keys, places);
         order.facts.iter().fold(call, |call, (field, value)| call.arg("field", field).arg("value", value))
     }
 
     /// Puts a run back whose lease was lost with all that Redis knew of it. `claimed_in` is the epoch of its claim.
     pub async fn return_run(&self, claim: &Claim, claimed_in: &str, reason: &str) -> Result<ReturnReply, StoreError> {
+        self.note_lanes([&claim.lane]).await?;
         let (keys, job) = (&self.keys, claim.run.job());
         let call = Invocation::new(&scripts::RETURN_RUN)
             .key("run", keys.run(&claim.run))
             .key("job", keys.job(job))
-            .key("due", keys.due(&claim.queue))
+            .key("due", keys.due(&claim.lane))
             .key("open", keys.open(job))
             .key("epoch", keys.epoch())
             .key("nudge", keys.nudge())
             .key("jobs", keys.jobs())
+            .key("running", keys.running(claim.lane.queue()))
+            .key("queue", keys.queue(claim.lane.queue()))
             .arg("now", self.now_arg())
             .arg("claimed_in", claimed_in)
             .arg("id", claim.run.to_string())
             .arg("job_name", job.as_str())
             .arg("due_ms", claim.run.due().as_i64())
-            .arg("queue", claim.queue.as_str())
+            .arg("lane", claim.lane.as_str())
             .arg("attempt", claim.attempt)
             .arg("fence", claim.fence.as_u64())
             .arg("reason", reason);

@@ -4,7 +4,8 @@ use super::Store;
 use super::error::StoreError;
 use super::jobs::Rev;
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{Fence, QueueName, RunId};
+use crate::domain::ids::{Fence, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
 /// One dead letter to be tried again.
@@ -15,7 +16,7 @@ pub struct RetryOrder {
     /// The fence of its last attempt, as read.
     pub fence: Option<Fence>,
     /// Its job as it was read; none if there is none.
-    pub job: Option<(Rev, QueueName)>,
+    pub job: Option<(Rev, Lane)>,
     /// Whether it may run beside an open run of its job.
     pub beside: Beside,
     /// The last attempt's record, as JSON.
@@ -59,21 +60,11 @@ impl Store {
     /// Gives a dead letter a new retry budget and makes it ready now.
     pub async fn retry_run(&self, order: &RetryOrder) -> Result<RetryReply, StoreError> {
         let (keys, job) = (&self.keys, order.run.job());
-        let default = QueueName::default_queue();
-        let queue = order.job.as_ref().map_or(&default, |(_, queue)| queue);
-        let call = Invocation::new(&scripts::RETRY_RUN)
-            .key("run", keys.run(&order.run))
-            .key("job", keys.job(job))
-            .key("job_due", keys.due(queue))
-            .key("open", keys.open(job))
-            .key("waiting", keys.waiting(job))
-            .key("history", keys.history())
-            .key("job_history", keys.job_history(job))
-            .key("dead", keys.dead())
-            .key("job_dead", keys.job_dead(job))
-            .key("finished", keys.finished())
-            .key("totals", keys.totals())
-            .key("nudge", keys.nudge())
+        let default = Lane::default_lane();
+        let lane = order.job.as_ref().map_or(&default, |(_, lane)| lane);
+        self.note_lanes([lane]).await?;
+        let call = self
+            .ended_keys(Invocation::new(&scripts::RETRY_RUN), &order.run, lane)
             .key("deeds", keys.deeds(job))
             .arg("now", self.now_arg())
             .arg("id", order.run.to_string())
@@ -82,7 +73,7 @@ impl Store {
             .arg("kind", if order.run.is_manual() { "manual" } else { "regular" })
             .arg("fence", order.fence.map_or_else(String::new, |fence| fence.to_string()))
             .arg("rev", order.job.as_ref().map_or("", |(rev, _)| rev.as_str()))
-            .arg("queue", queue.as_str())
+            .arg("lane", lane.as_str())
             .arg("overlap", if order.beside == Beside::Allowed { "allow" } else { "wait" })
             .arg("past", &order.past)
             .arg("by", &*self.by);
@@ -100,5 +91,23 @@ impl Store {
             "stale" => RetryReply::Stale,
             _ => return Err(reply.unknown()),
         })
+    }
+
+    /// The keys that the scripts begin with which look anew at a run that may have ended: where it stands then, and where it
+    /// stands if it is to run.
+    pub(super) fn ended_keys(&self, call: Invocation, run: &RunId, job_lane: &Lane) -> Invocation {
+        let (keys, job) = (&self.keys, run.job());
+        call.key("run", keys.run(run))
+            .key("job", keys.job(job))
+            .key("job_due", keys.due(job_lane))
+            .key("open", keys.open(job))
+            .key("waiting", keys.waiting(job))
+            .key("history", keys.history())
+            .key("job_history", keys.job_history(job))
+            .key("dead", keys.dead())
+            .key("job_dead", keys.job_dead(job))
+            .key("finished", keys.finished())
+            .key("totals", keys.totals())
+            .key("nudge", keys.nudge())
     }
 }

@@ -5,12 +5,15 @@ use std::time::Duration;
 use super::Store;
 use super::claims::{Claim, count, millis};
 use super::error::StoreError;
+use super::gates::names_of;
 use super::jobs::Rev;
 use super::keys::parse_lease_member;
 use super::quarantine::shown_member;
-use super::reply::text_of;
+use super::reply::{Reply, text_of};
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::gate::Gate;
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
@@ -49,8 +52,8 @@ pub struct SkipOrder {
     pub run: RunId,
     /// The job's rev this was computed from.
     pub rev: Rev,
-    /// The job's queue.
-    pub queue: QueueName,
+    /// The job's lane.
+    pub lane: Lane,
     /// Why: `missed`.
     pub reason: &'static str,
     /// The last occurrence of the stretch.
@@ -122,10 +125,12 @@ pub struct Recovery {
     pub reason: String,
     /// The lost attempt's record, as JSON.
     pub past: String,
-    /// The queue it was claimed from.
-    pub queue: QueueName,
-    /// The queue of its job.
-    pub job_queue: QueueName,
+    /// The lane it was claimed from.
+    pub lane: Lane,
+    /// The lane of its job.
+    pub job_lane: Lane,
+    /// The gates at which it holds places, as read.
+    pub places: Vec<Gate>,
 }
 
 /// What became of it.
@@ -148,7 +153,7 @@ pub enum ManualReply {
     Planted,
     /// No such job.
     Unknown,
-    /// The job's queue changed: read it again.
+    /// The job's lane changed: read it again.
     Stale,
 }
 
@@ -161,7 +166,7 @@ impl Store {
             .key("run", keys.run(&order.run))
             .key("job", keys.job(job))
             .key("jobs", keys.jobs())
-            .key("job_due", keys.due(&order.queue))
+            .key("job_due", keys.due(&order.lane))
             .key("history", keys.history())
             .key("job_history", keys.job_history(job))
             .key("finished", keys.finished())
@@ -175,14 +180,14 @@ impl Store {
             .arg("job_name", job.as_str())
             .arg("due_ms", order.run.due().as_i64())
             .arg("rev", order.rev.as_str())
-            .arg("queue", order.queue.as_str())
+            .arg("lane", order.lane.as_str())
             .arg("reason", order.reason)
             .arg("last_due_ms", order.last_due.as_i64())
             .arg("count", order.count)
             .arg("successor", Successor::id(next))
             .arg("successor_due", Successor::due(next))
             .arg("successor_ready", Successor::ready(next));
-        let reply = self.link.invoke(&call).await?;
+        let reply = self.link.invoke_where_trusted(&call).await?;
         Ok(match reply.word.as_str() {
             "skipped" => SkipReply::Skipped,
             "gone" => SkipReply::Gone,
@@ -208,20 +213,23 @@ impl Store {
             Verdict::Release => ("release", Duration::ZERO),
             Verdict::AskLater(delay) => ("ask_later", *delay),
         };
-        let call = self.settling_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.queue, &claim.job_queue);
-        let mut call = call
-            .arg("now", self.now_arg())
-            .arg("id", claim.run.to_string())
-            .arg("job_name", claim.run.job().as_str())
-            .arg("fence", claim.fence.as_u64())
-            .arg("verdict", word)
-            .arg("reason", reason)
-            .arg("ready", millis(ready_in))
-            .arg("past", past);
-        for (field, value) in facts {
-            call = call.arg("field", *field).arg("value", value);
-        }
-        let mut reply = self.link.invoke(&call).await?;
+        let call = |lane: &Lane, read: &str, places: &[Gate]| {
+            let call = self.settling_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.lane, lane);
+            let call = call
+                .arg("now", self.now_arg())
+                .arg("id", claim.run.to_string())
+                .arg("job_name", claim.run.job().as_str())
+                .arg("fence", claim.fence.as_u64())
+                .arg("verdict", word)
+                .arg("reason", reason)
+                .arg("ready", millis(ready_in))
+                .arg("past", past)
+                .arg("job_lane", read)
+                .arg("gates", names_of(places))
+                .gate_keys(&self.keys, places);
+            facts.iter().fold(call, |call, (field, value)| call.arg("field", *field).arg("value", value))
+        };
+        let mut reply = self.settle_in(&claim.job_lane, &claim.places, call).await?;
         Ok(match reply.word.as_str() {
             "finished" => FinishReply::Finished(count(&mut reply)?),
             "retrying" => FinishReply::Retrying(super::claims::instant(&mut reply)?),
@@ -234,17 +242,21 @@ impl Store {
 
     /// Takes a run back from a node that stopped renewing its lease.
     pub async fn recover_run(&self, lease: &ExpiredLease, recovery: &Recovery) -> Result<RecoverReply, StoreError> {
-        let call = self.settling_keys(Invocation::new(&scripts::RECOVER_RUN), &lease.run, &recovery.queue, &recovery.job_queue);
-        let call = call
-            .arg("now", self.now_arg())
-            .arg("id", lease.run.to_string())
-            .arg("job_name", lease.run.job().as_str())
-            .arg("fence", lease.fence.as_u64())
-            .arg("seen", &lease.end)
-            .arg("verdict", recovery.verdict.map_or("retry", RunState::as_str))
-            .arg("reason", &recovery.reason)
-            .arg("past", &recovery.past);
-        let reply = self.link.invoke(&call).await?;
+        let call = |lane: &Lane, read: &str, places: &[Gate]| {
+            self.settling_keys(Invocation::new(&scripts::RECOVER_RUN), &lease.run, &recovery.lane, lane)
+                .arg("now", self.now_arg())
+                .arg("id", lease.run.to_string())
+                .arg("job_name", lease.run.job().as_str())
+                .arg("fence", lease.fence.as_u64())
+                .arg("seen", &lease.end)
+                .arg("verdict", recovery.verdict.map_or("retry", RunState::as_str))
+                .arg("reason", &recovery.reason)
+                .arg("past", &recovery.past)
+                .arg("job_lane", read)
+                .arg("gates", names_of(places))
+                .gate_keys(&self.keys, places)
+        };
+        let reply = self.settle_in(&recovery.job_lane, &recovery.places, call).await?;
         Ok(match reply.word.as_str() {
             "recovered" => RecoverReply::Recovered,
             "ended" => RecoverReply::Ended,
@@ -254,14 +266,34 @@ impl Store {
         })
     }
 
+    /// Calls one of them with the lane of the run's job as it was read and the gates the run stands at, and again where the job has
+    /// another lane meanwhile: a run may take long. Each further call needs another change of the job between two.
+    async fn settle_in(
+        &self,
+        read: &Lane,
+        places: &[Gate],
+        call: impl Fn(&Lane, &str, &[Gate]) -> Invocation,
+    ) -> Result<Reply, StoreError> {
+        let (mut lane, mut said) = (read.clone(), read.to_string());
+        loop {
+            let mut reply = self.invoke_at_gates(places, |places| call(&lane, &said, places)).await?;
+            if reply.word != "moved" {
+                return Ok(reply);
+            }
+            said = reply.text()?;
+            // A name nobody can have given is spoilt: the run ends all the same, and what comes next lies where it was to.
+            lane = said.parse().unwrap_or(lane);
+        }
+    }
+
     /// The keys of the two scripts that settle an attempt.
-    pub(super) fn settling_keys(&self, call: Invocation, run: &RunId, queue: &QueueName, job_queue: &QueueName) -> Invocation {
+    pub(super) fn settling_keys(&self, call: Invocation, run: &RunId, lane: &Lane, job_lane: &Lane) -> Invocation {
         let (keys, job) = (&self.keys, run.job());
         call.key("run", keys.run(run))
             .key("job", keys.job(job))
             .key("jobs", keys.jobs())
-            .key("due", keys.due(queue))
-            .key("job_due", keys.due(job_queue))
+            .key("due", keys.due(lane))
+            .key("job_due", keys.due(job_lane))
             .key("leases", keys.leases())
             .key("open", keys.open(job))
             .key("waiting", keys.waiting(job))
@@ -273,6 +305,8 @@ impl Store {
             .key("nudge", keys.nudge())
             .key("dead", keys.dead())
             .key("job_dead", keys.job_dead(job))
+            .key("running", keys.running(lane.queue()))
+            .key("queue", keys.queue(lane.queue()))
     }
 
     /// Leases from the one with the earliest end on, at most `limit`, each with its end as text. A member that is no lease
@@ -293,19 +327,20 @@ impl Store {
         Ok(flat.chunks_exact(2).filter_map(read).collect())
     }
 
-    /// Plants a run asked for by hand, ready now. `queue` is the job's, as read.
-    pub async fn plant_manual(&self, run: &RunId, queue: &QueueName) -> Result<ManualReply, StoreError> {
+    /// Plants a run asked for by hand, ready now. `lane` is the job's, as read.
+    pub async fn plant_manual(&self, run: &RunId, lane: &Lane) -> Result<ManualReply, StoreError> {
+        self.note_lanes([lane]).await?;
         let call = Invocation::new(&scripts::PLANT_MANUAL)
             .key("job", self.keys.job(run.job()))
             .key("run", self.keys.run(run))
-            .key("job_due", self.keys.due(queue))
+            .key("job_due", self.keys.due(lane))
             .key("nudge", self.keys.nudge())
             .key("deeds", self.keys.deeds(run.job()))
             .arg("now", self.now_arg())
             .arg("id", run.to_string())
             .arg("job_name", run.job().as_str())
             .arg("due_ms", run.due().as_i64())
-            .arg("queue", queue.as_str())
+            .arg("lane", lane.as_str())
             .arg("by", &*self.by);
         let reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {

@@ -8,7 +8,12 @@ use std::sync::LazyLock;
 
 use redis::ToRedisArgs;
 
+use super::keys::Keys;
+use crate::domain::gate::Gate;
+
 const PRELUDE: &str = include_str!("../../lua/prelude.lua");
+/// What scripts that touch gates have beside it.
+const GATES: &str = include_str!("../../lua/gates.lua");
 
 /// One script as it is loaded into Redis, and what its header promises.
 pub(crate) struct Script {
@@ -27,17 +32,20 @@ struct Header {
     item_keys: Vec<String>,
     args: Vec<String>,
     item_args: Vec<String>,
+    has_gates: bool,
 }
 
 impl Script {
     fn new(name: &'static str, source: &'static str) -> Self {
         // Redis wants the shebang on the first line of all.
         let (shebang, body) = source.split_once('\n').unwrap_or((source, ""));
-        let text = format!("{shebang}\n{PRELUDE}{body}");
+        let header = Header::read(source);
+        let gates = if header.has_gates { GATES } else { "" };
+        let text = format!("{shebang}\n{PRELUDE}{gates}{body}");
         #[cfg(feature = "mutants")]
         let text = super::mutants::loaded(name, text);
         let sha = sha1_smol::Sha1::from(&text).digest().to_string();
-        Self { name, text, sha, header: Header::read(source) }
+        Self { name, text, sha, header }
     }
 
     /// The Redis commands it may use, each once.
@@ -58,6 +66,10 @@ impl Header {
                 "KEYS*" => &mut header.item_keys,
                 "ARGV" => &mut header.args,
                 "ARGV*" => &mut header.item_args,
+                "KEYS+" => {
+                    header.has_gates = true;
+                    continue;
+                }
                 _ => continue,
             };
             if name.bytes().all(|b| b.is_ascii_digit()) {
@@ -90,8 +102,10 @@ scripts! {
     CLAIM_RUNS "claim_runs";
     DECLARE_SECTION "declare_section";
     DROP_BACKFILL "drop_backfill";
+    DROP_FIELDS "drop_fields";
     FINISH_RUN "finish_run";
     FORGET_JOBS "forget_jobs";
+    FORGET_LANES "forget_lanes";
     FORGET_NODES "forget_nodes";
     FORGET_OUTPUTS "forget_outputs";
     FORGET_RUNS "forget_runs";
@@ -100,10 +114,14 @@ scripts! {
     INSPECT_RUNS "inspect_runs";
     LEAVE_NODE "leave_node";
     LIST_RIPE "list_ripe";
+    MEET_SERVER "meet_server";
     MEND_COUNTS "mend_counts";
+    MEND_GATE "mend_gate";
     MEND_JOB "mend_job";
     MEND_RUN "mend_run";
     NOTE_EVENTS "note_events";
+    NOTE_LANES "note_lanes";
+    OPEN_GATE "open_gate";
     PAUSE_JOB "pause_job";
     PLANT_BACKFILL "plant_backfill";
     PLANT_MANUAL "plant_manual";
@@ -121,8 +139,10 @@ scripts! {
     RESUME_JOB "resume_job";
     RETRY_RUN "retry_run";
     RETURN_RUN "return_run";
+    SET_QUEUE "set_queue";
     SKIP_RUN "skip_run";
     SPREAD_RUNS "spread_runs";
+    SWITCH_QUEUE "switch_queue";
     TAKE_AUDIT "take_audit";
     WRITE_OUTPUT "write_output";
 }
@@ -157,6 +177,20 @@ impl Invocation {
         self
     }
 
+    /// Adds the keys of gates behind all others, and nothing if there are none.
+    #[must_use]
+    pub(crate) fn gate_keys(mut self, keys: &Keys, gates: &[Gate]) -> Self {
+        debug_assert!(self.script.header.has_gates, "{} has no gates", self.script.name);
+        if gates.is_empty() {
+            return self;
+        }
+        self.keys.push(keys.gate_wakes().into_bytes());
+        for gate in gates {
+            self.keys.extend(keys.of_gate(gate).into_iter().map(String::into_bytes));
+        }
+        self
+    }
+
     /// The pattern of an ACL that its keys need: those of a namespace have their hash tag in common.
     pub(crate) fn keys_wanted(&self) -> String {
         let key = self.keys.first().map(|key| String::from_utf8_lossy(key));
@@ -185,6 +219,12 @@ fn expected<'a>(fixed: &'a [String], repeated: &'a [String], given: usize) -> Op
 mod tests {
     use super::*;
 
+    /// The script without what it shares with others.
+    fn own_text(script: &Script) -> &str {
+        let text = script.text.split_once(PRELUDE).unwrap().1;
+        text.strip_prefix(GATES).unwrap_or(text)
+    }
+
     fn numbers_used(text: &str, array: &str) -> BTreeSet<usize> {
         let open = format!("{array}[");
         text.match_indices(&open).filter_map(|(at, _)| text[at + open.len()..].split(']').next()?.parse().ok()).collect()
@@ -197,7 +237,7 @@ mod tests {
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         let mut known: BTreeSet<String> = all().iter().map(|script| format!("{}.lua", script.name)).collect();
-        known.insert("prelude.lua".to_owned());
+        known.extend(["prelude.lua".to_owned(), "gates.lua".to_owned()]);
         assert_eq!(files, known);
     }
 
@@ -206,7 +246,7 @@ mod tests {
         for script in all() {
             let lines: Vec<&str> = script.text.lines().collect();
             assert!(lines[0].starts_with("#!lua"), "{}: {}", script.name, lines[0]);
-            let source = script.text.split_once(PRELUDE).unwrap().1;
+            let source = own_text(script);
             let header: Vec<&str> = source.lines().take_while(|line| line.starts_with("--")).collect();
             assert!(header.iter().any(|line| line.starts_with("-- Guard: ")), "{} has no guard", script.name);
             assert!(header.iter().any(|line| line.starts_with("-- Reply ")), "{} has no reply", script.name);
@@ -217,7 +257,7 @@ mod tests {
     #[test]
     fn headers_number_their_keys_and_arguments_in_order_and_the_body_uses_no_others() {
         for script in all() {
-            let source = script.text.split_once(PRELUDE).unwrap().1;
+            let source = own_text(script);
             for (kind, fixed, repeated) in
                 [("KEYS", &script.header.keys, &script.header.item_keys), ("ARGV", &script.header.args, &script.header.item_args)]
             {
@@ -239,7 +279,7 @@ mod tests {
     #[test]
     fn every_word_a_body_answers_stands_in_its_header() {
         for script in all() {
-            let source = script.text.split_once(PRELUDE).unwrap().1;
+            let source = own_text(script);
             let declared: BTreeSet<&str> = source
                 .lines()
                 .filter_map(|line| line.strip_prefix("-- Reply "))
@@ -255,7 +295,7 @@ mod tests {
     #[test]
     fn no_script_reads_the_clock_twice() {
         for script in all() {
-            let source = script.text.split_once(PRELUDE).unwrap().1;
+            let source = own_text(script);
             assert!(source.matches("clock(").count() <= 1, "{}", script.name);
             assert!(!source.contains("'TIME'"), "{}", script.name);
         }

@@ -80,8 +80,9 @@ impl SectionText {
 
     /// What tells it from another text of the same section.
     pub fn hash(&self) -> String {
-        let text: String = self.fields().iter().map(|(field, value)| format!("{field}={value}\n")).collect();
-        sha1_smol::Sha1::from(format!("{text}paused={}", self.is_paused())).digest().to_string()
+        let mut text: Vec<String> = self.fields().iter().map(|(field, value)| format!("{field}={value}")).collect();
+        text.push(format!("paused={}", self.is_paused()));
+        sha1_smol::Sha1::from(text.join("\n")).digest().to_string()
     }
 }
 
@@ -142,6 +143,7 @@ impl Store {
             .key("declared", self.keys.declared(node))
             .key("index", index)
             .key("nudge", self.keys.nudge())
+            .key("gate_wakes", self.keys.gate_wakes())
             .arg("now", self.now_arg())
             .arg("name", name)
             .arg("entry", section.entry())
@@ -279,7 +281,7 @@ pub(super) fn queue_record(fields: &BTreeMap<String, String>) -> QueueRecord {
             share: if text("strict") == "1" { Share::Strict } else { weight },
             is_paused,
         },
-        is_concurrency_by_hand: text("set_keys").split(' ').any(|key| key == "concurrency"),
+        is_concurrency_by_hand: text("concurrency_by") == "hand" && fields.contains_key("concurrency"),
         paused,
         set: told("set_at", "set_by"),
         spoilt,

@@ -8,7 +8,8 @@ use super::error::StoreError;
 use super::jobs::Rev;
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
-use crate::domain::ids::{JobName, QueueName, RunId};
+use crate::domain::ids::{JobName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
 /// What is left of the time missed runs are spread over.
@@ -42,7 +43,7 @@ pub struct SpreadOrder {
     /// Its rev this was computed from.
     pub rev: Rev,
     /// Its queue.
-    pub queue: QueueName,
+    pub lane: Lane,
     /// Its window as read.
     pub window: Option<Window>,
     /// The window for those left over.
@@ -73,14 +74,14 @@ impl Store {
         let mut call = Invocation::new(&scripts::SPREAD_RUNS)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
-            .key("job_due", keys.due(&order.queue))
+            .key("job_due", keys.due(&order.lane))
             .key("nudge", keys.nudge())
             .key("successor_run", self.successor_key(next, name))
             .key("spread", keys.spread(name))
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("rev", order.rev.as_str())
-            .arg("queue", order.queue.as_str())
+            .arg("lane", order.lane.as_str())
             .arg("window", Window::text(order.window.as_ref()))
             .arg("next_window", Window::text(order.next_window.as_ref()))
             .arg("successor", Successor::id(next))
@@ -93,7 +94,7 @@ impl Store {
                 .arg("due_ms", run.run.due().as_i64())
                 .arg("ready", run.ready.as_i64());
         }
-        let reply = self.link.invoke(&call).await?;
+        let reply = self.link.invoke_where_trusted(&call).await?;
         Ok(match reply.word.as_str() {
             "spread" => SpreadReply::Spread,
             "gone" => SpreadReply::Gone,

@@ -50,7 +50,7 @@ pub struct Stats {
 impl Store {
     /// The state of the whole.
     pub async fn read_stats(&self) -> Result<Stats, StoreError> {
-        let queues = self.read_queues().await?;
+        let lanes = self.list_lanes().await?;
         let audit = self.read_audit().await?;
         let keys = &self.keys;
         let mut pipeline = redis::pipe();
@@ -63,9 +63,8 @@ impl Store {
         pipeline.cmd("ZCARD").arg(keys.dead());
         pipeline.cmd("ZCARD").arg(keys.finished());
         pipeline.cmd("HGETALL").arg(keys.totals());
-        let default = crate::domain::ids::QueueName::default_queue();
-        for queue in queues.keys().chain((!queues.contains_key(&default)).then_some(&default)) {
-            pipeline.cmd("ZCARD").arg(keys.due(queue));
+        for lane in &lanes {
+            pipeline.cmd("ZCARD").arg(keys.due(lane));
         }
         let answers = self.link.query(&mut pipeline).await?;
         let number = |value: &Value| number_of(value).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);

@@ -1,11 +1,12 @@
 //! The figures of this machine, printed: lateness, adding, an idle node, a burst, how long a killed node's run waits, what
-//! history and its trimming cost, what a claim costs Redis, how long an explanation takes over a long history, and next
-//! occurrences a second.
+//! history and its trimming cost, what a claim costs Redis, how runs that wait at a gate hold up others, how long an explanation
+//! takes over a long history, next occurrences a second, and the slowest texts of each parser.
 //! Run by `script/bench` in the release profile. Nothing here is asserted but that the work was done.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
 
 mod bounds;
+mod limits;
 mod next;
 #[allow(dead_code, reason = "the tests' support, of which figures need a part")]
 #[path = "../suite/support/mod.rs"]
@@ -17,9 +18,13 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use schedd::domain::gate::{Gate, PerKey};
 use schedd::domain::ids::QueueName;
 use schedd::domain::job::Overlap;
-use schedd::store::{ClaimOrder, ClaimReply, Claimant, RunRecord, Successor};
+use schedd::domain::lane::Lane;
+use schedd::domain::queue::QueueSettings;
+use schedd::domain::rate::Rate;
+use schedd::store::{Blocking, ClaimOrder, ClaimReply, Claimant, RunRecord, Section, SectionText, Successor};
 use serde_json::json;
 use support::daemon::Schedd;
 use support::effects::Effects;
@@ -31,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 fn main() {
     let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    let figures: [(&str, fn()); 9] = [
+    let figures: [(&str, fn()); 11] = [
         ("lateness", lateness),
         ("add", add),
         ("idle", idle),
@@ -39,8 +44,10 @@ fn main() {
         ("recovery", recovery),
         ("bounds", bounds::bounds),
         ("claim", claim),
+        ("gates", gates),
         ("explain", explain),
         ("next", next::next),
+        ("limits", limits::limits),
     ];
     for (name, figure) in figures {
         if asked.is_empty() || asked.iter().any(|wanted| wanted == name) {
@@ -228,22 +235,51 @@ fn recovery() {
     }
 }
 
-/// 20,000 runs of 20,000 recurring jobs claimed in calls of 50, each with a successor: the time Redis itself takes for a run.
+/// What a run has to pass: the gates of the `n`-th job.
+type Passed = fn(usize) -> Vec<String>;
+
+/// 20,000 runs of 20,000 recurring jobs claimed in calls of 50, each with a successor: the time Redis itself takes for a run. First
+/// with nothing to pass, of a queue without and with a limit, a rate, and both; then through gates that are open, and at one that is
+/// shut.
 fn claim() {
+    let rate: Option<Rate> = "1000000/1s".parse().ok();
+    for (what, limit, rate) in [
+        ("nothing to pass", None, None),
+        ("a queue with a limit", Some(1_000_000), None),
+        ("a queue with a rate", None, rate),
+        ("a queue with both", Some(1_000_000), rate),
+    ] {
+        claim_through(what, &QueueSettings { limit, rate, ..QueueSettings::default() }, |_| Vec::new());
+    }
+    let kinds: [(&str, Passed); 3] = [
+        ("a key of its own", |n| vec![format!("key:k{n}")]),
+        ("a group and a job of its own, and a key", |n| vec![format!("group:g{n}"), format!("job:n{n}"), format!("key:k{n}")]),
+        ("a key that is taken: it waits", |_| vec!["key:one".to_owned()]),
+    ];
+    for (what, passed) in kinds {
+        claim_through(what, &QueueSettings::default(), passed);
+    }
+}
+
+fn claim_through(what: &str, settings: &QueueSettings, passed: Passed) {
     const RUNS: usize = 20_000;
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
+    let section = Section::Queue(QueueName::default_queue());
+    let text = SectionText::Queue(settings.clone());
+    eye.ask(eye.store().declare_section(&"n1".parse().unwrap(), &section, Some(&text))).unwrap();
     let mut lines = String::new();
     for number in 0..RUNS {
         writeln!(lines, "{}", json!({"name": format!("n{number}"), "every": "1s", "shell": "true"})).unwrap();
     }
     add_lines(&redis, &lines);
     std::thread::sleep(Duration::from_secs(2));
-    let (queue, lease) = (QueueName::default_queue(), Duration::from_secs(60));
+    let (queue, lease) = (Lane::default_lane(), Duration::from_secs(60));
     let claimant = Claimant { node: "n1".parse().unwrap(), incarnation: "i".to_owned(), lease };
     let names = eye.ask(eye.store().list_jobs(0, RUNS)).unwrap();
     let order = |job: schedd::store::JobRecord| {
         let run = job.pending.unwrap();
+        let number = job.name.as_str()[1..].parse().unwrap();
         let successor = Some(Successor::on_time(&job.name, run.due().saturating_add(Duration::from_secs(60))));
         ClaimOrder {
             run,
@@ -253,7 +289,10 @@ fn claim() {
             latest_start: None,
             max_runs: None,
             successor,
-            job_queue: job.queue,
+            job_lane: job.lane,
+            gates: passed(number).iter().map(|name| Gate::from_name(name).unwrap()).collect(),
+            stands_at: Vec::new(),
+            per_key: PerKey::default(),
         }
     };
     let mut calls: Vec<Vec<ClaimOrder>> = Vec::new();
@@ -265,11 +304,54 @@ fn claim() {
     let before = cpu_seconds(&mut connection);
     for (number, orders) in calls.iter().enumerate() {
         let replies = eye.ask(eye.store().claim_runs(&claimant, &queue, &format!("t{number}"), orders)).unwrap();
-        assert!(replies.iter().all(|reply| matches!(reply, ClaimReply::Claimed(_))));
+        assert!(replies.iter().all(|reply| matches!(reply, ClaimReply::Claimed(_) | ClaimReply::Blocked(Blocking::Queued))));
     }
     #[expect(clippy::cast_precision_loss, reason = "microseconds")]
     let each = (cpu_seconds(&mut connection) - before) * 1e6 / RUNS as f64;
-    println!("{each:.1} us of Redis' CPU a claimed run, {} bytes of its memory in all", memory(&mut connection));
+    println!("{each:.1} us of Redis' CPU a claimed run, {} bytes of its memory in all: {what}", memory(&mut connection));
+}
+
+/// 100,000 runs that find their key taken, all ripe at once, and free runs behind them: how long they take to be moved aside, and how late a
+/// free run starts then.
+fn gates() {
+    const BLOCKED: usize = 100_000;
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let eye = Eye::on(&redis);
+    eye.add(&json!({"name": "holder", "in": "0s", "key": "k", "shell": effects.shell("sleep 3600")}));
+    eye.add(&json!({"name": "mass", "key": "k", "overlap": "allow", "shell": "true"}));
+    let _node = Schedd::on(&redis).start();
+    until("the key is taken", PATIENCE, || effects.of("holder").into_iter().next());
+    let mut connection = redis.connection();
+    let write = "for n = ARGV[1], ARGV[1] + 999 do
+      local due = string.format('%.0f', 1700000000000 + n)
+      local id = 'mass@' .. due .. '~m'
+      redis.call('HSET', '{schedd}:run:' .. id, 'job', 'mass', 'due', due, 'queue', 'default', 'kind', 'manual', 'state', 'scheduled')
+      redis.call('ZADD', '{schedd}:due:default', due, id)
+    end";
+    let started = Instant::now();
+    for first in (0..BLOCKED).step_by(1_000) {
+        let () = redis::cmd("EVAL").arg(write).arg(0).arg(first).query(&mut connection).unwrap();
+    }
+    let before = cpu_seconds(&mut connection);
+    until("all wait", Duration::from_secs(300), || {
+        let queued: usize = redis::cmd("ZCARD").arg("{schedd}:queued:key:k").query(&mut redis.connection()).unwrap();
+        (queued == BLOCKED).then_some(())
+    });
+    println!(
+        "{BLOCKED} runs whose key is taken, all due at once, wait at its gate after {:.1} s",
+        started.elapsed().as_secs_f64()
+    );
+    println!("  of that {:.1} s of Redis' CPU were left when the last was planted", cpu_seconds(&mut connection) - before);
+    let mut late: Vec<f64> = Vec::new();
+    for number in 0..100 {
+        let name = format!("free{number}");
+        eye.add(&json!({"name": name, "in": "20ms", "shell": "true"}));
+        let run = eye.wait_for_history(&name, 1).remove(0);
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
+        late.push(run.started_at.unwrap().since(run.run.due()).as_millis() as f64);
+    }
+    late.sort_by(f64::total_cmp);
+    println!("a free run behind them starts late by p50 {:.0} ms  max {:.0} ms", percentile(&late, 0.5), percentile(&late, 1.0));
 }
 
 /// CPU time Redis has used: unlike the time its commands took, not that of others on this machine.

@@ -7,6 +7,7 @@
 
 mod cli;
 mod doctor;
+mod fuzzed;
 mod http_executor;
 mod keeper;
 mod model;

@@ -264,7 +264,9 @@ fn recurrence_rules_mean_what_dateutil_says_they_do() {
     let (mut same, mut first_week, mut other) = (0, 0, Vec::new());
     for ((start, text), theirs) in rules.iter().zip(answer.lines()) {
         let rule = Recurrence::new(text, start.parse().unwrap()).unwrap();
-        let times = std::iter::successors(rule.first_local_from(i64::MIN / 2), |at| rule.first_local_from(at + 1));
+        let times = std::iter::successors(rule.first_local_from(&Zone::utc(), i64::MIN / 2), |at| {
+            rule.first_local_from(&Zone::utc(), at + 1)
+        });
         let ours: Vec<String> = times
             .take_while(|at| *at < UnixMillis::END / 1_000)
             .take(4)

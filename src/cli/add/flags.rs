@@ -14,9 +14,10 @@ Examples:
 
 Without --in, --at, --cron, --every, --delay, --calendar or --rrule the job runs only when asked, by schedctl run.
 
-Times for --at: 2026-12-24T09:00:00+01:00, '2026-12-24 09:00', '24 dec 9am', 09:00, noon, 'tomorrow
-9am', 'fri 17:00', 'next fri', 'in 2h30m', @1790000000. A day alone is its midnight. The time that was
-understood is printed; one inside a gap of the zone's clock is refused with its neighbours.
+Times for --at, --anchor, --start and --end: 2026-12-24T09:00:00+01:00, '2026-12-24 09:00', '24 dec 9am',
+09:00, noon, 'tomorrow 9am', 'fri 17:00', 'next fri', 'in 2h30m', @1790000000. A day alone is its midnight.
+The time that was understood is printed; one inside a gap of the zone's clock is refused with its
+neighbours.
 Durations, here and everywhere: 90s, 2h30m, 1.5h, 1d, 1w, 250ms, PT2H30M.
 
 A line for --stdin is an object with the keys of [jobs.X] in jobs.toml, plus name and in:
@@ -157,9 +158,30 @@ pub(in crate::cli) struct AddArgs {
     /// Queue it runs in [default: default]
     #[arg(long, value_name = "QUEUE", help_heading = "Rules")]
     pub(super) queue: Option<String>,
+    /// How urgent it is among the runs of its queue, -10 to 10; the greater first [default: 0]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Rules")]
+    pub(super) priority: Option<i64>,
+    /// Labels a node has to carry to run it, such as gpu,eu
+    #[arg(long, value_name = "LABELS", value_delimiter = ',', help_heading = "Rules")]
+    pub(super) requires: Vec<String>,
     /// Group it is in: of its jobs one runs at a time
     #[arg(long, value_name = "GROUP", help_heading = "Rules")]
     pub(super) group: Option<String>,
+    /// What it shares with other jobs of the same key, such as customer-42: of them one runs at a time
+    #[arg(long, value_name = "KEY", help_heading = "Rules")]
+    pub(super) key: Option<String>,
+    /// How many of its key run at once [default: 1, or any number with --per-key-rate]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Rules")]
+    pub(super) per_key: Option<i64>,
+    /// How often one of its key may start, such as 10/1m
+    #[arg(long, value_name = "RATE", help_heading = "Rules")]
+    pub(super) per_key_rate: Option<String>,
+    /// How many of them at once [default: all that the rate allows in its time]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Rules")]
+    pub(super) per_key_burst: Option<i64>,
+    /// Jobs it is not to run beside, whichever began
+    #[arg(long, value_name = "JOBS", value_delimiter = ',', help_heading = "Rules")]
+    pub(super) not_while: Vec<String>,
     /// Longest time of one attempt [default: 1h]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "Rules")]
     pub(super) timeout: Option<String>,
@@ -219,7 +241,8 @@ pub(in crate::cli) struct AddArgs {
     /// Read one JSON object a line from the standard input
     #[arg(long, conflicts_with_all = [
         "name", "when", "dtstart", "anchor", "start", "end", "max_runs", "jitter", "splay", "exclude", "only_on", "skip_if_late",
-        "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "cwd", "queue", "group", "timeout", "kill_grace", "retry", "overlap",
+        "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "cwd", "queue", "priority", "requires", "group", "key", "per_key", "per_key_rate", "per_key_burst",
+         "not_while", "timeout", "kill_grace", "retry", "overlap",
         "catch_up", "max_age", "spread", "delivery", "done_check", "only", "unique_for",
     ])]
     pub(super) stdin: bool,

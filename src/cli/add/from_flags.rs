@@ -7,18 +7,24 @@ use std::io::Read as _;
 use serde_json::{Map, Value, json};
 
 use super::flags::AddArgs;
+use super::instant::Bounds;
 use crate::cli::failure::Failure;
 use crate::config::{self, MAX_JSON_BYTES, NamedJob, Problem};
+use crate::domain::human_time::Instant;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
 /// The job the flags describe; `at` is what `--at` means. Every problem is told, in one line.
-pub(super) fn job_of_flags(args: &AddArgs, at: &[UnixMillis], host_zone: &Zone) -> Result<NamedJob, Failure> {
+pub(super) fn job_of_flags(args: &AddArgs, at: &[UnixMillis], bounds: &Bounds, host_zone: &Zone) -> Result<NamedJob, Failure> {
     refuse_flags_alone(args)?;
-    let value = keys_of(args, at)?;
+    let value = keys_of(args, at, bounds)?;
     config::job_from_value(&value, host_zone).map_err(|problems| {
-        let told: Vec<String> = problems.iter().map(|problem| told(args, problem)).collect();
-        Failure::Invalid(told.join("; "))
+        let line = problems.iter().map(|problem| told(args, problem)).collect::<Vec<_>>().join("; ");
+        // Of several faults the first that has a place is pointed at.
+        match problems.into_iter().find_map(|problem| problem.within) {
+            Some((text, offset)) => Failure::Pointed { line, text, offset },
+            None => Failure::Invalid(line),
+        }
     })
 }
 
@@ -39,7 +45,7 @@ fn refuse_flags_alone(args: &AddArgs) -> Result<(), Failure> {
     }
 }
 
-fn keys_of(args: &AddArgs, at: &[UnixMillis]) -> Result<Value, Failure> {
+fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &Bounds) -> Result<Value, Failure> {
     let mut keys = Map::new();
     let mut put = |key: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -54,9 +60,10 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis]) -> Result<Value, Failure> {
     put("calendar", list_of(args.calendar.iter().cloned()));
     put("rrule", list_of(args.rrule.iter().cloned()));
     put("dtstart", text(&args.dtstart));
-    put("anchor", text(&args.anchor));
-    put("start", text(&args.start));
-    put("end", text(&args.end));
+    let instant = |bound: &Option<Instant>| bound.as_ref().map(|bound| Value::from(bound.at.to_string()));
+    put("anchor", instant(&bounds.anchor));
+    put("start", instant(&bounds.start));
+    put("end", instant(&bounds.end));
     put("max_runs", args.max_runs.map(Value::from));
     put("jitter", text(&args.jitter));
     put("splay", text(&args.splay));
@@ -73,7 +80,12 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis]) -> Result<Value, Failure> {
     put("env", (!args.env.is_empty()).then(|| env_of(&args.env)).transpose()?);
     put("cwd", text(&args.cwd));
     put("queue", text(&args.queue));
+    put("priority", args.priority.map(Value::from));
+    put("requires", (!args.requires.is_empty()).then(|| json!(args.requires)));
     put("group", text(&args.group));
+    put("key", text(&args.key));
+    put("per_key", per_key_of(args));
+    put("not_while", (!args.not_while.is_empty()).then(|| json!(args.not_while)));
     put("timeout", text(&args.timeout));
     put("kill_grace", text(&args.kill_grace));
     put("retry", args.retry.map(|limit| retry_of(args, limit)));
@@ -105,6 +117,15 @@ fn retry_of(args: &AddArgs, limit: i64) -> Value {
     let (on, never_on) = (codes(&args.retry_on), codes(&args.retry_never_on));
     let waits = json!({"limit": limit, "delay": args.retry_delay, "backoff": args.retry_backoff, "on": on, "never_on": never_on});
     without_nulls(waits)
+}
+
+/// The number alone where there is no rate.
+fn per_key_of(args: &AddArgs) -> Option<Value> {
+    let table = || without_nulls(json!({"limit": args.per_key, "rate": args.per_key_rate, "burst": args.per_key_burst}));
+    match (args.per_key, &args.per_key_rate, args.per_key_burst) {
+        (limit, None, None) => limit.map(Value::from),
+        _ => Some(table()),
+    }
 }
 
 fn done_check_of(args: &AddArgs, line: &str) -> Value {

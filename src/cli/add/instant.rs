@@ -21,11 +21,40 @@ pub(super) fn instants_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Resul
     args.at.iter().map(read).collect()
 }
 
+/// What `--anchor`, `--start` and `--end` mean.
+#[derive(Debug, Default)]
+pub(super) struct Bounds {
+    pub(super) anchor: Option<Instant>,
+    pub(super) start: Option<Instant>,
+    pub(super) end: Option<Instant>,
+}
+
+/// What the bounds of the schedule mean at `now` in `zone`.
+pub(super) fn bounds_of(args: &AddArgs, now: UnixMillis, zone: &Zone) -> Result<Bounds, Failure> {
+    let read = |flag: &str, text: &Option<String>| {
+        let read = text.as_ref().map(|text| parse_instant(text, now, zone).map_err(|error| Failure::at_time(flag, text, &error)));
+        read.transpose()
+    };
+    Ok(Bounds { anchor: read("--anchor", &args.anchor)?, start: read("--start", &args.start)?, end: read("--end", &args.end)? })
+}
+
+/// Says which instants were understood.
+pub(super) fn tell_bounds(bounds: &Bounds, now: UnixMillis, zone: &Zone, console: &mut Console) {
+    for (word, bound) in [("anchor", &bounds.anchor), ("start", &bounds.start), ("end", &bounds.end)] {
+        let Some(Instant { at, note }) = bound else { continue };
+        console.note(&format!("{word} {} ({}), {}", rfc3339(*at, zone), zone.name(), Relative { now }.either(*at)));
+        if let Some(note) = note {
+            console.note(note);
+        }
+    }
+}
+
 /// Whether what is asked for is counted from now or read on a local clock, so that a wrong clock matters to who asks.
 pub(super) fn depends_on_a_clock(args: &AddArgs) -> bool {
     let counts_from_1970 = |text: &str| text.trim_start_matches('@').bytes().all(|b| b.is_ascii_digit());
     let is_local = |text: &String| !counts_from_1970(text.trim()) && text.parse::<jiff::Timestamp>().is_err();
-    args.start_in.is_some() || args.at.iter().any(is_local)
+    let bounds = [&args.anchor, &args.start, &args.end];
+    args.start_in.is_some() || args.at.iter().chain(bounds.into_iter().flatten()).any(is_local)
 }
 
 /// The coming of a local time that `fold` asks for. An instant without a note comes once, or says its offset.

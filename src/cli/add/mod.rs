@@ -18,7 +18,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 pub(super) use flags::AddArgs;
-use instant::{instants_of, judge_instant};
+use instant::{bounds_of, instants_of, judge_instant};
 use pools::Pools;
 use taken_key::key_taken;
 
@@ -29,6 +29,7 @@ use super::next::zone_of;
 use super::render::{Console, rfc3339, zone_of_job};
 use crate::config::NamedJob;
 use crate::domain::ids::{IdError, JobName};
+use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::Second;
 use crate::domain::zone::Zone;
@@ -48,7 +49,7 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     let zone = args.tz.as_deref().map(zone_of).transpose()?.unwrap_or_else(|| host_zone.clone());
     // Judged by this host's clock first: what cannot be meant at all needs no Redis to be refused.
     let draft: Vec<UnixMillis> = instants_of(args, skew::own_now(), &zone)?.iter().map(|instant| instant.at).collect();
-    from_flags::job_of_flags(args, &draft, &host_zone)?;
+    from_flags::job_of_flags(args, &draft, &bounds_of(args, skew::own_now(), &zone)?, &host_zone)?;
 
     let store = connect(global, console).await?;
     let (now, skew) = skew::ask_time(&store).await?;
@@ -59,8 +60,10 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     for (text, instant) in args.at.iter().zip(&instants) {
         judge_instant(args, text, instant, now, &zone, console)?;
     }
+    let bounds = bounds_of(args, now, &zone)?;
+    instant::tell_bounds(&bounds, now, &zone, console);
     let at: Vec<UnixMillis> = instants.iter().map(|instant| instant.at).collect();
-    let job = from_flags::job_of_flags(args, &at, &host_zone)?;
+    let job = from_flags::job_of_flags(args, &at, &bounds, &host_zone)?;
     if let Some(why) = Pools::read(&store).await?.unknown_to(&job.spec) {
         return Err(Failure::Invalid(why));
     }
@@ -71,6 +74,11 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
         ));
     }
     let (name, result, next_due) = apply(&store, args, &job, &host_zone).await?;
+    let schedule = &job.spec.schedule;
+    let has_none_by_nature = *schedule == Schedule::Manual || schedule.is_at_boot();
+    if result == "created" && next_due.is_none() && job.start_in.is_none() && !has_none_by_nature {
+        console.warn(&format!("job {name} has no time to come: it runs only when asked, by schedctl run {name}"));
+    }
     if console.is_json() {
         let next_due = match next_due {
             Some(at) => Some(rfc3339(at, &zone_of_job(&store, &name).await)),

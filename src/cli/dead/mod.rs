@@ -16,10 +16,26 @@ use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::store::Store;
 
-/// The runs these words name.
-fn run_ids(words: &[String]) -> Result<Vec<RunId>, Failure> {
-    let parsed = words.iter().map(|word| word.parse().map_err(|error: IdError| Failure::Invalid(error.to_string())));
-    parsed.collect()
+/// Which dead letters are meant.
+#[derive(Debug, clap::Args)]
+struct Chosen {
+    /// Ids of runs
+    #[arg(value_name = "RUN", required_unless_present = "dead", conflicts_with = "dead")]
+    runs: Vec<String>,
+    /// All dead letters the filters let through
+    #[arg(long)]
+    dead: bool,
+    /// Only runs of this job
+    #[arg(long, requires = "dead")]
+    job: Option<String>,
+}
+
+impl Chosen {
+    /// The runs that are named.
+    fn named(&self) -> Result<Vec<RunId>, Failure> {
+        let parsed = self.runs.iter().map(|word| word.parse().map_err(|error: IdError| Failure::Invalid(error.to_string())));
+        parsed.collect()
+    }
 }
 
 /// The failure for a run that is no dead letter.

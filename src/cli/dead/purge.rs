@@ -4,7 +4,7 @@
 
 use serde_json::json;
 
-use super::{demand_dead, run_ids};
+use super::{Chosen, demand_dead};
 use crate::cli::args::Global;
 use crate::cli::connect::connect;
 use crate::cli::ended::{Reader, Which};
@@ -28,15 +28,8 @@ with both only what neither spares is forgotten. --dead alone forgets every dead
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct PurgeArgs {
-    /// Ids of runs
-    #[arg(value_name = "RUN", required_unless_present = "dead", conflicts_with = "dead")]
-    runs: Vec<String>,
-    /// All dead letters the filters let through
-    #[arg(long)]
-    dead: bool,
-    /// Only runs of this job
-    #[arg(long, requires = "dead")]
-    job: Option<String>,
+    #[command(flatten)]
+    chosen: Chosen,
     /// Only runs in this state; several with commas between them
     #[arg(long, value_name = "STATE", value_delimiter = ',', requires = "dead")]
     state: Vec<RunState>,
@@ -53,15 +46,15 @@ pub(in crate::cli) struct PurgeArgs {
 
 /// Forgets dead letters.
 pub(in crate::cli) async fn purge(global: &Global, args: &PurgeArgs, console: &mut Console) -> Result<u8, Failure> {
-    let named = run_ids(&args.runs)?;
+    let named = args.chosen.named()?;
     let which = Which { state: args.state.clone(), ..Which::default() };
     which.check(Letters::Dead)?;
     let age = args.older_than.as_deref().map(parse_duration).transpose();
     let age = age.map_err(|error| Failure::Invalid(format!("--older-than: {error}")))?;
     let store = connect(global, console).await?;
     let (mut worst, mut runs) = (0, Vec::new());
-    if args.dead {
-        let ended = which.ended(&store, Letters::Dead, args.job.as_deref()).await?;
+    if args.chosen.dead {
+        let ended = which.ended(&store, Letters::Dead, args.chosen.job.as_deref()).await?;
         let records = Reader::new(&store, ended, &which, args.keep, usize::MAX).all().await?;
         let now = store.now().await?;
         let is_old = |at| age.is_none_or(|age| at < now.saturating_sub(age));

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::{demand_dead, not_dead, run_ids};
+use super::{Chosen, demand_dead, not_dead};
 use crate::cli::args::Global;
 use crate::cli::connect::connect;
 use crate::cli::ended::{Reader, Which};
@@ -30,15 +30,8 @@ a duration: so long ago.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct RetryArgs {
-    /// Ids of runs
-    #[arg(value_name = "RUN", required_unless_present = "dead", conflicts_with = "dead")]
-    runs: Vec<String>,
-    /// All dead letters the filters let through
-    #[arg(long)]
-    dead: bool,
-    /// Only runs of this job
-    #[arg(long, requires = "dead")]
-    job: Option<String>,
+    #[command(flatten)]
+    chosen: Chosen,
     #[command(flatten)]
     which: Which,
     /// At most so many, the oldest first; 0 = all
@@ -51,15 +44,15 @@ pub(in crate::cli) struct RetryArgs {
 
 /// Tries dead letters again.
 pub(in crate::cli) async fn retry(global: &Global, args: &RetryArgs, console: &mut Console) -> Result<u8, Failure> {
-    let named = run_ids(&args.runs)?;
-    if !args.dead && (args.which.has_bounds() || !args.which.state.is_empty()) {
+    let named = args.chosen.named()?;
+    if !args.chosen.dead && (args.which.has_bounds() || !args.which.state.is_empty()) {
         return Err(Failure::Invalid(
             "--state, --since and --until pick among all dead letters: wanted --dead with them".to_owned(),
         ));
     }
     args.which.check(Letters::Dead)?;
     let store = connect(global, console).await?;
-    let runs = if args.dead { picked(&store, args).await? } else { named };
+    let runs = if args.chosen.dead { picked(&store, args).await? } else { named };
     let (mut worst, mut document) = (0, Vec::new());
     for run in &runs {
         let done = if args.dry_run { look(&store, run).await } else { retry_run(&store, run).await };
@@ -80,7 +73,7 @@ pub(in crate::cli) async fn retry(global: &Global, args: &RetryArgs, console: &m
 
 /// The dead letters the filters let through, the oldest first.
 async fn picked(store: &Store, args: &RetryArgs) -> Result<Vec<RunId>, Failure> {
-    let ended = args.which.ended(store, Letters::Dead, args.job.as_deref()).await?;
+    let ended = args.which.ended(store, Letters::Dead, args.chosen.job.as_deref()).await?;
     let records = Reader::new(store, ended, &args.which, 0, usize::MAX).all().await?;
     let limit = if args.limit == 0 { usize::MAX } else { args.limit };
     Ok(records.into_iter().rev().take(limit).map(|record| record.run).collect())

@@ -81,6 +81,7 @@ pub(in crate::cli) async fn doctor(global: &Global, args: &DoctorArgs, console: 
         Ok((_, nodes)) => {
             let mut checks = surroundings::nodes(&nodes, now);
             checks.extend(surroundings::overdue(&store, &nodes, now).await.or_else(surroundings::spoilt)?);
+            checks.extend(surroundings::unserved(&store, &nodes, now).await.or_else(surroundings::spoilt)?);
             report.add("nodes", checks);
             nodes
         }

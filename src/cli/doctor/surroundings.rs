@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use crate::cli::failure::Failure;
 use crate::cli::losses::{gone, sum, word};
-use crate::cli::nodes::{differences, is_present};
+use crate::cli::nodes::{differences, is_present, serving};
 use crate::domain::ids::{JobName, QueueName};
+use crate::domain::lane::Lane;
+use crate::domain::serving::Unserved;
 use crate::domain::time::UnixMillis;
 use crate::store::{Check, Level, NodeRecord, Store, StoreError};
 
@@ -56,14 +58,18 @@ pub(super) async fn losses(store: &Store) -> Check {
     };
     let at = last.at.map_or_else(|| "?".to_owned(), |at| at.to_string());
     let text = format!(
-        "data was lost at {at} ({}): {} jobs gone, {} runs restored, {} lost; {} losses in all: schedctl losses",
+        "data was lost at {at} ({}): {}, {} restored, {} lost; {} in all: schedctl losses",
         word(last.loss.kind),
-        gone(last),
-        sum(last, |report| report.restored),
+        counted(gone(last), "job gone", "jobs gone"),
+        counted(sum(last, |report| report.restored), "run", "runs"),
         sum(last, |report| report.lost),
-        losses.len()
+        counted(losses.len() as u64, "loss", "losses"),
     );
     Check::new("losses", if is_recent { Level::Warn } else { Level::Note }, text)
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// The nodes, and how far their clocks are off.
@@ -85,21 +91,34 @@ pub(super) async fn overdue(store: &Store, nodes: &[NodeRecord], now: UnixMillis
     if nodes.iter().any(|node| is_present(node, now)) {
         return Ok(Vec::new());
     }
-    let mut queues: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
-    queues.insert(QueueName::default_queue());
-    queues.extend(store.list_host_queues().await?);
-    let (count, first) = store.count_ripe(&queues.into_iter().collect::<Vec<_>>(), now).await?;
+    let mut lanes = store.list_lanes().await?;
+    lanes.extend(store.list_host_lanes().await?);
+    let (count, first) = store.count_ripe(&lanes.into_iter().collect::<Vec<_>>(), now).await?;
     let Some(first) = first else { return Ok(Vec::new()) };
-    let runs = if count == 1 { "1 run is".to_owned() } else { format!("{count} runs are") };
+    let runs = counted(count, "run is", "runs are");
     let text = format!("{runs} due, the first since {first}, and no schedd is there to start them: systemctl start schedd");
     Ok(vec![Check::new("overdue", Level::Fail, text)])
+}
+
+/// The lanes with runs in them that none of the nodes that run takes.
+pub(super) async fn unserved(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -> Result<Vec<Check>, StoreError> {
+    let running = serving(nodes, now);
+    let lanes: Vec<Lane> = store.list_lanes().await?.into_iter().collect();
+    let counts = store.count_scheduled(&lanes).await?;
+    let told = lanes.iter().zip(counts).filter(|(_, count)| *count > 0).filter_map(|(lane, count)| {
+        let why = Unserved::of(lane, &running)?;
+        let runs = if count == 1 { "1 run stands".to_owned() } else { format!("{count} runs stand") };
+        Some(Check::new(format!("lane {lane}"), Level::Warn, format!("{runs} there that nobody takes: {why}")))
+    });
+    Ok(told.collect())
 }
 
 fn node_check(node: &NodeRecord, now: UnixMillis) -> Check {
     if !is_present(node, now) {
         return Check::new(&node.name, Level::Warn, format!("gone: it was not seen for 15 s, on host {}", node.host));
     }
-    let about = format!("{}, version {}, host {}", node.state, node.version, node.host);
+    let held = node.held.as_ref().map_or_else(String::new, |(why, since)| format!(", takes no runs since {since}: {why}"));
+    let about = format!("{}, version {}, host {}{held}", node.state, node.version, node.host);
     match node.clock_offset_ms {
         None => Check::new(&node.name, Level::Ok, format!("{about}; how far its clock is off is not known yet")),
         Some(offset) if offset.unsigned_abs() >= TOLERATED_MS => {
@@ -152,6 +171,16 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<Check> {
         })),
         Err(error) => checks.push(not_read(&error.into())),
     }
+    match spoilt_settings(store).await {
+        Ok(queues) => checks.extend(queues.into_iter().map(|(queue, fields)| {
+            let text = format!(
+                "what is kept of its {} cannot be read and counts as not set: set it by schedctl queue set {queue}, or edit [queues.{queue}]",
+                fields.join(", ")
+            );
+            Check::new(format!("queue {queue}"), Level::Warn, text)
+        })),
+        Err(error) => checks.push(not_read(&error.into())),
+    }
     if checks.is_empty() {
         checks.push(Check::new("files", Level::Ok, "all that nodes read were taken, and none differ"));
     }
@@ -160,6 +189,14 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<Check> {
 
 fn not_read(failure: &Failure) -> Check {
     Check::new("files", Level::Warn, format!("not all could be read: {}", failure.lines().join("; ")))
+}
+
+/// The queues whose settings cannot all be read, with those.
+async fn spoilt_settings(store: &Store) -> Result<Vec<(QueueName, Vec<String>)>, StoreError> {
+    let names: Vec<QueueName> = store.read_queues().await?.into_keys().collect();
+    let records = store.read_queue_settings(&names).await?;
+    let spoilt = names.into_iter().zip(records).map(|(name, record)| (name, record.spoilt));
+    Ok(spoilt.filter(|(_, fields)| !fields.is_empty()).collect())
 }
 
 /// The queues of jobs that no file has declared.
@@ -173,8 +210,9 @@ async fn undeclared(store: &Store) -> Result<BTreeMap<QueueName, Vec<JobName>>, 
         }
         at += names.len();
         for job in store.read_jobs(&names).await?.into_iter().filter_map(|job| job.ok().flatten()) {
-            if job.queue != QueueName::default_queue() && !known.contains_key(&job.queue) {
-                found.entry(job.queue).or_default().push(job.name);
+            let queue = job.lane.queue();
+            if *queue != QueueName::default_queue() && !known.contains_key(queue) {
+                found.entry(queue.clone()).or_default().push(job.name);
             }
         }
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::cli::render::{Console, one_line, rfc3339, shown};
-use crate::domain::explain::{AttemptFacts, Facts, Finding, NodeFacts, Part, RunFacts, Source, Subject};
+use crate::domain::explain::{AttemptFacts, Facts, Finding, Loss, NodeFacts, Part, RunFacts, Source, Subject};
 use crate::domain::time::UnixMillis;
 
 /// The word before the sentences of a part.
@@ -57,7 +57,15 @@ pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
         .iter()
         .map(|deed| {
             let (old, new) = deed.schedules.clone().unzip();
-            json!({"at": deed.at.to_string(), "what": deed.what, "by": deed.by, "run_id": deed.run, "old": old, "new": new})
+            json!({
+                "at": deed.at.to_string(),
+                "what": deed.what,
+                "by": deed.by,
+                "run_id": deed.run,
+                "count": deed.count,
+                "old": old,
+                "new": new,
+            })
         })
         .collect();
     let next = job.filter(|job| job.ended.is_none()).and_then(|job| job.pending);
@@ -76,7 +84,7 @@ pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
         "paused_at": job.and_then(|job| job.paused_at).map(|at| at.to_string()),
         "ended": job.and_then(|job| job.ended.as_ref()).map(|(how, _)| how),
         "next_due": next.map(tell),
-        "losses": facts.losses.iter().map(|(noticed, _)| noticed.to_string()).collect::<Vec<_>>(),
+        "losses": facts.losses.iter().map(loss_json).collect::<Vec<_>>(),
         "making_up": facts.making_up,
         "run": facts.run().map(|run| run_json(facts, run)),
         "open": match &facts.subject {
@@ -86,6 +94,17 @@ pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
         "findings": findings,
         "nodes": facts.nodes.iter().map(node_json).collect::<Vec<_>>(),
         "deeds": deeds,
+    })
+}
+
+fn loss_json(loss: &Loss) -> Value {
+    json!({
+        "noticed_at": loss.noticed.to_string(),
+        "noticed_by": loss.by,
+        "what": loss.what,
+        "kept_to": loss.kept.map(|at| at.to_string()),
+        "last_whole_at": loss.whole.map(|at| at.to_string()),
+        "told_by": loss.told_by,
     })
 }
 

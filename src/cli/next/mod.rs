@@ -1,23 +1,26 @@
 //! `next`: the times at which a job, the jobs of a file, or a cron expression nobody has added yet, come.
 
+mod flags;
 mod rows;
 
 use std::path::Path;
 
-use super::args::{Global, Next};
+use super::args::Global;
 use super::connect::connect;
 use super::failure::Failure;
 use super::render::{Console, day_rules, one_line, rfc3339, shown};
 use super::target::find_job;
-use crate::config::{self, Rendering};
+use crate::config::{self, Rendering, start_of_rule};
+use crate::domain::clock_changes::ClockChanges;
 use crate::domain::duration::format_duration;
 use crate::domain::human_time::{Instant, parse_instant};
 use crate::domain::ids::JobName;
-use crate::domain::schedule::{CalendarExpr, Schedule, Timetable};
+use crate::domain::schedule::{CalendarExpr, Recurrence, Schedule, Timetable};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::{Zone, ZoneName};
 use crate::engine::Definition;
 
+pub(super) use flags::NextArgs;
 use rows::{Coming, Style, comings, tell};
 
 /// Times of one job or expression, and of each job of a file, unless `-n` says otherwise.
@@ -30,6 +33,8 @@ struct Planned {
     timetable: Timetable,
     /// Said of each of its times.
     remark: Option<&'static str>,
+    /// But not of these.
+    but_of: Option<Timetable>,
 }
 
 /// What is asked about, and the time now.
@@ -41,7 +46,7 @@ struct Found {
 }
 
 /// Prints the next times.
-pub(super) async fn next(global: &Global, args: &Next, console: &mut Console) -> Result<u8, Failure> {
+pub(super) async fn next(global: &Global, args: &NextArgs, console: &mut Console) -> Result<u8, Failure> {
     if args.long && !console.is_json() {
         return Err(Failure::Invalid("--long is for --json, wanted both: the table tells all of it".to_owned()));
     }
@@ -49,8 +54,10 @@ pub(super) async fn next(global: &Global, args: &Next, console: &mut Console) ->
     let (found, what) = match (&args.file, &args.what) {
         (Some(file), _) => (of_file(file)?, one_line(&file.display().to_string())),
         (None, Some(what)) => match what.parse::<JobName>() {
-            Ok(name) => (of_job(global, &name, console).await?, format!("job {name}")),
-            Err(_) => (of_expression(what, zone.clone())?, what.clone()),
+            Ok(name) if args.name.is_none() && args.dtstart.is_none() => {
+                (of_job(global, &name, console).await?, format!("job {name}"))
+            }
+            Ok(_) | Err(_) => (of_expression(args, what, zone.clone())?, what.clone()),
         },
         (None, None) => return Err(Failure::Invalid("nothing is asked about, wanted JOB, EXPR or --file FILE".to_owned())),
     };
@@ -100,14 +107,46 @@ pub(super) fn zone_of(name: &str) -> Result<Zone, Failure> {
     loaded.map_err(|error| Failure::Invalid(format!("--tz: {error}")))
 }
 
-/// The schedule an expression says.
-pub(super) fn schedule_of(text: &str) -> Result<Schedule, Failure> {
-    let read = Schedule::of_cron(text);
-    // What is no cron may be meant for systemd; what is neither is told as cron.
-    if let (Err(_), Ok(expression)) = (&read, text.parse::<CalendarExpr>()) {
-        return Ok(Schedule::Calendar(vec![expression]));
+/// The name of a job that need not be there.
+pub(super) fn job_named(text: &str) -> Result<JobName, Failure> {
+    text.parse().map_err(|error| Failure::Invalid(format!("--name: {error}")))
+}
+
+/// The schedule an expression says; with `dtstart` it is an iCalendar rule counted from there.
+pub(super) fn schedule_of(text: &str, dtstart: Option<&str>) -> Result<Schedule, Failure> {
+    if let Some(dtstart) = dtstart {
+        let from = start_of_rule(dtstart).ok_or_else(|| {
+            let wanted = "a date and time by the wall clock, such as 2026-01-05T09:00";
+            Failure::Invalid(format!("--dtstart {dtstart:?} is not understood, wanted {wanted}"))
+        })?;
+        let rule = Recurrence::new(text, from);
+        let rule =
+            rule.map_err(|error| Failure::Pointed { line: error.to_string(), text: text.to_owned(), offset: error.offset });
+        return Ok(Schedule::Rules(vec![rule?]));
     }
-    read.map_err(|error| Failure::Pointed { line: error.to_string(), text: text.to_owned(), offset: error.offset })
+    let refused = match Schedule::of_cron(text) {
+        Ok(schedule) => return Ok(schedule),
+        Err(error) => error,
+    };
+    // What is no cron may be meant for systemd; what is neither is told as what it looks like.
+    match text.parse::<CalendarExpr>() {
+        Ok(expression) => Ok(Schedule::Calendar(vec![expression])),
+        Err(error) if looks_like_a_calendar(text) => {
+            Err(Failure::Pointed { line: error.to_string(), text: text.to_owned(), offset: error.offset })
+        }
+        Err(_) => Err(Failure::Pointed { line: refused.to_string(), text: text.to_owned(), offset: refused.offset }),
+    }
+}
+
+/// Whether it has fewer fields than cron and signs that only a date or a time of systemd has.
+fn looks_like_a_calendar(text: &str) -> bool {
+    let has_signs = [":", "..", "*-", "*~"].iter().any(|sign| text.contains(sign));
+    has_signs && !text.starts_with('@') && text.split_ascii_whitespace().count() < 5
+}
+
+/// Refuses what is `@reboot` alone.
+fn only_at_boot(what: &str) -> Failure {
+    Failure::Invalid(format!("{what} comes at no time of a clock: once on each host after each of its boots"))
 }
 
 /// The time by this host's clock, where no Redis is asked.
@@ -116,18 +155,26 @@ fn own_now() -> Result<UnixMillis, Failure> {
         .ok_or_else(|| Failure::Failed("the clock of this host is before 1970 or after 2099".to_owned()))
 }
 
-fn of_expression(text: &str, zone: Option<Zone>) -> Result<Found, Failure> {
-    let schedule = schedule_of(text)?;
+fn of_expression(args: &NextArgs, text: &str, zone: Option<Zone>) -> Result<Found, Failure> {
+    let mut schedule = schedule_of(text, args.dtstart.as_deref())?;
     if schedule.is_at_boot() {
-        return Err(Failure::Invalid(format!("{text} comes at no time of a clock: once on each host after each of its boots")));
+        return Err(only_at_boot(text));
     }
     let now = own_now()?;
     let mut rules = day_rules(&schedule);
-    if schedule.is_drawn() {
-        rules.push("H is drawn from the job's name; these are the times of a job without one".to_owned());
+    if let Some(name) = &args.name {
+        schedule = schedule.for_job(&job_named(name)?, ClockChanges::default());
+    } else if schedule.is_drawn() {
+        rules.push(
+            "H is drawn from the job's name; these are the times of a job without one (--name tells those of another)".to_owned(),
+        );
     }
-    let timetable = Timetable::new(schedule, zone.unwrap_or_else(Zone::of_host), now);
-    Ok(Found { planned: vec![Planned { job: None, timetable, remark: None }], now, rules })
+    let own = match &schedule {
+        Schedule::Calendar(list) => list.first().and_then(CalendarExpr::zone).cloned(),
+        _ => None,
+    };
+    let timetable = Timetable::new(schedule, zone.or(own).unwrap_or_else(Zone::of_host), now);
+    Ok(Found { planned: vec![Planned { job: None, timetable, remark: None, but_of: None }], now, rules })
 }
 
 async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Result<Found, Failure> {
@@ -137,6 +184,9 @@ async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Resul
     let definition = Definition::of(record).map_err(|why| Failure::Failed(format!("job {name} cannot be worked with: {why}")))?;
     if definition.spec.schedule == Schedule::Manual {
         return Err(Failure::Invalid(format!("job {name} has no schedule: it runs only when asked, by schedctl run {name}")));
+    }
+    if definition.spec.schedule.is_at_boot() && definition.timetable.first().is_none() {
+        return Err(only_at_boot(&format!("job {name}")));
     }
     let rules = day_rules(&definition.spec.schedule);
     let (timetable, remark) = match (&definition.spec.schedule, definition.runs_left()) {
@@ -153,7 +203,7 @@ async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Resul
         (_, Some(left)) => (definition.timetable.ending_after(now, left), None),
         (_, None) => (definition.timetable, None),
     };
-    let planned = Planned { job: Some(name.clone()), timetable, remark };
+    let planned = Planned { job: Some(name.clone()), timetable, remark, but_of: None };
     Ok(Found { planned: vec![planned], now, rules })
 }
 
@@ -166,11 +216,25 @@ fn of_file(file: &Path) -> Result<Found, Failure> {
     let mut planned = Vec::new();
     for (name, spec) in config.jobs {
         let zone = spec.tz.as_ref().map(Zone::load).transpose().map_err(|error| Failure::Failed(error.to_string()))?;
-        let is_from_now = matches!(spec.schedule, Schedule::Every(_)) && spec.shape.anchor.is_none();
-        let remark = is_from_now.then_some("counted from now: its first apply is not known here");
-        let schedule = spec.schedule.for_job(&name, spec.dst);
-        let timetable = Timetable::shaped(schedule, &spec.shape, zone.unwrap_or_else(|| host_zone.clone()), now);
-        planned.push(Planned { job: Some(name), timetable, remark });
+        let zone = zone.unwrap_or_else(|| host_zone.clone());
+        let remark = match &spec.schedule {
+            Schedule::Delay(_) => Some("counted from now; the one after it comes after its end"),
+            _ if spec.shape.anchor.is_some() => None,
+            schedule if schedule.has_every() => Some("counted from now: its first apply is not known here"),
+            _ => None,
+        };
+        let schedule = match spec.schedule {
+            Schedule::Delay(delay) => Schedule::At(now.saturating_add(delay)),
+            schedule => schedule.for_job(&name, spec.dst),
+        };
+        let but_of = schedule.without_every().filter(|_| remark.is_some());
+        let but_of = but_of.map(|others| Timetable::shaped(others, &spec.shape, zone.clone(), now));
+        let timetable = Timetable::shaped(schedule, &spec.shape, zone, now);
+        let timetable = match spec.shape.max_runs {
+            Some(most) => timetable.ending_after(now, most),
+            None => timetable,
+        };
+        planned.push(Planned { job: Some(name), timetable, remark, but_of });
     }
     Ok(Found { planned, now, rules: Vec::new() })
 }

@@ -1,11 +1,14 @@
 //! Times to come, as a table or as JSON.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::Planned;
 use crate::cli::render::{Cell, Console, JsonArray, Relative, Table, rfc3339, shown};
 use crate::domain::clock_notes::clock_notes;
 use crate::domain::ids::JobName;
+use crate::domain::schedule::Timetable;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
@@ -46,11 +49,12 @@ pub(super) fn comings<'p>(planned: &'p Planned, zone: Option<&'p Zone>, from: Un
 
 impl Coming<'_> {
     fn notes(&self) -> Vec<String> {
-        let own = self.planned.timetable.zone();
-        let clock = clock_notes(&self.planned.timetable, self.after, self.at).into_iter();
         // A note tells what the job's own clock shows, which need not be the one in the table.
-        let told = clock.map(|note| if own.name() == self.zone.name() { note } else { format!("in {}: {note}", own.name()) });
-        told.chain(self.planned.remark.map(str::to_owned)).collect()
+        let mut notes = clock_notes(&self.planned.timetable, self.after, self.at, self.zone);
+        let is_one_of = |table: &Timetable| table.next_after(self.at.saturating_sub(Duration::from_millis(1))) == Some(self.at);
+        let is_known = self.planned.but_of.as_ref().is_some_and(is_one_of);
+        notes.extend(self.planned.remark.filter(|_| !is_known).map(str::to_owned));
+        notes
     }
 
     fn long(&self, now: UnixMillis) -> Value {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::lane::{labels_json, queue_words};
 use crate::config;
 use crate::domain::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::days::Days;
@@ -71,6 +72,8 @@ pub(in crate::cli) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
         ("tz", json!(zone.name().as_str())),
         ("dst", json!({"gap": spec.dst.gap.map(Gap::as_str), "fold": spec.dst.fold.map(Fold::as_str)})),
         ("queue", json!(spec.queue.as_str())),
+        ("priority", json!(spec.priority.as_i8())),
+        ("requires", labels_json(&spec.requires)),
         ("group", json!(spec.group.as_ref().map(GroupName::as_str))),
         ("timeout", json!(format_duration(spec.timeout))),
         ("kill_grace", json!(format_duration(spec.kill_grace))),
@@ -145,7 +148,7 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
         Overlap::Allow => "allow".to_owned(),
     };
     let mut lines = vec![
-        ("queue", spec.queue.to_string()),
+        ("queue", queue_words(&spec.lane())),
         ("group", spec.group.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string)),
         ("timeout", format!("{}, then TERM and after {} KILL", format_duration(spec.timeout), format_duration(spec.kill_grace))),
         ("retry", retries),

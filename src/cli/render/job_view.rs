@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::console::Colour;
+use super::lane::labels_json;
 use super::times::rfc3339;
 use crate::cli::args::JobState;
 use crate::cli::failure::Failure;
@@ -124,7 +125,9 @@ impl JobView {
             "state": self.state().as_str(),
             "source": self.record.kind.as_str(),
             "source_name": self.source_name(),
-            "queue": self.record.queue.as_str(),
+            "queue": self.record.lane.queue().as_str(),
+            "priority": self.record.lane.priority().as_i8(),
+            "requires": labels_json(self.record.lane.requires()),
             "schedule": self.schedule(),
             "tz": self.definition.as_ref().map_or(self.record.tz.as_str(), |it| it.timetable.zone().name().as_str()),
             "next_due": self.next_due().map(|at| rfc3339(at, &zone)),

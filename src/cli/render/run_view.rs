@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::attempts::first_start;
 use super::console::{Colour, Console};
+use super::lane::labels_json;
 use super::table::{Cell, Table};
 use super::times::{Detail, in_words, rfc3339, shown_in, span};
 use crate::cli::failure::Failure;
@@ -96,6 +97,9 @@ impl RunView {
             ("run_id", json!(record.run.to_string())),
             ("job", json!(record.run.job().as_str())),
             ("kind", json!(record.run.kind().as_str())),
+            ("queue", json!(record.lane.queue().as_str())),
+            ("priority", json!(record.lane.priority().as_i8())),
+            ("requires", labels_json(record.lane.requires())),
             ("due", json!(rfc3339(record.run.due(), &self.zone))),
             ("state", json!(record.state.as_str())),
             ("attempt", json!(record.attempt)),

@@ -156,7 +156,7 @@ fn at_most_once_with_retries_is_a_contradiction_that_is_explained() {
 
 #[test]
 fn keys_of_later_versions_are_named_as_such() {
-    for key in ["on_failure", "priority", "requires", "user", "stdin"] {
+    for key in ["on_failure", "user", "stdin"] {
         let fault = job_fault(&format!("shell = 'true'\n{key} = 1"));
         assert!(fault.contains(&format!("3:1: jobs.a.{key}: not supported by this version of schedd")), "{fault}");
     }
@@ -331,4 +331,32 @@ fn every_fault_of_one_rule_is_told() {
          catch_up = { mode = 'x', max_age = 3, max_count = 0 }\noverlap = { mode = 'x', max = 0 }",
     );
     assert_eq!(found.len(), 5 + 3 + 1, "{found:#?}");
+}
+
+#[test]
+fn what_a_run_has_to_pass_is_refused_if_it_cannot_be_passed() {
+    each_is_refused(&[
+        ("key = ''", "jobs.a.key: key \"\" is not valid: wanted 1 to 256 characters"),
+        ("key = \"a\\u0007\"", "none of them a control character"),
+        ("key = 5", "jobs.a.key: found integer 5, wanted"),
+        ("per_key = 2", "jobs.a.per_key: per_key without a key, wanted it together with key = \"customer-42\""),
+        ("not_while = ['a b']", "jobs.a.not_while[0]: job name \"a b\" is not valid"),
+        ("not_while = ['b', 'b']", "jobs.a.not_while: found \"b\" twice, wanted each job once"),
+        ("not_while = ['b', 'a']", "jobs.a.not_while: it names the job itself, wanted other jobs"),
+        ("not_while = 5", "jobs.a.not_while: found integer 5, wanted names of jobs such as [\"backup\"]"),
+    ]);
+    for (per_key, wanted) in [
+        ("0", "jobs.a.per_key: found integer 0, wanted an integer from 1 to 1000000"),
+        ("{}", "wanted limit, rate or both, such as { limit = 1, rate = \"10/1m\" }"),
+        ("{ limit = 1, burst = 5 }", "burst"),
+        ("{ rate = '10' }", "rate \"10\" has no /"),
+        ("{ limits = 1 }", "unknown key, did you mean \"limit\"?"),
+        ("'x'", "wanted how many at once, or a table such as"),
+    ] {
+        let told = super::faults(&format!("[jobs.a]\nshell = 'true'\nkey = 'k'\nper_key = {per_key}\n")).join("\n");
+        assert!(told.contains(wanted), "{per_key}: {told}");
+    }
+    let many: Vec<String> = (0..17).map(|n| format!("'b{n}'")).collect();
+    let told = job_fault(&format!("shell = 'true'\nnot_while = [{}]", many.join(", ")));
+    assert!(told.contains("found 17 jobs, wanted at most 16"), "{told}");
 }

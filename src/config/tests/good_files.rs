@@ -6,6 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::{compile, good, job, queue, warnings};
 use crate::config::surface::{from_surface, to_surface};
 use crate::config::{DaemonConfig, HistoryConfig, OutputConfig};
+use crate::domain::gate::{PerKey, SharedKey};
 use crate::domain::group::{GroupSettings, Turns};
 use crate::domain::job::{Action, AskedOn, CatchUp, CatchUpMode, Delivery, Overlap, Retry};
 use crate::domain::queue::{QueueSettings, Share};
@@ -292,4 +293,28 @@ fn what_is_kept_has_the_defaults_of_the_readme_and_can_be_set() {
         max_age: std::time::Duration::from_secs(3_600),
     };
     assert_eq!(set.output, wanted);
+}
+
+#[test]
+fn what_a_run_has_to_pass_is_read_in_each_of_its_forms() {
+    let spec = |lines: &str| job(&good(&format!("[jobs.a]\nshell = 'true'\n{lines}\n")), "a");
+    let plain = spec("key = 'customer 42'");
+    assert_eq!(
+        (plain.key.as_ref().map(SharedKey::as_str), plain.per_key),
+        (Some("customer 42"), PerKey { limit: Some(1), rate: None })
+    );
+    let rate: Rate = "10/1m".parse().unwrap();
+    for (text, wanted) in [
+        ("3", PerKey { limit: Some(3), rate: None }),
+        ("{ rate = '10/1m' }", PerKey { limit: None, rate: Some(rate) }),
+        ("{ limit = 2, rate = '10/1m', burst = 4 }", PerKey { limit: Some(2), rate: Some(rate.with_burst(4)) }),
+    ] {
+        assert_eq!(spec(&format!("key = 'k'\nper_key = {text}")).per_key, wanted);
+    }
+    let names = |spec: &crate::domain::job::JobSpec| spec.not_while.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(names(&spec("not_while = ['c', 'b']")), ["b", "c"]);
+    assert_eq!(names(&spec("not_while = 'b'")), ["b"]);
+    // What [defaults] says of keys is for jobs that have one.
+    let config = good("[defaults]\nper_key = 5\n[jobs.a]\nshell = 'true'\n[jobs.b]\nkey = 'k'\nshell = 'true'\n");
+    assert_eq!((job(&config, "a").per_key.limit, job(&config, "b").per_key.limit), (Some(1), Some(5)));
 }

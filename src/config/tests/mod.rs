@@ -4,8 +4,10 @@ mod bad_files;
 mod bad_jobs;
 mod disk;
 mod good_files;
+mod ics_files;
 mod lines;
 mod schedules;
+mod serving;
 mod surfaces;
 
 use super::{Config, ConfigError, compile_text};

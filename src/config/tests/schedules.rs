@@ -3,8 +3,7 @@ use std::time::Duration;
 use super::bad_jobs::job_fault;
 use super::{good, host, job};
 use crate::config::surface::{from_surface, to_surface};
-use crate::config::{compile_text, ics, job_from_json};
-use crate::domain::days::{DayItem, Days};
+use crate::config::{compile_text, job_from_json};
 use crate::domain::schedule::{Schedule, Timetable};
 use crate::domain::time::UnixMillis;
 
@@ -132,6 +131,8 @@ fn what_makes_no_sense_is_refused_where_it_stands() {
         ("every = '5s'\nexclude = ['calendar:x']", "jobs.a.exclude[0]: calendar \"x\" is not declared by [calendars.NAME]"),
         ("every = '5s'\nexclude = ['2026-02-30']", "jobs.a.exclude[0]: found \"2026-02-30\", a date that is none"),
         ("every = '5s'\nonly_on = 5", "wanted a date such as"),
+        ("every = '5s'\ndst = { gap = 'skip' }", "jobs.a.dst: is the rule of cron, calendar and rrule, and there is none"),
+        ("at = '2027-01-02T00:00Z'\ndst = { fold = 'last' }", "jobs.a.dst: is the rule of cron"),
     ] {
         let fault = job_fault(&format!("shell = 'true'\n{text}"));
         assert!(fault.contains(wanted), "{text}\n{fault}\n{wanted}");
@@ -168,6 +169,20 @@ fn a_calendar_of_the_file_travels_in_the_definitions_that_name_it() {
 }
 
 #[test]
+fn a_calendar_without_a_day_leaves_nothing_to_run_on_but_excludes_nothing_either() {
+    let file = |lines: &str| format!("[calendars.none]\ndates = []\n[jobs.a]\nshell = 'true'\nevery = '1h'\n{lines}");
+    for lines in ["only_on = 'calendar:none'", "only_on = ['calendar:none']"] {
+        let told = compile_text(&file(lines), "jobs.toml", &host()).unwrap_err().to_string();
+        assert!(told.contains("jobs.a.only_on: names calendars that hold no day"), "{told}");
+    }
+    let faulty = file("only_on = 'calendar:none'").replace("[]", "['soon']");
+    assert_eq!(compile_text(&faulty, "jobs.toml", &host()).unwrap_err().to_string().matches("jobs.toml:").count(), 1);
+    let spec = job(&good(&file("exclude = 'calendar:none'\nonly_on = []")), "a");
+    assert!(spec.shape.exclude.is_empty() && spec.shape.only_on.is_none());
+    assert_eq!(job(&good(&file("only_on = ['calendar:none', 'sun']")), "a").shape.only_on.unwrap().texts(), ["sun"]);
+}
+
+#[test]
 fn a_calendar_file_is_read_beside_the_jobs_file_and_its_faults_are_told_with_their_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("free.ics");
@@ -181,97 +196,4 @@ fn a_calendar_file_is_read_beside_the_jobs_file_and_its_faults_are_told_with_the
     assert_eq!(config.jobs[&"a".parse().unwrap()].shape.exclude.texts(), ["2026-12-25"]);
     let told = compile(&ics.replace("20261225", "2026-12-25")).unwrap_err().to_string();
     assert!(told.contains("free.ics\" line 3: DTSTART \"2026-12-25\": no date or time"), "{told}");
-}
-
-fn events(text: &str) -> Vec<String> {
-    let text = format!("BEGIN:VCALENDAR\n{text}\nEND:VCALENDAR");
-    Days::of(ics::read(&text, &host(), 100).unwrap_or_else(|error| panic!("{error:?}"))).texts()
-}
-
-#[test]
-fn events_are_days_or_spans_with_what_repeats() {
-    let event = |lines: &str| events(&format!("BEGIN:VEVENT\n{lines}\nEND:VEVENT"));
-    assert_eq!(event("DTSTART;VALUE=DATE:20261224\nDTEND;VALUE=DATE:20261227"), ["2026-12-24..2026-12-26"]);
-    assert_eq!(event("DTSTART;VALUE=DATE:20261224\nDURATION:P2D"), ["2026-12-24..2026-12-25"]);
-    assert_eq!(
-        event("DTSTART;TZID=Europe/Berlin:20260701T100000\nDTEND;TZID=Europe/Berlin:20260701T113000"),
-        ["2026-07-01T08:00:00.000Z..2026-07-01T09:30:00.000Z"]
-    );
-    assert_eq!(event("DTSTART:20260701T100000Z\nDURATION:PT30M"), ["2026-07-01T10:00:00.000Z..2026-07-01T10:30:00.000Z"]);
-    assert_eq!(
-        event("DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=YEARLY;COUNT=3\nEXDATE;VALUE=DATE:20270101"),
-        ["2026-01-01", "2028-01-01"]
-    );
-    assert_eq!(event("DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=YEARLY").len(), 74);
-    assert_eq!(
-        event("DTSTART;VALUE=DATE:20260101\nRDATE;VALUE=DATE:20260301,20260305"),
-        ["2026-01-01", "2026-03-01", "2026-03-05"]
-    );
-    let whole = Vec::<String>::new();
-    assert_eq!(event("DTSTART;VALUE=DATE:20260101\nSTATUS:CANCELLED"), whole);
-    assert_eq!(event("DTSTART:20260101T100000Z\nDTEND:20260101T110000Z\nTRANSP:TRANSPARENT"), whole);
-    assert_eq!(
-        event("DTSTART;VALUE=DATE:20260101\nSUMMARY:a\n :b\nBEGIN:VALARM\nTRIGGER:-PT5M\nDURATION:PT1H\nEND:VALARM"),
-        ["2026-01-01"]
-    );
-}
-
-#[test]
-fn a_calendar_nobody_could_mean_is_refused_with_its_line() {
-    for (text, line, wanted) in [
-        ("hello", 1, "no BEGIN:VCALENDAR"),
-        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nEND:VEVENT", 2, "without DTSTART"),
-        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260101", 2, "without END:VEVENT"),
-        (
-            "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;TZID=Nowhere:20260101T000000\nEND:VEVENT",
-            3,
-            "the zone \"Nowhere\" is not known",
-        ),
-        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260101\nRRULE:FREQ=DAILY\nEND:VEVENT", 4, "comes more than 100 times"),
-        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260101\nRRULE:FREQ=DALY\nEND:VEVENT", 4, "is no frequency"),
-        ("BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART:20260102\nDTEND:20260101\nEND:VEVENT", 2, "ends before it begins"),
-    ] {
-        let error = ics::read(text, &host(), 100).unwrap_err();
-        assert!(error.line == line && error.problem.contains(wanted), "{text}: {error:?}");
-    }
-}
-
-#[test]
-fn whatever_a_calendar_holds_reading_it_is_bounded_and_never_panics() {
-    let lines = [
-        "BEGIN:VCALENDAR",
-        "END:VCALENDAR",
-        "BEGIN:VEVENT",
-        "END:VEVENT",
-        "DTSTART;VALUE=DATE:20260228",
-        "DTSTART:20260101T250000Z",
-        "DTEND:20991231T235960Z",
-        "DTSTART;TZID=\"Europe/Berlin\":20260329T023000",
-        "DURATION:P9999999D",
-        "DURATION:PT99999999999999999H",
-        "RRULE:FREQ=SECONDLY",
-        "RRULE:FREQ=YEARLY;BYMONTHDAY=-1",
-        "EXDATE:,",
-        "RDATE:é",
-        " é",
-        "\u{0}",
-        ":",
-        ";;;=:",
-        "BEGIN:VALARM",
-        "X-WR-TIMEZONE:Asia/Tokyo",
-        "DTSTART:99999999T999999",
-        "DTSTART:20260101T000000",
-        "DTEND:20260101T010000",
-    ];
-    let mut random = fastrand::Rng::with_seed(5);
-    for _ in 0..4_000 {
-        let text: Vec<&str> = (0..random.usize(1..12)).map(|_| lines[random.usize(..lines.len())]).collect();
-        let text = format!("BEGIN:VCALENDAR\n{}", text.join("\n"));
-        if let Ok(items) = ics::read(&text, &host(), 100) {
-            assert!(
-                items.len() <= 100 && items.iter().all(|item| !matches!(item, DayItem::Dates(first, last) if first > last)),
-                "{text}"
-            );
-        }
-    }
 }

@@ -7,9 +7,12 @@ use crate::config::job_from_json;
 use crate::config::surface::{SurfaceError, from_surface, hash, to_surface};
 use crate::domain::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::days::{DayItem, Days};
+use crate::domain::gate::PerKey;
 use crate::domain::job::{
     Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec, Overlap, Retry,
 };
+use crate::domain::lane::Priority;
+use crate::domain::rate::Rate;
 use crate::domain::schedule::{Recurrence, Schedule};
 use crate::domain::shape::Shape;
 use crate::domain::time::UnixMillis;
@@ -35,7 +38,7 @@ fn the_order_of_keys_defaults_written_out_and_short_forms_do_not_matter() {
     let long = r#"{"catch_up": {"max_count": 1000, "mode": "all"}, "overlap": {"max": 1, "mode": "queue"},
         "retry": {"jitter": true, "max_delay": "3600s", "backoff": "exponential", "delay": "10s", "limit": 2},
         "cron": ["0 9 * * *"], "shell": "true", "queue": "default", "timeout": "3600s", "kill_grace": "5s",
-        "late_after": "60s", "delivery": "at-least-once", "env": {}}"#;
+        "late_after": "60s", "delivery": "at-least-once", "env": {}, "priority": 0, "requires": []}"#;
     assert_eq!(surface_of_line(short), surface_of_line(long));
     let file = good(
         "[queues.default]\n[defaults]\nretry = 2\n[jobs.a]\ncatch_up = 'all'\noverlap = 'queue'\ncron = '0 9 * * *'\nshell = 'true'",
@@ -231,11 +234,31 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn rates()(count in 1..=1_000_000u32, per in 1..=86_400_000u64, burst in 1..=1_000_000u32) -> Rate {
+        Rate::new(count, Duration::from_millis(per)).unwrap().with_burst(burst)
+    }
+}
+
+fn per_keys() -> impl Strategy<Value = PerKey> {
+    prop_oneof![
+        Just(PerKey::default()),
+        (1..=1_000_000u32).prop_map(|limit| PerKey { limit: Some(limit), rate: None }),
+        (prop::option::of(1..=1_000_000u32), rates()).prop_map(|(limit, rate)| PerKey { limit, rate: Some(rate) }),
+    ]
+}
+
+prop_compose! {
     fn specs()(
         (schedule, shape) in schedules().prop_flat_map(|schedule| (Just(schedule.clone()), shapes(schedule))),
         action in actions(),
         tz in prop::option::of(prop::sample::select(vec!["Europe/Berlin", "UTC", "America/New_York"])),
-        queue in "[a-z0-9][a-z0-9._-]{0,9}",
+        (queue, priority, requires) in (
+            "[a-z0-9][a-z0-9._-]{0,9}", -10..=10i8, prop::collection::btree_set("[a-z0-9][a-z0-9._-]{0,3}", 0..=8),
+        ),
+        (key, per_key, not_while) in (
+            prop::option::of("[^\u{0}-\u{1f}\u{7f}-\u{9f}]{1,9}"), per_keys(),
+            prop::collection::btree_set("[a-z0-9][a-z0-9._-]{0,9}", 0..4),
+        ),
         timeout in secs(1..=2_592_000),
         kill_grace in secs(0..=3_600),
         retry in prop_oneof![Just(Retry::default()), retries()],
@@ -269,7 +292,10 @@ prop_compose! {
         JobSpec {
             schedule, shape, action, tz: tz.map(|name| name.parse().unwrap()), dst: ClockChanges { gap, fold },
             group: at_most_once.then(|| "night".parse().unwrap()),
-            queue: queue.parse().unwrap(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, unique, env,
+            queue: queue.parse().unwrap(), priority: Priority::new(priority).unwrap(),
+            requires: requires.iter().map(|label| label.parse().unwrap()).collect(),
+            per_key: key.as_ref().map_or_else(PerKey::default, |_| per_key), key: key.map(|key| key.parse().unwrap()),
+            not_while: not_while.iter().map(|job| job.parse().unwrap()).collect(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, unique, env,
             cwd: cwd.map(Into::into),
         }
     }

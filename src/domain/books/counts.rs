@@ -37,6 +37,26 @@ pub struct SizeFacts {
     pub counted: u64,
 }
 
+impl CountFacts {
+    /// Only what is known of the counters in the key `rest` of the namespace, and of the fence.
+    #[must_use]
+    pub fn in_key(&self, rest: &str) -> Self {
+        let mut facts = Self { fence: self.fence.clone(), highest: self.highest, ..Self::default() };
+        match rest {
+            "totals" => {
+                (facts.waiting, facts.waiting_counted) = (self.waiting.clone(), self.waiting_counted);
+                (facts.ledger_ranges, facts.ledger_counted) = (self.ledger_ranges.clone(), self.ledger_counted);
+            }
+            "output_bytes" => {
+                (facts.output_bytes, facts.output_counted) = (self.output_bytes.clone(), self.output_counted);
+            }
+            "output_sizes" => facts.sizes.clone_from(&self.sizes),
+            _ => {}
+        }
+        facts
+    }
+}
+
 /// Which counters are wrong. `name` makes a key's whole name of its own.
 pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<Finding> {
     let mut findings = Vec::new();

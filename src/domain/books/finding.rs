@@ -43,6 +43,8 @@ pub enum Rule {
     OpenWrong,
     /// What waits is to run, and is not due at the same time.
     WaitingWrong,
+    /// At a gate stand those whose records say so, and they wait for somebody.
+    GateWrong,
     /// A missed run that was given a time of its own is due.
     SpreadWrong,
     /// The list of backfills names the jobs with something to be made up for.
@@ -53,10 +55,14 @@ pub enum Rule {
     HistoryWrong,
     /// Dead letters are runs that failed, timed out or were lost, and all of them.
     DeadWrong,
+    /// What is counted as running in a queue executes there, and is all that does.
+    RunningWrong,
     /// A run's record can be read.
     Record,
     /// A set of runs or jobs holds those only, at instants there are.
     Entry,
+    /// A field of a hash can be read.
+    Field,
     /// A counter is what it counts.
     Count,
     /// The last fence is a number and no lower than any in use.
@@ -65,6 +71,8 @@ pub enum Rule {
     OutputWrong,
     /// A unique key is held by a job, or goes.
     UniqueWrong,
+    /// A lane with runs in it is one that nodes know.
+    LaneUnknown,
     /// Every key is one schedd knows.
     UnknownKey,
     /// A key holds what its name says.
@@ -74,6 +82,9 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// Those that only many keys together tell.
+    pub const OF_MANY_KEYS: [Self; 3] = [Self::Count, Self::Fence, Self::OutputWrong];
+
     /// Its word, as in JSON and tables.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -95,17 +106,21 @@ impl Rule {
             Self::Nowhere => "nowhere",
             Self::OpenWrong => "open_wrong",
             Self::WaitingWrong => "waiting_wrong",
+            Self::GateWrong => "gate_wrong",
             Self::SpreadWrong => "spread_wrong",
             Self::BackfillWrong => "backfill_wrong",
             Self::StopWrong => "stop_wrong",
             Self::HistoryWrong => "history_wrong",
             Self::DeadWrong => "dead_wrong",
+            Self::RunningWrong => "running_wrong",
             Self::Record => "record",
             Self::Entry => "entry",
+            Self::Field => "field",
             Self::Count => "count",
             Self::Fence => "fence",
             Self::OutputWrong => "output_wrong",
             Self::UniqueWrong => "unique_wrong",
+            Self::LaneUnknown => "lane_unknown",
             Self::UnknownKey => "unknown_key",
             Self::WrongType => "wrong_type",
             Self::Expires => "expires",

@@ -35,27 +35,33 @@ pub fn known_key(rest: &str) -> Known {
     match (family, is_of_one) {
         (
             "leases" | "jobs" | "finished" | "history" | "dead" | "outputs" | "nodes" | "noted_nodes" | "losses" | "backfills"
-            | "boots" | "boot_runs" | "uniques",
+            | "boots" | "boot_runs" | "uniques" | "lanes" | "gate_wakes" | "shunned" | "shunned_lately",
             false,
         )
         | (
-            "due" | "running" | "queue_deeds" | "open" | "waiting" | "spread" | "history" | "dead" | "outputs" | "deeds"
-            | "events" | "ledger" | "backfill",
+            "due" | "running" | "open" | "waiting" | "spread" | "history" | "dead" | "outputs" | "deeds" | "events" | "ledger"
+            | "backfill" | "held" | "queued" | "queued_by_job",
             true,
         ) => Known::Type("zset"),
-        ("stops" | "totals" | "queues" | "groups" | "quarantine" | "audit" | "output_sizes", false)
+        ("stops" | "totals" | "queues" | "groups" | "quarantine" | "audit" | "output_sizes" | "servers", false)
         | (
             "job" | "run" | "output" | "node" | "source" | "declared" | "queue" | "queue_state" | "group" | "ledger_before"
-            | "unique",
+            | "gate" | "unique",
             true,
         ) => Known::Type("hash"),
-        ("fence" | "output_bytes" | "epoch" | "settling", false) => Known::Type("string"),
+        ("fence" | "output_bytes" | "epoch" | "settling", false) | ("gate_rate", true) => Known::Type("string"),
         ("quarantined", true) => Known::SetAside,
         _ => Known::No,
     }
 }
 
-/// What is wrong with one key. The events of a node go by themselves when it is long gone.
+/// A lane with runs in it that is not written down, so that no node looks there.
+pub fn unknown_lane(name: String) -> Finding {
+    let found = "runs are due in this lane, and it is not written down: no node looks there";
+    Finding::fixed(Rule::LaneUnknown, Subject::Key(name), found, "every lane in use written down", "writes it down")
+}
+
+/// What is wrong with one key. The events of a node go by themselves when it is long gone, what counts a rate when it is over.
 pub fn judge_key(facts: &KeyFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
     let subject = || Subject::Key(facts.name.clone());
@@ -74,7 +80,7 @@ pub fn judge_key(facts: &KeyFacts) -> Vec<Finding> {
         }
         Known::Type(_) | Known::SetAside => {}
     }
-    if facts.expires && !facts.rest.starts_with("events:") {
+    if facts.expires && !facts.rest.starts_with("events:") && !facts.rest.starts_with("gate_rate:") {
         let found = "it goes by itself after a time (TTL)";
         findings.push(Finding::fixed(Rule::Expires, subject(), found, "keys that stay", "takes the time off it"));
     }
@@ -97,7 +103,8 @@ pub enum Member {
 /// What the member of the sorted set `rest` is, or why it cannot be there.
 pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, String> {
     let family = rest.split(':').next().unwrap_or_default();
-    let is_run = matches!(family, "due" | "running" | "open" | "waiting" | "spread" | "history" | "dead" | "backfill");
+    let is_run =
+        matches!(family, "due" | "running" | "open" | "waiting" | "spread" | "history" | "dead" | "backfill" | "held" | "queued");
     let read = match family {
         "leases" => {
             let parts =
@@ -124,14 +131,16 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             _ => Err("it is no unique key".to_owned()),
         },
         "ledger" => is_range(member).then_some(Member::Other).ok_or_else(|| "it is no range (TO:COUNT:STATE:REASON)".to_owned()),
-        "deeds" | "queue_deeds" | "events" | "losses" => {
+        "deeds" | "events" | "losses" => {
             let is_object = matches!(serde_json::from_slice(&member_bytes(member)), Ok(serde_json::Value::Object(_)));
             is_object.then_some(Member::Other).ok_or_else(|| "it is no JSON object".to_owned())
         }
         _ if is_run => match member.parse::<RunId>() {
             Ok(run) if family == "backfill" && run.kind() != RunKind::Backfill => Err("it is no backfill run".to_owned()),
             Ok(run)
-                if matches!(family, "due" | "running") || rest == family || rest[family.len() + 1..] == *run.job().as_str() =>
+                if matches!(family, "due" | "running" | "held" | "queued")
+                    || rest == family
+                    || rest[family.len() + 1..] == *run.job().as_str() =>
             {
                 Ok(Member::Run(run, None))
             }

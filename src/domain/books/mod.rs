@@ -4,17 +4,23 @@
 //! the tests judge alike. A finding says what was found, what was wanted and how it is mended.
 
 mod counts;
+mod field;
 mod finding;
+mod gate;
 mod job;
 mod key;
 mod run;
 mod unique;
 
 pub use counts::{CountFacts, SizeFacts, judge_counts};
+pub use field::{BadField, bad_fields, has_judged_fields, judge_field, shown};
 pub use finding::{Finding, Mend, Rule, Subject};
+pub use gate::{GateFacts, judge_gate};
 pub use job::{JobFacts, PendingFacts, Plan, judge_job, unreadable_job};
-pub use key::{KeyFacts, Known, Member, bad_entries, judge_key, judge_member, judge_outputs, known_key, member_bytes};
-pub use run::{RecordFacts, RunFacts, Standing, judge_run};
+pub use key::{
+    KeyFacts, Known, Member, bad_entries, judge_key, judge_member, judge_outputs, known_key, member_bytes, unknown_lane,
+};
+pub use run::{CountedIn, RecordFacts, RunFacts, Standing, judge_run};
 pub use unique::{UniqueFacts, judge_unique};
 
 /// The score in the index of jobs of one that has no next due time.

@@ -51,7 +51,7 @@ pub struct RunFacts {
     pub stray: Option<Fence>,
     /// Whether it is open.
     pub is_open: bool,
-    /// Whether it waits.
+    /// Whether it waits, for an open run of its job or at a gate.
     pub is_waiting: bool,
     /// Whether it was given a time of its own.
     pub is_spread: bool,
@@ -61,6 +61,25 @@ pub struct RunFacts {
     pub history: [bool; 2],
     /// Whether it stands among the dead letters: of all, of its job.
     pub dead: [bool; 2],
+    /// Whether it is counted among those that run in a queue.
+    pub counted: CountedIn,
+}
+
+/// Where a run is counted among those that run in a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CountedIn {
+    /// In the queue its record names; none if that queue was not looked into.
+    pub in_own: Option<bool>,
+    /// In how many others.
+    pub elsewhere: usize,
+}
+
+impl CountedIn {
+    /// What two looks into different queues tell together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { in_own: self.in_own.or(other.in_own), elsewhere: self.elsewhere + other.elsewhere }
+    }
 }
 
 /// What does not agree in one run.
@@ -78,6 +97,7 @@ pub fn judge_run(facts: &RunFacts) -> Vec<Finding> {
         RecordFacts::Known { state: RunState::Scheduled, .. } => book.scheduled(),
         RecordFacts::Known { state, .. } => book.over(*state),
     }
+    book.counted();
     book.findings
 }
 
@@ -93,6 +113,19 @@ impl Book<'_> {
 
     fn fixed(&mut self, rule: Rule, found: impl Into<String>, wanted: &'static str, fix: &'static str) {
         self.findings.push(Finding::fixed(rule, self.subject(), found, wanted, fix));
+    }
+
+    fn counted(&mut self) {
+        let CountedIn { in_own, elsewhere } = self.facts.counted;
+        let executes = matches!(self.facts.record, RecordFacts::Known { state: RunState::Running, .. });
+        let wanted = "each run that executes, in its own queue, and no other";
+        if executes && self.facts.is_leased && in_own == Some(false) {
+            self.fixed(Rule::RunningWrong, "it executes and is not counted in its queue", wanted, "counts it there");
+        }
+        if elsewhere > 0 || !executes && in_own == Some(true) {
+            let found = "it is counted among those that execute in a queue, and does not execute there";
+            self.fixed(Rule::RunningWrong, found, wanted, "counts it there no more");
+        }
     }
 
     fn without_record(&mut self) {

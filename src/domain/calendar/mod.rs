@@ -4,6 +4,7 @@
 //! rule for clock changes that cron has; `*` or an open step (`0/2`) in hour or minute makes it follow real time, unless its
 //! job says otherwise.
 
+mod component;
 mod plan;
 mod read;
 
@@ -11,7 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use self::plan::Plan;
+pub(in crate::domain) use self::plan::{Days, Plan};
 use super::clock_changes::ClockChanges;
 use super::cron::{Wall, first_from};
 use super::zone::Zone;
@@ -46,6 +47,11 @@ impl CalendarExpr {
         &self.text
     }
 
+    /// What was read.
+    pub(in crate::domain) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     /// The zone it names itself.
     pub fn zone(&self) -> Option<&Zone> {
         self.zone.as_ref()
@@ -55,6 +61,12 @@ impl CalendarExpr {
     #[must_use]
     pub fn for_job(&self, clock_changes: ClockChanges) -> Self {
         Self { clock_changes, ..self.clone() }
+    }
+
+    /// The expression as one that names no zone.
+    #[must_use]
+    pub(in crate::domain) fn without_zone(&self) -> Self {
+        Self { zone: None, ..self.clone() }
     }
 
     /// The first occurrence at or after the second `from`, in its own zone, else in `zone`.

@@ -10,22 +10,22 @@ const LAST_YEAR: i64 = 2100;
 
 /// What matches. Bit n of a mask stands for the number n.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(in crate::domain) struct Plan {
     /// None = every year.
-    pub(super) years: Option<BTreeSet<i64>>,
-    pub(super) months: u64,
-    pub(super) days: Days,
+    pub(in crate::domain) years: Option<BTreeSet<i64>>,
+    pub(in crate::domain) months: u64,
+    pub(in crate::domain) days: Days,
     /// Monday is bit 0.
-    pub(super) weekdays: u8,
-    pub(super) hours: u64,
-    pub(super) minutes: u64,
-    pub(super) seconds: u64,
-    pub(super) is_wild: bool,
+    pub(in crate::domain) weekdays: u8,
+    pub(in crate::domain) hours: u64,
+    pub(in crate::domain) minutes: u64,
+    pub(in crate::domain) seconds: u64,
+    pub(in crate::domain) is_wild: bool,
 }
 
 /// Days of a month.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Days {
+pub(in crate::domain) enum Days {
     /// 1 = the first.
     FromStart(u32),
     /// 1 = the last.

@@ -2,7 +2,8 @@
 //!
 //! Every refusal names the character at which it begins.
 
-use super::plan::{Days, Plan};
+use super::component::{Component, Item, plan_of};
+use super::plan::Plan;
 use crate::domain::zone::{Zone, ZoneName};
 
 /// Why an expression is refused: where, by byte, and what is wrong.
@@ -12,8 +13,6 @@ pub(super) struct Fault {
     pub(super) problem: String,
 }
 
-/// The first and last year an expression may name; systemd ends at 2199, a schedule before 2100.
-const YEARS: (i64, i64) = (1970, 2199);
 /// Items a component may have, as in systemd.
 const MOST_ITEMS: usize = 240;
 
@@ -50,36 +49,9 @@ const SHORTHANDS: [(&str, &str); 13] = [
     ("anually", "*-01-01 00:00:00"),
 ];
 
-/// One item of a list: a value, a range, either with a step.
-#[derive(Debug, Clone, Copy)]
-struct Item {
-    offset: usize,
-    start: i64,
-    until: Option<i64>,
-    step: Option<i64>,
-}
-
-/// A component: `*`, or a list.
-#[derive(Debug, Clone)]
-struct Component {
-    offset: usize,
-    /// None = `*`.
-    items: Option<Vec<Item>>,
-}
-
-impl Component {
-    fn only(value: i64, offset: usize) -> Self {
-        Self { offset, items: Some(vec![Item { offset, start: value, until: None, step: None }]) }
-    }
-
-    /// Whether it stands for a steady beat: `*`, or a value that is stepped on from without an end.
-    fn is_open(&self) -> bool {
-        self.items.as_ref().is_none_or(|items| items.iter().any(|item| item.until.is_none() && item.step.is_some()))
-    }
-}
-
-struct Cursor<'a> {
-    text: &'a str,
+/// Where the reader stands in the text.
+pub(super) struct Cursor<'a> {
+    pub(super) text: &'a str,
     at: usize,
 }
 
@@ -104,64 +76,20 @@ pub(super) fn read(text: &str) -> Result<(Plan, Option<Zone>), Fault> {
     Ok((plan, zone))
 }
 
-fn plan_of(cursor: &Cursor<'_>, weekdays: u8, date: &[Component; 3], clock: &[Component; 3]) -> Result<Plan, Fault> {
-    let [year, month, day] = date;
-    let [hour, minute, second] = clock;
-    let mut year = year.clone();
-    for item in year.items.iter_mut().flatten() {
-        item.start = whole_year(item.start);
-        item.until = item.until.map(whole_year);
-    }
-    let is_from_end = day.offset > 0 && cursor.text.as_bytes().get(day.offset - 1) == Some(&b'~');
-    let days = cursor.values(day, "day", 1, 31, if is_from_end { Counted::FromEnd } else { Counted::FromStart })?;
-    let days = match days {
-        values if day.items.is_none() => Days::FromStart(values.iter().fold(0, |mask, day| mask | 1 << day)),
-        values if is_from_end => Days::FromEnd(values.iter().fold(0, |mask, day| mask | 1 << day)),
-        values => Days::FromStart(values.iter().fold(0, |mask, day| mask | 1 << day)),
-    };
-    let mask = |values: Vec<i64>| values.iter().fold(0_u64, |mask, value| mask | 1 << value);
-    let plan = Plan {
-        years: match year.items {
-            None => None,
-            Some(_) => Some(cursor.values(&year, "year", YEARS.0, YEARS.1, Counted::FromStart)?.into_iter().collect()),
-        },
-        months: mask(cursor.values(month, "month", 1, 12, Counted::FromStart)?),
-        days,
-        weekdays,
-        hours: mask(cursor.values(hour, "hour", 0, 23, Counted::FromStart)?),
-        minutes: mask(cursor.values(minute, "minute", 0, 59, Counted::FromStart)?),
-        seconds: mask(cursor.values(second, "second", 0, 59, Counted::FromStart)?),
-        is_wild: hour.is_open() || minute.is_open(),
-    };
-    Ok(plan)
-}
-
-/// systemd reads 12 as 2012 and 89 as 1989.
-fn whole_year(year: i64) -> i64 {
-    match year {
-        0..70 => year + 2000,
-        70..100 => year + 1900,
-        _ => year,
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Counted {
-    FromStart,
-    FromEnd,
-}
-
 /// The text without its zone, and the zone.
 fn split_zone(text: &str) -> Result<(&str, Option<Zone>), Fault> {
     let trimmed = text.trim_end_matches(' ');
     let Some((before, word)) = trimmed.rsplit_once(' ') else { return Ok((trimmed, None)) };
     let looks_like_one = word.starts_with(|c: char| c.is_ascii_alphabetic());
+    if !looks_like_one {
+        return Ok((trimmed, None));
+    }
     let is_weekday =
         WEEKDAYS.iter().any(|(name, _)| word.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name)));
     let zone = word.parse::<ZoneName>().and_then(|name| Zone::load(&name));
     match zone {
-        Ok(zone) if looks_like_one => Ok((before, Some(zone))),
-        Err(error) if looks_like_one && !is_weekday => Err(fault(before.len() + 1, error.to_string())),
+        Ok(zone) => Ok((before, Some(zone))),
+        Err(error) if !is_weekday => Err(fault(before.len() + 1, error.to_string())),
         _ => Ok((trimmed, None)),
     }
 }
@@ -197,8 +125,10 @@ impl Cursor<'_> {
         Fault { offset: self.at, problem }
     }
 
-    fn fault_at(&self, offset: usize, what: &str) -> Fault {
-        Fault { offset, problem: format!("{what} at character {}", self.character(offset)) }
+    /// A fault of what begins at `offset`.
+    pub(super) fn fault_at(&self, offset: usize, what: &str) -> Fault {
+        const WANTED: &str = "wanted numbers within their range, ranges that rise and steps above 0";
+        Fault { offset, problem: format!("{what} at character {}, {WANTED}", self.character(offset)) }
     }
 
     /// The weekdays at the cursor as bits, Monday the lowest; all if there are none.
@@ -376,43 +306,4 @@ impl Cursor<'_> {
         self.at += length;
         Ok(number)
     }
-
-    /// The values a component stands for. Of days counted from the end, steps go towards the end of the month.
-    fn values(&self, component: &Component, what: &str, least: i64, most: i64, counted: Counted) -> Result<Vec<i64>, Fault> {
-        let Some(items) = &component.items else { return Ok((least..=most).collect()) };
-        let mut values = Vec::new();
-        for item in items {
-            for number in [Some(item.start), item.until].into_iter().flatten() {
-                if !(least..=most).contains(&number) {
-                    return Err(self.fault_at(item.offset, &format!("{what} {number} is not within {least} to {most},")));
-                }
-            }
-            let step = item.step.unwrap_or(1);
-            match (item.until, counted) {
-                (None, _) if item.step.is_none() => values.push(item.start),
-                (Some(until), _) if item.start > until => {
-                    return Err(self.fault_at(item.offset, &format!("a range of {what}s that runs backwards")));
-                }
-                (Some(until), Counted::FromStart) => values.extend(steps(item.start, until, step)),
-                (Some(until), Counted::FromEnd) => values.extend(steps(-until, -item.start, step).map(|value| -value)),
-                (None, Counted::FromStart) if item.start + step > most => {
-                    return Err(
-                        self.fault_at(item.offset, &format!("{what} {} with a step of {step} leads past {most},", item.start))
-                    );
-                }
-                (None, Counted::FromEnd) if item.start - step < least => {
-                    return Err(
-                        self.fault_at(item.offset, &format!("{what} {} with a step of {step} leads past the end,", item.start))
-                    );
-                }
-                (None, Counted::FromStart) => values.extend(steps(item.start, most, step)),
-                (None, Counted::FromEnd) => values.extend(steps(-item.start, -least, step).map(|value| -value)),
-            }
-        }
-        Ok(values)
-    }
-}
-
-fn steps(from: i64, to: i64, step: i64) -> impl Iterator<Item = i64> {
-    (from..=to).step_by(usize::try_from(step).unwrap_or(1))
 }

@@ -61,12 +61,6 @@ const fn plain(name: &'static str, min: u16, max: u16) -> Field {
     Field { name, min, max, wraps_after: None, drawn: Some((min, max)), names: NO_NAMES, kind: Kind::Plain }
 }
 
-/// One end of a range: its value, and whether it was written as a name.
-struct Bound {
-    value: u16,
-    named: bool,
-}
-
 impl Field {
     /// The values `piece` stands for in this field.
     pub(super) fn read(&self, piece: Piece<'_>, draw: Draw<'_>) -> Result<Values, Fault> {
@@ -133,35 +127,32 @@ impl Field {
         let first = self.read_bound(low)?;
         let Some(high) = high else {
             // A step makes one value a range to the field's end: not in Vixie's cron, but what everyone means by it.
-            return Ok((first.value, if step.is_some() { self.max } else { first.value }));
+            return Ok((first, if step.is_some() { self.max } else { first }));
         };
         let last = self.read_bound(high)?;
         let (name, range, at) = (self.name, base.text, base.position());
-        if first.named != last.named {
-            return Err(base.fault(format!("{name} range {range} at character {at} mixes a name and a number, wanted one kind")));
-        }
         match self.wraps_after {
-            _ if first.value <= last.value => Ok((first.value, last.value)),
-            Some(period) => Ok((first.value, last.value + period)),
+            _ if first <= last => Ok((first, last)),
+            Some(period) => Ok((first, last + period)),
             None => {
                 Err(base.fault(format!("{name} range {range} at character {at} runs backwards, wanted the smaller value first")))
             }
         }
     }
 
-    fn read_bound(&self, piece: Piece<'_>) -> Result<Bound, Fault> {
+    fn read_bound(&self, piece: Piece<'_>) -> Result<u16, Fault> {
         let (name, text, at, wanted) = (self.name, piece.text, piece.position(), self.wanted());
         if text.is_empty() {
             return Err(piece.fault(format!("{name} has no value at character {at}, wanted {wanted}")));
         }
         if piece.is_number() {
             return match text.parse::<u16>() {
-                Ok(value) if (self.min..=self.max).contains(&value) => Ok(Bound { value, named: false }),
+                Ok(value) if (self.min..=self.max).contains(&value) => Ok(value),
                 _ => Err(piece.fault(format!("{name} {text} at character {at} is out of range, wanted {wanted}"))),
             };
         }
         if let Some(place) = (self.min..=self.max).zip(self.names).find(|(_, known)| known.eq_ignore_ascii_case(text)) {
-            return Ok(Bound { value: place.0, named: true });
+            return Ok(place.0);
         }
         let listed = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(text));
         let is = match () {
@@ -170,6 +161,8 @@ impl Field {
             () if self.kind == Kind::Weekday && text.eq_ignore_ascii_case("L") => {
                 "does not say which weekday (the last Friday is 5L, Saturday 6)"
             }
+            () if text.contains('=') => "sets a variable (a job's zone is tz, or --tz)",
+            () if text.contains('~') => "is drawn anew at each start elsewhere (H(0-30) is drawn once for each job)",
             () => "is not understood",
         };
         Err(piece.fault(format!("{name} {text:?} at character {at} {is}, wanted {wanted}")))
@@ -241,7 +234,7 @@ impl Field {
         }
         match piece.without_suffix("W") {
             Some(number) if number.is_number() => {
-                let day = self.read_bound(number)?.value;
+                let day = self.read_bound(number)?;
                 Ok(Some(Letter::Nearest { day: u8::try_from(day).unwrap_or(u8::MAX) }))
             }
             _ => Ok(None),
@@ -250,7 +243,7 @@ impl Field {
 
     fn read_weekday_letter(&self, piece: Piece<'_>) -> Result<Option<Letter>, Fault> {
         // 7 is Sunday as 0 is.
-        let weekday = |piece| self.read_bound(piece).map(|bound| u8::try_from(bound.value % 7).unwrap_or(0));
+        let weekday = |piece| self.read_bound(piece).map(|value| u8::try_from(value % 7).unwrap_or(0));
         if let (day, Some(nth)) = piece.split_once('#') {
             let weekday = weekday(day)?;
             if let Ok(nth @ 1..=5) = nth.text.parse::<u8>() {

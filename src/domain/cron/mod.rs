@@ -5,6 +5,7 @@
 
 mod days;
 mod draw;
+mod drawn;
 mod field;
 #[cfg(test)]
 mod oracle;
@@ -69,6 +70,11 @@ impl CronExpr {
     /// Whether what it stands for depends on the job's name: it has an `H`.
     pub fn is_drawn(&self) -> bool {
         self.plan.is_drawn()
+    }
+
+    /// Its text with the numbers the job `name` has in the places of `H`.
+    pub fn text_for(&self, name: &str) -> String {
+        if self.is_drawn() { drawn::text_drawn_of(&self.text, name) } else { self.text.to_string() }
     }
 
     /// Whether it is `@reboot`: at no time of any clock, once after each boot of a host.

@@ -146,8 +146,10 @@ fn wrong_count(fields: &[Piece<'_>]) -> Fault {
     let end = |piece: &Piece<'_>| piece.offset + piece.text.len();
     let offset = fields.get(7).map_or_else(|| fields.last().map_or(0, end), |extra| extra.offset);
     let (count, noun) = (fields.len(), if fields.len() == 1 { "field" } else { "fields" });
+    let at = offset + 1;
+    let place = if count > 7 { format!("too many from character {at} on") } else { format!("too few at character {at}") };
     let problem = format!(
-        "{count} {noun} found, wanted 5 (minute, hour, day of month, month, weekday), 6 with leading seconds or 7 with trailing years"
+        "{count} {noun} found, {place}, wanted 5 (minute, hour, day of month, month, weekday), 6 with leading seconds or 7 with trailing years"
     );
     Fault { offset, problem }
 }

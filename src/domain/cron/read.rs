@@ -24,10 +24,21 @@ pub(super) fn read(text: &str) -> Result<Plan, Fault> {
     }
     let possible = if plan.is_drawn() { plan_of(&words, Draw::Each)? } else { plan };
     if possible.first_local_from(0).is_none() {
-        let offset = words.first().map_or(0, |piece| piece.offset);
-        return Err(Fault { offset, problem: "never comes before 2100, wanted a day that exists".to_owned() });
+        return Err(never(&words));
     }
     if possible.is_drawn() { plan_of(&words, Draw::Of("")) } else { Ok(possible) }
+}
+
+/// The fault of an expression without an occurrence: of the day of month, or of the weekday where every day would not help.
+fn never(words: &[Piece<'_>]) -> Fault {
+    let day = if words.len() > 5 { 3 } else { 2 };
+    let any_day: Vec<Piece<'_>> =
+        words.iter().enumerate().map(|(at, piece)| if at == day { Piece { text: "*", ..*piece } } else { *piece }).collect();
+    let is_by_day = plan_of(&any_day, Draw::Each).is_ok_and(|plan| plan.first_local_from(0).is_some());
+    let (name, place) = if is_by_day { ("day of month", day) } else { ("weekday", day + 2) };
+    let Piece { text, offset } = words.get(place).copied().unwrap_or(Piece { text: "", offset: 0 });
+    let at = offset + 1;
+    Fault { offset, problem: format!("{name} {text} at character {at} never comes before 2100, wanted a day that exists") }
 }
 
 /// The plan of an expression as the job `name` has it; none if it cannot be read.

@@ -44,6 +44,7 @@ fn each_form_of_the_language_means_what_crontab_says() {
     same("0 0 * * 1-5", "0 0 * * mon-FRI");
     same("0 0 * * 5-7", "0 0 * * fri,sat,sun");
     same("0 0 * * FRI-MON", "0 0 * * 5,6,0,1");
+    same("0 0 * JAN-3 MON-5", "0 0 * 1-3 1-5");
     same("0 0 * * SAT-SUN", "0 0 * * 6,0");
     same("0 0 * * 7-2", "0 0 * * SUN-TUE");
     same("0 22-2 * * *", "0 22,23,0,1,2 * * *");
@@ -111,15 +112,15 @@ fn a_refusal_names_field_position_and_what_is_wanted() {
         ("MON * * * *", 0, "minute \"MON\" at character 1 is the name of a weekday, wanted 0-59"),
         ("0 0 * MON *", 6, "month \"MON\" at character 7 is the name of a weekday, wanted 1-12 or JAN-DEC"),
         ("0 0 * * Sunny", 8, "weekday \"Sunny\" at character 9 is not understood, wanted 0-7 or SUN-SAT"),
-        ("0 0 * * MON-5", 8, "weekday range MON-5 at character 9 mixes a name and a number, wanted one kind"),
         ("1,,3 * * * *", 2, "minute has an empty list item at character 3, wanted 0-59"),
         ("0 1, * * *", 4, "hour has an empty list item at character 5, wanted 0-23"),
         ("-5 * * * *", 0, "minute has no value at character 1, wanted 0-59"),
         ("? * * * *", 0, "minute \"?\" at character 1 is not understood, wanted 0-59"),
         ("0 0 * * *1", 8, "weekday \"*1\" at character 9 is not understood, wanted 0-7 or SUN-SAT"),
-        ("0 0 30 2 *", 0, "never comes before 2100, wanted a day that exists"),
-        ("0 0 31W 4,6,9,11 *", 0, "never comes before 2100, wanted a day that exists"),
-        ("0 0 */31 * 5L", 0, "never comes before 2100, wanted a day that exists"),
+        ("0 0 30 2 *", 4, "day of month 30 at character 5 never comes before 2100, wanted a day that exists"),
+        ("0 0 31W 4,6,9,11 *", 4, "day of month 31W at character 5 never comes before 2100, wanted a day that exists"),
+        ("0 0 */31 * 5L", 4, "day of month */31 at character 5 never comes before 2100, wanted a day that exists"),
+        ("0 0 0 29 2 * 2027", 6, "day of month 29 at character 7 never comes before 2100, wanted a day that exists"),
         (
             "0 0 * * L",
             8,
@@ -145,6 +146,16 @@ fn a_refusal_names_field_position_and_what_is_wanted() {
             "\"@dayly\" at character 1 is not a known word, wanted @hourly, @daily, @midnight, @weekly, @monthly, @yearly, \
           @annually, @reboot or @every 90s",
         ),
+        (
+            "CRON_TZ=UTC 0 0 * * *",
+            0,
+            "second \"CRON_TZ=UTC\" at character 1 sets a variable (a job's zone is tz, or --tz), wanted 0-59",
+        ),
+        (
+            "0~30 * * * *",
+            0,
+            "minute \"0~30\" at character 1 is drawn anew at each start elsewhere (H(0-30) is drawn once for each job), wanted 0-59",
+        ),
         ("0 0 * * \u{e9}", 8, "'\u{e9}' at character 9 is not understood, wanted digits, names and * , - /"),
         ("@hourly 5", 8, "\"5\" at character 9 follows @hourly, wanted nothing after it"),
     ] {
@@ -156,10 +167,10 @@ fn a_refusal_names_field_position_and_what_is_wanted() {
 #[test]
 fn a_wrong_number_of_fields_is_counted() {
     let wanted = "wanted 5 (minute, hour, day of month, month, weekday), 6 with leading seconds or 7 with trailing years";
-    assert_eq!(refusal("* * * *"), format!("cron \"* * * *\": 4 fields found, {wanted}"));
-    assert_eq!(refusal("******"), format!("cron \"******\": 1 field found, {wanted}"));
+    assert_eq!(refusal("* * * *"), format!("cron \"* * * *\": 4 fields found, too few at character 8, {wanted}"));
+    assert_eq!(refusal("******"), format!("cron \"******\": 1 field found, too few at character 7, {wanted}"));
     let eight = "* * * * * * * 5".parse::<CronExpr>().unwrap_err();
-    assert_eq!((eight.problem, eight.offset), (format!("8 fields found, {wanted}"), 14));
+    assert_eq!((eight.problem, eight.offset), (format!("8 fields found, too many from character 15 on, {wanted}"), 14));
     assert!(refusal(" ").contains("is empty, wanted 5 fields"));
     let long = format!("{} * * * *", "1,".repeat(499));
     assert!(refusal(&long).contains("1006 bytes found, wanted at most 1000"));

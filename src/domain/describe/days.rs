@@ -50,8 +50,9 @@ fn of_week(weekday: &Field) -> String {
         parts.push(format!("on {}", list(&ordered.into_iter().map(|day| format!("{}s", name(day))).collect::<Vec<_>>())));
     }
     if !weekday.others.is_empty() {
-        let of_month = weekday.others.iter().any(|other| !other.contains("(H:"));
-        parts.push(format!("on {}{}", list(&weekday.others), if of_month { " of the month" } else { "" }));
+        let are_places = weekday.others.iter().any(|other| !other.contains("(H:"));
+        let of = if are_places { format!(" of the {}", weekday.of) } else { String::new() };
+        parts.push(format!("on {}{of}", list(&weekday.others)));
     }
     list(&parts)
 }

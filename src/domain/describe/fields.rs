@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::numbers::{WEEKDAYS, ordinal};
+use super::numbers::{WEEKDAYS, day_from_end, ordinal};
 
 /// A kind of field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,14 +26,14 @@ const fn kind(unit: &'static str, min: u16, max: u16, period: Option<u16>, names
     Kind { unit, min, max, period, names }
 }
 
-const SECOND: Kind = kind("second", 0, 59, None, &[]);
-const MINUTE: Kind = kind("minute", 0, 59, None, &[]);
-const HOUR: Kind = kind("hour", 0, 23, Some(24), &[]);
-const DAY: Kind = kind("day", 1, 31, None, &[]);
-const MONTH: Kind = kind("month", 1, 12, Some(12), MONTHS);
+pub(super) const SECOND: Kind = kind("second", 0, 59, None, &[]);
+pub(super) const MINUTE: Kind = kind("minute", 0, 59, None, &[]);
+pub(super) const HOUR: Kind = kind("hour", 0, 23, Some(24), &[]);
+pub(super) const DAY: Kind = kind("day", 1, 31, None, &[]);
+pub(super) const MONTH: Kind = kind("month", 1, 12, Some(12), MONTHS);
 /// 7 is Sunday too; the values are 0 to 6.
-const WEEKDAY: Kind = kind("weekday", 0, 7, Some(7), DAYS);
-const YEAR: Kind = kind("year", 1970, 2099, None, &[]);
+pub(super) const WEEKDAY: Kind = kind("weekday", 0, 7, Some(7), DAYS);
+pub(super) const YEAR: Kind = kind("year", 1970, 2099, None, &[]);
 
 /// One field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub(super) struct Field {
     pub(super) values: BTreeSet<u16>,
     /// In words, what depends on the month or on the job: `the last day`.
     pub(super) others: Vec<String>,
+    /// What the others are places in: `month`, or `year`.
+    pub(super) of: &'static str,
     /// Begins with `*` or is `?`: then a day must suit both day fields.
     pub(super) is_starred: bool,
 }
@@ -82,9 +84,20 @@ impl Fields {
 }
 
 impl Field {
+    /// These values; a day must suit both day fields.
+    pub(super) fn of(kind: Kind, values: impl IntoIterator<Item = u16>) -> Self {
+        Self { kind, values: values.into_iter().collect(), others: Vec::new(), of: "month", is_starred: true }
+    }
+
+    /// Every value there is.
+    pub(super) fn whole(kind: Kind) -> Self {
+        Self::of(kind, (kind.min..=kind.max).map(|value| kind.folded(value)))
+    }
+
     fn read(kind: Kind, text: &str) -> Self {
         let text = text.to_ascii_uppercase();
-        let mut field = Self { kind, values: BTreeSet::new(), others: Vec::new(), is_starred: text.starts_with(['*', '?']) };
+        let mut field =
+            Self { kind, values: BTreeSet::new(), others: Vec::new(), of: "month", is_starred: text.starts_with(['*', '?']) };
         for item in text.split(',') {
             match kind.range(item) {
                 Some((first, last, step)) => field.values.extend((first..=last).step_by(step).map(|value| kind.folded(value))),
@@ -181,9 +194,8 @@ fn of_month(item: &str) -> Option<String> {
         "L" => Some("the last day".to_owned()),
         "LW" => Some("the last working day (Monday to Friday)".to_owned()),
         _ if item.starts_with("L-") => {
-            let before: u16 = item.strip_prefix("L-")?.parse().ok()?;
-            let days = if before == 1 { String::new() } else { format!("{before} days ") };
-            Some(format!("the day {days}before the last day"))
+            let before = item.strip_prefix("L-")?.parse().ok()?;
+            Some(day_from_end(before))
         }
         _ => {
             let day: u16 = item.strip_suffix('W')?.parse().ok().filter(|day| (1..=31).contains(day))?;

@@ -3,42 +3,92 @@
 //! Invariant: exact rather than pretty. The words of a cron expression are made of the values its fields stand for, so two
 //! expressions are told alike only if they come alike; what a clock change does to a time is said by [`super::clock_notes`].
 
+mod calendar;
 mod days;
 mod fields;
 mod numbers;
+mod rule;
+mod shape;
 mod time_of_day;
 
 #[cfg(test)]
 mod tests;
 
+pub use self::shape::shape_in_words;
+
 use self::fields::Fields;
+use self::numbers::list;
 use super::duration::format_duration;
+use super::ids::JobName;
 use super::schedule::{CronExpr, Schedule};
+use super::time::UnixMillis;
 use super::zone::Zone;
 
-/// `schedule` in words, one text for each schedule it is made of: `at 02:30 every day`. `zone` is that of a single instant.
-pub fn in_words(schedule: &Schedule, zone: &Zone) -> Vec<String> {
+/// Instants told one by one at most.
+const INSTANTS: usize = 6;
+
+/// What is known of the job whose schedule is told.
+#[derive(Debug, Clone, Copy)]
+pub struct Of<'a> {
+    /// The zone single instants are told in.
+    pub zone: &'a Zone,
+    /// Its name, which decides what `H` stands for.
+    pub job: Option<&'a JobName>,
+    /// What `every` counts from by the job's own wish; none = its first apply.
+    pub anchor: Option<UnixMillis>,
+}
+
+/// A schedule in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// `at 02:30 every day`
+    pub words: String,
+    /// Whether it is read on the wall clock of the job's zone.
+    pub is_on_the_wall: bool,
+}
+
+/// `schedule` in words, one text for each schedule it is made of.
+pub fn in_words(schedule: &Schedule, of: Of<'_>) -> Vec<Told> {
+    let by_itself = |words: String| vec![Told { words, is_on_the_wall: false }];
+    let on_the_wall = |words: String, is_on_the_wall: bool| Told { words, is_on_the_wall };
     match schedule {
-        Schedule::Manual => vec!["only when asked for".to_owned()],
-        Schedule::At(at) => {
-            let local = at.to_timestamp().to_zoned(zone.rules().clone());
-            vec![format!("once, on {}", local.strftime("%A %F at %T %Z"))]
+        Schedule::Manual => by_itself("only when asked for".to_owned()),
+        Schedule::At(at) => by_itself(format!("once, on {}", moment(*at, of.zone))),
+        Schedule::Every(period) => by_itself(match of.anchor {
+            None => format!("every {}, counted from the job's first apply", format_duration(*period)),
+            Some(anchor) => format!("every {}, the first on {}", format_duration(*period), moment(anchor, of.zone)),
+        }),
+        Schedule::Cron(list) => list.iter().map(|one| on_the_wall(expression_in_words(one, of.job), !one.is_at_boot())).collect(),
+        Schedule::Instants(instants) => by_itself(instants_in_words(instants, of.zone)),
+        Schedule::Delay(delay) => by_itself(format!("{} after the end of each run", format_duration(*delay))),
+        Schedule::Calendar(list) => list.iter().map(|one| on_the_wall(calendar::words(one), one.zone().is_none())).collect(),
+        Schedule::Rules(list) => list.iter().map(|one| on_the_wall(rule::words(one), true)).collect(),
+        Schedule::Several(list) => list.iter().flat_map(|one| in_words(one, of)).collect(),
+    }
+}
+
+/// `Thursday 2026-12-24 at 09:00:00 CET`
+fn moment(at: UnixMillis, zone: &Zone) -> String {
+    at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%A %F at %T %Z").to_string()
+}
+
+fn instants_in_words(instants: &[UnixMillis], zone: &Zone) -> String {
+    match instants {
+        [] => "never".to_owned(),
+        [one] => format!("once, on {}", moment(*one, zone)),
+        [first, .., last] if instants.len() > INSTANTS => {
+            format!("{} times, the first on {}, the last on {}", instants.len(), moment(*first, zone), moment(*last, zone))
         }
-        Schedule::Every(period) => vec![format!("every {}, counted from the job's first apply", format_duration(*period))],
-        Schedule::Cron(list) => list.iter().map(expression_in_words).collect(),
-        Schedule::Instants(list) => list.iter().flat_map(|at| in_words(&Schedule::At(*at), zone)).collect(),
-        Schedule::Delay(delay) => vec![format!("{} after the end of each run", format_duration(*delay))],
-        Schedule::Calendar(list) => list.iter().map(|expression| format!("as OnCalendar={expression} in systemd")).collect(),
-        Schedule::Rules(list) => {
-            list.iter().map(|rule| format!("as the iCalendar rule {} from {}", rule.as_str(), rule.start())).collect()
-        }
-        Schedule::Several(list) => list.iter().flat_map(|one| in_words(one, zone)).collect(),
+        _ => format!("{} times, on {}", instants.len(), list(&instants.iter().map(|at| moment(*at, zone)).collect::<Vec<_>>())),
     }
 }
 
 /// A cron expression in words: `every 15 minutes from 09:00 to 17:59, Monday to Friday`.
-pub fn expression_in_words(expression: &CronExpr) -> String {
-    text_in_words(expression.as_str())
+fn expression_in_words(expression: &CronExpr, job: Option<&JobName>) -> String {
+    match job.filter(|_| expression.is_drawn()) {
+        Some(job) => format!("{} (H as drawn for {job})", text_in_words(&expression.text_for(job.as_str()))),
+        None => text_in_words(expression.as_str()),
+    }
 }
 
 /// The words for the text of a checked expression.

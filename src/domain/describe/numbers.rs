@@ -20,6 +20,34 @@ pub(super) fn ordinal(number: u16) -> String {
     format!("{number}{ending}")
 }
 
+/// The day so many days before the last: `the last day`, `the day 2 days before the last day`.
+pub(super) fn day_from_end(before: u16) -> String {
+    match before {
+        0 => "the last day".to_owned(),
+        1 => "the day before the last day".to_owned(),
+        _ => format!("the day {before} days before the last day"),
+    }
+}
+
+/// Days counted from the end, 1 = the last, in order: `the last 3 days`, `the last day`.
+pub(super) fn days_from_end(values: &[u16]) -> Vec<String> {
+    let tell = |(first, last): (u16, u16)| match (first, last) {
+        (1, last) if last > 1 => vec![format!("the last {last} days")],
+        (first, last) => (first..=last).map(|day| day_from_end(day - 1)).collect(),
+    };
+    runs(values).into_iter().flat_map(tell).collect()
+}
+
+/// The one of that number, from the end below 0: `2nd`, `last`, `2nd last`.
+pub(super) fn place(number: i64) -> String {
+    let nth = u16::try_from(number.unsigned_abs()).map_or_else(|_| number.to_string(), ordinal);
+    match number {
+        -1 => "last".to_owned(),
+        ..-1 => format!("{nth} last"),
+        _ => nth,
+    }
+}
+
 /// `a, b and c`
 pub(super) fn list(items: &[String]) -> String {
     match items {

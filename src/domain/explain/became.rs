@@ -71,6 +71,8 @@ findings! {
         },
         /// It could not be started in time.
         "skipped_missed" SkippedMissed,
+        /// It was past when work began again after a loss of data, whatever became of it before.
+        "skipped_after_loss" SkippedAfterLoss,
         /// As many runs of its job had begun as may.
         "skipped_used_up" SkippedUsedUp,
         /// Its job was paused.
@@ -110,6 +112,15 @@ findings! {
         "waits" Waits {
             /// That one.
             behind: Option<String>,
+        },
+        /// It waits at a gate.
+        "waits_at" WaitsAt {
+            /// The gate.
+            gate: String,
+            /// A run that has a place there.
+            behind: Option<String>,
+            /// Whose turn it is.
+            turn: Option<String>,
         },
         /// It is tried again later.
         "retry_at" RetryAt {
@@ -178,13 +189,8 @@ findings! {
         },
         /// Nothing is kept of it.
         "unrecorded" Unrecorded,
-        /// Redis lost data since.
-        "data_lost" DataLost {
-            /// When that was noticed.
-            noticed: UnixMillis,
-            /// When its data was last seen whole.
-            whole: Option<UnixMillis>,
-        },
+        /// Nothing is kept of it since Redis lost data.
+        "gone_with_data" GoneWithData,
         /// Nothing was ever due.
         "never" Never,
         /// A run of the job that has not ended.
@@ -231,6 +237,9 @@ impl Became {
             Self::SkippedOverlap { behind: Some(run) } => format!("It was skipped because the run {run} was still open."),
             Self::SkippedOverlap { behind: None } => "It was skipped because an earlier run was still open.".to_owned(),
             Self::SkippedMissed => "It was skipped because it was missed: it could not be started in time.".to_owned(),
+            Self::SkippedAfterLoss => {
+                "It was skipped when work began again after Redis had lost data: by then it counted as missed.".to_owned()
+            }
             Self::SkippedUsedUp => "It was skipped because as many runs had begun as max_runs lets.".to_owned(),
             Self::SkippedPaused { by: None, at: None } => "It was skipped because its job was paused.".to_owned(),
             Self::SkippedPaused { by, at } => {
@@ -248,6 +257,11 @@ impl Became {
             Self::AskedToStop { by } => format!("It is asked to stop{}.", by_words(by.as_ref())),
             Self::Waits { behind: Some(run) } => format!("It waits for the run {run} to end."),
             Self::Waits { behind: None } => "It waits for an open run of its job to end.".to_owned(),
+            Self::WaitsAt { gate, behind, turn } => {
+                let behind = behind.as_ref().map_or_else(String::new, |run| format!(", behind {run} when it came"));
+                let turn = turn.as_ref().map_or_else(String::new, |job| format!("; it is the turn of {job}"));
+                format!("It waits for its place at {gate}{behind}{turn}.")
+            }
             Self::RetryAt { at } => format!("It is tried again on {}.", shown(*at, zone)),
             Self::AskAt { at, why } => {
                 format!("Nothing was started, {why}; it is asked again on {}.", shown(*at, zone))
@@ -284,13 +298,7 @@ impl Became {
             Self::Unrecorded => {
                 "Nothing of it is kept: it was purged, is past the bounds of history, or was before the job was added.".to_owned()
             }
-            Self::DataLost { noticed, whole } => {
-                let whole = whole.map_or_else(String::new, |at| format!("; it was last seen whole on {}", shown(at, zone)));
-                format!(
-                    "Redis lost data, noticed on {}{whole}: what was before is known only as far as journals told.",
-                    shown(*noticed, zone)
-                )
-            }
+            Self::GoneWithData => "Nothing of it is kept since Redis lost data.".to_owned(),
             Self::Never => "It has had no occurrence yet.".to_owned(),
             Self::Open { run, what } => format!("Run {run}: {}", what.sentence(zone)),
             Self::Last { run, state, at } => format!("The last to end was {run}: {state}{}.", on(at)),

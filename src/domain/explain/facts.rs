@@ -1,11 +1,14 @@
 //! What is to be known to explain a job or one of its occurrences. Gathered by `engine::explaining`, judged here.
 
+use super::loss::Loss;
 use crate::domain::deed::Deed;
-use crate::domain::ids::{JobName, QueueName, RunId};
+use crate::domain::ids::{JobName, RunId};
 use crate::domain::job::JobSpec;
+use crate::domain::lane::Lane;
 use crate::domain::node_event::NodeEvent;
 use crate::domain::run::RunState;
 use crate::domain::schedule::Timetable;
+use crate::domain::serving::Serving;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
@@ -26,8 +29,10 @@ pub struct Facts {
     pub deeds: Vec<Deed>,
     /// Why those cannot be read, if so.
     pub spoilt_deeds: Option<String>,
-    /// When it was noticed that Redis had lost data, oldest first, each with when it was last whole.
-    pub losses: Vec<(UnixMillis, Option<UnixMillis>)>,
+    /// When Redis had lost data, oldest first.
+    pub losses: Vec<Loss>,
+    /// Of a job that a loss took: when that was noticed, and when the job was to run.
+    pub gone: Option<(UnixMillis, String)>,
     /// How many past occurrences are to be made up for by `schedctl backfill`.
     pub making_up: u64,
     /// The nodes, by name.
@@ -149,8 +154,8 @@ pub enum Subject {
 pub struct RunFacts {
     /// Its id.
     pub run: RunId,
-    /// Its queue.
-    pub queue: QueueName,
+    /// Its lane.
+    pub lane: Lane,
     /// Its state.
     pub state: RunState,
     /// Why it is in it.
@@ -177,6 +182,8 @@ pub struct RunFacts {
     pub is_asked_to_stop: bool,
     /// The open run it met.
     pub behind: Option<RunId>,
+    /// The gate at which it waits, or waited last.
+    pub gate: Option<AtGate>,
     /// Why a node handed it back unexecuted.
     pub handed_back: Option<String>,
     /// Of a skipped stretch: its last occurrence and how many there are.
@@ -190,8 +197,21 @@ pub enum Place {
     Queue,
     /// Behind an open run of its job, for whose end it waits.
     Waiting,
+    /// At a gate: of a key, a group or a job it is not to run beside.
+    AtGate,
     /// Nowhere: a pause has taken it out.
     Held,
+}
+
+/// A gate at which a run waits, or waited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AtGate {
+    /// In words: `key customer-42`, `group x`, `job backup`.
+    pub gate: String,
+    /// Whose turn it is there now, if members take turns.
+    pub turn: Option<String>,
+    /// Until when it waited; none while it does.
+    pub until: Option<UnixMillis>,
 }
 
 /// One attempt of a run.
@@ -218,6 +238,8 @@ pub struct NodeFacts {
     pub last_seen: Option<UnixMillis>,
     /// When its present process started, if it is there.
     pub started_at: Option<UnixMillis>,
+    /// What it serves, if it is there.
+    pub serving: Option<Serving>,
     /// What befell it, oldest first.
     pub events: Vec<NodeEvent>,
 }

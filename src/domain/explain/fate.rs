@@ -2,22 +2,12 @@
 
 use super::became::Became;
 use super::facts::{Facts, Place, RunFacts, Subject};
+use super::loss::hidden;
 use crate::domain::deed::Deed;
 use crate::domain::run::RunState;
-use crate::domain::time::UnixMillis;
 
 /// What became of what is asked about.
 pub(super) fn became(facts: &Facts) -> Vec<Became> {
-    let mut found = told(facts);
-    // Of a run with attempts its own record tells.
-    let is_told = matches!(&facts.subject, Subject::Job { .. }) || facts.run().is_some_and(|run| !run.attempts.is_empty());
-    let since = facts.at().unwrap_or(UnixMillis::EPOCH);
-    let lost = facts.losses.iter().find(|(noticed, _)| !is_told && since < *noticed);
-    found.extend(lost.map(|(noticed, whole)| Became::DataLost { noticed: *noticed, whole: *whole }));
-    found
-}
-
-fn told(facts: &Facts) -> Vec<Became> {
     match &facts.subject {
         Subject::Run(run) | Subject::Stretch { run, .. } => of_run(facts, run),
         Subject::Ledger { state, reason, first, last, count, is_sure, .. } => {
@@ -32,6 +22,7 @@ fn told(facts: &Facts) -> Vec<Became> {
         }
         Subject::BeforeLedger { counts, until, .. } => vec![Became::Counted { counts: counts.clone(), until: *until }],
         Subject::Behind { run, .. } => vec![Became::BehindOwed { due: run.run.due() }],
+        Subject::Unrecorded { .. } if hidden(facts).is_some() => vec![Became::GoneWithData],
         Subject::Unrecorded { .. } => vec![Became::Unrecorded],
         Subject::ToCome { at } => vec![Became::ToCome { at: *at }],
         Subject::ToMakeUp { .. } => vec![Became::ToMakeUp],
@@ -56,6 +47,7 @@ fn of_job(facts: &Facts, open: &[RunFacts], last: Option<&RunFacts>) -> Vec<Beca
             let state = reason.map_or_else(|| state.clone(), |reason| format!("{state} ({reason})"));
             found.push(Became::Last { run: run.run.to_string(), state, at: run.finished_at });
         }
+        None if open.is_empty() && facts.gone.is_some() => found.push(Became::GoneWithData),
         None if open.is_empty() => found.push(Became::Never),
         None => {}
     }
@@ -112,6 +104,7 @@ fn standing(facts: &Facts, run: &RunFacts) -> Vec<Became> {
 fn skipped(facts: &Facts, run: &RunFacts) -> Became {
     match run.reason.as_deref() {
         Some("overlap") => Became::SkippedOverlap { behind: run.behind.as_ref().map(ToString::to_string) },
+        Some("missed") if hidden(facts).is_some() => Became::SkippedAfterLoss,
         Some("missed") | None => Became::SkippedMissed,
         Some("max_runs") => Became::SkippedUsedUp,
         Some("paused") => {
@@ -126,6 +119,11 @@ fn scheduled(facts: &Facts, run: &RunFacts) -> Became {
     let ready = run.ready.unwrap_or_else(|| run.run.due());
     let unclear = run.reason.as_ref().filter(|reason| reason.starts_with("done_check unclear"));
     match unclear {
+        _ if run.place == Place::AtGate => Became::WaitsAt {
+            gate: run.gate.as_ref().map_or_else(String::new, |at| at.gate.clone()),
+            behind: run.behind.as_ref().map(ToString::to_string),
+            turn: run.gate.as_ref().and_then(|at| at.turn.clone()),
+        },
         _ if run.place == Place::Waiting => Became::Waits { behind: run.behind.as_ref().map(ToString::to_string) },
         _ if run.place == Place::Held => Became::Held,
         Some(why) if ready > facts.now => Became::AskAt { at: ready, why: why.clone() },

@@ -4,6 +4,7 @@
 use super::became::Became;
 use super::facts::Facts;
 use super::fate::became;
+use super::loss::{Bereft, bereft};
 use super::planned::{Planned, planned};
 use super::rules::{Next, Rule, next, rules};
 use super::saw::{Saw, saw};
@@ -17,6 +18,8 @@ pub enum Finding {
     Planned(Planned),
     /// What became of it.
     Became(Became),
+    /// What is known of it since data was lost.
+    Bereft(Bereft),
     /// What a node saw.
     Saw(Saw),
     /// Whether it was on time.
@@ -63,7 +66,7 @@ impl Finding {
     pub fn part(&self) -> Part {
         match self {
             Self::Planned(_) => Part::Planned,
-            Self::Became(_) => Part::Became,
+            Self::Became(_) | Self::Bereft(_) => Part::Became,
             Self::Saw(_) => Part::Nodes,
             Self::Timing(_) => Part::Timing,
             Self::Rule(_) => Part::Rule,
@@ -76,6 +79,7 @@ impl Finding {
         match self {
             Self::Planned(found) => found.code(),
             Self::Became(found) => found.code(),
+            Self::Bereft(found) => found.code(),
             Self::Saw(found) => found.code(),
             Self::Timing(found) => found.code(),
             Self::Rule(found) => found.code(),
@@ -88,6 +92,7 @@ impl Finding {
         match self {
             Self::Planned(found) => found.sentence(zone),
             Self::Became(found) => found.sentence(zone),
+            Self::Bereft(found) => found.sentence(zone),
             Self::Saw(found) => found.sentence(zone),
             Self::Timing(found) => found.sentence(zone),
             Self::Rule(found) => found.sentence(zone),
@@ -103,6 +108,7 @@ pub fn judge(facts: &Facts) -> Vec<Finding> {
     let rules = rules(facts, &became, &timing);
     let mut found: Vec<Finding> = planned(facts).into_iter().map(Finding::Planned).collect();
     found.extend(became.into_iter().map(Finding::Became));
+    found.extend(bereft(facts).into_iter().map(Finding::Bereft));
     found.extend(saw(facts).into_iter().map(Finding::Saw));
     found.extend(timing.into_iter().map(Finding::Timing));
     found.extend(rules.into_iter().map(Finding::Rule));

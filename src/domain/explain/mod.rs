@@ -8,6 +8,8 @@ mod facts;
 mod fate;
 mod held;
 mod judge;
+mod life;
+mod loss;
 mod planned;
 mod rules;
 mod saw;
@@ -17,9 +19,10 @@ mod timing;
 #[cfg(test)]
 mod examples;
 
-pub use facts::{AttemptFacts, Facts, JobFacts, NodeFacts, Place, RunFacts, Source, Subject};
+pub use facts::{AtGate, AttemptFacts, Facts, JobFacts, NodeFacts, Place, RunFacts, Source, Subject};
 pub use held::Held;
 pub use judge::{Finding, Part, judge};
+pub use loss::Loss;
 
 use std::time::Duration;
 

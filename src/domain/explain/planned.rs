@@ -71,6 +71,13 @@ findings! {
         },
         /// Only its runs are kept.
         "forgotten" Forgotten,
+        /// It was added by `schedctl`, and went with data that Redis lost.
+        "gone_at_loss" GoneAtLoss {
+            /// When it was to run.
+            schedule: String,
+            /// When the loss was noticed.
+            noticed: UnixMillis,
+        },
         /// What was done to it cannot be read.
         "spoilt_deeds" SpoiltDeeds {
             /// Why.
@@ -163,6 +170,10 @@ impl Planned {
             Self::Removed { by, at } => {
                 format!("The job is no longer defined: it was removed{}{}.", by_words(by.as_ref()), on(at))
             }
+            Self::GoneAtLoss { schedule, noticed } => format!(
+                "It was added by schedctl ({schedule}) and is gone since Redis lost data, noticed on {}; no file brings it back.",
+                shown(*noticed, zone)
+            ),
             Self::Forgotten => "The job is no longer defined, and its definition is no longer kept.".to_owned(),
             Self::SpoiltDeeds { why } => format!("What was done to it, and by whom, cannot be told: {why}."),
             Self::Paused { by, since } => format!("It is paused{} since {}.", by_words(by.as_ref()), shown(*since, zone)),
@@ -211,7 +222,10 @@ pub(super) fn planned(facts: &Facts) -> Vec<Planned> {
         found.extend(facts.job.as_ref().and_then(|job| left_out(job, at)));
     }
     match &facts.job {
-        None => found.push(Planned::Forgotten),
+        None => found.push(match &facts.gone {
+            Some((noticed, schedule)) => Planned::GoneAtLoss { schedule: schedule.clone(), noticed: *noticed },
+            None => Planned::Forgotten,
+        }),
         Some(job) => of_job(facts, job, &mut found),
     }
     found.extend(facts.spoilt_deeds.clone().map(|why| Planned::SpoiltDeeds { why }));

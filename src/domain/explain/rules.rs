@@ -8,7 +8,9 @@ use super::sentences::{by_words, findings, names};
 use super::timing::{Timing, mode_word};
 use crate::domain::deed::Deed;
 use crate::domain::duration::format_duration;
+use crate::domain::ids::Label;
 use crate::domain::job::{Action, CatchUp, CatchUpMode, Delivery, JobSpec, Overlap, Retry};
+use crate::domain::lane::Priority;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::shown;
@@ -147,7 +149,8 @@ pub(super) fn rules(facts: &Facts, became: &[Became], timing: &[Timing]) -> Vec<
 fn keys_of(found: &Became) -> &'static [&'static str] {
     match found {
         Became::SkippedOverlap { .. } | Became::Waits { .. } | Became::Replaced => &["overlap"],
-        Became::SkippedMissed => &["skip_if_late", "catch_up", "late_after"],
+        Became::WaitsAt { .. } => &["group", "not_while", "key", "per_key"],
+        Became::SkippedMissed | Became::SkippedAfterLoss => &["skip_if_late", "catch_up", "late_after"],
         Became::SkippedUsedUp => &["max_runs"],
         Became::BehindOwed { .. } | Became::SpreadTo { .. } => &["catch_up", "late_after"],
         Became::Failed { .. } | Became::RetryAt { .. } => &["retry"],
@@ -163,9 +166,11 @@ fn keys_of(found: &Became) -> &'static [&'static str] {
 fn keys_of_timing(found: &Timing) -> &'static [&'static str] {
     match found {
         Timing::Behind { .. } => &["overlap"],
+        Timing::AtGate { .. } => &["group", "not_while", "key", "per_key"],
         Timing::Spread { .. } | Timing::CaughtUp { .. } => &["catch_up", "late_after"],
         Timing::Shifted { .. } => &["jitter", "splay"],
-        Timing::Slots { .. } => &["queue"],
+        Timing::Slots { .. } => &["queue", "priority"],
+        Timing::Unserved { .. } => &["queue", "requires"],
         _ => &[],
     }
 }
@@ -204,6 +209,11 @@ fn value(spec: &JobSpec, key: &str) -> Option<String> {
             Delivery::AtMostOnce => "at-most-once".to_owned(),
         },
         "queue" => spec.queue.to_string(),
+        "priority" => (spec.priority != Priority::default()).then(|| spec.priority.to_string())?,
+        "requires" => {
+            let labels: Vec<&str> = spec.requires.iter().map(Label::as_str).collect();
+            (!labels.is_empty()).then(|| labels.join(", "))?
+        }
         "jitter" | "splay" => {
             let shift = if key == "jitter" { spec.shape.jitter } else { spec.shape.splay };
             (!shift.is_zero()).then(|| format_duration(shift))?

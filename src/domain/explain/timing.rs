@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use super::ON_TIME;
 use super::facts::{Facts, RunFacts, Subject};
-use super::saw::{Life, Window, life, obstacles};
+use super::life::{Life, Window, life, obstacles};
+use super::loss::hidden;
 use super::sentences::{findings, names, stretch_words};
 use crate::domain::ids::QueueName;
 use crate::domain::ids::RunKind;
 use crate::domain::job::CatchUpMode;
 use crate::domain::node_event::Befell;
+use crate::domain::queue::QueueHold;
+use crate::domain::serving::{Serving, Unserved};
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::{shown, span};
 use crate::domain::zone::Zone;
@@ -37,6 +40,15 @@ findings! {
         /// It waited for another run of its job.
         "late_behind" Behind {
             /// That one.
+            run: Option<String>,
+            /// Until when.
+            until: UnixMillis,
+        },
+        /// It waited at a gate.
+        "late_at_gate" AtGate {
+            /// The gate.
+            gate: String,
+            /// A run that had a place there when it came.
             run: Option<String>,
             /// Until when.
             until: UnixMillis,
@@ -83,6 +95,19 @@ findings! {
             /// Until when.
             to: Option<UnixMillis>,
         },
+        /// Its queue let nothing begin.
+        "late_queue" Queue {
+            /// The queue.
+            queue: QueueName,
+            /// What kept it.
+            hold: QueueHold,
+            /// Who paused it, its limit or its rate, as far as that is known.
+            detail: String,
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
         /// Nodes could not start processes.
         "late_keeper" Keeper {
             /// The nodes.
@@ -92,6 +117,20 @@ findings! {
             /// Until when.
             to: Option<UnixMillis>,
         },
+        /// Nodes were past a limit of their own.
+        "late_held" Held {
+            /// The nodes.
+            nodes: Vec<String>,
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
+        /// None of the nodes that run takes it.
+        "late_unserved" Unserved {
+            /// Why.
+            why: Unserved,
+        },
         /// Data that was lost settled.
         "late_settling" Settling {
             /// From when.
@@ -99,6 +138,15 @@ findings! {
             /// Until when.
             to: Option<UnixMillis>,
         },
+        /// Redis had been restarted or replaced.
+        "late_new_server" NewServer {
+            /// From when.
+            from: UnixMillis,
+            /// Until when.
+            to: Option<UnixMillis>,
+        },
+        /// Whether it started then was lost with the data.
+        "timing_lost" LostWithData,
         /// It counted as missed, and ran all the same.
         "caught_up" CaughtUp {
             /// The mode of `catch_up`.
@@ -122,6 +170,10 @@ impl Timing {
             Self::Behind { run: None, until } => {
                 format!("It waited until {} for an open run of its job to end.", shown(*until, zone))
             }
+            Self::AtGate { gate, run, until } => {
+                let behind = run.as_ref().map_or_else(String::new, |run| format!(", behind {run} when it came"));
+                format!("It waited until {} for its place at {gate}{behind}.", shown(*until, zone))
+            }
             Self::Spread { until } => {
                 format!("It was missed, and catch_up's spread gave it {} to start.", shown(*until, zone))
             }
@@ -139,12 +191,30 @@ impl Timing {
             Self::Slots { nodes, queue, from, to } => {
                 format!("All slots of queue {queue} were taken on {}{}.", names(nodes), stretch_words(*from, *to, zone))
             }
+            Self::Queue { queue, hold, detail, from, to } => {
+                let (how, before) = match hold {
+                    QueueHold::Paused => ("paused", " by "),
+                    QueueHold::Full => ("full", ", at its limit of "),
+                    QueueHold::Rate => ("held by its rate", " of "),
+                };
+                let detail = if detail.is_empty() { String::new() } else { format!("{before}{detail}") };
+                format!("Queue {queue} was {how}{detail}{}.", stretch_words(*from, *to, zone))
+            }
             Self::Keeper { nodes, from, to } => {
                 format!("The keeper was not ready on {}{}.", names(nodes), stretch_words(*from, *to, zone))
             }
+            Self::Held { nodes, from, to } => {
+                format!("A limit of its own held {}{}.", names(nodes), stretch_words(*from, *to, zone))
+            }
+            Self::Unserved { why } => format!("Nobody takes it: {why}."),
             Self::Settling { from, to } => {
                 format!("Redis had lost data, and nothing was started{}.", stretch_words(*from, *to, zone))
             }
+            Self::NewServer { from, to } => format!(
+                "Redis had been restarted or replaced, and nothing was started{} while nodes looked whether data was missing.",
+                stretch_words(*from, *to, zone)
+            ),
+            Self::LostWithData => "Whether it started when it was due was lost with the data.".to_owned(),
             Self::CaughtUp { mode } => format!("So late it counted as missed; it ran because catch_up is {mode}."),
             Self::Unexplained => "Nothing that is noted says why.".to_owned(),
         }
@@ -154,6 +224,8 @@ impl Timing {
 /// Whether what is asked about was on time.
 pub(super) fn timing(facts: &Facts) -> Vec<Timing> {
     match &facts.subject {
+        // What kept nodes from skipping it sooner is no reason why it did not start.
+        _ if hidden(facts).is_some() => vec![Timing::LostWithData],
         Subject::Run(run) => of_run(facts, run),
         Subject::Stretch { run, .. } | Subject::Behind { run, .. } => waiting_for_nodes(facts, run),
         Subject::Job { open, .. } => {
@@ -188,7 +260,11 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
         return vec![Timing::OnTime { late }];
     }
     let mut found = vec![Timing::Late { late }];
-    let put_off = run.ready_at.since(due) > ON_TIME;
+    let gate = run.gate.as_ref().and_then(|at| Some((at.gate.clone(), at.until?)));
+    if let Some((gate, until)) = gate.clone() {
+        found.push(Timing::AtGate { gate, run: run.behind.as_ref().map(ToString::to_string), until });
+    }
+    let put_off = gate.is_none() && run.ready_at.since(due) > ON_TIME;
     if put_off {
         let until = run.ready_at;
         found.push(match &run.behind {
@@ -204,7 +280,10 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
             found.extend(obstacle(facts, run, window, "redis_away"));
         }
     }
-    let waited_ready = run.first_start.is_some_and(|start| start.since(run.ready_at.max(due)) > ON_TIME);
+    let waited_ready = run.first_start.is_some_and(|start| {
+        let free = gate.map_or(run.ready_at, |(_, until)| until).max(due);
+        start.since(free) > ON_TIME
+    });
     if waited_ready {
         let causes = waiting_for_nodes(facts, run);
         found.extend(if causes.is_empty() { vec![Timing::Unexplained] } else { causes });
@@ -241,8 +320,22 @@ pub(super) fn mode_word(mode: CatchUpMode) -> &'static str {
 fn waiting_for_nodes(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
     let Some(window) = Window::of(facts).filter(|window| window.to.since(window.from) > ON_TIME) else { return Vec::new() };
     let mut found: Vec<Timing> = no_node(facts, run, window).into_iter().collect();
-    for word in ["redis_away", "settling", "slots_taken", "claims_held"] {
+    for word in [
+        "redis_away",
+        "new_server",
+        "settling",
+        "queue_paused",
+        "queue_full",
+        "queue_rated",
+        "slots_taken",
+        "claims_held",
+        Befell::HELD,
+    ] {
         found.extend(obstacle(facts, run, window, word));
+    }
+    if run.first_start.is_none() && !run.state.is_final() {
+        let there: Vec<Serving> = facts.nodes.iter().filter_map(|node| node.serving.clone()).collect();
+        found.extend(Unserved::of(&run.lane, &there).map(|why| Timing::Unserved { why }));
     }
     found
 }
@@ -272,11 +365,13 @@ fn no_node(facts: &Facts, run: &RunFacts, window: Window) -> Option<Timing> {
 fn obstacle(facts: &Facts, run: &RunFacts, window: Window, word: &str) -> Option<Timing> {
     let mut nodes: Vec<String> = Vec::new();
     let mut stretch: Option<(UnixMillis, Option<UnixMillis>)> = None;
+    let mut last: Option<Befell> = None;
     for node in &facts.nodes {
-        for event in obstacles(node, window, &run.queue, facts.now).filter(|event| event.what.word() == word) {
+        for event in obstacles(node, window, &run.lane, facts.now).filter(|event| event.what.word() == word) {
             if !nodes.contains(&node.name) {
                 nodes.push(node.name.clone());
             }
+            last = Some(event.what.clone());
             stretch = Some(match stretch {
                 None => (event.from, event.to),
                 Some((from, to)) => (from.min(event.from), to.zip(event.to).map(|(a, b)| a.max(b))),
@@ -284,11 +379,17 @@ fn obstacle(facts: &Facts, run: &RunFacts, window: Window, word: &str) -> Option
         }
     }
     let (from, to) = stretch?;
-    let what = Befell::SlotsTaken { queue: run.queue.clone() };
-    Some(match word {
-        "redis_away" => Timing::Redis { nodes, from, to },
-        "settling" => Timing::Settling { from, to },
-        word if word == what.word() => Timing::Slots { nodes, queue: run.queue.clone(), from, to },
+    let of_queue = |hold, detail| Timing::Queue { queue: run.lane.queue().clone(), hold, detail, from, to };
+    Some(match last? {
+        Befell::RedisAway => Timing::Redis { nodes, from, to },
+        Befell::NewServer => Timing::NewServer { from, to },
+        Befell::Settling => Timing::Settling { from, to },
+        Befell::Held { .. } => Timing::Held { nodes, from, to },
+        Befell::SlotsTaken { queue } => Timing::Slots { nodes, queue, from, to },
+        Befell::QueuePaused { by, .. } => of_queue(QueueHold::Paused, by),
+        Befell::QueueFull { limit: 0, .. } => of_queue(QueueHold::Full, String::new()),
+        Befell::QueueFull { limit, .. } => of_queue(QueueHold::Full, limit.to_string()),
+        Befell::QueueRated { rate, .. } => of_queue(QueueHold::Rate, rate),
         _ => Timing::Keeper { nodes, from, to },
     })
 }

@@ -67,6 +67,19 @@ pub(super) fn digital(word: Word<'_>) -> Result<Time, Fault> {
     Time::new(hour, minute, second, nanos).map_err(|_| refuse())
 }
 
+/// `0900`, `090030`
+pub(super) fn basic(word: Word<'_>) -> Result<Time, Fault> {
+    let refuse = || word.fault(format!("{} is not a time of day, wanted 0000 to 235959", word.shown()));
+    let part = |from: usize| word.text.get(from..from + 2).and_then(decimal).and_then(|part| i8::try_from(part).ok());
+    let second = match word.text.len() {
+        4 => Some(0),
+        6 => part(4),
+        _ => None,
+    };
+    let (Some(hour), Some(minute), Some(second)) = (part(0), part(2), second) else { return Err(refuse()) };
+    Time::new(hour, minute, second, 0).map_err(|_| refuse())
+}
+
 /// The digits after the point; past the ninth they are below what is kept.
 fn nanoseconds(digits: &str) -> Option<i32> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -124,7 +137,7 @@ pub(super) fn split_zone(word: Word<'_>) -> (Word<'_>, Option<Word<'_>>) {
     }
 }
 
-/// `z`, `+01:00`, `-0330`
+/// `z`, `+01:00`, `-0330`, `+01`
 pub(super) fn zone_offset(word: Word<'_>) -> Result<Offset, Fault> {
     let refuse = || word.fault(format!("{} is no offset from UTC, wanted Z or one as in \"+01:00\"", word.shown()));
     if word.text == "z" {
@@ -135,6 +148,7 @@ pub(super) fn zone_offset(word: Word<'_>) -> Result<Offset, Fault> {
         (_, Some(digits)) => (-1, digits),
         _ => return Err(refuse()),
     };
+    let digits = if digits.len() == 2 { format!("{digits}00") } else { digits.to_owned() };
     let (hours, minutes) = digits.split_once(':').or_else(|| digits.split_at_checked(2)).ok_or_else(refuse)?;
     let part = |text: &str, max: i16| decimal(text).filter(|value| text.len() == 2 && *value <= max).map(i32::from);
     let (Some(hours), Some(minutes)) = (part(hours, 23), part(minutes, 59)) else { return Err(refuse()) };

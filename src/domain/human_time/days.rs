@@ -76,7 +76,7 @@ fn take_date(words: &[Word<'_>], today: Date) -> Result<Option<(Day, usize)>, Fa
     };
     let year = words.get(2).map(|word| word.text.trim_end_matches(',')).filter(|text| text.len() == 4).and_then(decimal);
     let exists = |year: i16| Date::new(year, month, day).ok();
-    let refuse = |what: String| day_word.fault(format!("{what} is not a date of 1970 to 2099"));
+    let refuse = |what: String| day_word.fault(format!("{what} is not a date of 1970 to 2099, wanted a day that exists"));
     match year {
         Some(year) => {
             let date = exists(year).filter(|_| (1970..=2099).contains(&year));
@@ -99,9 +99,11 @@ fn day_number(word: Word<'_>) -> Result<i8, Fault> {
 /// The date, if it is on that weekday.
 fn of_weekday(day: Day, weekday: Weekday, word: Word<'_>) -> Result<Day, Fault> {
     match day {
-        Day::Exactly(date) if date.weekday() != weekday => {
-            Err(word.fault(format!("{} is not the weekday of {date}, which is a {:?}", word.shown(), date.weekday())))
-        }
+        Day::Exactly(date) if date.weekday() != weekday => Err(word.fault(format!(
+            "{} is not the weekday of {date}, which is a {:?}, wanted that or none",
+            word.shown(),
+            date.weekday()
+        ))),
         Day::Yearly(month, day) => {
             let month = short(month);
             Err(word.fault(format!("{} before {day} {month} says no year, wanted it as in \"{day} {month} 2030\"", word.shown())))
@@ -113,7 +115,7 @@ fn of_weekday(day: Day, weekday: Weekday, word: Word<'_>) -> Result<Day, Fault> 
 /// Whether the word is meant as a date: digits, then a hyphen.
 pub(super) fn begins_with_a_date(text: &str) -> bool {
     let after = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    after.len() < text.len() && after.starts_with('-')
+    after.len() < text.len() && after.starts_with('-') || text.len() - after.len() == 8 && after.starts_with('t')
 }
 
 /// Whether the word is meant as a date of numbers, in whatever order.
@@ -122,11 +124,13 @@ pub(super) fn is_numeric(text: &str) -> bool {
         || begins_with_a_date(text)
 }
 
-/// `2026-12-24`
+/// `2026-12-24`, or the basic form `20261224`
 pub(super) fn date(word: Word<'_>) -> Result<Date, Fault> {
     refuse_other_orders(word)?;
     let refuse = || word.fault(format!("{} is not a date of 1970 to 2099, wanted one as in \"2026-12-24\"", word.shown()));
-    let parts: Vec<&str> = word.text.split('-').collect();
+    let is_basic = word.text.len() == 8 && word.text.bytes().all(|b| b.is_ascii_digit());
+    let part = |from: usize, to: usize| word.text.get(from..to).unwrap_or_default();
+    let parts: Vec<&str> = if is_basic { vec![part(0, 4), part(4, 6), part(6, 8)] } else { word.text.split('-').collect() };
     let [year, month, day] = parts.as_slice() else { return Err(refuse()) };
     let number = |text: &str, digits: usize| if text.len() == digits { decimal(text) } else { None };
     let (Some(year), Some(month), Some(day)) = (number(year, 4), number(month, 2), number(day, 2)) else { return Err(refuse()) };

@@ -170,7 +170,7 @@ enum Dated {
     Local(DateTime),
 }
 
-/// `2026-12-24`, `2026-12-24T09:00`, `2026-12-24 9am`, RFC 3339 with `T` or a blank.
+/// `2026-12-24`, `2026-12-24T09:00`, `2026-12-24 9am`, RFC 3339 with `T` or a blank, the basic form `20261224T090000Z`.
 fn dated(word: Word<'_>, rest: &[Word<'_>]) -> Result<Dated, Fault> {
     let (date_word, inner) = word.split_at_char('t');
     let date = days::date(date_word)?;
@@ -180,13 +180,14 @@ fn dated(word: Word<'_>, rest: &[Word<'_>]) -> Result<Dated, Fault> {
     }
     let [clock, after @ ..] = times.as_slice() else { return Err(word.fault(format!("has no time, wanted {FORMS}"))) };
     let (clock, zone_part) = clock_time::split_zone(*clock);
+    let is_basic = date_word.text.len() == 8;
     let Some(zone_part) = zone_part else {
-        let (time, used) = clock_time::of_words(clock, after)?;
+        let (time, used) = if is_basic { (clock_time::basic(clock)?, 0) } else { clock_time::of_words(clock, after)? };
         words::nothing_after(after.get(used..).unwrap_or_default())?;
         return Ok(Dated::Local(date.to_datetime(time)));
     };
     words::nothing_after(after)?;
-    let time = clock_time::digital(clock)?;
+    let time = if is_basic { clock_time::basic(clock)? } else { clock_time::digital(clock)? };
     let offset = clock_time::zone_offset(zone_part)?;
     let at = offset.to_timestamp(date.to_datetime(time)).ok().and_then(UnixMillis::from_timestamp);
     at.map(Dated::At).ok_or_else(|| word.fault(format!("{} is out of range, {RANGE}", word.shown())))

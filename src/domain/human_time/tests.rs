@@ -27,9 +27,31 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
+fn a_zone_behind_a_time_and_a_spoilt_basic_form_are_refused_with_what_to_write() {
+    for text in ["tomorrow 9am UTC", "9am Europe/London", "2026-12-24 09:00 utc"] {
+        assert!(refusal(text).ends_with("wanted nothing after it (the zone goes into --tz)"), "{}", refusal(text));
+    }
+    assert!(refusal("tomorrow 9am sharp").ends_with("wanted nothing after it"));
+    for (text, wanted) in [
+        ("20261324T090000", "not a date of 1970 to 2099"),
+        ("20261224T9", "wanted 0000 to 235959"),
+        ("20261224T246000", "wanted 0000 to 235959"),
+        ("20261224T09:00", "wanted 0000 to 235959"),
+        ("20261224T090000+1", "is no offset from UTC"),
+        ("20261224T", "wanted 0000 to 235959"),
+    ] {
+        assert!(refusal(text).contains(wanted), "{}", refusal(text));
+    }
+}
+
+#[test]
 fn every_form_people_write_is_read() {
     for (text, wanted) in [
         ("2026-12-24T09:00:00+01:00", "2026-12-24T08:00:00.000Z"),
+        ("2026-12-24T09:00:00+01", "2026-12-24T08:00:00.000Z"),
+        ("20261224T090030Z", "2026-12-24T09:00:30.000Z"),
+        ("20261224T0900", "2026-12-24T08:00:00.000Z"),
+        ("20261224T090000-03", "2026-12-24T12:00:00.000Z"),
         ("2026-12-24t09:00:00z", "2026-12-24T09:00:00.000Z"),
         ("2026-12-24 09:00:00.25Z", "2026-12-24T09:00:00.250Z"),
         ("2026-12-24T09:00-0330", "2026-12-24T12:30:00.000Z"),

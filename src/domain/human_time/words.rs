@@ -50,13 +50,21 @@ pub(super) fn without_at<'a, 'b>(words: &'b [Word<'a>]) -> &'b [Word<'a>] {
 pub(super) fn nothing_after(rest: &[Word<'_>]) -> Result<(), Fault> {
     match rest.first() {
         None => Ok(()),
-        Some(extra) => Err(extra.fault(format!("{} follows a whole time, wanted nothing after it", extra.shown()))),
+        Some(extra) => {
+            let hint = if extra.is_a_zone() { " (the zone goes into --tz)" } else { "" };
+            Err(extra.fault(format!("{} follows a whole time, wanted nothing after it{hint}", extra.shown())))
+        }
     }
 }
 
 impl<'a> Word<'a> {
     pub(super) fn fault(self, problem: String) -> Fault {
         Fault { offset: self.offset, problem }
+    }
+
+    /// Whether it looks like one.
+    fn is_a_zone(self) -> bool {
+        matches!(self.text, "utc" | "gmt" | "z") || self.text.contains('/')
     }
 
     /// The word and its place, for a message.

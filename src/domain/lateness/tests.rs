@@ -15,18 +15,23 @@ fn minutely() -> Timetable {
     Timetable::new(Schedule::Every(MINUTE), Zone::load(&"UTC".parse().unwrap()).unwrap(), at(-1_000_000))
 }
 
-fn decide(mode: CatchUpMode, max_age: Option<Duration>, max_count: u32, due: UnixMillis, now: UnixMillis) -> Decision {
-    let catch_up = CatchUp { mode, max_age, max_count, spread: None };
-    judge(Due {
-        timetable: &minutely(),
+/// A run due at `at(0)` that is met at `now`.
+fn met<'a>(timetable: &'a Timetable, catch_up: &'a CatchUp, now: UnixMillis) -> Due<'a> {
+    Due {
+        timetable,
         since: at(-1_000),
         taken: UnixMillis::EPOCH,
-        catch_up: &catch_up,
+        catch_up,
         skip_if_late: None,
         late_after: MINUTE,
-        due,
+        due: at(0),
         now,
-    })
+    }
+}
+
+fn decide(mode: CatchUpMode, max_age: Option<Duration>, max_count: u32, due: UnixMillis, now: UnixMillis) -> Decision {
+    let catch_up = CatchUp { mode, max_age, max_count, spread: None };
+    judge(Due { due, ..met(&minutely(), &catch_up, now) })
 }
 
 #[test]
@@ -84,18 +89,7 @@ fn max_age_skips_what_is_older_in_every_mode() {
 fn a_one_shot_runs_however_late_unless_max_age_is_set() {
     let table = Timetable::new(Schedule::At(at(0)), Zone::load(&"UTC".parse().unwrap()).unwrap(), at(0));
     let mut catch_up = CatchUp::default();
-    let judge = |catch_up: &CatchUp| {
-        judge(Due {
-            timetable: &table,
-            since: at(-5),
-            taken: UnixMillis::EPOCH,
-            catch_up,
-            skip_if_late: None,
-            late_after: MINUTE,
-            due: at(0),
-            now: at(1_000),
-        })
-    };
+    let judge = |catch_up: &CatchUp| judge(Due { since: at(-5), ..met(&table, catch_up, at(1_000)) });
     assert_eq!(judge(&catch_up), Decision::Run { successor: None, is_missed: false });
     catch_up.max_age = Some(MINUTE);
     assert_eq!(judge(&catch_up), Decision::Skip { last: at(0), count: 1, successor: None });
@@ -112,16 +106,7 @@ fn judging_costs_no_more_for_a_longer_outage() {
         for mode in [CatchUpMode::Skip, CatchUpMode::Latest, CatchUpMode::All] {
             let catch_up = CatchUp { mode, spread: Some(MINUTE), ..CatchUp::default() };
             let late_after = Duration::from_secs(1);
-            let run = Due {
-                timetable,
-                since: at(-1),
-                taken: UnixMillis::EPOCH,
-                catch_up: &catch_up,
-                skip_if_late: None,
-                late_after,
-                due: at(0),
-                now,
-            };
+            let run = Due { since: at(-1), late_after, ..met(timetable, &catch_up, now) };
             let started = std::time::Instant::now();
             let decision = judge(run);
             let missed = missed_from(run, 100);
@@ -151,17 +136,7 @@ fn of_missed_ones_that_each_run_the_newest_is_left_out_while_it_is_on_time() {
     let catch_up = CatchUp { mode: CatchUpMode::All, ..CatchUp::default() };
     let now = at(5).saturating_add(Duration::from_secs(20));
     let table = minutely();
-    let since = at(-1_000);
-    let run = Due {
-        timetable: &table,
-        since,
-        taken: UnixMillis::EPOCH,
-        catch_up: &catch_up,
-        skip_if_late: None,
-        late_after: MINUTE,
-        due: at(0),
-        now,
-    };
+    let run = met(&table, &catch_up, now);
     let all = Missed { dues: (0..5).map(at).collect(), count: 5, successor: Some(at(5)) };
     assert_eq!(missed_from(run, 100), all);
     let some = Missed { dues: (0..2).map(at).collect(), count: 5, successor: Some(at(2)) };
@@ -183,17 +158,7 @@ fn what_passed_behind_an_owed_run_is_told_with_a_change_of_the_schedule() {
 fn a_run_owed_when_its_job_became_a_one_shot_is_followed_by_that() {
     let table = Timetable::new(Schedule::At(at(9)), Zone::load(&"UTC".parse().unwrap()).unwrap(), at(0));
     let catch_up = CatchUp::default();
-    let taken = UnixMillis::EPOCH;
-    let run = Due {
-        timetable: &table,
-        since: taken,
-        taken,
-        catch_up: &catch_up,
-        skip_if_late: None,
-        late_after: MINUTE,
-        due: at(0),
-        now: at(5),
-    };
+    let run = Due { since: UnixMillis::EPOCH, ..met(&table, &catch_up, at(5)) };
     assert_eq!(judge(run), Decision::Run { successor: Some(at(9)), is_missed: false });
     assert_eq!(judge(Due { taken: at(9), ..run }), Decision::Run { successor: None, is_missed: false });
 }
@@ -204,16 +169,7 @@ fn an_owed_run_of_an_older_schedule_is_followed_by_the_first_of_the_new() {
     let now = at(0).saturating_add(Duration::from_secs(20));
     let since = at(0).saturating_add(Duration::from_secs(10));
     let due = at(0).saturating_sub(Duration::from_secs(17));
-    let decision = judge(Due {
-        timetable: &minutely(),
-        since,
-        taken: UnixMillis::EPOCH,
-        catch_up: &catch_up,
-        skip_if_late: None,
-        late_after: MINUTE,
-        due,
-        now,
-    });
+    let decision = judge(Due { since, due, ..met(&minutely(), &catch_up, now) });
     assert_eq!(decision, Decision::Run { successor: Some(at(1)), is_missed: false });
 }
 
@@ -221,4 +177,25 @@ fn an_owed_run_of_an_older_schedule_is_followed_by_the_first_of_the_new() {
 fn a_pause_leaves_out_the_stretch_from_the_held_run_to_now() {
     assert_eq!(paused_stretch(&minutely(), at(3), at(-9), at(5)), Some((at(5), 3)));
     assert_eq!(paused_stretch(&minutely(), at(6), at(-9), at(5)), None);
+}
+
+#[test]
+fn what_is_known_of_a_stretch_is_left_out_of_it_at_its_ends_and_in_between() {
+    let stretch = |first: i64, last: i64, count: u64| Stretch { first: at(first), last: at(last), count };
+    for (known, left) in [
+        (vec![], Some(stretch(1, 6, 6))),
+        (vec![3], Some(stretch(1, 6, 5))),
+        (vec![1, 2, 4, 6], Some(stretch(3, 5, 2))),
+        (vec![2, 3, 4, 5, 6], Some(stretch(1, 1, 1))),
+        (vec![1, 2, 3, 4, 5, 6], None),
+        (vec![0, 7], Some(stretch(1, 6, 6))),
+    ] {
+        let known: Vec<UnixMillis> = known.into_iter().map(at).collect();
+        assert_eq!(without(&minutely(), at(-9), stretch(1, 6, 6), &known), left, "{known:?}");
+    }
+    // One that is no occurrence of this schedule was not counted either.
+    let between = at(2).saturating_add(Duration::from_secs(7));
+    assert_eq!(without(&minutely(), at(-9), stretch(1, 6, 6), &[between]), Some(stretch(1, 6, 6)));
+    // Nor was one that passed under the schedule before, though this one would have it too.
+    assert_eq!(without(&minutely(), at(3), stretch(1, 6, 4), &[at(2)]), Some(stretch(1, 6, 4)));
 }

@@ -4,17 +4,26 @@
 //! [`plan::MOST_STEPS`] steps. Its wall clock times become instants by the rule for clock changes that cron has: what comes
 //! hourly or more often follows real time, unless its job says otherwise. The start is an occurrence only if the rule says so.
 
+mod days;
+#[cfg(test)]
+mod oracle;
 mod plan;
 mod read;
+mod rule;
+mod times;
 
 use std::fmt;
 use std::sync::Arc;
 
-use self::plan::{Plan, Until};
+use self::plan::Plan;
+pub(in crate::domain) use self::rule::{Freq, Rule, Until};
 use super::clock_changes::ClockChanges;
 use super::cron::{Wall, first_from};
 use super::time::UnixMillis;
 use super::zone::Zone;
+
+/// No wall clock is further ahead of UTC, in seconds.
+const LONGEST_OFFSET: i64 = 26 * 3_600;
 
 /// The longest rule, in bytes.
 pub const LONGEST_RULE: usize = 1_000;
@@ -23,6 +32,7 @@ pub const LONGEST_RULE: usize = 1_000;
 #[derive(Clone)]
 pub struct Recurrence {
     text: Arc<str>,
+    rule: Arc<Rule>,
     plan: Arc<Plan>,
     clock_changes: ClockChanges,
 }
@@ -52,16 +62,26 @@ impl Recurrence {
         if text.len() > LONGEST_RULE {
             return Err(refuse(LONGEST_RULE, format!("{} bytes found, wanted at most {LONGEST_RULE}", text.len())));
         }
-        let plan = read::read(text, local_second(start)).map_err(|fault| refuse(fault.offset, fault.problem))?;
-        if plan.first_local_from(plan.start).is_none_or(|local| local >= UnixMillis::END / 1000) {
-            return Err(refuse(0, "never comes before 2100, wanted a day that exists".to_owned()));
+        let (rule, plan) = read::read(text, local_second(start)).map_err(|fault| refuse(fault.offset, fault.problem))?;
+        let is_over = |local: i64| matches!(plan.until, Some(Until::Real(until)) if local - LONGEST_OFFSET > until);
+        if plan.first_local_from(plan.start).is_none_or(|local| local >= UnixMillis::END / 1000 || is_over(local)) {
+            let problem = match plan.until {
+                Some(_) => "never comes before its UNTIL, wanted a later one",
+                None => "never comes before 2100, wanted a day that exists",
+            };
+            return Err(refuse(0, problem.to_owned()));
         }
-        Ok(Self { text: Arc::from(text), plan: Arc::new(plan), clock_changes: ClockChanges::default() })
+        Ok(Self { text: Arc::from(text), rule: Arc::new(rule), plan: Arc::new(plan), clock_changes: ClockChanges::default() })
     }
 
     /// The rule as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// What was read.
+    pub(in crate::domain) fn rule(&self) -> &Rule {
+        &self.rule
     }
 
     /// What it is counted from, as the wall clock shows it.
@@ -86,14 +106,13 @@ impl Recurrence {
         }
     }
 
-    /// The first occurrence on the wall clock at or after `local`, both in seconds since 1970 as the wall clock counts.
-    pub fn first_local_from(&self, local: i64) -> Option<i64> {
+    /// The first occurrence on the wall clock of `zone` at or after `local`, both in seconds since 1970 as that clock counts.
+    pub fn first_local_from(&self, zone: &Zone, local: i64) -> Option<i64> {
         let found = self.plan.first_local_from(local)?;
-        match self.plan.until {
-            // Whoever asks for wall clock times has no zone: to a day is near enough for them.
-            Some(Until::Real(until)) if found > until => None,
-            _ => Some(found),
-        }
+        let Some(Until::Real(until)) = self.plan.until else { return Some(found) };
+        let shown = jiff::tz::TimeZone::UTC.to_datetime(jiff::Timestamp::from_second(found).ok()?);
+        let at = zone.rules().to_ambiguous_timestamp(shown).compatible().ok()?;
+        (at.as_second() <= until).then_some(found)
     }
 }
 

@@ -1,66 +1,42 @@
-//! A read rule, and the search of the wall clock time that comes next.
+//! A rule made ready for the search, and the search of the wall clock time that comes next.
 //!
-//! A rule steps through periods (years, months, ... seconds, every `interval`-th), each of which yields days and times of day;
-//! `BYSETPOS` picks among them. Bounded: a search ends after [`MOST_STEPS`] days or periods looked at.
+//! A rule names groups of times, in order: the times of a matching day, of a whole week, month or year out of which `BYSETPOS`
+//! picks, or of every so many hours, minutes or seconds on a matching day. Bounded: the search goes through months, days and
+//! times of day by bits, and no question takes more than [`MOST_STEPS`] steps, each a few nanoseconds.
 
-use crate::domain::civil::{DAY, Date, days_in_month, is_leap, weekday};
+use super::days::{DayRule, DayWalk};
+use super::rule::{Freq, Rule, Until};
+use super::times::Times;
+use crate::domain::civil::{DAY, Date};
 use crate::domain::cron::Wall;
 
-/// Days and periods looked at before a search gives up: more than there are days until 2100.
-pub(super) const MOST_STEPS: u32 = 100_000;
+/// No search needs so many: one for each day until 2100, and one for each second of a day (see [`Plan::in_day`]).
+pub(super) const MOST_STEPS: u32 = 150_000;
 
-/// Nothing is looked for past this wall clock second: in no zone is it still 2099.
-const LAST: i64 = 4_102_444_800 + 2 * DAY;
+/// Nothing is looked for past this day: in no zone is it still 2099.
+const LAST_DAY: i64 = 4_102_444_800 / DAY + 2;
 
-/// The length of a rule's periods.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Freq {
-    Yearly,
-    Monthly,
-    Weekly,
-    Daily,
-    Hourly,
-    Minutely,
-    Secondly,
-}
-
-/// The last moment of a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Until {
-    /// By the wall clock.
-    Local(i64),
-    /// In real time.
-    Real(i64),
-}
-
-/// A rule. Lists are sorted; an empty one restricts nothing.
-#[derive(Debug, Clone)]
+/// A rule ready for the search.
+#[derive(Debug)]
 pub(super) struct Plan {
-    pub(super) freq: Freq,
-    pub(super) interval: i64,
+    freq: Freq,
+    interval: i64,
     pub(super) until: Option<Until>,
-    /// The first day of a week, Monday = 0.
-    pub(super) week_start: i64,
-    pub(super) months: Vec<i64>,
-    pub(super) weeks: Vec<i64>,
-    pub(super) year_days: Vec<i64>,
-    pub(super) month_days: Vec<i64>,
-    /// Weekdays, each with its number within the month or year, 0 = every one.
-    pub(super) weekdays: Vec<(i64, i64)>,
-    pub(super) hours: Vec<i64>,
-    pub(super) minutes: Vec<i64>,
-    pub(super) seconds: Vec<i64>,
-    pub(super) positions: Vec<i64>,
+    week_start: i64,
+    days: DayRule,
+    /// When in a day a period of less than a day may begin.
+    begins: Times,
+    /// The times of a matching day, or of a shorter period from its begin.
+    times: Times,
+    /// Sorted; only those that pick out of several days.
+    positions: Vec<i64>,
     /// The wall clock second it is counted from.
     pub(super) start: i64,
 }
 
-/// The times of day of a period: each of these hours with each of these minutes and seconds.
-struct Times<'a> {
-    hours: &'a [i64],
-    minutes: &'a [i64],
-    seconds: &'a [i64],
-}
+/// An end that was not found within the steps there were.
+#[derive(Debug)]
+pub(super) struct TooFar;
 
 impl Wall for Plan {
     fn is_wild(&self) -> bool {
@@ -69,47 +45,223 @@ impl Wall for Plan {
 
     fn first_local_from(&self, local: i64) -> Option<i64> {
         let from = local.max(self.start);
-        let mut period = self.period_of(from);
-        let behind = (period - self.period_of(self.start)).rem_euclid(self.interval);
-        if behind > 0 {
-            period += self.interval - behind;
-        }
         let mut steps = MOST_STEPS;
-        while steps > 0 {
-            let begin = self.begin_of(period);
-            if begin >= LAST {
-                return None;
-            }
-            match self.look(period, begin, from, &mut steps) {
-                Look::Found(at) => {
-                    return match self.until {
-                        Some(Until::Local(until)) if at > until => None,
-                        _ => Some(at),
-                    };
-                }
-                Look::NotBefore(later) if later > begin => {
-                    // Straight to the first period that reaches so far.
-                    let behind = self.period_of(later) - period;
-                    period += (behind + self.interval - 1).div_euclid(self.interval).max(1) * self.interval;
-                }
-                Look::NotBefore(_) | Look::Nothing => period += self.interval,
-            }
+        let mut found = None;
+        self.visit(from, &mut steps, &mut |begin, times| {
+            found = times.first_from(from - begin).map(|time| begin + time);
+            found.is_some()
+        });
+        match self.until {
+            Some(Until::Local(until)) if found > Some(until) => None,
+            _ => found,
         }
-        None
     }
 }
 
-enum Look {
-    Found(i64),
-    Nothing,
-    /// Nothing in this period, nor in any before this second.
-    NotBefore(i64),
-}
-
 impl Plan {
-    /// The number of the period a wall clock second lies in.
-    fn period_of(&self, local: i64) -> i64 {
-        let day = local.div_euclid(DAY);
+    pub(super) fn of(rule: &Rule) -> Self {
+        let mask = |list: &[i64]| list.iter().fold(0_u64, |mask, value| mask | 1 << value);
+        let or = |list: &[i64], all: u64| if list.is_empty() { all } else { mask(list) };
+        let (hours, minutes) = (or(&rule.hours, (1 << 24) - 1), or(&rule.minutes, (1 << 60) - 1));
+        let seconds = or(&rule.seconds, (1 << 60) - 1);
+        let (begins, times) = match rule.freq {
+            Freq::Hourly => ((hours, 1, 1), (1, minutes, seconds)),
+            Freq::Minutely => ((hours, minutes, 1), (1, 1, seconds)),
+            Freq::Secondly => ((hours, minutes, seconds), (1, 1, 1)),
+            _ => ((1, 1, 1), (hours, minutes, seconds)),
+        };
+        let clock = |(hours, minutes, seconds)| Times::Clock { hours, minutes, seconds };
+        // Within a day or less `BYSETPOS` picks the same times again and again.
+        let (of_days, of_times): (&[i64], &[i64]) =
+            if rule.freq < Freq::Daily { (&rule.positions, &[]) } else { (&[], &rule.positions) };
+        Self {
+            freq: rule.freq,
+            interval: rule.interval,
+            until: rule.until,
+            week_start: rule.week_start,
+            days: DayRule::of(rule),
+            begins: clock(begins),
+            times: clock(times).at_positions(of_times),
+            positions: of_days.to_vec(),
+            start: rule.start,
+        }
+    }
+
+    /// The wall clock second of the last of `count` occurrences, and none if there are fewer; fails if it is not found within
+    /// `most` steps.
+    pub(super) fn last_of(&self, count: i64, most: u32) -> Result<Option<i64>, TooFar> {
+        let (mut steps, mut left, mut last) = (most, count, None);
+        self.visit(self.start, &mut steps, &mut |begin, times| {
+            let before = times.count_before(self.start - begin);
+            let there = times.count() - before;
+            if left <= there {
+                last = times.nth(before + left - 1).map(|time| begin + time);
+                return true;
+            }
+            left -= there;
+            false
+        });
+        if last.is_none() && steps == 0 { Err(TooFar) } else { Ok(last) }
+    }
+
+    /// How many steps a search takes that finds nothing from `from` on.
+    #[cfg(test)]
+    pub(super) fn steps_of_none(&self, from: i64) -> u32 {
+        let mut steps = MOST_STEPS;
+        self.visit(from, &mut steps, &mut |_, times| times.count() == -1);
+        MOST_STEPS - steps
+    }
+
+    /// Shows each group of times that does not end before `from`, by its begin and the times from there, until `see` has seen
+    /// enough, or `steps` are used up.
+    fn visit(&self, from: i64, steps: &mut u32, see: &mut dyn FnMut(i64, &Times) -> bool) {
+        if self.times.count() == 0 {
+            return;
+        }
+        if self.freq >= Freq::Hourly {
+            self.visit_short(from, steps, see);
+        } else if self.positions.is_empty() {
+            self.visit_days(from, steps, see);
+        } else {
+            self.visit_picked(from, steps, see);
+        }
+    }
+
+    /// Every matching day of every period that counts.
+    fn visit_days(&self, from: i64, steps: &mut u32, see: &mut dyn FnMut(i64, &Times) -> bool) {
+        let mut walk = DayWalk::new(&self.days);
+        let mut day = from.div_euclid(DAY);
+        while let Some(found) = walk.next_from(day, LAST_DAY) {
+            let Some(left) = steps.checked_sub(1) else { return };
+            *steps = left;
+            let period = self.period_of(found);
+            let counting = self.counting_from(period);
+            if counting > period {
+                day = self.begin_of(counting);
+                continue;
+            }
+            if see(found * DAY, &self.times) {
+                return;
+            }
+            day = found + 1;
+        }
+    }
+
+    /// What `BYSETPOS` picks out of every period that counts.
+    fn visit_picked(&self, from: i64, steps: &mut u32, see: &mut dyn FnMut(i64, &Times) -> bool) {
+        let mut walk = DayWalk::new(&self.days);
+        let mut period = self.counting_from(self.period_of(from.div_euclid(DAY)));
+        let each = self.times.count();
+        let mut days = Vec::new();
+        while let Some(first) = walk.next_from(self.begin_of(period), LAST_DAY) {
+            let own = self.counting_from(self.period_of(first));
+            if own > period {
+                let Some(left) = steps.checked_sub(1) else { return };
+                (*steps, period) = (left, own);
+                continue;
+            }
+            let end = self.begin_of(period + 1).min(LAST_DAY);
+            days.clear();
+            days.push(first);
+            while let Some(next) = days.last().and_then(|day| walk.next_from(day + 1, end)) {
+                days.push(next);
+            }
+            *steps = steps.saturating_sub(u32::try_from(days.len()).unwrap_or(u32::MAX));
+            if *steps == 0 || see(0, &self.picked(&days, each)) {
+                return;
+            }
+            period += self.interval;
+        }
+    }
+
+    /// What `BYSETPOS` picks out of `each` time of each of these days.
+    fn picked(&self, days: &[i64], each: i64) -> Times {
+        let total = i64::try_from(days.len()).unwrap_or(0) * each;
+        let (low, high) = (
+            self.positions.partition_point(|position| *position < -total),
+            self.positions.partition_point(|position| *position <= total),
+        );
+        let at = |position: &i64| {
+            let index = if *position > 0 { position - 1 } else { total + position };
+            let day = days.get(usize::try_from(index / each).ok()?)?;
+            Some(day * DAY + self.times.nth(index % each)?)
+        };
+        let mut picked: Vec<i64> = self.positions.get(low..high).unwrap_or_default().iter().filter_map(at).collect();
+        picked.sort_unstable();
+        picked.dedup();
+        Times::List(picked)
+    }
+
+    /// Every period of hours, minutes or seconds that counts, on matching days.
+    fn visit_short(&self, from: i64, steps: &mut u32, see: &mut dyn FnMut(i64, &Times) -> bool) {
+        let mut walk = DayWalk::new(&self.days);
+        let unit = self.unit();
+        let mut begin = self.counting_from(from.div_euclid(unit)) * unit;
+        let mut barren = Barren::new(self.interval * unit);
+        while let Some(day) = walk.next_from(begin.div_euclid(DAY), LAST_DAY) {
+            let Some(left) = steps.checked_sub(1).filter(|_| !barren.is_all()) else { return };
+            *steps = left;
+            let is_first = begin >= day * DAY && begin - self.interval * unit < day * DAY;
+            let first = if is_first { begin } else { self.counting_from(day * DAY / unit) * unit };
+            begin = begin.max(first);
+            let residue = first - day * DAY;
+            if begin >= (day + 1) * DAY {
+                continue;
+            }
+            if barren.has(residue) {
+                begin = self.counting_from((day + 1) * DAY / unit) * unit;
+                continue;
+            }
+            let (is_whole, mut is_barren) = (begin == first, true);
+            while let Some(next) = self.begins.first_from(begin - day * DAY) {
+                let Some(left) = steps.checked_sub(1) else { return };
+                *steps = left;
+                let wanted = day * DAY + next;
+                if wanted > begin {
+                    let next = begin + self.interval * unit;
+                    begin = if wanted <= next { next } else { self.counting_from(wanted / unit) * unit };
+                } else {
+                    is_barren = false;
+                    if see(begin, &self.times) {
+                        return;
+                    }
+                    begin += self.interval * unit;
+                }
+                if begin >= (day + 1) * DAY {
+                    break;
+                }
+            }
+            if is_whole && is_barren {
+                barren.insert(residue);
+            }
+            if begin < (day + 1) * DAY {
+                begin = self.counting_from((day + 1) * DAY / unit) * unit;
+            }
+        }
+    }
+
+    /// The number of the first period at or after this one that counts.
+    fn counting_from(&self, period: i64) -> i64 {
+        let first = if self.freq >= Freq::Hourly {
+            self.start.div_euclid(self.unit())
+        } else {
+            self.period_of(self.start.div_euclid(DAY))
+        };
+        let behind = (period - first).rem_euclid(self.interval);
+        if behind == 0 { period } else { period + self.interval - behind }
+    }
+
+    /// The length of a period of less than a day, in seconds.
+    fn unit(&self) -> i64 {
+        match self.freq {
+            Freq::Hourly => 3_600,
+            Freq::Minutely => 60,
+            _ => 1,
+        }
+    }
+
+    /// The number of the period of a day or more a day lies in.
+    fn period_of(&self, day: i64) -> i64 {
         match self.freq {
             Freq::Yearly => Date::of(day).year,
             Freq::Monthly => {
@@ -118,160 +270,56 @@ impl Plan {
             }
             // Day 0 is a Thursday.
             Freq::Weekly => (day + 3 - self.week_start).div_euclid(7),
-            Freq::Daily => day,
-            Freq::Hourly => local.div_euclid(3_600),
-            Freq::Minutely => local.div_euclid(60),
-            Freq::Secondly => local,
+            _ => day,
         }
     }
 
-    /// The first wall clock second of a period.
+    /// The first day of a period of a day or more.
     fn begin_of(&self, period: i64) -> i64 {
         match self.freq {
-            Freq::Yearly => Date::new(period, 1, 1).number() * DAY,
-            Freq::Monthly => Date::new(period.div_euclid(12), period.rem_euclid(12) + 1, 1).number() * DAY,
-            Freq::Weekly => (period * 7 - 3 + self.week_start) * DAY,
-            Freq::Daily => period * DAY,
-            Freq::Hourly => period * 3_600,
-            Freq::Minutely => period * 60,
-            Freq::Secondly => period,
+            Freq::Yearly => Date::new(period, 1, 1).number(),
+            Freq::Monthly => Date::new(period.div_euclid(12), period.rem_euclid(12) + 1, 1).number(),
+            Freq::Weekly => period * 7 - 3 + self.week_start,
+            _ => period,
         }
-    }
-
-    /// The first occurrence of a period at or after `from`.
-    fn look(&self, period: i64, begin: i64, from: i64, steps: &mut u32) -> Look {
-        let (day, of_day) = (begin.div_euclid(DAY), begin.rem_euclid(DAY));
-        let (hour, minute, second) = ([of_day / 3_600], [of_day / 60 % 60], [of_day % 60]);
-        if self.freq < Freq::Hourly {
-            let times = Times { hours: &self.hours, minutes: &self.minutes, seconds: &self.seconds };
-            let days = self.days_of(period, day, steps);
-            return self.pick(&days, &times, from).map_or(Look::Nothing, Look::Found);
-        }
-        *steps = steps.saturating_sub(1);
-        let is_among = |list: &[i64], value: i64| list.is_empty() || list.contains(&value);
-        if !self.matches(day) {
-            return Look::NotBefore((day + 1) * DAY);
-        }
-        if !is_among(&self.hours, hour[0]) {
-            return Look::NotBefore(day * DAY + (hour[0] + 1) * 3_600);
-        }
-        if self.freq >= Freq::Minutely && !is_among(&self.minutes, minute[0]) {
-            return Look::NotBefore(begin - second[0] + 60);
-        }
-        if self.freq == Freq::Secondly && !is_among(&self.seconds, second[0]) {
-            return Look::Nothing;
-        }
-        let minutes = if self.freq >= Freq::Minutely { &minute[..] } else { &self.minutes };
-        let seconds = if self.freq == Freq::Secondly { &second[..] } else { &self.seconds };
-        let times = Times { hours: &hour, minutes, seconds };
-        self.pick(&[day], &times, from).map_or(Look::Nothing, Look::Found)
-    }
-
-    /// The first of these days' times at or after `from`, of those `BYSETPOS` leaves.
-    fn pick(&self, days: &[i64], times: &Times<'_>, from: i64) -> Option<i64> {
-        if self.positions.is_empty() {
-            let mut days = days.iter().filter(|day| (**day + 1) * DAY > from);
-            return days.find_map(|day| times.first_from(from - day * DAY).map(|time| day * DAY + time));
-        }
-        let each = times.count();
-        let total = i64::try_from(days.len()).ok()? * each;
-        let at = |position: i64| {
-            let index = if position > 0 { position - 1 } else { total + position };
-            let day = days.get(usize::try_from(index.div_euclid(each.max(1))).ok()?)?;
-            Some(day * DAY + times.nth(index.rem_euclid(each.max(1)))?)
-        };
-        self.positions.iter().filter_map(|position| at(*position)).filter(|at| *at >= from).min()
-    }
-
-    /// The days of a period of a day or more that match, in order.
-    fn days_of(&self, period: i64, first: i64, steps: &mut u32) -> Vec<i64> {
-        let length = match self.freq {
-            Freq::Yearly => 365 + i64::from(is_leap(period)),
-            Freq::Monthly => days_in_month(period.div_euclid(12), period.rem_euclid(12) + 1),
-            Freq::Weekly => 7,
-            _ => 1,
-        };
-        *steps = steps.saturating_sub(u32::try_from(length).unwrap_or(366));
-        (first..first + length).filter(|day| self.matches(*day)).collect()
-    }
-
-    fn matches(&self, day: i64) -> bool {
-        let date = Date::of(day);
-        if !self.months.is_empty() && !self.months.contains(&date.month) {
-            return false;
-        }
-        let month_length = days_in_month(date.year, date.month);
-        let counted = |list: &[i64], number: i64, length: i64| list.contains(&number) || list.contains(&(number - length - 1));
-        if !self.month_days.is_empty() && !counted(&self.month_days, date.day, month_length) {
-            return false;
-        }
-        let year_length = 365 + i64::from(is_leap(date.year));
-        let year_day = day - Date::new(date.year, 1, 1).number() + 1;
-        if !self.year_days.is_empty() && !counted(&self.year_days, year_day, year_length) {
-            return false;
-        }
-        if !self.weeks.is_empty() {
-            let (week, weeks) = self.week_of(day);
-            if !counted(&self.weeks, week, weeks) {
-                return false;
-            }
-        }
-        // A weekday's number counts within the month, in a yearly rule without months within the year.
-        let (number, length) =
-            if self.freq == Freq::Yearly && self.months.is_empty() { (year_day, year_length) } else { (date.day, month_length) };
-        let (from_start, from_end) = ((number - 1) / 7 + 1, -((length - number) / 7 + 1));
-        let own = weekday(day);
-        self.weekdays.is_empty()
-            || self.weekdays.iter().any(|(nth, day)| *day == own && (*nth == 0 || *nth == from_start || *nth == from_end))
-    }
-
-    /// The number of the week a day lies in, and how many weeks the year of that week has. The first has four days or more.
-    fn week_of(&self, day: i64) -> (i64, i64) {
-        let first_week = |year: i64| {
-            let new_year = Date::new(year, 1, 1).number();
-            let into_week = (weekday(new_year) - self.week_start).rem_euclid(7);
-            new_year - into_week + if into_week > 3 { 7 } else { 0 }
-        };
-        let mut year = Date::of(day).year;
-        if day < first_week(year) {
-            year -= 1;
-        } else if day >= first_week(year + 1) {
-            year += 1;
-        }
-        let begin = first_week(year);
-        ((day - begin) / 7 + 1, (first_week(year + 1) - begin) / 7)
     }
 }
 
-impl Times<'_> {
-    fn count(&self) -> i64 {
-        i64::try_from(self.hours.len() * self.minutes.len() * self.seconds.len()).unwrap_or(0)
-    }
+/// How far into a day its first period begins on days that have none: the same begin gives the same day, so that it is looked
+/// through once, and when all begins there are have none nothing ever comes.
+struct Barren {
+    seen: Vec<u64>,
+    left: i64,
+}
 
-    fn nth(&self, index: i64) -> Option<i64> {
-        let index = usize::try_from(index).ok()?;
-        let (seconds, minutes) = (self.seconds.len(), self.minutes.len());
-        let hour = self.hours.get(index / (minutes * seconds).max(1))?;
-        let minute = self.minutes.get(index / seconds.max(1) % minutes.max(1))?;
-        Some(hour * 3_600 + minute * 60 + self.seconds.get(index % seconds.max(1))?)
-    }
-
-    /// The first time of day at or after `second`.
-    fn first_from(&self, second: i64) -> Option<i64> {
-        let from = |list: &[i64], least: i64| list.get(list.partition_point(|value| *value < least)).copied();
-        let second = second.max(0);
-        let (hour, minute, rest) = (second / 3_600, second / 60 % 60, second % 60);
-        let (first_minute, first_second) = (*self.minutes.first()?, *self.seconds.first()?);
-        if self.hours.contains(&hour) {
-            if self.minutes.contains(&minute)
-                && let Some(second) = from(self.seconds, rest)
-            {
-                return Some(hour * 3_600 + minute * 60 + second);
-            }
-            if let Some(minute) = from(self.minutes, minute + 1) {
-                return Some(hour * 3_600 + minute * 60 + first_second);
-            }
+impl Barren {
+    /// For periods every so many seconds.
+    fn new(interval: i64) -> Self {
+        let (mut common, mut rest) = (interval, DAY);
+        while rest != 0 {
+            (common, rest) = (rest, common % rest);
         }
-        Some(from(self.hours, hour + 1)? * 3_600 + first_minute * 60 + first_second)
+        Self { seen: Vec::new(), left: interval.min(DAY) / common }
+    }
+
+    fn is_all(&self) -> bool {
+        self.left == 0
+    }
+
+    fn has(&self, begin: i64) -> bool {
+        let at = usize::try_from(begin).unwrap_or(usize::MAX);
+        self.seen.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
+
+    /// Not to be told of one twice.
+    fn insert(&mut self, begin: i64) {
+        if self.seen.is_empty() {
+            self.seen = vec![0; 1_350];
+        }
+        let at = usize::try_from(begin).unwrap_or(usize::MAX);
+        if let Some(word) = self.seen.get_mut(at / 64) {
+            *word |= 1 << (at % 64);
+            self.left -= 1;
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! Reads the text of a rule, part by part; every refusal names the character at which it begins.
 
 use super::local_second;
-use super::plan::{Freq, Plan, Until};
+use super::plan::Plan;
+use super::rule::{Freq, Rule, Until};
 use crate::domain::civil::{DAY, Date, weekday};
-use crate::domain::cron::Wall;
 
 /// Why a rule is refused: where, by byte, and what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub(super) struct Fault {
 
 /// The most occurrences a rule may count: they are walked through as it is read.
 const MOST_COUNTED: i64 = 10_000;
+/// The days and times that walk may look at.
+const MOST_COUNTING_STEPS: u32 = 40_000;
 const MOST_INTERVAL: i64 = 1_000_000;
 
 const FREQS: [(&str, Freq); 7] = [
@@ -75,8 +77,23 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// The plan of a rule that is counted from `start`.
-pub(super) fn read(text: &str, start: i64) -> Result<Plan, Fault> {
+/// The rule that is counted from `start`, and its plan.
+pub(super) fn read(text: &str, start: i64) -> Result<(Rule, Plan), Fault> {
+    let mut rule = read_rule(text, start)?;
+    let mut plan = Plan::of(&rule);
+    if let Some(count) = rule.count {
+        let last = plan.last_of(count, MOST_COUNTING_STEPS).map_err(|_| Fault {
+            offset: 0,
+            problem: format!("reaches too far to be counted, COUNT={count}: wanted a smaller COUNT, or UNTIL"),
+        })?;
+        rule.until = last.map(Until::Local);
+        plan.until = rule.until;
+    }
+    Ok((rule, plan))
+}
+
+/// The rule as it is written, what its start stands for filled in.
+pub(super) fn read_rule(text: &str, start: i64) -> Result<Rule, Fault> {
     let prefix = if text.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("RRULE:")) { 6 } else { 0 };
     let body = Piece { text: text.get(prefix..).unwrap_or_default(), offset: prefix, whole: text };
     if body.text.is_empty() {
@@ -84,11 +101,11 @@ pub(super) fn read(text: &str, start: i64) -> Result<Plan, Fault> {
     }
     let mut seen: Vec<String> = Vec::new();
     let mut freq = None;
-    let mut count = None;
-    let mut plan = Plan {
+    let mut rule = Rule {
         freq: Freq::Daily,
         interval: 1,
         until: None,
+        count: None,
         week_start: 0,
         months: Vec::new(),
         weeks: Vec::new(),
@@ -119,17 +136,17 @@ pub(super) fn read(text: &str, start: i64) -> Result<Plan, Fault> {
                 })?;
                 freq = Some(known.1);
             }
-            "INTERVAL" => plan.interval = value.number(1, MOST_INTERVAL)?,
-            "COUNT" => count = Some(value.number(1, MOST_COUNTED)?),
-            "UNTIL" => plan.until = Some(until(value)?),
-            "WKST" => plan.week_start = day_named(value)?,
-            "BYMONTH" => plan.months = value.numbers(1, 12)?,
-            "BYWEEKNO" => (plan.weeks, day_part) = (value.numbers(-53, 53)?, day_part.or(Some(part))),
-            "BYYEARDAY" => plan.year_days = value.numbers(-366, 366)?,
-            "BYMONTHDAY" => plan.month_days = value.numbers(-31, 31)?,
+            "INTERVAL" => rule.interval = value.number(1, MOST_INTERVAL)?,
+            "COUNT" => rule.count = Some(value.number(1, MOST_COUNTED)?),
+            "UNTIL" => rule.until = Some(until(value)?),
+            "WKST" => rule.week_start = day_named(value)?,
+            "BYMONTH" => rule.months = value.numbers(1, 12)?,
+            "BYWEEKNO" => (rule.weeks, day_part) = (value.numbers(-53, 53)?, day_part.or(Some(part))),
+            "BYYEARDAY" => rule.year_days = value.numbers(-366, 366)?,
+            "BYMONTHDAY" => rule.month_days = value.numbers(-31, 31)?,
             "BYDAY" => {
                 for item in value.split(',') {
-                    let split = item.text.len().saturating_sub(2);
+                    let split = item.text.char_indices().rev().nth(1).map_or(0, |(at, _)| at);
                     let (number, name) = (item.text.get(..split).unwrap_or_default(), item.text.get(split..).unwrap_or_default());
                     let day = day_named(Piece { text: name, offset: item.offset + split, whole: text })?;
                     let nth = match number {
@@ -139,72 +156,69 @@ pub(super) fn read(text: &str, start: i64) -> Result<Plan, Fault> {
                     if nth != 0 {
                         day_part = Some(item);
                     }
-                    plan.weekdays.push((nth, day));
+                    rule.weekdays.push((nth, day));
                 }
             }
-            "BYHOUR" => plan.hours = value.numbers(0, 23)?,
-            "BYMINUTE" => plan.minutes = value.numbers(0, 59)?,
-            "BYSECOND" => plan.seconds = value.numbers(0, 59)?,
-            "BYSETPOS" => plan.positions = value.numbers(-366, 366)?,
+            "BYHOUR" => rule.hours = value.numbers(0, 23)?,
+            "BYMINUTE" => rule.minutes = value.numbers(0, 59)?,
+            "BYSECOND" => rule.seconds = value.numbers(0, 59)?,
+            "BYSETPOS" => rule.positions = value.numbers(-366, 366)?,
             _ => return Err(part.fault(&format!("is no part of a rule, wanted {NAMES}"))),
         }
         seen.push(name);
     }
     let Some(freq) = freq else { return Err(body.fault("has no frequency, wanted FREQ=DAILY or another")) };
-    plan.freq = freq;
-    if seen.iter().any(|name| name == "COUNT") && plan.until.is_some() {
+    rule.freq = freq;
+    if seen.iter().any(|name| name == "COUNT") && rule.until.is_some() {
         return Err(body.fault("has COUNT and UNTIL, wanted one of them"));
     }
-    refuse_misfits(&plan, body, day_part)?;
-    fill_in(&mut plan);
-    if let Some(count) = count {
-        plan.until = last_of(&plan, count).map(Until::Local);
-    }
-    Ok(plan)
+    refuse_misfits(&rule, body, day_part)?;
+    fill_in(&mut rule);
+    Ok(rule)
 }
 
 /// What the standard forbids together.
-fn refuse_misfits(plan: &Plan, body: Piece<'_>, day_part: Option<Piece<'_>>) -> Result<(), Fault> {
-    let is_numbered = plan.weekdays.iter().any(|(nth, _)| *nth != 0);
+fn refuse_misfits(rule: &Rule, body: Piece<'_>, day_part: Option<Piece<'_>>) -> Result<(), Fault> {
+    let is_numbered = rule.weekdays.iter().any(|(nth, _)| *nth != 0);
     let at = day_part.unwrap_or(body);
-    if is_numbered && (plan.freq > Freq::Monthly || !plan.weeks.is_empty()) {
+    if is_numbered && (rule.freq > Freq::Monthly || !rule.weeks.is_empty()) {
         return Err(at.fault("numbers a weekday, wanted that only with FREQ=MONTHLY, or YEARLY without BYWEEKNO"));
     }
-    if !plan.weeks.is_empty() && plan.freq != Freq::Yearly {
+    if !rule.weeks.is_empty() && rule.freq != Freq::Yearly {
         return Err(at.fault("needs FREQ=YEARLY"));
     }
-    if !plan.year_days.is_empty() && matches!(plan.freq, Freq::Monthly | Freq::Weekly | Freq::Daily) {
+    if !rule.year_days.is_empty() && matches!(rule.freq, Freq::Monthly | Freq::Weekly | Freq::Daily) {
         return Err(body.fault("has BYYEARDAY, wanted that not with FREQ=MONTHLY, WEEKLY or DAILY"));
     }
-    if !plan.month_days.is_empty() && plan.freq == Freq::Weekly {
+    if !rule.month_days.is_empty() && rule.freq == Freq::Weekly {
         return Err(body.fault("has BYMONTHDAY, wanted that not with FREQ=WEEKLY"));
     }
-    let is_restricted = [&plan.months, &plan.weeks, &plan.year_days, &plan.month_days, &plan.hours, &plan.minutes, &plan.seconds]
+    let is_restricted = [&rule.months, &rule.weeks, &rule.year_days, &rule.month_days, &rule.hours, &rule.minutes, &rule.seconds]
         .iter()
         .any(|list| !list.is_empty())
-        || !plan.weekdays.is_empty();
-    if !plan.positions.is_empty() && !is_restricted {
+        || !rule.weekdays.is_empty();
+    if !rule.positions.is_empty() && !is_restricted {
         return Err(body.fault("has BYSETPOS alone, wanted another BY part with it"));
     }
     Ok(())
 }
 
 /// What the start stands for where the rule is silent.
-fn fill_in(plan: &mut Plan) {
-    let (number, second) = (plan.start.div_euclid(DAY), plan.start.rem_euclid(DAY));
+fn fill_in(rule: &mut Rule) {
+    let (number, second) = (rule.start.div_euclid(DAY), rule.start.rem_euclid(DAY));
     let date = Date::of(number);
     let names_days =
-        !plan.weeks.is_empty() || !plan.year_days.is_empty() || !plan.month_days.is_empty() || !plan.weekdays.is_empty();
+        !rule.weeks.is_empty() || !rule.year_days.is_empty() || !rule.month_days.is_empty() || !rule.weekdays.is_empty();
     if !names_days {
-        match plan.freq {
+        match rule.freq {
             Freq::Yearly => {
-                if plan.months.is_empty() {
-                    plan.months = vec![date.month];
+                if rule.months.is_empty() {
+                    rule.months = vec![date.month];
                 }
-                plan.month_days = vec![date.day];
+                rule.month_days = vec![date.day];
             }
-            Freq::Monthly => plan.month_days = vec![date.day],
-            Freq::Weekly => plan.weekdays = vec![(0, weekday(number))],
+            Freq::Monthly => rule.month_days = vec![date.day],
+            Freq::Weekly => rule.weekdays = vec![(0, weekday(number))],
             _ => {}
         }
     }
@@ -213,18 +227,9 @@ fn fill_in(plan: &mut Plan) {
             *list = vec![value];
         }
     };
-    or(&mut plan.hours, plan.freq < Freq::Hourly, second / 3_600);
-    or(&mut plan.minutes, plan.freq < Freq::Minutely, second / 60 % 60);
-    or(&mut plan.seconds, plan.freq < Freq::Secondly, second % 60);
-}
-
-/// The wall clock second of the last of `count` occurrences; none if there are fewer.
-fn last_of(plan: &Plan, count: i64) -> Option<i64> {
-    let mut at = plan.start - 1;
-    for _ in 0..count {
-        at = plan.first_local_from(at + 1)?;
-    }
-    Some(at)
+    or(&mut rule.hours, rule.freq < Freq::Hourly, second / 3_600);
+    or(&mut rule.minutes, rule.freq < Freq::Minutely, second / 60 % 60);
+    or(&mut rule.seconds, rule.freq < Freq::Secondly, second % 60);
 }
 
 fn day_named(piece: Piece<'_>) -> Result<i64, Fault> {

@@ -1,4 +1,7 @@
+use std::fmt::Write as _;
+
 use super::*;
+use crate::domain::recurrence::{oracle, plan::Plan, read::read_rule};
 
 fn start(text: &str) -> jiff::civil::DateTime {
     text.parse().unwrap()
@@ -9,7 +12,7 @@ fn days(rule: &str, from: &str, count: usize) -> Vec<String> {
     let mut at = i64::MIN / 2;
     let mut found = Vec::new();
     while found.len() < count
-        && let Some(next) = rule.first_local_from(at)
+        && let Some(next) = rule.first_local_from(&Zone::utc(), at)
     {
         let shown = jiff::Timestamp::from_second(next).unwrap().to_string();
         found.push(shown.strip_suffix(":00Z").unwrap_or(&shown).replace("T09:00", ""));
@@ -65,9 +68,12 @@ fn what_is_refused_is_told_with_its_character() {
         ("FREQ=DAILY;COUNT=99999999999", "wanted a number from 1 to 10000"),
         ("FREQ=DAILY;INTERVAL=2;INTERVAL=3", "comes twice"),
         ("FREQ=WEEKLY;BYDAY=XX", "\"XX\" at character 19 is no weekday"),
+        ("FREQ=WEEKLY;BYDAY=MO,WE\u{52b}H", "\"\u{52b}H\" at character 24 is no weekday"),
         ("FREQ=WEEKLY;BYDAY=1MO", "\"1MO\" at character 19 numbers a weekday"),
         ("FREQ=MONTHLY;BYWEEKNO=3", "needs FREQ=YEARLY"),
         ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "never comes before 2100"),
+        ("FREQ=DAILY;UNTIL=20171224T000000Z", "never comes before its UNTIL"),
+        ("FREQ=DAILY;UNTIL=20171224", "never comes before its UNTIL"),
         ("FREQ=YEARLY;BYMONTHDAY=0", "not 0"),
         ("FREQ=YEARLY;BYEASTER=0", "is no part of a rule"),
         ("FREQ=YEARLY;UNTIL=2026", "is no moment"),
@@ -135,7 +141,7 @@ fn whatever_is_read_is_bounded_rises_strictly_and_never_panics() {
             Ok(rule) => {
                 let mut at = i64::MIN / 2;
                 for _ in 0..5 {
-                    let Some(next) = rule.first_local_from(at) else { break };
+                    let Some(next) = rule.first_local_from(&Zone::utc(), at) else { break };
                     assert!(next >= at, "{text}");
                     at = next + 1;
                 }
@@ -143,5 +149,115 @@ fn whatever_is_read_is_bounded_rises_strictly_and_never_panics() {
             Err(error) => assert!(error.offset <= text.len() && error.to_string().lines().count() == 1, "{text:?}: {error}"),
         }
         assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{text:?}: {:?}", begun.elapsed());
+    }
+}
+
+/// A rule out of random parts that the standard lets stand together, without `COUNT`.
+fn random_rule(random: &mut fastrand::Rng) -> String {
+    fn numbers(random: &mut fastrand::Rng, least: i64, most: i64) -> String {
+        let number = |random: &mut fastrand::Rng| match random.i64(least..=most) {
+            0 if least < 0 => 1,
+            number => number,
+        };
+        let list: Vec<String> = (0..random.usize(1..5)).map(|_| number(random).to_string()).collect();
+        list.join(",")
+    }
+    let freqs = ["YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY"];
+    let freq = random.usize(..freqs.len());
+    let mut text = format!("FREQ={}", freqs[freq]);
+    let mut part = |random: &mut fastrand::Rng, name: &str, least: i64, most: i64, one_in: u32| {
+        if random.u32(..one_in) == 0 {
+            write!(text, ";{name}={}", numbers(random, least, most)).unwrap();
+        }
+    };
+    part(random, "BYMONTH", 1, 12, 4);
+    part(random, "BYMONTHDAY", -31, 31, if freq == 2 { u32::MAX } else { 4 });
+    part(random, "BYYEARDAY", -366, 366, if (1..4).contains(&freq) { u32::MAX } else { 5 });
+    part(random, "BYWEEKNO", -53, 53, if freq == 0 { 4 } else { u32::MAX });
+    part(random, "BYHOUR", 0, 23, 3);
+    part(random, "BYMINUTE", 0, 59, 3);
+    part(random, "BYSECOND", 0, 59, 3);
+    part(random, "BYSETPOS", -9, 9, 4);
+    if random.bool() {
+        let names = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
+        let is_numbered = freq < 2 && !text.contains("WEEKNO");
+        let one = |random: &mut fastrand::Rng| {
+            let most = if freq == 0 { 53 } else { 5 };
+            let number = if is_numbered && random.bool() { random.i64(-most..=most) } else { 0 };
+            let name = names[random.usize(..7)];
+            if number == 0 { name.to_owned() } else { format!("{number}{name}") }
+        };
+        let list: Vec<String> = (0..random.usize(1..4)).map(|_| one(random)).collect();
+        write!(text, ";BYDAY={}", list.join(",")).unwrap();
+    }
+    if random.bool() {
+        let most = *random.choice(&[3, 20, 100, 4_000, 90_000]).unwrap();
+        write!(text, ";INTERVAL={}", random.i64(1..=most)).unwrap();
+    }
+    if random.u8(..4) == 0 {
+        text.push_str(";WKST=SU");
+    }
+    text
+}
+
+#[test]
+fn the_search_by_bits_finds_what_the_plain_one_finds() {
+    let mut random = fastrand::Rng::with_seed(23);
+    let (mut compared, mut found_none) = (0, 0);
+    while compared < 4_000 {
+        let text = random_rule(&mut random);
+        let begin = random.i64(0..2_000_000_000);
+        let Ok(rule) = read_rule(&text, begin) else { continue };
+        let plan = Plan::of(&rule);
+        let mut from = if random.bool() { 0 } else { begin + random.i64(0..1_000_000_000) };
+        for _ in 0..4 {
+            let Ok(wanted) = oracle::first_local_from(&rule, from) else { break };
+            let found = plan.first_local_from(from);
+            assert_eq!(found, wanted, "{text} from {begin}, asked from {from}");
+            compared += 1;
+            let Some(next) = found else {
+                found_none += 1;
+                break;
+            };
+            from = next + 1;
+        }
+    }
+    assert!((100..2_000).contains(&found_none), "{found_none} of {compared} found none");
+}
+
+#[test]
+fn a_count_ends_the_rule_behind_so_many() {
+    let mut random = fastrand::Rng::with_seed(29);
+    let mut compared = 0;
+    while compared < 300 {
+        let (text, begin) = (random_rule(&mut random), random.i64(0..2_000_000_000));
+        let Ok(rule) = read_rule(&text, begin) else { continue };
+        let plan = Plan::of(&rule);
+        let all: Vec<i64> =
+            std::iter::successors(plan.first_local_from(begin), |at| plan.first_local_from(at + 1)).take(40).collect();
+        let count = random.usize(1..=40);
+        if let Ok(last) = plan.last_of(i64::try_from(count).unwrap(), 1_000_000) {
+            assert_eq!(last, all.get(count - 1).copied(), "{text} from {begin}");
+            compared += 1;
+        }
+    }
+}
+
+#[test]
+fn the_hardest_rules_take_bounded_work() {
+    for (rule, refused) in [
+        ("FREQ=SECONDLY;INTERVAL=60;BYSECOND=30", "never comes before 2100"),
+        ("FREQ=SECONDLY;INTERVAL=86400;BYSECOND=30", "never comes before 2100"),
+        ("FREQ=WEEKLY;BYDAY=MO;BYSETPOS=2", "never comes before 2100"),
+        ("FREQ=DAILY;INTERVAL=7;BYDAY=MO", "never comes before 2100"),
+        ("FREQ=SECONDLY;INTERVAL=86401;BYHOUR=23;BYMINUTE=59;BYSECOND=59", "never comes before 2100"),
+        ("FREQ=SECONDLY;INTERVAL=97;BYHOUR=3;BYMINUTE=7;BYSECOND=11;COUNT=10000", "wanted a smaller COUNT"),
+    ] {
+        let told = Recurrence::new(rule, start("1970-01-01T00:00:00")).unwrap_err().to_string();
+        assert!(told.contains(refused), "{rule}: {told}");
+        let read = read_rule(rule, 0).unwrap();
+        // A search that is cut off would have used them all.
+        let steps = Plan::of(&read).steps_of_none(if rule.contains("COUNT") { 4_000_000_000 } else { 0 });
+        assert!(steps < 100_000, "{rule} took {steps} steps");
     }
 }

@@ -3,42 +3,36 @@
 use tracing::{error, info};
 
 use super::{Claimer, Tally};
-use crate::domain::ids::QueueName;
+use crate::domain::lane::Lane;
 use crate::engine::orphans;
 use crate::engine::ripe::well_formed;
 use crate::store::{Quarantined, RipeEntry, StoreError};
 
 impl Claimer {
     /// Deals with an entry whose job is not known.
-    pub(super) async fn end_orphan(&self, queue: &QueueName, entry: &RipeEntry, tally: &mut Tally) -> Result<(), StoreError> {
-        if let Ok(run) = well_formed(entry)
+    pub(super) async fn end_orphan(&self, lane: &Lane, entry: &RipeEntry, tally: &mut Tally) -> Result<(), StoreError> {
+        if let Ok((run, _)) = well_formed(entry)
             && orphans::end_orphan(&self.shared.store, &run).await?
         {
             tally.done += 1;
             info!(run = %run, "Cancelled, for its job was removed and forgotten.");
             return Ok(());
         }
-        self.put_aside(queue, entry, "its job is not known", tally).await
+        self.put_aside(lane, entry, "its job is not known", tally).await
     }
 
     /// Moves an entry to quarantine; left where it is if that cannot be, which is said.
-    pub(super) async fn put_aside(
-        &self,
-        queue: &QueueName,
-        entry: &RipeEntry,
-        why: &str,
-        tally: &mut Tally,
-    ) -> Result<(), StoreError> {
-        match self.shared.store.quarantine_run(queue, entry, why).await {
+    pub(super) async fn put_aside(&self, lane: &Lane, entry: &RipeEntry, why: &str, tally: &mut Tally) -> Result<(), StoreError> {
+        match self.shared.store.quarantine_run(lane, entry, why).await {
             Ok(Quarantined::Kept) => {
                 tally.done += 1;
-                error!(queue = %queue, entry = ?entry.member, "An entry that is no runnable run was moved to quarantine: {why}.");
+                error!(queue = %lane, entry = ?entry.member, "An entry that is no runnable run was moved to quarantine: {why}.");
                 Ok(())
             }
             Ok(Quarantined::Dropped) => {
                 tally.done += 1;
                 let (entry, score) = (&entry.member, &entry.score);
-                error!(queue = %queue, entry = ?entry, score, "Quarantine is full; an entry that is no runnable run was taken out and is told here only: {why}.");
+                error!(queue = %lane, entry = ?entry, score, "Quarantine is full; an entry that is no runnable run was taken out and is told here only: {why}.");
                 Ok(())
             }
             // Another node was first.

@@ -54,7 +54,7 @@ impl Claimer {
         let order = SkipOrder {
             run: run.clone(),
             rev: definition.record.rev.clone(),
-            queue: definition.record.queue.clone(),
+            lane: definition.record.lane.clone(),
             reason: "missed",
             last_due: last,
             count,
@@ -90,7 +90,8 @@ impl Claimer {
         }
         let moment = Duration::from_millis(1);
         let first = run.due().saturating_add(moment);
-        let Some(known) = self.shared.store.first_recorded(run.job(), first, last).await? else { return Ok(stretch) };
+        let known = self.shared.store.recorded_within(run.job(), first, last).await?;
+        let Some(known) = known.first().copied() else { return Ok(stretch) };
         let behind = first.max(definition.since().saturating_add(moment));
         let before = known.saturating_sub(moment);
         let taken = self.occupied.get(run).copied().unwrap_or(UnixMillis::EPOCH);
@@ -129,7 +130,7 @@ impl Claimer {
         let order = SpreadOrder {
             name: run.job().clone(),
             rev: record.rev.clone(),
-            queue: record.queue.clone(),
+            lane: record.lane.clone(),
             window: record.window.clone(),
             next_window,
             runs: runs.collect(),

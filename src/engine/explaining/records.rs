@@ -1,13 +1,15 @@
 //! A run's record as facts: its attempts in words, oldest first, and what a question alone left of it.
 
-use crate::domain::explain::{AttemptFacts, Place, RunFacts};
+use crate::domain::explain::{AtGate, AttemptFacts, Place, RunFacts};
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::in_words;
 use crate::store::{PastAttempt, RunRecord, Standing};
 
 /// What a record and where its run stands say.
-pub(super) fn run_facts(record: RunRecord, standing: Standing, place: Place) -> RunFacts {
+pub(super) fn run_facts(record: RunRecord, standing: Standing, place: Place, turn: Option<String>) -> RunFacts {
+    let waits_at = standing.gate.map(|gate| AtGate { gate: gate.words(), turn, until: None });
+    let waited_at = record.waited_at.clone().map(|(gate, until)| AtGate { gate, turn: None, until: Some(until) });
     let attempts = attempts(&record);
     let was_first = record.past.first().filter(|past| past.number == 1).and_then(|past| past_instant(past, "started_at_ms"));
     let due = record.run.due();
@@ -20,12 +22,13 @@ pub(super) fn run_facts(record: RunRecord, standing: Standing, place: Place) -> 
         is_asked_to_stop: standing.stop_asked_by.is_some(),
         by: record.by.or(standing.stop_asked_by.flatten()),
         attempts,
-        queue: record.queue,
+        lane: record.lane,
         state: record.state,
         reason: record.reason.filter(|reason| !(record.state == RunState::Scheduled && reason == "retry")),
         asked_by: record.asked_by,
         finished_at: record.finished_at,
         behind: record.behind,
+        gate: waits_at.or(waited_at),
         handed_back: record.handed_back,
         skipped: record.skipped,
         run: record.run,

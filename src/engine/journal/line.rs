@@ -65,6 +65,9 @@ pub(in crate::engine) enum Line {
     /// The data was whole: the highest fence, Redis' time in ms, and where it is.
     #[serde(rename = "seen")]
     Seen(u64, i64, String),
+    /// The data is known on this Redis server: what was seen before was no more than it had when it was met.
+    #[serde(rename = "server")]
+    Server(String),
     /// A run ended here.
     #[serde(rename = "end")]
     Ended(EndedRun),

@@ -30,6 +30,8 @@ pub(in crate::engine) struct Memory {
     pub(in crate::engine) whole_at: i64,
     /// Where it was then.
     pub(in crate::engine) address: String,
+    /// The Redis server on which it was last known; none if that was not noted.
+    pub(in crate::engine) server: Option<String>,
     ended: BTreeMap<u64, EndedRun>,
     of_job: HashMap<String, VecDeque<u64>>,
     next: u64,
@@ -50,8 +52,10 @@ impl Memory {
                 }
             }
             Line::Seen(fence, at, address) => (self.highest, self.whole_at, self.address) = (fence, at, address),
+            Line::Server(server) => self.server = Some(server),
             Line::Ended(run) => self.end(run),
             Line::Claimed(run) => {
+                self.highest = self.highest.max(run.fence);
                 self.claimed.insert(run.run.clone(), run);
                 if self.claimed.len() > CLAIMED
                     && let Some(oldest) = self.claimed.values().min_by_key(|run| run.at).map(|run| run.run.clone())
@@ -121,7 +125,8 @@ impl Memory {
         let jobs = self.jobs.values().cloned().map(Line::Job);
         // Last: what a run's fence says of the highest is older.
         let seen = Line::Seen(self.highest, self.whole_at, self.address.clone());
-        epochs.chain(ended).chain(claimed).chain(jobs).chain([seen])
+        let server = self.server.iter().cloned().map(Line::Server);
+        epochs.chain(server).chain(ended).chain(claimed).chain(jobs).chain([seen])
     }
 }
 
@@ -172,6 +177,7 @@ mod tests {
         for line in [
             Line::Epoch("one".to_owned()),
             Line::Epoch("two".to_owned()),
+            Line::Server("process/lineage".to_owned()),
             ended("a", 3),
             Line::Claimed(claimed),
             Line::Job(job),

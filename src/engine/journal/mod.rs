@@ -142,6 +142,12 @@ impl Journal {
         }
     }
 
+    /// Takes in without writing it that a run was claimed under this fence.
+    pub(super) fn claimed(&self, fence: u64) {
+        let memory = &mut self.desk.state().memory;
+        memory.highest = memory.highest.max(fence);
+    }
+
     /// Takes a start mark in, and waits a moment for it to be on disk.
     pub(super) async fn mark_start(&self, run: ClaimedRun) {
         let (sender, written) = oneshot::channel();

@@ -1,7 +1,7 @@
 //! Whether the data in Redis is what this node knows, and if not, what it is. Pure.
 
 use crate::domain::time::UnixMillis;
-use crate::store::{LossKind, LossRecord, Marks, begun_at};
+use crate::store::{LossKind, LossRecord, Marks, Met, begun_at};
 
 /// What a node knows of its data.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +16,8 @@ pub(super) struct Remembered {
     pub(super) whole_at: i64,
     /// Where it was then.
     pub(super) address: String,
+    /// The Redis server it was on then; none if that is not known.
+    pub(super) server: Option<String>,
 }
 
 /// What the data is.
@@ -45,7 +47,7 @@ pub(super) fn judge(known: &Remembered, found: &Marks, address: &str, losses: &[
     };
     let is_same_place = known.address == address;
     if found.epoch == *epoch {
-        return if found.fence < known.highest { Finding::Lost(LossKind::Older) } else { Finding::Same };
+        return if lowest(known, found) < known.highest { Finding::Lost(LossKind::Older) } else { Finding::Same };
     }
     let gone = if found.fence == 0 {
         LossKind::Flushed
@@ -67,6 +69,17 @@ pub(super) fn judge(known: &Remembered, found: &Marks, address: &str, losses: &[
     // Begun in the same place after it was last seen whole: it was deleted, and a node that knew nothing came first.
     let is_younger = begun_at(&found.epoch).zip(UnixMillis::new(known.whole_at)).is_some_and(|(begun, whole)| begun > whole);
     if is_same_place && is_younger { Finding::Lost(gone) } else { Finding::Another }
+}
+
+/// The lowest the last fence has been since the data came to the server it is on. Where this node knew the data there already,
+/// that is what it is.
+fn lowest(known: &Remembered, found: &Marks) -> u64 {
+    let has_moved = known.server.as_ref().is_some_and(|server| *server != found.server);
+    match found.met {
+        // Others may have claimed here before this node came.
+        Met::At(fence) if has_moved => fence.min(found.fence),
+        _ => found.fence,
+    }
 }
 
 /// The kind of the loss by which the mark `from` came to be `to`; none if no losses lead from one to the other.
@@ -95,11 +108,12 @@ mod tests {
             highest: 50,
             whole_at: 1_000,
             address: "here".to_owned(),
+            server: Some("a/x".to_owned()),
         }
     }
 
     fn found(epoch: &str, fence: u64) -> Marks {
-        Marks { epoch: epoch.to_owned(), fence, is_spoilt: false }
+        Marks { epoch: epoch.to_owned(), fence, is_spoilt: false, server: "a/x".to_owned(), met: Met::At(3) }
     }
 
     fn loss(before: &str, found: &str, epoch: &str) -> LossRecord {
@@ -110,6 +124,7 @@ mod tests {
             kind: LossKind::Older,
             by: "n2".to_owned(),
             whole_at_ms: 0,
+            kept_to_ms: 0,
         };
         LossRecord { at: None, loss, reports: Vec::new() }
     }
@@ -120,6 +135,18 @@ mod tests {
         assert_eq!(judge(&known("1-a"), &found("1-a", 51), "elsewhere", &[]), Finding::Same, "it may have moved");
         assert_eq!(judge(&known("1-a"), &found("1-a", 49), "here", &[]), Finding::Lost(LossKind::Older));
         assert_eq!(judge(&known("1-a"), &found("1-a", 0), "here", &[]), Finding::Lost(LossKind::Older));
+    }
+
+    #[test]
+    fn a_server_that_had_less_when_it_was_met_has_lost_data_however_far_fences_have_risen_since() {
+        let here = |met| Marks { server: "b/y".to_owned(), met, ..found("1-a", 900) };
+        assert_eq!(judge(&known("1-a"), &here(Met::At(49)), "here", &[]), Finding::Lost(LossKind::Older));
+        for met in [Met::At(50), Met::At(60), Met::Unknown] {
+            assert_eq!(judge(&known("1-a"), &here(met), "here", &[]), Finding::Same, "{met:?}");
+        }
+        // What was seen before was noted without a server: it may have been this one.
+        let noted = Remembered { server: None, ..known("1-a") };
+        assert_eq!(judge(&noted, &here(Met::At(49)), "here", &[]), Finding::Same);
     }
 
     #[test]

@@ -4,6 +4,12 @@
 //! what is lost, marks the data anew if it is the first to notice, and gives back what its [`Journal`] knows; meanwhile nothing
 //! is ripe for any node, for as long as a lease lasts, so that nothing started before the loss is alive when claims begin again.
 //!
+//! A failover, or a restart that lost the end, may be met first by a node that had not seen that end: its marks fit. So the first
+//! to poll a Redis server of another identity (its process, and which of the times it became a primary) writes down what the last
+//! fence was then, and for 1.5 s nothing is ripe there: a node polls at least each second, so whoever has seen a higher fence
+//! has said so by then. One that comes later compares with what was written down, and notices the loss all the same, although
+//! fences have risen since. Claims and skips made from a poll go to the server that was polled only.
+//!
 //! - [`mod@judge`] what the data is; [`upload`] gives back; [`catalog`] keeps the names of the jobs no file would bring back
 //!
 //! Invariant: nothing of a journal goes into data that it is not the journal of.
@@ -23,7 +29,7 @@ use self::upload::Given;
 use super::journal::{Journal, Line};
 use super::shared::Shared;
 use crate::domain::time::UnixMillis;
-use crate::store::{EpochReply, JOBS_NAMED, Loss, LossKind, LossReport, Marks, Poll, ReportReply, StoreError, new_epoch};
+use crate::store::{EpochReply, JOBS_NAMED, Loss, LossKind, LossReport, Marks, Met, Poll, ReportReply, StoreError, new_epoch};
 
 /// The data settles for a lease, within these bounds. Redis believes no more than the upper.
 const SETTLE: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(60)];
@@ -80,6 +86,7 @@ impl Watch {
             highest: memory.highest,
             whole_at: memory.whole_at,
             address: memory.address.clone(),
+            server: memory.server.clone(),
         })
     }
 
@@ -96,14 +103,19 @@ impl Watch {
     /// is to be acted on.
     pub(super) fn knows(&self, poll: &Poll, highest: u64) -> bool {
         let marks = &poll.marks;
-        if marks.is_spoilt {
-            return true;
-        }
-        let is_known = self.journal.with(|memory| memory.epoch.as_ref() == Some(&marks.epoch) && marks.fence >= highest);
+        let is_known = marks.met != Met::No
+            && (marks.is_spoilt
+                || self.journal.with(|memory| {
+                    let is_here = marks.server.is_empty() || memory.server.as_ref() == Some(&marks.server);
+                    is_here && memory.epoch.as_ref() == Some(&marks.epoch) && marks.fence >= highest
+                }));
         if !is_known {
             *self.found() = Some(Found { marks: marks.clone(), now: poll.now });
             self.is_news.notify_one();
             return false;
+        }
+        if marks.is_spoilt {
+            return true;
         }
         self.journal.raise(marks.fence, poll.now.as_i64(), &self.address);
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,9 +130,10 @@ impl Watch {
         Line::Seen(fence, now.as_i64(), self.address.clone())
     }
 
-    /// Knows the data by these marks from now on.
-    fn accept(&self, epoch: &str, fence: u64, now: UnixMillis) {
-        self.journal.note([Line::Epoch(epoch.to_owned()), self.seen(fence, now)]);
+    /// Knows the data by these marks from now on, on this server.
+    fn accept(&self, epoch: &str, fence: u64, server: &str, now: UnixMillis) {
+        let server = Line::Server(server.to_owned());
+        self.journal.note([Line::Epoch(epoch.to_owned()), server, self.seen(fence, now)]);
     }
 }
 
@@ -141,20 +154,32 @@ pub(super) async fn run(shared: Arc<Shared>) {
 async fn deal(shared: &Arc<Shared>, found: &Found) -> Result<(), StoreError> {
     let (store, watch) = (&shared.store, &shared.watch);
     let (known, marks) = (watch.remembered(), &found.marks);
+    if marks.met == Met::No {
+        store.meet_server(&marks.server).await?;
+        // What it had then is told by the next poll, unless there is nothing.
+        if !marks.epoch.is_empty() {
+            return Ok(());
+        }
+    }
     let is_other = known.epoch.as_ref().is_some_and(|epoch| !marks.epoch.is_empty() && *epoch != marks.epoch);
     let losses = if is_other { store.read_losses().await? } else { Vec::new() };
     let fresh = || new_epoch(found.now, &shared.settings.node);
     match judge(&known, marks, &watch.address, &losses) {
-        Finding::Same => Ok(()),
+        Finding::Same => {
+            if known.server.as_ref() != Some(&marks.server) {
+                watch.accept(&marks.epoch, marks.fence.max(watch.highest()), &marks.server, found.now);
+            }
+            Ok(())
+        }
         Finding::FirstDay => {
             let epoch = fresh();
             if store.begin_epoch("", &epoch, None, 0, Duration::ZERO).await? == EpochReply::Begun {
-                watch.accept(&epoch, marks.fence, found.now);
+                watch.accept(&epoch, marks.fence, &marks.server, found.now);
             }
             Ok(())
         }
         Finding::New => {
-            watch.accept(&marks.epoch, marks.fence, found.now);
+            watch.accept(&marks.epoch, marks.fence, &marks.server, found.now);
             Ok(())
         }
         Finding::Another => {
@@ -167,6 +192,10 @@ async fn deal(shared: &Arc<Shared>, found: &Found) -> Result<(), StoreError> {
             Ok(())
         }
         Finding::Lost(kind) => {
+            let kept_to = match UnixMillis::new(known.whole_at) {
+                Some(whole) if kind != LossKind::Flushed => store.newest_trace(whole).await?,
+                _ => None,
+            };
             let loss = Loss {
                 epoch: fresh(),
                 before: known.epoch.clone().unwrap_or_default(),
@@ -174,21 +203,22 @@ async fn deal(shared: &Arc<Shared>, found: &Found) -> Result<(), StoreError> {
                 kind,
                 by: shared.settings.node.as_str().to_owned(),
                 whole_at_ms: known.whole_at,
+                kept_to_ms: kept_to.map_or(0, UnixMillis::as_i64),
             };
             let settle = shared.settings.lease.clamp(SETTLE[0], SETTLE[1]);
             match store.begin_epoch(&marks.epoch, &loss.epoch, Some(&loss), known.highest, settle).await? {
-                EpochReply::Begun => mend(shared, &loss.epoch, kind, &known, found.now).await,
+                EpochReply::Begun => mend(shared, &loss.epoch, kind, &known, found).await,
                 // The next poll shows its mark.
                 EpochReply::Another => Ok(()),
             }
         }
-        Finding::Joined(kind) => mend(shared, &marks.epoch, kind, &known, found.now).await,
+        Finding::Joined(kind) => mend(shared, &marks.epoch, kind, &known, found).await,
     }
 }
 
 /// Says the loss, gives back what the journal knows, and knows the data again.
-async fn mend(shared: &Arc<Shared>, epoch: &str, kind: LossKind, known: &Remembered, now: UnixMillis) -> Result<(), StoreError> {
-    let watch = &shared.watch;
+async fn mend(shared: &Arc<Shared>, epoch: &str, kind: LossKind, known: &Remembered, found: &Found) -> Result<(), StoreError> {
+    let (watch, now) = (&shared.watch, found.now);
     let whole_at = UnixMillis::new(known.whole_at).map(|at| at.to_string()).unwrap_or_default();
     // Said once, however often it takes to mend.
     if shared.said.is_news(&format!("loss {epoch}")) {
@@ -217,7 +247,7 @@ async fn mend(shared: &Arc<Shared>, epoch: &str, kind: LossKind, known: &Remembe
     match shared.store.report_loss(&report, known.highest).await? {
         ReportReply::Reported(fence) => {
             watch.journal.note(gone.into_iter().map(|job| Line::JobOver(job.name)));
-            watch.accept(epoch, fence, now);
+            watch.accept(epoch, fence, &found.marks.server, now);
         }
         // Lost again meanwhile: the next poll shows it.
         ReportReply::Moved => {}

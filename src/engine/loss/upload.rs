@@ -50,7 +50,7 @@ pub(super) async fn give_back(shared: &Shared, epoch: &str, now: UnixMillis) -> 
         planned.append(&mut now_planned);
         for order in &mut others {
             if let Some(job) = jobs.get(order.run.job()) {
-                order.job_queue = job.queue.clone();
+                order.job_lane = job.lane.clone();
                 if let Ok(definition) = Definition::of(job.clone()) {
                     note_predecessor(order, &definition);
                 }
@@ -119,7 +119,7 @@ async fn give_back_planned(shared: &Shared, order: &RestoreOrder, done: &HashSet
         let job = shared.store.read_job(order.run.job()).await?;
         order.planned = None;
         if let Some(job) = job {
-            order.job_queue = job.queue.clone();
+            order.job_lane = job.lane.clone();
             if is_planned(&job, &order.run) {
                 let (name, rev) = (job.name.clone(), job.rev.clone());
                 let definition = Definition::of(job)
@@ -187,15 +187,15 @@ fn orders(shared: &Shared, epoch: &str, now: UnixMillis) -> Vec<RestoreOrder> {
 
 fn ended_order(run: &EndedRun, epoch: &str, node: &str) -> Option<RestoreOrder> {
     let separator = if run.reason.is_empty() { "" } else { "; " };
-    let queue: crate::domain::ids::QueueName = run.queue.parse().ok()?;
+    let lane: crate::domain::lane::Lane = run.queue.parse().ok()?;
     let mut facts = run.facts.clone();
     facts.push(("node".to_owned(), node.to_owned()));
     facts.push(("restored".to_owned(), node.to_owned()));
     Some(RestoreOrder {
         run: run.run.parse().ok()?,
         epoch: epoch.to_owned(),
-        job_queue: queue.clone(),
-        queue,
+        job_lane: lane.clone(),
+        lane,
         known: Known::Ended,
         state: run.state.parse().ok().filter(|state: &RunState| state.is_final())?,
         reason: format!("{}{separator}restored by the journal of {node}", run.reason),
@@ -207,7 +207,7 @@ fn ended_order(run: &EndedRun, epoch: &str, node: &str) -> Option<RestoreOrder> 
 }
 
 fn claimed_order(run: &ClaimedRun, epoch: &str, node: &str, now: UnixMillis) -> Option<RestoreOrder> {
-    let queue: crate::domain::ids::QueueName = run.queue.parse().ok()?;
+    let lane: crate::domain::lane::Lane = run.queue.parse().ok()?;
     let facts = [
         ("attempt", run.attempt.to_string()),
         ("started_at", run.at.to_string()),
@@ -217,8 +217,8 @@ fn claimed_order(run: &ClaimedRun, epoch: &str, node: &str, now: UnixMillis) -> 
     Some(RestoreOrder {
         run: run.run.parse().ok()?,
         epoch: epoch.to_owned(),
-        job_queue: queue.clone(),
-        queue,
+        job_lane: lane.clone(),
+        lane,
         known: Known::Claimed,
         state: RunState::Lost,
         reason: format!("Redis lost its end; that it started is known by the journal of {node}"),

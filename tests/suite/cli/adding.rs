@@ -112,6 +112,37 @@ fn every_rule_that_can_be_given_is_kept() {
 }
 
 #[test]
+fn anchor_start_and_end_take_the_times_people_say_and_tell_what_was_understood() {
+    let bench = Bench::start();
+    let every = ["--every", "1h", "--tz", "Europe/Berlin", "--anchor", "2026-01-01 00:30", "--start", "tomorrow noon"];
+    let added = bench.ctl.run(&[&["add", "--name", "a"][..], &every, &["--end", "2099-05-01 9am", "--", "x"]].concat()).good();
+    assert_eq!(added.stderr.lines().map(|line| line.split(' ').next().unwrap()).collect::<Vec<_>>(), ["anchor", "start", "end"]);
+    assert!(added.stderr.contains("end 2099-05-01T09:00:00.000+02:00 (Europe/Berlin)"), "{added:?}");
+    let definition = bench.ctl.run(&["show", "a", "--json"]).good().json()["definition"].clone();
+    assert_eq!(
+        (&definition["anchor"], &definition["end"]),
+        (&"2025-12-31T23:30:00.000Z".into(), &"2099-05-01T07:00:00.000Z".into())
+    );
+    let next = bench.ctl.run(&["next", "a", "-n", "1", "--json"]).good().json();
+    assert!(next[0].as_str().unwrap().contains("T12:30:00.000+"), "{next}");
+    let gap = ["add", "--every", "1h", "--tz", "Europe/Berlin", "--start", "2027-03-28 02:30", "--", "x"];
+    bench.ctl.run(&gap).refused(2, &["--start", "does not exist in Europe/Berlin"]);
+}
+
+#[test]
+fn a_job_that_will_never_run_by_itself_is_added_with_a_warning() {
+    let bench = Bench::start();
+    for past in [&["--cron", "0 0 0 1 1 * 2020"][..], &["--every", "1h", "--end", "yesterday"]] {
+        let added = bench.ctl.run(&[&["add"], past, &["--", "x"]].concat()).good();
+        assert!(added.stderr.contains("has no time to come: it runs only when asked"), "{added:?}");
+    }
+    for silent in [&[][..], &["--cron", "@reboot"], &["--in", "1h"], &["--delay", "1h"]] {
+        let added = bench.ctl.run(&[&["add"], silent, &["--", "x"]].concat()).good();
+        assert!(!added.stderr.contains("no time to come"), "{added:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
     let alone = Schedctl::alone().env("TZ", "UTC");
     let endless = format!("https://example.com/{}", "x".repeat(10_000));

@@ -1,5 +1,7 @@
 //! `next`.
 
+use serde_json::Value;
+
 use super::Bench;
 use crate::support::ctl::Schedctl;
 
@@ -64,11 +66,57 @@ fn the_jobs_of_a_file_come_sorted_without_any_redis() {
     assert!(table.stdout.starts_with("LOCAL") && table.stdout.lines().count() == 3, "{table:?}");
     assert_eq!(table.stderr, "without a time to come: m\n");
 
+    let several = "[jobs.s]\nschedules = [{ every = \"1h\" }, { cron = \"0 0 1 1 *\" }]\ntz = \"UTC\"\nshell = \"x\"\n\
+                   [jobs.a]\nschedules = [{ every = \"1h\" }, { cron = \"@yearly\" }]\nanchor = 2026-01-01T00:00:00Z\nshell = \"x\"\n";
+    std::fs::write(&file, several).unwrap();
+    let times = alone.run(&["next", "--file", "jobs.toml", "-n", "9000", "--json", "--long"]).good().json();
+    let notes = |job: &str, is_cron: bool| -> Vec<usize> {
+        let times = times.as_array().unwrap().iter();
+        let found =
+            times.filter(|time| time["job"] == job && time["utc"].as_str().unwrap().contains("-01-01T00:00:00.000Z") == is_cron);
+        found.map(|time| time["notes"].as_array().unwrap().len()).collect()
+    };
+    assert!(notes("s", false).iter().all(|count| *count == 1) && notes("s", false).len() > 8_000, "those of every are marked");
+    assert!(notes("s", true).iter().all(|count| *count == 0) && !notes("s", true).is_empty(), "those of cron are not");
+    assert!(notes("a", false).iter().all(|count| *count == 0), "with an anchor every is known");
+
     std::fs::write(&file, "[jobs.e]\nevery = \"1\"\nshell = \"x\"\n").unwrap();
     alone.run(&["next", "--file", "jobs.toml"]).refused(78, &["jobs.toml:2:9: jobs.e.every", "\"1s\""]);
     alone.run(&["next", "--file", "no.toml"]).refused(78, &["no.toml: no such file"]);
     alone.run(&["next", "a", "--file", "jobs.toml"]).refused(2, &["cannot be used with"]);
     alone.run(&["next"]).refused(2, &["required"]);
+}
+
+#[test]
+fn the_jobs_of_a_file_come_as_if_it_were_applied_now() {
+    let alone = alone();
+    let file = "[jobs.ends]\nshell = \"x\"\ncron = \"@daily\"\nmax_runs = 2\n[jobs.waits]\nshell = \"x\"\ndelay = \"1h\"\n\
+                [jobs.both]\nshell = \"x\"\ncron = [\"@every 1h\", \"@daily\"]\n";
+    std::fs::write(alone.home().join("jobs.toml"), file).unwrap();
+    let times = alone.run(&["next", "--file", "jobs.toml", "-n", "3", "--json", "--long"]).good().json();
+    let of = |job: &str| times.as_array().unwrap().iter().filter(|time| time["job"] == job).collect::<Vec<_>>();
+    assert_eq!(of("ends").len(), 2, "{times}");
+    assert_eq!(of("waits")[0]["notes"][0], "counted from now; the one after it comes after its end");
+    assert_eq!((of("waits").len(), of("both").len()), (1, 3), "{times}");
+    let is_from_now = |time: &&&Value| time["notes"][0].as_str().is_some_and(|note| note.starts_with("counted from now"));
+    assert!(of("both").iter().filter(is_from_now).count() >= 2, "of three times within three hours one may be midnight: {times}");
+}
+
+#[test]
+fn an_expression_of_systemd_is_shown_in_its_own_zone_and_refused_as_one() {
+    let own = ["next", "02:30 Europe/Berlin", "--from", "2027-03-27T12:00:00Z", "-n", "1"];
+    let told = alone().run(&own).good().stdout;
+    assert!(told.contains("03:00:00 CEST") && told.contains("02:30 does not exist this day: runs at 03:00"), "{told}");
+    let elsewhere = alone().run(&[&own[..], &["--tz", "UTC"]].concat()).good().stdout;
+    assert!(elsewhere.contains("01:00:00 UTC") && elsewhere.contains("in Europe/Berlin: 02:30 does not exist"), "{elsewhere}");
+    for (text, wanted) in [
+        ("Mon..Fri 25:00", "calendar \"Mon..Fri 25:00\": hour 25"),
+        ("Mon *-*-* 09:00:00.5", "wanted whole seconds"),
+        ("0 9 * *", "4 fields found"),
+        ("*/5", "1 field found"),
+    ] {
+        alone().run(&["next", text]).refused(2, &[wanted]);
+    }
 }
 
 #[test]
@@ -78,7 +126,45 @@ fn a_job_is_described_with_the_zone_it_is_read_in() {
     bench.add(&["--name", "a", "--at", "2099-12-24T09:00:00", "--tz", "Europe/Berlin", "--", "x"]);
     bench.add(&["--name", "e", "--every", "90s", "--", "x"]);
     bench.add(&["--name", "m", "--", "x"]);
+    bench.add(&[
+        "--name",
+        "backup",
+        "--cron",
+        "H H * * *",
+        "--tz",
+        "UTC",
+        "--exclude",
+        "2099-12-24",
+        "--skip-if-late",
+        "1h",
+        "--",
+        "x",
+    ]);
+    let anchor = ["--anchor", "2099-12-24T09:00:00", "--tz", "Europe/Berlin", "--max-runs", "3"];
+    bench.add(&[&["--name", "n", "--every", "1d"][..], &anchor, &["--", "x"]].concat());
+    bench.add(&["--name", "d", "--delay", "90s", "--", "x"]);
+    bench.add(&[
+        "--name",
+        "r",
+        "--rrule",
+        "FREQ=WEEKLY;INTERVAL=2",
+        "--dtstart",
+        "2027-01-04T09:00",
+        "--tz",
+        "Asia/Tokyo",
+        "--",
+        "x",
+    ]);
+    bench.add(&["--name", "z", "--calendar", "Sat 12:00", "--calendar", "daily UTC", "--tz", "Asia/Tokyo", "--", "x"]);
     for (job, wanted) in [
+        (
+            "backup",
+            "at 08:25 every day (H as drawn for backup) (UTC)\nnever on 2099-12-24\nskipped if it would start more than 1h late\n",
+        ),
+        ("n", "every 1d, the first on Thursday 2099-12-24 at 09:00:00 CET\n3 runs in all\n"),
+        ("d", "1m30s after the end of each run\n"),
+        ("r", "at 09:00 in every 2nd week, on Mondays, counted from Monday 2027-01-04 (Asia/Tokyo)\n"),
+        ("z", "at 12:00, on Saturdays (Asia/Tokyo)\nat 00:00 every day, by the clock of UTC\n"),
         ("c", "at 09:00, Monday to Friday (Asia/Tokyo)\nat minute 0 of every hour (Asia/Tokyo)\n"),
         ("a", "once, on Thursday 2099-12-24 at 09:00:00 CET\n"),
         ("e", "every 1m30s, counted from the job's first apply\n"),
@@ -147,6 +233,7 @@ fn a_job_runs_by_its_own_rule_for_clock_changes_and_its_own_h() {
     bench.add(&["--name", "beat", "--cron", "@every 90s", "--", "x"]);
     assert_eq!(bench.ctl.run(&["show", "beat", "--json"]).json()["schedule"], "every 1m30s");
     bench.add(&["--name", "boot", "--cron", "@reboot", "--", "x"]);
+    bench.ctl.run(&["next", "boot"]).refused(2, &["job boot comes at no time of a clock"]);
     assert_eq!(bench.ctl.run(&["show", "boot", "--json"]).json()["state"], "scheduled");
     bench.ctl.run(&["next", "@reboot"]).refused(2, &["at no time of a clock"]);
 }

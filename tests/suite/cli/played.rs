@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use schedd::domain::ids::{QueueName, RunId};
+use schedd::domain::ids::RunId;
 use schedd::domain::job::{JobSpec, Overlap};
+use schedd::domain::lane::Lane;
 use schedd::domain::queue::QueueSettings;
 use schedd::domain::run::RunState;
 use schedd::domain::zone::Zone;
 use schedd::engine::Definition;
 use schedd::engine::planting::{self, Applied, Request};
 use schedd::store::{
-    Address, Beat, Claim, ClaimOrder, ClaimReply, Claimant, Existing, FinishReply, Keys, NameClaim, NodeFacts, OutputFrames,
-    QueuePoll, Section, SectionText, SourceKind, Store, Stream, Successor, Verdict,
+    Address, Beat, Claim, ClaimOrder, ClaimReply, Claimant, Existing, FinishReply, Keys, LanePoll, NameClaim, NodeFacts,
+    OutputFrames, Section, SectionText, SourceKind, Store, Stream, Successor, Verdict,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -56,9 +57,9 @@ impl Played {
     }
 
     async fn try_claim(&self, job: &str) -> Option<Claim> {
-        let queue = QueueName::default_queue();
-        let poll = self.store.list_ripe(&[(queue.clone(), 100)]).await.unwrap();
-        let Some(QueuePoll::Due { ripe, .. }) = poll.queues.into_iter().next() else { return None };
+        let queue = Lane::default_lane();
+        let poll = self.store.list_ripe(&[schedd::store::LaneAsk::new(queue.clone(), 100)]).await.unwrap();
+        let Some(LanePoll::Due { ripe, .. }) = poll.lanes.into_iter().next() else { return None };
         let runs = ripe.iter().map(|entry| entry.member.parse::<RunId>().unwrap());
         let run = runs.into_iter().find(|run| run.job().as_str() == job)?;
         let definition = Definition::of(self.store.read_job(run.job()).await.unwrap().unwrap()).unwrap();
@@ -70,7 +71,10 @@ impl Played {
             latest_start: None,
             max_runs: None,
             successor: definition.next_after(run.due().max(poll.now)).map(|due| Successor::on_time(run.job(), due)),
-            job_queue: queue.clone(),
+            job_lane: queue.clone(),
+            gates: Vec::new(),
+            stands_at: Vec::new(),
+            per_key: schedd::domain::gate::PerKey::default(),
         };
         let claimant = Claimant { node: "web-1".parse().unwrap(), incarnation: "i1".to_owned(), lease: Duration::from_secs(60) };
         let token = format!("{run}-{}", poll.now);
@@ -141,6 +145,8 @@ impl Played {
             version: "0.1.0",
             running: 2,
             clock_offset_ms: None,
+            serving: schedd::domain::serving::Serving::default(),
+            held: None,
         };
         let node = "web-1".parse().unwrap();
         let beat =

@@ -126,6 +126,11 @@ fn a_text_that_cannot_be_read_is_pointed_at_on_a_terminal() {
         (&["describe", "0 0 * * *1"][..], "  0 0 * * *1\r\n          ^\r\n"),
         (&["next", "0 60 * * *"], "  0 60 * * *\r\n    ^\r\n"),
         (&["add", "--at", "tomorow 9", "--", "x"], "  tomorow 9\r\n  ^\r\n"),
+        (&["add", "--cron", "0 60 * * *", "--", "x"], "  0 60 * * *\r\n    ^\r\n"),
+        (&["add", "--cron", "@daily", "--cron", "0 9 * * 8", "--", "x"], "  0 9 * * 8\r\n          ^\r\n"),
+        (&["add", "--cron", "@every 0s", "--", "x"], "  @every 0s\r\n         ^\r\n"),
+        (&["add", "--calendar", "Mon..Fri 25:00", "--", "x"], "  Mon..Fri 25:00\r\n           ^\r\n"),
+        (&["add", "--rrule", "FREQ=DAILLY", "--dtstart", "2026-01-05T09:00", "--", "x"], "  FREQ=DAILLY\r\n       ^\r\n"),
         (&["next", "@daily", "--from", "tomorrow 9am sharp"], "  tomorrow 9am sharp\r\n               ^\r\n"),
     ] {
         let seen = alone.run_on_terminal(args);

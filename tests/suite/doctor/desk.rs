@@ -10,7 +10,7 @@ use schedd::domain::job::Overlap;
 use schedd::domain::zone::Zone;
 use schedd::engine::examination::{Mended, examine};
 use schedd::engine::planting::{self, Request};
-use schedd::store::{Claim, Existing, SourceKind};
+use schedd::store::{Claim, Existing, OutputFrames, SourceKind, Stream};
 use serde_json::{Value, json};
 
 use crate::scripts::world::{World, name};
@@ -73,6 +73,46 @@ impl Desk {
         self.now = self.now.max(run.due().as_i64() - crate::scripts::world::t(0).as_i64());
         let order = self.world.order_with(run, Overlap::Queue { max: 3 }, successor_of(run)).await;
         self.world.claim(self.now, &order).await;
+    }
+
+    /// Adds a job of every minute and has its first run done. That run.
+    pub(super) async fn done(&mut self, job: &str) -> RunId {
+        let run = self.minutely(job).await;
+        let claim = self.win_due(&run).await;
+        self.succeed(self.now, &claim).await;
+        run
+    }
+
+    /// Adds a job of every minute, of which one run executes and the next waits for it.
+    pub(super) async fn one_behind_another(&mut self, job: &str) -> (Claim, RunId) {
+        let run = self.minutely(job).await;
+        let claim = self.win_due(&run).await;
+        let next = self.pending(job).await;
+        self.wait_due(&next).await;
+        (claim, next)
+    }
+
+    /// Adds a job of every minute, whose first run executes and has printed ten bytes as they are counted.
+    pub(super) async fn printing(&mut self, job: &str) -> Claim {
+        let run = self.minutely(job).await;
+        let claim = self.win_due(&run).await;
+        let mut frames = OutputFrames::new(0);
+        frames.push_head(Stream::Stdout, b"hello");
+        self.at(self.now).write_output(&claim, &frames).await.unwrap();
+        claim
+    }
+
+    /// Takes what is planned of a job out of its places.
+    #[track_caller]
+    pub(super) fn unplan(&self, run: &RunId) {
+        self.break_by("ZREM", "due:default", &[&run.to_string()]);
+        self.break_by("HSET", &format!("job:{}", run.job()), &["pending", ""]);
+    }
+
+    /// Demands that the books agree.
+    pub(super) async fn demand_sound(&self, when: &str) {
+        let findings = self.findings().await;
+        assert!(findings.is_empty(), "{when}: {findings:#?}");
     }
 
     /// Lets the time go on.

@@ -5,6 +5,7 @@ mod desk;
 mod node;
 mod quarantine;
 mod rules;
+mod scale;
 mod uniques;
 mod verb;
 mod walk;

@@ -40,3 +40,57 @@ fn a_node_finds_what_does_not_agree_says_it_once_and_no_more_when_it_is_mended()
     assert_eq!(turn(&redis)["findings"], 0);
     node.wait_for_log("The books agree again");
 }
+
+#[test]
+fn a_node_also_finds_wrong_counters_spoilt_fields_and_keys_that_no_index_names() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).start();
+    eye.add(&json!({"name": "a", "every": "1h", "shell": "true"}));
+    assert_eq!(turn(&redis)["findings"], 0);
+    let mut connection = redis.connection();
+    let _: i64 = connection.hset("{schedd}:totals", "waiting", 7).unwrap();
+    let _: i64 = connection.hset("{schedd}:totals", "failed", "many").unwrap();
+    let _: i64 = connection.hset("{schedd}:run:a@5", "state", "of_tomorrow").unwrap();
+    let _: () = connection.set("{schedd}:of_another", "x").unwrap();
+    assert_eq!(turn(&redis)["findings"], 4, "{}", node.log());
+    assert_eq!(turn(&redis)["findings"], 4, "they still hold");
+    for rule in ["count", "field", "record", "unknown_key"] {
+        assert_eq!(node.log().matches(&format!("rule={rule}")).count(), 1, "{rule}: {}", node.log());
+    }
+    let _: i64 = connection.del(&["{schedd}:run:a@5", "{schedd}:of_another"][..]).unwrap();
+    Schedctl::on(&redis).run(&["doctor", "--fix"]).good();
+    assert_eq!(turn(&redis)["findings"], 0);
+    node.wait_for_log("The books agree again");
+}
+
+#[test]
+fn a_turn_looks_at_so_many_keys_also_if_most_are_of_others_and_the_next_goes_on() {
+    let redis = TestRedis::start();
+    let _node = Schedd::on(&redis).start();
+    let mut connection = redis.connection();
+    let mut pipeline = redis::pipe();
+    for at in 0..3_000 {
+        pipeline.set(format!("of_others:{at}"), "x").ignore();
+    }
+    let () = pipeline.query(&mut connection).unwrap();
+    let mut place = || -> String {
+        turn(&redis);
+        connection.hget("{schedd}:audit", "place").unwrap()
+    };
+    let first = place();
+    assert!(first.starts_with("keys ") && first != "keys 0", "{first}");
+    assert_ne!(place(), first);
+}
+
+#[test]
+fn a_node_whose_user_may_not_go_over_all_keys_checks_the_rest_all_the_same() {
+    let redis = TestRedis::start();
+    let rules = ["SETUSER", "weak", "on", ">pw", "~*", "&*", "+@all", "-scan", "-dbsize"];
+    let () = redis::cmd("ACL").arg(&rules).query(&mut redis.connection()).unwrap();
+    let _node = Schedd::at(&format!("{}?user=weak&pass=pw", redis.url())).start();
+    Eye::on(&redis).add(&json!({"name": "a", "every": "1h", "shell": "true"}));
+    assert_eq!(turn(&redis)["findings"], 0);
+    let _: () = redis.connection().del("{schedd}:due:default").unwrap();
+    assert_eq!(turn(&redis)["findings"], 1);
+}

@@ -101,3 +101,34 @@ fn runs_that_are_due_while_no_schedd_is_there_are_code_1() {
     eye.wait_for_history("a", 1);
     ctl.run(&["doctor"]).good();
 }
+
+#[test]
+fn data_lost_of_late_is_a_warning_that_says_what_and_how_to_see_more_and_after_a_week_a_note() {
+    let redis = TestRedis::start();
+    let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
+    let row = |ctl: &Schedctl| -> (Value, Value) {
+        let told = ctl.run(&["doctor", "--json"]).json();
+        let row = told["redis"].as_array().unwrap().iter().find(|row| row["name"] == "losses").unwrap().clone();
+        (row["level"].clone(), row["text"].clone())
+    };
+    let node = Schedd::on(&redis).start();
+    eye.add(&json!({"name": "a", "every": "1h", "shell": "true"}));
+    until("the node's journal knows the job", LONG, || {
+        let files = std::fs::read_dir(node.state_home().join("schedd")).into_iter().flatten().flatten();
+        let texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
+        texts.into_iter().any(|text| text.contains("\"n\":\"a\"")).then_some(())
+    });
+    assert_eq!(row(&ctl), (json!("ok"), json!("none: no node ever missed data")));
+    let () = redis::cmd("FLUSHALL").query(&mut redis.connection()).unwrap();
+    let (_, text) = until("the loss is told", LONG, || Some(row(&ctl)).filter(|(level, _)| *level == "warn"));
+    let text = text.as_str().unwrap().to_owned();
+    for word in ["(flushed)", "1 loss in all: schedctl losses"] {
+        assert!(text.contains(word), "{text}");
+    }
+    until("what is gone is told", LONG, || row(&ctl).1.as_str().filter(|text| text.contains("1 job gone")).map(|_| ()));
+    let members: Vec<(String, i64)> = redis.connection().zrange_withscores("{schedd}:losses", 0, -1).unwrap();
+    for (member, at) in members {
+        let _: i64 = redis.connection().zadd("{schedd}:losses", member, at - 8 * 86_400_000).unwrap();
+    }
+    assert_eq!(row(&ctl).0, "note");
+}

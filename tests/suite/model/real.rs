@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use redis::Connection;
-use schedd::domain::ids::{Fence, QueueName, RunId};
+use schedd::domain::ids::{Fence, RunId};
 use schedd::domain::job::Overlap;
+use schedd::domain::lane::Lane;
 use schedd::domain::run::RunState;
 use schedd::store::{
     ApplyOrder, ApplyReply, Beside, Blocking, CancelReply, Claim, ClaimOrder, ClaimReply, Claimant, ExpiredLease, FinishReply,
@@ -151,7 +152,7 @@ impl Real {
                 let order = RetryOrder {
                     run: id(run.into()),
                     fence: Some(self.fence(fence)),
-                    job: Some((self.revs[job_of(run.into())].clone(), QueueName::default_queue())),
+                    job: Some((self.revs[job_of(run.into())].clone(), Lane::default_lane())),
                     beside: if self.rules.overlap == Overlap::Allow { Beside::Allowed } else { Beside::Waits },
                     past: "{}".to_owned(),
                 };
@@ -182,7 +183,10 @@ impl Real {
             latest_start: None,
             max_runs: None,
             successor: self.due_after(run).map(|due| successor(job_of(run), due)),
-            job_queue: QueueName::default_queue(),
+            job_lane: Lane::default_lane(),
+            gates: Vec::new(),
+            stands_at: Vec::new(),
+            per_key: schedd::domain::gate::PerKey::default(),
         };
         let claimant =
             Claimant { node: format!("n{}", by.node).parse().unwrap(), incarnation: by.incarnation.to_string(), lease: LEASE };
@@ -209,8 +213,8 @@ impl Real {
     async fn finish(&self, store: &Store, run: usize, fence: u8, verdict: Verdict) -> Reply {
         let claim = Claim {
             run: id(run),
-            queue: QueueName::default_queue(),
-            job_queue: QueueName::default_queue(),
+            lane: Lane::default_lane(),
+            job_lane: Lane::default_lane(),
             fence: self.fence(fence),
             attempt: 1,
             recoveries: 0,
@@ -218,6 +222,7 @@ impl Real {
             unclear: 0,
             claimed_before: false,
             claimed_at: t(0),
+            places: Vec::new(),
         };
         // As its claim answered it, for nobody else writes it while the lease is held.
         let unclear: Option<u8> = self.world.raw("HGET", &format!("run:{}", claim.run), &["unclear"]);
@@ -255,7 +260,7 @@ impl Real {
         let order = SkipOrder {
             run: id(run),
             rev: self.revs[job_of(run)].clone(),
-            queue: QueueName::default_queue(),
+            lane: Lane::default_lane(),
             reason: "missed",
             last_due: id(run).due(),
             count: 1,

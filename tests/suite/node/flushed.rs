@@ -31,7 +31,7 @@ fn flush(redis: &TestRedis) {
 
 /// Waits until a node's journal holds the end of `run`.
 #[track_caller]
-fn until_journaled(state_homes: &[&Path], run: &str) {
+pub(super) fn until_journaled(state_homes: &[&Path], run: &str) {
     let entry = format!("{{\"end\":{{\"r\":\"{run}\"");
     until(&format!("a journal knows {run}"), LONG, || {
         let read = |home: &&Path| {

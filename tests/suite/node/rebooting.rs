@@ -1,7 +1,7 @@
 //! `@reboot`: once for each boot of a host, on that host only. A boot is made by changing what Redis remembers of the last one.
 
 use redis::Commands as _;
-use schedd::domain::ids::QueueName;
+use schedd::domain::lane::Lane;
 use schedd::domain::run::RunState;
 
 use crate::support::daemon::Schedd;
@@ -13,8 +13,8 @@ const JOB: &str = "[jobs.warm-up]\ncron = \"@reboot\"\nshell = \"true\"\n";
 const TWO_JOBS: &str =
     "[jobs.warm-up]\ncron = \"@reboot\"\nshell = \"true\"\n[jobs.late]\ncron = [\"@reboot\", \"0 0 1 1 *\"]\nshell = \"true\"\n";
 
-fn this_host() -> QueueName {
-    QueueName::of_host(&rustix::system::uname().nodename().to_string_lossy())
+fn this_host() -> Lane {
+    Lane::of_host(&rustix::system::uname().nodename().to_string_lossy())
 }
 
 fn restart(node: &mut Schedd) {
@@ -29,7 +29,7 @@ fn a_job_runs_once_after_a_boot_and_neither_after_a_restart_nor_an_edit() {
     let eye = Eye::on(&redis);
     let mut node = Schedd::on(&redis).node("one").jobs(JOB).start();
     let ran = eye.wait_for_history("warm-up", 1);
-    assert_eq!((ran[0].state, &ran[0].queue), (RunState::Succeeded, &this_host()));
+    assert_eq!((ran[0].state, &ran[0].lane), (RunState::Succeeded, &this_host()));
     let mut connection = redis.connection();
     let mut noted = || connection.zcard::<_, u32>("{schedd}:boots").ok().filter(|boots| *boots == 1);
     until("the boot is noted", LONG, &mut noted);
@@ -72,11 +72,27 @@ fn a_run_for_another_host_is_left_to_it() {
     let _node = Schedd::on(&redis).node("one").jobs(JOB).start();
     let own = eye.wait_for_history("warm-up", 1).remove(0).run;
     let far = schedd::domain::ids::RunId::manual(own.job().clone(), own.due(), "far").unwrap();
-    eye.ask(eye.store().plant_reboot(&far, &QueueName::of_host("elsewhere"), "b1")).unwrap();
+    eye.ask(eye.store().plant_reboot(&far, &Lane::of_host("elsewhere"), "b1")).unwrap();
     // One planted after it, for any host, has run.
     let hand = schedd::domain::ids::RunId::manual(own.job().clone(), own.due(), "hand").unwrap();
     eye.ask(eye.store().plant_manual(&hand, &"default".parse().unwrap())).unwrap();
     eye.wait_for_history("warm-up", 2);
     let left = eye.run(&far.to_string()).unwrap();
     assert_eq!((left.state, left.attempt), (RunState::Scheduled, 0));
+}
+
+#[test]
+fn what_a_job_requires_a_node_of_the_host_has_to_carry_for_its_run_after_a_boot() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let file = format!("{JOB}[jobs.drivers]\ncron = \"@reboot\"\nrequires = [\"gpu\"]\npriority = 5\nshell = \"true\"\n");
+    let _plain = Schedd::on(&redis).node("plain").jobs(&file).start();
+    eye.wait_for_history("warm-up", 1);
+    let _gpu = Schedd::on(&redis).node("gpu").jobs(&file).env("SCHEDD_LABELS", "gpu").start();
+    let ran = eye.wait_for_history("drivers", 1);
+    assert_eq!((ran[0].node.as_deref(), ran[0].lane.queue()), (Some("gpu"), this_host().queue()));
+    let mut connection = redis.connection();
+    let mut noted = || connection.zcard::<_, u32>("{schedd}:boots").ok().filter(|boots| *boots == 2);
+    until("the boot is noted for both", LONG, &mut noted);
+    assert_eq!((eye.history("warm-up").len(), eye.history("drivers").len()), (1, 1));
 }

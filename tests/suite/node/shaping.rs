@@ -30,6 +30,26 @@ fn a_job_with_a_delay_runs_again_so_long_after_each_end_and_never_beside_itself(
 }
 
 #[test]
+fn a_job_with_a_delay_that_is_moved_while_it_runs_goes_on_in_its_new_queue() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let eye = Eye::on(&redis);
+    let may_end = tempfile::tempdir().unwrap();
+    let file = may_end.path().join("go");
+    let work = format!("until test -e {}; do sleep 0.05; done", file.display());
+    let job = |queue: &str| json!({"name": "moves", "delay": "1s", "queue": queue, "shell": effects.shell(&work)});
+    // One serves both queues, the other the new one not.
+    let _old = Schedd::on(&redis).node("old").start();
+    let _new = Schedd::on(&redis).node("new").jobs("[queues.other]\nconcurrency = 2\n").start();
+    eye.add(&job("default"));
+    until("it runs", LONG, || Some(()).filter(|()| !eye.ask(eye.store().list_leases(9)).unwrap().is_empty()));
+    eye.add(&job("other"));
+    std::fs::write(&file, "").unwrap();
+    let runs = eye.wait_for_history("moves", 3);
+    let queues: Vec<&str> = runs.iter().map(|run| run.lane.as_str()).collect();
+    assert_eq!(queues[..3], ["default", "other", "other"], "{runs:?}");
+}
+
+#[test]
 fn jitter_and_splay_move_the_start_and_not_the_due_time() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);

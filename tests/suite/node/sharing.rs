@@ -11,6 +11,7 @@ use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 use schedd::domain::run::RunState;
+use schedd::domain::serving::Serving;
 use schedd::domain::time::UnixMillis;
 use schedd::engine::{self, HostFacts, Naming};
 
@@ -121,10 +122,17 @@ fn a_predecessor_with_this_process_own_number_is_dead() {
     // The first process of a container has the same number at each start.
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
-    let host = HostFacts { host: "h".to_owned(), boot_id: "b".to_owned(), is_alive: |_| true, clock: || UnixMillis::EPOCH };
+    let host = HostFacts {
+        host: "h".to_owned(),
+        boot_id: "b".to_owned(),
+        is_alive: |_| true,
+        clock: || UnixMillis::EPOCH,
+        load: || None,
+        free_memory: || None,
+    };
     let name = "web".parse().unwrap();
     for incarnation in ["first", "second"] {
-        let announced = eye.ask(engine::announce(eye.store(), &name, Naming::Asked, incarnation, &host));
+        let announced = eye.ask(engine::announce(eye.store(), &name, Naming::Asked, incarnation, &host, &Serving::default()));
         assert_eq!(announced.unwrap(), name);
     }
 }

@@ -12,7 +12,7 @@ async fn edit(world: &World, job: &str, hash: &str, planted: Option<i64>) -> App
     let record = world.job(job).await;
     ApplyOrder {
         hash: hash.to_owned(),
-        read: Some((record.rev, record.queue)),
+        read: Some((record.rev, record.lane)),
         planned: record.pending.or(record.held),
         planted: planted.map(|due| successor(job, due)),
         ..definition(job, 0)
@@ -99,7 +99,7 @@ async fn a_change_of_the_rest_leaves_the_planned_run_and_a_change_of_queue_takes
     for (change, planted) in [(Change::Rest, None), (Change::Schedule, Some(1000))] {
         let world = World::new();
         let run = world.plant("a", 1000).await;
-        let order = ApplyOrder { queue: queue("other"), change, ..edit(&world, "a", "hash2", planted).await };
+        let order = ApplyOrder { lane: queue("other"), change, ..edit(&world, "a", "hash2", planted).await };
         assert_eq!(world.at(0).apply_job(&order).await.unwrap(), ApplyReply::Updated);
         assert_eq!(world.job("a").await.pending.as_ref(), Some(&run));
         assert_eq!(world.score("due:default", &run.to_string()), None);
@@ -108,7 +108,7 @@ async fn a_change_of_the_rest_leaves_the_planned_run_and_a_change_of_queue_takes
     }
     let world = World::new();
     let run = world.plant("a", -1).await;
-    let order = ApplyOrder { queue: queue("other"), ..edit(&world, "a", "hash2", Some(2000)).await };
+    let order = ApplyOrder { lane: queue("other"), ..edit(&world, "a", "hash2", Some(2000)).await };
     world.at(0).apply_job(&order).await.unwrap();
     assert_eq!(world.score("due:other", &run.to_string()), Some(-1), "one already due is owed in the new queue");
     world.assert_sound();

@@ -4,17 +4,26 @@
 use std::time::Duration;
 
 use schedd::domain::books::{CountFacts, JobFacts, Plan, judge_job, judge_run};
-use schedd::domain::ids::QueueName;
+use schedd::domain::ids::{Fence, RunId};
 use schedd::domain::job::Overlap;
-use schedd::store::{AuditNote, JobMending, JobRecord, JobToInspect, MendReply, Store};
+use schedd::domain::lane::Lane;
+use schedd::store::{AuditNote, JobMending, JobRecord, JobToInspect, MendReply, RunMending, Store, Waiting};
 
-use super::world::{World, name, queue, run_of, successor, t};
+use super::world::{World, queue, run_of, successor, t};
 
-fn nothing_planted() -> JobMending {
-    JobMending { planted: None, has_manual_out: false }
+async fn mend_job(store: &Store, job: &JobRecord, planted: Option<i64>, queues: &[Lane]) -> MendReply {
+    let planted = planted.map(|due| successor("a", due));
+    let mending =
+        JobMending { name: job.name.clone(), record: Some(job.clone()), planted, pending_ready: None, waiting: Waiting::Freed };
+    store.mend_jobs(&[mending], queues).await.unwrap().remove(0).unwrap()
 }
 
-async fn inspect(store: &Store, job: &JobRecord, queues: &[QueueName]) -> Option<JobFacts> {
+async fn mend_run(store: &Store, run: &RunId, found_under: Option<Fence>, queues: &[Lane]) -> MendReply {
+    let mending = RunMending { run: run.clone(), lane: queue("default"), found_under };
+    store.mend_runs(&[mending], queues).await.unwrap().remove(0).unwrap()
+}
+
+async fn inspect(store: &Store, job: &JobRecord, queues: &[Lane]) -> Option<JobFacts> {
     let to_inspect = JobToInspect { name: &job.name, record: Some(job), plan: Plan::Recurring };
     store.inspect_jobs(&[to_inspect], queues).await.unwrap().remove(0).unwrap()
 }
@@ -31,8 +40,8 @@ async fn the_facts_of_a_sound_job_and_of_its_runs_are_no_findings_and_nothing_is
     for facts in store.inspect_runs(&[(run.clone(), Some(claim.fence)), (run_of("a", 1000), None)], &queues).await.unwrap() {
         assert_eq!(judge_run(&facts.unwrap()), []);
     }
-    assert_eq!(store.mend_job(&name("a"), Some(&job), &queues, &nothing_planted()).await.unwrap(), MendReply::Sound);
-    assert_eq!(store.mend_run(&run, &queue("default"), &queues, Some(claim.fence)).await.unwrap(), MendReply::Sound);
+    assert_eq!(mend_job(&store, &job, None, &queues).await, MendReply::Sound);
+    assert_eq!(mend_run(&store, &run, Some(claim.fence), &queues).await, MendReply::Sound);
     assert_eq!(store.mend_counts(&CountFacts::default()).await.unwrap(), MendReply::Sound);
     assert_eq!(world.snapshot(), before);
 }
@@ -46,7 +55,7 @@ async fn a_job_that_changed_since_it_was_read_is_neither_judged_nor_mended() {
     let before = world.snapshot();
     let queues = [queue("default")];
     assert!(inspect(&world.at(1), &job, &queues).await.is_none());
-    assert_eq!(world.at(1).mend_job(&name("a"), Some(&job), &queues, &nothing_planted()).await.unwrap(), MendReply::Stale);
+    assert_eq!(mend_job(&world.at(1), &job, None, &queues).await, MendReply::Stale);
     assert_eq!(world.snapshot(), before);
 }
 
@@ -58,12 +67,11 @@ async fn what_is_missing_is_mended_and_never_planted_over_a_record() {
     let _: i64 = world.raw("ZREM", "due:default", &[&run_of("a", 1000).to_string()]);
     let _: i64 = world.raw("HSET", "job:a", &["pending", ""]);
     let (job, queues) = (world.job("a").await, [queue("default")]);
-    let planting = |due| JobMending { planted: Some(successor("a", due)), has_manual_out: false };
-    assert_eq!(world.at(1).mend_job(&name("a"), Some(&job), &queues, &planting(0)).await.unwrap(), MendReply::Occupied);
-    let reply = world.at(1).mend_job(&name("a"), Some(&job), &queues, &planting(1000)).await.unwrap();
+    assert_eq!(mend_job(&world.at(1), &job, Some(0), &queues).await, MendReply::Occupied);
+    let reply = mend_job(&world.at(1), &job, Some(1000), &queues).await;
     assert!(matches!(reply, MendReply::Mended(_)), "{reply:?}");
     let _: i64 = world.raw("DEL", "leases", &[]);
-    let reply = world.at(1).mend_run(&run, &queue("default"), &queues, None).await.unwrap();
+    let reply = mend_run(&world.at(1), &run, None, &queues).await;
     assert_eq!(reply, MendReply::Mended(vec!["lease put back, ended".to_owned()]));
     world.assert_sound();
 }
@@ -93,4 +101,17 @@ async fn one_node_has_the_turn_and_the_next_goes_on_where_it_ended() {
     assert!(world.at(0).take_audit(&one, every).await.unwrap().is_some());
     let stats = world.store.read_stats().await.unwrap();
     assert_eq!((stats.findings, stats.audited_at), (3, Some(t(0))));
+}
+
+#[tokio::test]
+async fn a_field_that_holds_something_else_by_now_is_not_taken_out() {
+    let world = World::new();
+    let _: i64 = world.raw("HSET", "totals", &["failed", "x", "lost", "y", "succeeded", "7"]);
+    let key = world.key("totals");
+    let seen = [("failed", "x"), ("lost", "1"), ("gone", "x")].map(|(field, seen)| (field.to_owned(), seen.to_owned()));
+    assert_eq!(world.store.drop_fields(&key, &seen).await.unwrap(), seen[..1]);
+    assert_eq!(world.store.drop_fields(&key, &seen).await.unwrap(), []);
+    let mut left = world.store.read_fields(&[key]).await.unwrap().remove(0);
+    left.sort();
+    assert_eq!(left, [("lost", "y"), ("succeeded", "7")].map(|(field, value)| (field.to_owned(), value.to_owned())));
 }

@@ -75,7 +75,7 @@ async fn a_pending_run_is_not_cancelled_by_an_older_definition_nor_over_a_taken_
     let stale = world.cancelling(&run, Some(1000)).await;
     let job = world.job("a").await;
     let mut edit = definition("a", 0);
-    (edit.read, edit.hash) = (Some((job.rev, job.queue)), "hash2".to_owned());
+    (edit.read, edit.hash) = (Some((job.rev, job.lane)), "hash2".to_owned());
     world.at(-500).apply_job(&edit).await.unwrap();
     let before = world.snapshot();
     assert_eq!(world.at(-400).cancel_run(&stale).await.unwrap(), CancelReply::Stale);
@@ -115,11 +115,11 @@ async fn a_run_whose_turn_came_in_another_queue_is_found_there() {
     world.claim(1000, &world.order_with(&run_of("a", 1000), overlap, 2000).await).await;
     let job = world.job("a").await;
     let mut edit = definition("a", 2000);
-    (edit.read, edit.hash, edit.queue) = (Some((job.rev, job.queue)), "hash2".to_owned(), queue("other"));
+    (edit.read, edit.hash, edit.lane) = (Some((job.rev, job.lane)), "hash2".to_owned(), queue("other"));
     edit.change = schedd::store::Change::Rest;
     edit.planted = None;
     world.at(1001).apply_job(&edit).await.unwrap();
-    open.job_queue = queue("other");
+    open.job_lane = queue("other");
     world.succeed(1002, &open).await;
     assert_eq!(world.score("due:other", &run_of("a", 1000).to_string()), Some(1002));
     let order = world.cancelling(&run_of("a", 1000), None).await;
@@ -141,7 +141,7 @@ async fn a_run_skipped_or_cancelled_leaves_no_wish_to_stop_behind() {
     let skip = SkipOrder {
         run: run_of("a", 2000),
         rev: world.job("a").await.rev,
-        queue: queue("default"),
+        lane: queue("default"),
         reason: "missed",
         last_due: t(2000),
         count: 1,

@@ -1,5 +1,6 @@
 //! `claim_runs`: the step in which a run leaves the due set, gets its lease, and its job's next run is planted.
 
+use schedd::domain::ids::RunId;
 use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
 use schedd::store::{Blocking, CancelReply, ClaimOrder, ClaimReply, Existing, StopRunning, Verdict};
@@ -83,7 +84,7 @@ async fn a_claim_made_from_an_older_definition_is_stale() {
     let order = world.order(&run).await;
     let mut edit = definition("a", 0);
     let job = world.job("a").await;
-    (edit.read, edit.hash) = (Some((job.rev, job.queue)), "hash2".to_owned());
+    (edit.read, edit.hash) = (Some((job.rev, job.lane)), "hash2".to_owned());
     world.at(0).apply_job(&edit).await.unwrap();
     let before = world.snapshot();
     assert!(matches!(world.claim(0, &order).await, ClaimReply::Stale));
@@ -112,6 +113,23 @@ async fn a_regular_run_that_nobody_planned_is_not_claimed() {
     let before = world.snapshot();
     assert!(matches!(world.claim(20, &order).await, ClaimReply::Foreign));
     assert_eq!(world.snapshot(), before);
+}
+
+#[tokio::test]
+async fn a_run_by_hand_that_nobody_asked_for_is_not_claimed_though_its_job_has_ended() {
+    let world = World::new();
+    world.plant("a", 5000).await;
+    let asked = world.by_hand("a", 1).await;
+    let forged = RunId::manual(name("a"), t(10), "forged").unwrap();
+    let _: i64 = world.raw("ZADD", "due:default", &["2", &forged.to_string()]);
+    let order = world.order(&forged).await;
+    let before = world.snapshot();
+    assert!(matches!(world.claim(20, &order).await, ClaimReply::Foreign));
+    let _: i64 = world.raw("HSET", "job:a", &["ended", "finished"]);
+    assert!(matches!(world.claim(20, &order).await, ClaimReply::Foreign));
+    let _: i64 = world.raw("HDEL", "job:a", &["ended"]);
+    assert_eq!(world.snapshot(), before);
+    world.win(20, &asked).await;
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use schedd::domain::ids::{Fence, JobName, RunId};
 use schedd::domain::job::Overlap;
-use schedd::store::{Address, ClaimOrder, ClaimReply, Keys, QueuePoll, Rev, Store, Successor};
+use schedd::store::{Address, ClaimOrder, ClaimReply, Keys, LaneAsk, LanePoll, Rev, Store, Successor};
 
 use super::world::{World, claimant, definition, name, queue, t, token};
 
@@ -17,8 +17,8 @@ const EACH: i64 = 10;
 async fn claim_all(store: Store, node: String, revs: Arc<BTreeMap<JobName, Rev>>) -> Vec<(RunId, Fence)> {
     let mut won = Vec::new();
     loop {
-        let poll = store.list_ripe(&[(queue("default"), 25)]).await.unwrap();
-        let [QueuePoll::Due { ripe, .. }] = poll.queues.as_slice() else { panic!("{poll:?}") };
+        let poll = store.list_ripe(&[LaneAsk::new(queue("default"), 25)]).await.unwrap();
+        let [LanePoll::Due { ripe, .. }] = poll.lanes.as_slice() else { panic!("{poll:?}") };
         if ripe.is_empty() {
             return won;
         }
@@ -35,7 +35,10 @@ async fn claim_all(store: Store, node: String, revs: Arc<BTreeMap<JobName, Rev>>
                 latest_start: None,
                 max_runs: None,
                 successor,
-                job_queue: queue("default"),
+                job_lane: queue("default"),
+                gates: Vec::new(),
+                stands_at: Vec::new(),
+                per_key: schedd::domain::gate::PerKey::default(),
             }
         };
         let orders: Vec<ClaimOrder> = ripe.iter().map(order).collect();

@@ -16,7 +16,7 @@ pub(super) fn headers() -> Vec<Header> {
     let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
     let mut files: Vec<_> = fs::read_dir(lua).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    files.retain(|file| file.file_stem().unwrap() != "prelude");
+    files.retain(|file| !["prelude", "gates"].contains(&file.file_stem().unwrap().to_str().unwrap()));
     let read = |file: &std::path::PathBuf| {
         let text = fs::read_to_string(file).unwrap();
         let listed = |kind: &str| -> Vec<String> {
@@ -63,19 +63,36 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("claim_runs", "occupied", "an_occurrence_with_a_record_is_not_planted_again"),
     ("claim_runs", "skipped", "under_skip_the_later_run_ends_skipped_with_its_reason"),
     ("claim_runs", "waiting", "under_queue_one_waits_and_the_next_is_skipped"),
+    ("claim_runs", "full", "what_is_blocked_is_dealt_with_beyond_the_slots_and_nothing_is_claimed_beyond_them"),
+    ("claim_runs", "queued", "a_run_whose_key_is_taken_waits_and_is_woken_by_its_release_with_its_place"),
+    ("claim_runs", "places", "places_a_definition_needs_no_more_are_given_up_at_the_claim"),
+    ("claim_runs", "shunned", "a_job_others_are_not_to_run_beside_has_to_pass_the_gate_of_its_own_name"),
     ("claim_runs", "cancelled", "a_run_whose_job_was_removed_ends_cancelled_and_a_started_one_goes_on"),
+    ("claim_runs", "held", "no_more_than_its_limit_run_of_a_queue_at_once"),
     ("claim_runs", "failed", "a_retry_later_than_max_age_ends_failed_and_a_manual_run_skipped"),
     ("declare_section", "declared", "a_section_is_written_once_for_each_change_of_its_text"),
     ("declare_section", "unchanged", "a_section_is_written_once_for_each_change_of_its_text"),
     ("declare_section", "withdrawn", "a_section_goes_with_the_last_file_that_has_it"),
     ("declare_section", "kept", "a_section_goes_with_the_last_file_that_has_it"),
+    ("cancel_run", "places", "a_run_that_waits_or_was_woken_can_be_cancelled_and_the_next_gets_its_place"),
+    ("finish_run", "places", "a_lost_and_a_handed_back_run_give_their_places_up"),
+    ("mend_gate", "mended", "who_stands_at_a_gate_against_his_record_is_taken_out_and_a_gate_nobody_looks_at_is_opened"),
+    ("mend_run", "places", "a_run_found_in_two_places_at_a_gate_is_left_in_one"),
+    ("open_gate", "opened", "a_run_whose_key_is_taken_waits_and_is_woken_by_its_release_with_its_place"),
+    ("open_gate", "lane", "a_run_that_waits_goes_back_to_its_own_lane"),
+    ("open_gate", "members", "members_take_turns_in_their_order_whoever_comes_first"),
+    ("recover_run", "places", "a_lost_and_a_handed_back_run_give_their_places_up"),
+    ("restore_run", "places", "an_end_written_back_after_a_loss_gives_up_what_the_run_stood_at"),
     ("drop_backfill", "dropped", "what_waits_to_be_made_up_for_can_be_given_up"),
+    ("drop_fields", "dropped", "a_field_that_holds_something_else_by_now_is_not_taken_out"),
     ("finish_run", "finished", "every_final_state_is_written_counted_and_put_into_history"),
     ("finish_run", "retrying", "a_retry_keeps_the_run_open_and_remembers_the_attempt"),
     ("finish_run", "released", "a_run_handed_back_takes_its_attempt_back_and_is_due_at_once"),
     ("finish_run", "asking_later", "a_run_to_be_asked_about_again_takes_its_attempt_back_and_waits"),
+    ("finish_run", "moved", "what_the_end_of_a_run_plants_lies_in_the_queue_its_job_has_by_then"),
     ("finish_run", "lost", "a_stale_holder_is_answered_lost_and_changes_nothing"),
     ("forget_jobs", "forgotten", "a_job_that_ended_is_forgotten_when_nothing_of_it_is_open"),
+    ("forget_lanes", "forgotten", "a_lane_nobody_used_for_long_is_forgotten_unless_something_is_due_there"),
     ("forget_nodes", "forgotten", "nodes_long_gone_are_forgotten_unless_their_file_still_lists_a_job"),
     ("forget_outputs", "forgotten", "the_oldest_outputs_go_first_by_age_and_by_size_and_the_account_ends_at_nothing"),
     ("forget_runs", "forgotten", "runs_past_their_age_go_and_younger_ones_stay"),
@@ -87,6 +104,7 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("leave_node", "left", "a_node_leaves_under_its_own_incarnation_only"),
     ("leave_node", "another", "a_node_leaves_under_its_own_incarnation_only"),
     ("list_ripe", "ripe", "a_poll_tells_the_ripe_runs_in_order_the_next_one_and_the_leases"),
+    ("meet_server", "met", "a_server_just_met_has_nothing_ripe_for_a_moment_and_is_met_once"),
     ("mend_counts", "mended", "a_counter_that_moved_since_it_was_counted_is_left"),
     ("mend_counts", "sound", "a_counter_that_moved_since_it_was_counted_is_left"),
     ("mend_job", "mended", "what_is_missing_is_mended_and_never_planted_over_a_record"),
@@ -96,6 +114,7 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("mend_run", "mended", "what_is_missing_is_mended_and_never_planted_over_a_record"),
     ("mend_run", "sound", "the_facts_of_a_sound_job_and_of_its_runs_are_no_findings_and_nothing_is_to_mend"),
     ("note_events", "noted", "what_befell_a_node_reads_back_and_its_end_takes_the_place_of_its_beginning"),
+    ("note_lanes", "noted", "a_lane_nobody_used_for_long_is_forgotten_unless_something_is_due_there"),
     ("pause_job", "paused", "a_paused_job_keeps_its_planned_run_out_of_the_due_set"),
     ("pause_job", "already", "a_paused_job_keeps_its_planned_run_out_of_the_due_set"),
     ("pause_job", "unknown", "pausing_what_is_not_there_or_has_moved_on_changes_nothing"),
@@ -126,6 +145,7 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("recover_run", "recovered", "a_run_is_due_again_and_its_recovery_counted"),
     ("recover_run", "ended", "a_run_that_may_not_be_tried_again_ends"),
     ("recover_run", "alive", "a_lease_that_has_moved_is_alive"),
+    ("recover_run", "moved", "so_does_what_a_lost_node_or_a_cancel_ends"),
     ("recover_run", "gone", "of_two_that_recover_a_run_the_second_finds_nothing"),
     ("remove_job", "removed", "a_removed_job_is_gone_from_the_list_with_its_planned_run_and_stays_so"),
     ("remove_job", "over", "a_removed_job_is_gone_from_the_list_with_its_planned_run_and_stays_so"),
@@ -165,6 +185,12 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("retry_run", "unknown", "what_is_no_dead_letter_or_has_no_job_is_not_retried"),
     ("retry_run", "gone", "what_is_no_dead_letter_or_has_no_job_is_not_retried"),
     ("retry_run", "stale", "a_retry_made_from_an_older_definition_is_stale"),
+    ("set_queue", "set", "what_is_set_by_hand_holds_until_somebody_edits_the_section"),
+    ("set_queue", "unknown", "a_queue_nobody_declared_is_unknown"),
+    ("switch_queue", "paused", "a_pause_by_hand_ends_by_hand_only_and_twice_is_once"),
+    ("switch_queue", "resumed", "a_pause_by_hand_ends_by_hand_only_and_twice_is_once"),
+    ("switch_queue", "already", "a_pause_by_hand_ends_by_hand_only_and_twice_is_once"),
+    ("switch_queue", "unknown", "a_queue_nobody_declared_is_unknown"),
     ("skip_run", "skipped", "a_stretch_is_one_record_counted_in_full"),
     ("skip_run", "gone", "a_stretch_is_one_record_counted_in_full"),
     ("skip_run", "stale", "only_the_pending_run_at_the_rev_read_is_skipped_and_never_over_a_taken_occurrence"),
@@ -194,8 +220,8 @@ fn every_reply_word_of_every_header_has_a_test() {
 #[test]
 fn every_test_named_here_is_there() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/scripts");
-    let texts: Vec<String> =
-        fs::read_dir(folder).unwrap().map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap()).collect();
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    let texts: Vec<String> = files.map(|file| fs::read_to_string(file).unwrap()).collect();
     for (script, word, test) in TESTS {
         let opening = format!("async fn {test}()");
         assert!(texts.iter().any(|text| text.contains(&opening)), "{script} {word}: no test {test}");

@@ -1,12 +1,13 @@
 //! What is done to a job is noted with who did it, in the script that does it, once; and a cancelled run says who had it
 //! cancelled.
 
+use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
 use schedd::store::{ApplyOrder, ApplyReply, CancelReply, Deed, ResumeOrder, RunRecord, StopRunning, Verdict};
 
 use super::removing::removal;
 use super::retrying::retrial;
-use super::world::{World, definition, name, run_of, successor, token};
+use super::world::{World, definition, name, run_of, successor, t, token};
 
 const ANA: &str = "ana@h1";
 
@@ -33,7 +34,7 @@ async fn each_thing_done_to_a_job_is_noted_once_with_who_did_it() {
     let edit = ApplyOrder {
         hash: "hash2".to_owned(),
         token: token(),
-        read: Some((job.rev.clone(), job.queue.clone())),
+        read: Some((job.rev.clone(), job.lane.clone())),
         planned: job.pending.clone(),
         schedules: Some(("every 1s".to_owned(), "every 2s".to_owned())),
         ..definition("a", 2000)
@@ -47,7 +48,7 @@ async fn each_thing_done_to_a_job_is_noted_once_with_who_did_it() {
     let resume = ResumeOrder {
         name: job.name.clone(),
         rev: job.rev.clone(),
-        queue: job.queue.clone(),
+        lane: job.lane.clone(),
         held: job.held.clone(),
         skipped: None,
         planted: Some(successor("a", 2000)),
@@ -57,7 +58,7 @@ async fn each_thing_done_to_a_job_is_noted_once_with_who_did_it() {
     }
     let run = schedd::domain::ids::RunId::manual(name("a"), super::world::t(-600), "x").unwrap();
     for _ in 0..2 {
-        ana(-600).plant_manual(&run, &job.queue).await.unwrap();
+        ana(-600).plant_manual(&run, &job.lane).await.unwrap();
     }
     assert_eq!(world.run(&run).await.asked_by.as_deref(), Some(ANA));
     for _ in 0..2 {
@@ -165,5 +166,39 @@ async fn a_claim_notes_only_what_was_not_as_planned() {
     world.succeed(2900, &again).await;
     let record = world.run(&second).await;
     assert_eq!((record.first_start, record.started_at), (Some(super::world::t(2600)), Some(super::world::t(2800))));
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn letters_that_are_purged_are_one_deed_of_each_job_with_how_many_and_by_whom() {
+    let world = World::new();
+    let mut dead = Vec::new();
+    for job in ["a", "b"] {
+        let mut run = world.plant(job, 0).await;
+        let count = if job == "a" { 130 } else { 1 };
+        for at in 0..count {
+            let claim = world.win_with(at * 1000, &run, Overlap::Skip, (at + 1) * 1000).await;
+            world.finish(at * 1000, &claim, Verdict::Final(RunState::Failed)).await;
+            dead.push(run);
+            run = run_of(job, (at + 1) * 1000);
+        }
+    }
+    let ana = world.at(200_000).signed(ANA);
+    for purged in [131, 0] {
+        assert_eq!(ana.purge_dead(&dead).await.unwrap(), purged);
+    }
+    let deeds = world.store.read_deeds(&name("a")).await.unwrap();
+    let purged = deeds.iter().filter(|deed| deed.what == Deed::LETTERS_PURGED).collect::<Vec<_>>();
+    assert_eq!(purged.len(), 1, "in steps, and still one deed");
+    assert_eq!((purged[0].count, purged[0].by.as_deref(), purged[0].run.as_deref()), (Some(130), Some(ANA), None));
+    let deeds = world.store.read_deeds(&name("b")).await.unwrap();
+    let last = deeds.last().unwrap();
+    assert_eq!((last.what.as_str(), last.count, last.run.clone()), (Deed::LETTERS_PURGED, Some(1), Some(dead[130].to_string())));
+    // What only is past its bounds is nobody's deed.
+    let run = run_of("b", 1000);
+    let claim = world.win_with(300_000, &run, Overlap::Skip, 2000).await;
+    world.finish(300_000, &claim, Verdict::Final(RunState::Failed)).await;
+    world.at(300_001).forget_dead(None, t(300_001), 0).await.unwrap();
+    assert_eq!(world.store.read_deeds(&name("b")).await.unwrap().len(), deeds.len());
     world.assert_sound();
 }

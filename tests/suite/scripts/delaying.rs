@@ -5,10 +5,11 @@ use std::time::Duration;
 use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
 use schedd::store::{
-    ApplyOrder, ApplyReply, CancelReply, Change, ClaimReply, FinishReply, PauseReply, ResumeOrder, ResumeReply, SkipOrder,
-    SkipReply, Verdict,
+    ApplyOrder, ApplyReply, CancelReply, Change, ClaimReply, FinishReply, PauseReply, RecoverReply, ResumeOrder, ResumeReply,
+    SkipOrder, SkipReply, Verdict,
 };
 
+use super::recovering::{expired, recovery};
 use super::world::{World, definition, name, queue, run_of, successor, t};
 
 const DELAY: i64 = 500;
@@ -53,7 +54,7 @@ async fn a_run_skipped_or_cancelled_before_it_began_is_followed_too() {
     let order = SkipOrder {
         run: run.clone(),
         rev: world.job("a").await.rev,
-        queue: queue("default"),
+        lane: queue("default"),
         reason: "missed",
         last_due: run.due(),
         count: 1,
@@ -76,7 +77,7 @@ async fn the_end_of_a_run_of_a_paused_job_plants_nothing_and_resuming_does() {
         let order = ResumeOrder {
             name: name("a"),
             rev,
-            queue: queue("default"),
+            lane: queue("default"),
             held: None,
             skipped: None,
             planted: Some(successor("a", offset + DELAY)),
@@ -101,7 +102,7 @@ async fn a_schedule_that_becomes_a_delay_while_a_run_is_open_is_planted_at_its_e
     let job = world.job("a").await;
     let edit = ApplyOrder {
         hash: "hash2".to_owned(),
-        read: Some((job.rev, job.queue)),
+        read: Some((job.rev, job.lane)),
         change: Change::Schedule,
         planned: job.pending,
         token: super::world::token(),
@@ -113,6 +114,66 @@ async fn a_schedule_that_becomes_a_delay_while_a_run_is_open_is_planted_at_its_e
     assert_eq!(pending(&world).await, Some(50 + DELAY));
     let early = world.claim(60, &world.order(&run_of("a", 50 + DELAY)).await).await;
     assert!(matches!(early, ClaimReply::Early), "{early:?}");
+}
+
+/// Moves the job into another queue.
+async fn move_to(world: &World, to: &str, edit: ApplyOrder) {
+    let job = world.job("a").await;
+    let edit = ApplyOrder {
+        hash: format!("hash of {to}"),
+        read: Some((job.rev, job.lane)),
+        change: Change::Rest,
+        planned: job.pending,
+        planted: None,
+        lane: queue(to),
+        token: super::world::token(),
+        ..edit
+    };
+    assert_eq!(world.at(20).apply_job(&edit).await.unwrap(), ApplyReply::Updated);
+}
+
+#[tokio::test]
+async fn what_the_end_of_a_run_plants_lies_in_the_queue_its_job_has_by_then() {
+    let world = World::new();
+    let run = world.plant_as(with_delay("a", 0)).await;
+    let claim = world.win(10, &run).await;
+    move_to(&world, "other", with_delay("a", 0)).await;
+    world.succeed(50, &claim).await;
+    let next = run_of("a", 50 + DELAY).to_string();
+    assert_eq!((world.score("due:other", &next), world.score("due:default", &next)), (Some(50 + DELAY), None));
+    world.succeed(60, &claim).await;
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn so_does_what_a_lost_node_or_a_cancel_ends() {
+    let world = World::new();
+    let run = world.plant_as(with_delay("a", 0)).await;
+    let claim = world.win(10, &run).await;
+    let cancel = world.cancelling(&run, None).await;
+    move_to(&world, "other", with_delay("a", 0)).await;
+    let lease = expired(&claim, 10_010);
+    let lost = recovery(Some(RunState::Lost));
+    assert_eq!(world.at(20_000).recover_run(&lease, &lost).await.unwrap(), RecoverReply::Ended);
+    let next = run_of("a", 20_000 + DELAY);
+    assert_eq!(world.score("due:other", &next.to_string()), Some(20_000 + DELAY));
+    world.assert_sound();
+    let mut stale = schedd::store::CancelOrder { run: next, ..cancel };
+    stale.lane = queue("other");
+    assert_eq!(world.at(20_001).cancel_run(&stale).await.unwrap(), CancelReply::Stale);
+}
+
+#[tokio::test]
+async fn a_run_that_waited_while_its_job_was_moved_gets_its_turn_in_the_new_queue() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    let first = world.win_with(10, &run, Overlap::Queue { max: 3 }, 20).await;
+    let waits = world.claim(20, &world.order_with(&run_of("a", 20), Overlap::Queue { max: 3 }, 90_000).await).await;
+    assert!(matches!(waits, ClaimReply::Blocked(_)), "{waits:?}");
+    move_to(&world, "other", definition("a", 0)).await;
+    world.succeed(50, &first).await;
+    assert_eq!(world.score("due:other", &run_of("a", 20).to_string()), Some(50));
+    world.assert_sound();
 }
 
 #[tokio::test]

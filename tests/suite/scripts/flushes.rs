@@ -97,7 +97,7 @@ async fn when_all_was_deleted_every_call_says_so_and_makes_nothing_up() {
     assert_eq!(store.forget_runs(None, t(5), 0).await.unwrap(), 0);
     assert_eq!(store.forget_jobs(t(5), 0).await.unwrap(), 0);
     assert_eq!(store.forget_outputs(None, t(5), 0).await.unwrap(), 0);
-    let edit = ApplyOrder { read: Some((job.rev, job.queue)), ..definition("a", 0) };
+    let edit = ApplyOrder { read: Some((job.rev, job.lane)), ..definition("a", 0) };
     assert_eq!(store.apply_job(&edit).await.unwrap(), ApplyReply::Stale);
     assert!(world.snapshot().is_empty(), "{:?}", world.snapshot());
     assert_eq!(store.apply_job(&definition("a", 1000)).await.unwrap(), ApplyReply::Created);

@@ -202,7 +202,7 @@ async fn jobs_with_too_much_kept_are_found_however_their_runs_ended() {
         let order = SkipOrder {
             run: run_of("skipped", due),
             rev: world.job("skipped").await.rev,
-            queue: queue("default"),
+            lane: queue("default"),
             reason: "missed",
             last_due: t(due),
             count: 1,

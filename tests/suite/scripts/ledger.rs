@@ -233,7 +233,7 @@ impl Play {
                 let order = SkipOrder {
                     run,
                     rev: self.world.job("a").await.rev,
-                    queue: queue("default"),
+                    lane: queue("default"),
                     reason: "missed",
                     last_due: t(due + behind),
                     count: *count,

@@ -7,8 +7,8 @@ use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
 use schedd::domain::time::UnixMillis;
 use schedd::store::{
-    ApplyOrder, EpochReply, Known, Loss, LossKind, LossReport, QueuePoll, ReportReply, RestoreOrder, RestoreReply, ReturnReply,
-    Successor, Verdict,
+    ApplyOrder, EpochReply, Known, LaneAsk, LanePoll, Loss, LossKind, LossReport, ReportReply, RestoreOrder, RestoreReply,
+    ReturnReply, Successor, Verdict,
 };
 
 use super::world::{LEASE, World, definition, queue, run_of, successor, t};
@@ -22,6 +22,7 @@ pub(super) fn loss(epoch: &str) -> Loss {
         kind: LossKind::Flushed,
         by: "n1".to_owned(),
         whole_at_ms: t(-5).as_i64(),
+        kept_to_ms: 0,
     }
 }
 
@@ -36,8 +37,8 @@ pub(super) fn restoring(run: &RunId, epoch: &str, fence: u64) -> RestoreOrder {
     RestoreOrder {
         run: run.clone(),
         epoch: epoch.to_owned(),
-        queue: queue("default"),
-        job_queue: queue("default"),
+        lane: queue("default"),
+        job_lane: queue("default"),
         known: Known::Ended,
         state: RunState::Succeeded,
         reason: "restored".to_owned(),
@@ -79,16 +80,16 @@ async fn nothing_is_ripe_until_the_data_has_settled_and_the_poll_says_when() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     world.at(0).begin_epoch("", "20-n1-b", Some(&loss("20-n1-b")), 7, LEASE).await.unwrap();
-    let poll = world.at(9_999).list_ripe(&[(queue("default"), 5)]).await.unwrap();
+    let poll = world.at(9_999).list_ripe(&[LaneAsk::new(queue("default"), 5)]).await.unwrap();
     assert_eq!((poll.marks.epoch.as_str(), poll.marks.fence, poll.marks.is_spoilt), ("20-n1-b", 7, false));
-    let QueuePoll::Due { ripe, next } = &poll.queues[0] else { panic!("{poll:?}") };
+    let LanePoll::Due { ripe, next, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
     assert_eq!((ripe.len(), *next), (0, Some(t(10_000))));
-    let poll = world.at(10_000).list_ripe(&[(queue("default"), 5)]).await.unwrap();
-    let QueuePoll::Due { ripe, .. } = &poll.queues[0] else { panic!("{poll:?}") };
+    let poll = world.at(10_000).list_ripe(&[LaneAsk::new(queue("default"), 5)]).await.unwrap();
+    let LanePoll::Due { ripe, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
     assert_eq!(ripe[0].member, run.to_string());
     // A clock set back by hours must not hold everything for hours.
-    let poll = world.at(-9_000_000).list_ripe(&[(queue("default"), 5)]).await.unwrap();
-    let QueuePoll::Due { next, .. } = &poll.queues[0] else { panic!("{poll:?}") };
+    let poll = world.at(-9_000_000).list_ripe(&[LaneAsk::new(queue("default"), 5)]).await.unwrap();
+    let LanePoll::Due { next, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
     assert_eq!(*next, Some(t(0)));
 }
 
@@ -106,6 +107,9 @@ async fn a_poll_tells_marks_that_are_spoilt() {
     }
     let marks = world.at(0).list_ripe(&[]).await.unwrap().marks;
     assert_eq!((marks.epoch.as_str(), marks.fence, marks.is_spoilt), ("", 0, false));
+    let no_text: &[u8] = b"\xff\xfe no text";
+    let () = redis::cmd("SET").arg(world.key("epoch")).arg(no_text).query(&mut world.redis.connection()).unwrap();
+    assert!(world.at(0).list_ripe(&[]).await.unwrap().marks.is_spoilt);
 }
 
 #[tokio::test]

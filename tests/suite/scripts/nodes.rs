@@ -18,6 +18,8 @@ fn facts() -> NodeFacts {
         version: "0",
         running: 3,
         clock_offset_ms: None,
+        serving: schedd::domain::serving::Serving::default(),
+        held: None,
     }
 }
 

@@ -10,7 +10,7 @@ fn resuming(job: &JobRecord, skipped: Option<(i64, u64)>, next: Option<i64>) -> 
     ResumeOrder {
         name: job.name.clone(),
         rev: job.rev.clone(),
-        queue: job.queue.clone(),
+        lane: job.lane.clone(),
         held: job.held.clone(),
         skipped: skipped.map(|(last, count)| (t(last), count)),
         planted: next.map(|next| successor(job.name.as_str(), next)),

@@ -1,16 +1,16 @@
 //! `list_ripe`: what is ripe, what comes next, and entries no run can have.
 
-use schedd::store::{QueuePoll, RipeEntry};
+use schedd::store::{LaneAsk, LanePoll, RipeEntry};
 
 use super::world::{World, queue, run_of, t};
 
-fn due(poll: &QueuePoll) -> (Vec<String>, Option<i64>) {
+fn due(poll: &LanePoll) -> (Vec<String>, Option<i64>) {
     match poll {
-        QueuePoll::Due { ripe, next } => {
+        LanePoll::Due { ripe, next, .. } => {
             let members = ripe.iter().map(|entry: &RipeEntry| entry.member.clone()).collect();
             (members, next.map(|next| next.as_i64() - t(0).as_i64()))
         }
-        QueuePoll::WrongType(found) => panic!("a {found}"),
+        LanePoll::WrongType(error) => panic!("{error}"),
     }
 }
 
@@ -21,10 +21,10 @@ async fn a_poll_tells_the_ripe_runs_in_order_the_next_one_and_the_leases() {
         world.plant(job, offset).await;
     }
     world.win(10, &run_of("a", 10)).await;
-    let poll = world.at(30).list_ripe(&[(queue("default"), 10), (queue("empty"), 10)]).await.unwrap();
+    let poll = world.at(30).list_ripe(&[LaneAsk::new(queue("default"), 10), LaneAsk::new(queue("empty"), 10)]).await.unwrap();
     assert_eq!((poll.now, poll.leases), (t(30), 1));
-    assert_eq!(due(&poll.queues[0]), (vec![format!("b@{}", t(20).as_i64()), format!("c@{}", t(30).as_i64())], Some(40)));
-    assert_eq!(due(&poll.queues[1]), (vec![], None));
+    assert_eq!(due(&poll.lanes[0]), (vec![format!("b@{}", t(20).as_i64()), format!("c@{}", t(30).as_i64())], Some(40)));
+    assert_eq!(due(&poll.lanes[1]), (vec![], None));
     world.assert_sound();
 }
 
@@ -32,10 +32,10 @@ async fn a_poll_tells_the_ripe_runs_in_order_the_next_one_and_the_leases() {
 async fn a_run_is_never_ripe_early() {
     let world = World::new();
     let run = world.plant("a", 10).await;
-    let poll = world.at(9).list_ripe(&[(queue("default"), 10)]).await.unwrap();
-    assert_eq!(due(&poll.queues[0]), (vec![], Some(10)));
-    let poll = world.at(10).list_ripe(&[(queue("default"), 10)]).await.unwrap();
-    assert_eq!(due(&poll.queues[0]), (vec![run.to_string()], None));
+    let poll = world.at(9).list_ripe(&[LaneAsk::new(queue("default"), 10)]).await.unwrap();
+    assert_eq!(due(&poll.lanes[0]), (vec![], Some(10)));
+    let poll = world.at(10).list_ripe(&[LaneAsk::new(queue("default"), 10)]).await.unwrap();
+    assert_eq!(due(&poll.lanes[0]), (vec![run.to_string()], None));
 }
 
 #[tokio::test]
@@ -44,10 +44,10 @@ async fn a_poll_gives_no_more_than_its_limit_and_nothing_of_a_queue_left_out() {
     for number in 0..20 {
         world.plant(&format!("j{number:02}"), number).await;
     }
-    let poll = world.at(100).list_ripe(&[(queue("default"), 3)]).await.unwrap();
-    assert_eq!(due(&poll.queues[0]).0, ["j00", "j01", "j02"].map(|job| run_of(job, job[1..].parse().unwrap()).to_string()));
-    let poll = world.at(100).list_ripe(&[(queue("default"), 0)]).await.unwrap();
-    assert_eq!(due(&poll.queues[0]), (vec![], None));
+    let poll = world.at(100).list_ripe(&[LaneAsk::new(queue("default"), 3)]).await.unwrap();
+    assert_eq!(due(&poll.lanes[0]).0, ["j00", "j01", "j02"].map(|job| run_of(job, job[1..].parse().unwrap()).to_string()));
+    let poll = world.at(100).list_ripe(&[LaneAsk::new(queue("default"), 0)]).await.unwrap();
+    assert_eq!(due(&poll.lanes[0]), (vec![], None));
 }
 
 #[tokio::test]
@@ -57,9 +57,9 @@ async fn entries_with_a_score_no_instant_has_are_shown_and_hide_nothing() {
     for (member, score) in [("inf", "+inf"), ("huge", "1e300"), ("minus", "-inf"), ("negative", "-5")] {
         let _: i64 = world.raw("ZADD", "due:default", &[score, member]);
     }
-    let poll = world.at(0).list_ripe(&[(queue("default"), 10)]).await.unwrap();
+    let poll = world.at(0).list_ripe(&[LaneAsk::new(queue("default"), 10)]).await.unwrap();
     assert_eq!(
-        due(&poll.queues[0]),
+        due(&poll.lanes[0]),
         (vec!["minus".into(), "negative".into(), run.to_string(), "huge".into(), "inf".into()], None)
     );
 }
@@ -69,7 +69,7 @@ async fn a_queue_of_another_type_is_told_and_hides_no_other_queue() {
     let world = World::new();
     let run = world.plant("a", 0).await;
     let _: i64 = world.raw("RPUSH", "due:spoilt", &["x"]);
-    let poll = world.at(0).list_ripe(&[(queue("spoilt"), 10), (queue("default"), 10)]).await.unwrap();
-    assert!(matches!(&poll.queues[0], QueuePoll::WrongType(found) if found == "list"));
-    assert_eq!(due(&poll.queues[1]).0, [run.to_string()]);
+    let poll = world.at(0).list_ripe(&[LaneAsk::new(queue("spoilt"), 10), LaneAsk::new(queue("default"), 10)]).await.unwrap();
+    assert!(matches!(&poll.lanes[0], LanePoll::WrongType(error) if error.to_string().contains("list")));
+    assert_eq!(due(&poll.lanes[1]).0, [run.to_string()]);
 }

@@ -1,13 +1,13 @@
 //! `quarantine_run`: what cannot be understood is put aside whole, and only as it was seen.
 
-use schedd::store::{PutBackReply, QuarantineEntry, Quarantined, QueuePoll, RipeEntry, SetAside};
+use schedd::store::{LaneAsk, LanePoll, PutBackReply, QuarantineEntry, Quarantined, RipeEntry, SetAside};
 
 use super::world::{World, queue};
 
 async fn first_ripe(world: &World) -> Option<RipeEntry> {
-    let poll = world.at(0).list_ripe(&[(queue("default"), 5)]).await.unwrap();
-    match poll.queues.into_iter().next() {
-        Some(QueuePoll::Due { ripe, .. }) => ripe.into_iter().next(),
+    let poll = world.at(0).list_ripe(&[LaneAsk::new(queue("default"), 5)]).await.unwrap();
+    match poll.lanes.into_iter().next() {
+        Some(LanePoll::Due { ripe, .. }) => ripe.into_iter().next(),
         other => panic!("{other:?}"),
     }
 }

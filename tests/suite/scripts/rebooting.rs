@@ -1,7 +1,8 @@
 //! `plant_reboot`: a job's run for one boot of one host, planted once.
 
-use schedd::domain::ids::{QueueName, RunId};
-use schedd::store::RebootReply;
+use schedd::domain::ids::RunId;
+use schedd::domain::lane::Lane;
+use schedd::store::{LaneAsk, RebootReply};
 
 use super::world::{World, name, queue, t};
 
@@ -13,7 +14,7 @@ fn boot_run(job: &str, word: &str) -> RunId {
 async fn a_job_is_planted_once_for_each_boot_of_each_host() {
     let world = World::new();
     world.plant("a", 1000).await;
-    let (one, two) = (QueueName::of_host("one"), QueueName::of_host("two"));
+    let (one, two) = (Lane::of_host("one"), Lane::of_host("two"));
     let first = boot_run("a", "first");
     assert_eq!(world.at(5).plant_reboot(&first, &one, "b1").await.unwrap(), RebootReply::Planted);
     let before = world.snapshot();
@@ -24,12 +25,12 @@ async fn a_job_is_planted_once_for_each_boot_of_each_host() {
     assert_eq!(world.at(8).plant_reboot(&boot_run("a", "second"), &one, "b2").await.unwrap(), RebootReply::Planted);
 
     // Each stands where only its host looks.
-    let ripe = |queue: QueueName| {
+    let ripe = |queue: Lane| {
         let store = world.at(10);
         async move {
-            match store.list_ripe(&[(queue, 9)]).await.unwrap().queues.remove(0) {
-                schedd::store::QueuePoll::Due { ripe, .. } => ripe.into_iter().map(|entry| entry.member).collect::<Vec<_>>(),
-                other @ schedd::store::QueuePoll::WrongType(_) => panic!("{other:?}"),
+            match store.list_ripe(&[LaneAsk::new(queue, 9)]).await.unwrap().lanes.remove(0) {
+                schedd::store::LanePoll::Due { ripe, .. } => ripe.into_iter().map(|entry| entry.member).collect::<Vec<_>>(),
+                other @ schedd::store::LanePoll::WrongType(_) => panic!("{other:?}"),
             }
         }
     };
@@ -44,7 +45,7 @@ async fn a_job_is_planted_once_for_each_boot_of_each_host() {
 async fn a_job_that_is_gone_or_paused_is_not_planted_for_a_boot() {
     let world = World::new();
     world.plant("a", 1000).await;
-    let host = QueueName::of_host("one");
+    let host = Lane::of_host("one");
     assert_eq!(world.at(1).plant_reboot(&boot_run("b", "x"), &host, "b1").await.unwrap(), RebootReply::Unknown);
     world.at(2).pause_job(&world.job("a").await).await.unwrap();
     let before = world.snapshot();
@@ -55,7 +56,7 @@ async fn a_job_that_is_gone_or_paused_is_not_planted_for_a_boot() {
 #[tokio::test]
 async fn a_boot_is_noted_by_host() {
     let world = World::new();
-    let (one, two) = (QueueName::of_host("one"), QueueName::of_host("two"));
+    let (one, two) = (Lane::of_host("one"), Lane::of_host("two"));
     let store = world.at(0);
     assert!(!store.is_boot_noted(&one, "b1").await.unwrap());
     store.note_boot(&one, "b1", t(0)).await.unwrap();

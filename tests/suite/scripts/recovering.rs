@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use schedd::domain::ids::QueueName;
 use schedd::domain::job::Overlap;
+use schedd::domain::lane::Lane;
 use schedd::domain::run::RunState;
 use schedd::store::{CancelReply, Claim, ExpiredLease, RecoverReply, Recovery, Verdict};
 
@@ -20,8 +20,9 @@ pub(crate) fn recovery(verdict: Option<RunState>) -> Recovery {
         verdict,
         reason: "its node was lost".to_owned(),
         past: "{}".to_owned(),
-        queue: QueueName::default_queue(),
-        job_queue: QueueName::default_queue(),
+        lane: Lane::default_lane(),
+        job_lane: Lane::default_lane(),
+        places: Vec::new(),
     }
 }
 

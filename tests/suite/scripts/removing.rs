@@ -12,10 +12,11 @@ pub(super) fn removal(job: &JobRecord, running: StopRunning) -> RemoveOrder {
         name: job.name.clone(),
         kind: job.kind,
         source: String::new(),
-        read: Some((job.rev.clone(), job.queue.clone())),
+        read: Some((job.rev.clone(), job.lane.clone())),
         pending: job.pending.clone().or_else(|| job.held.clone()),
         running,
         reason: "removed".to_owned(),
+        gates: Vec::new(),
         unique: job.unique.clone(),
     }
 }

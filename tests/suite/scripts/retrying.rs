@@ -14,7 +14,7 @@ pub(super) fn retrial(claim: &Claim, job: &JobRecord) -> RetryOrder {
     RetryOrder {
         run: claim.run.clone(),
         fence: Some(claim.fence),
-        job: Some((job.rev.clone(), job.queue.clone())),
+        job: Some((job.rev.clone(), job.lane.clone())),
         beside: Beside::Waits,
         past: "{\"x\":1}".to_owned(),
     }

@@ -1,11 +1,15 @@
 //! What files say of queues and groups, as it is kept for all nodes.
 
 use schedd::domain::group::{GroupSettings, Turns};
-use schedd::domain::ids::NodeName;
-use schedd::domain::queue::QueueSettings;
-use schedd::store::{DeclareReply, Section, SectionText};
+use schedd::domain::ids::{NodeName, QueueName};
+use schedd::domain::queue::{QueueChange, QueueKey, QueueSettings};
+use schedd::store::{DeclareReply, QueueRecord, QueueReply, QueueSwitch, Section, SectionText};
 
-use super::world::{World, name, queue};
+use super::world::{World, name, t};
+
+fn queue(text: &str) -> QueueName {
+    text.parse().unwrap()
+}
 
 fn node(text: &str) -> NodeName {
     text.parse().unwrap()
@@ -16,13 +20,13 @@ fn limited(limit: u32) -> SectionText {
 }
 
 async fn limit(world: &World) -> Option<u32> {
-    world.store.read_queue_settings(&[queue("q")]).await.unwrap()[0].settings.limit
+    world.store.read_queue_settings(&["q".parse().unwrap()]).await.unwrap()[0].settings.limit
 }
 
 #[tokio::test]
 async fn a_section_is_written_once_for_each_change_of_its_text() {
     let world = World::new();
-    let section = Section::Queue(queue("q"));
+    let section = Section::Queue("q".parse().unwrap());
     let declare = async |node_name: &str, text: &SectionText| {
         world.at(0).declare_section(&node(node_name), &section, Some(text)).await.unwrap()
     };
@@ -46,7 +50,7 @@ async fn a_section_is_written_once_for_each_change_of_its_text() {
 #[tokio::test]
 async fn a_section_goes_with_the_last_file_that_has_it() {
     let world = World::new();
-    let queue_section = Section::Queue(queue("q"));
+    let queue_section = Section::Queue("q".parse().unwrap());
     let group = Section::Group("g".parse().unwrap());
     let turns = Turns { order: vec![name("a"), name("b")], gap: Turns::GAP, patience: Turns::PATIENCE };
     let alternate = GroupSettings::Alternate(turns);
@@ -71,12 +75,86 @@ async fn a_section_goes_with_the_last_file_that_has_it() {
 #[tokio::test]
 async fn a_pause_in_a_file_ends_when_the_file_says_so_no_more() {
     let world = World::new();
-    let section = Section::Queue(queue("q"));
+    let section = Section::Queue("q".parse().unwrap());
     let paused = SectionText::Queue(QueueSettings { is_paused: true, ..QueueSettings::default() });
     world.at(7).declare_section(&node("n1"), &section, Some(&paused)).await.unwrap();
     let record = world.store.read_queue_settings(&[queue("q")]).await.unwrap().remove(0);
-    assert_eq!(record.paused, Some((super::world::t(7), "file of n1".to_owned())));
+    assert_eq!(record.paused, Some((t(7), "file of n1".to_owned())));
     assert!(record.settings.is_paused);
     world.at(8).declare_section(&node("n1"), &section, Some(&limited(1))).await.unwrap();
-    assert!(!world.store.read_queue_settings(&[queue("q")]).await.unwrap()[0].settings.is_paused);
+    assert!(!world.store.read_queue_settings(&["q".parse().unwrap()]).await.unwrap()[0].settings.is_paused);
+}
+
+async fn record(world: &World, name: &str) -> QueueRecord {
+    world.store.read_queue_settings(&[queue(name)]).await.unwrap().remove(0)
+}
+
+#[tokio::test]
+async fn what_is_set_by_hand_holds_until_somebody_edits_the_section() {
+    let world = World::new();
+    let section = Section::Queue(queue("q"));
+    let declare = async |node_name: &str, text: &SectionText| {
+        world.at(0).declare_section(&node(node_name), &section, Some(text)).await.unwrap()
+    };
+    declare("n1", &limited(3)).await;
+    let read = record(&world, "q").await.settings;
+    let wanted = QueueSettings { limit: Some(9), concurrency: 4, ..read.clone() };
+    let by_ana = world.at(5).signed("ana@h");
+    let change = |settings: &QueueSettings, named: &[QueueKey]| QueueChange {
+        settings: settings.clone(),
+        named: named.iter().copied().collect(),
+    };
+    let both = change(&wanted, &[QueueKey::Limit, QueueKey::Concurrency]);
+    assert_eq!(by_ana.set_queue(&queue("q"), &both).await.unwrap(), QueueReply::Done);
+    let set = record(&world, "q").await;
+    assert_eq!((set.settings.clone(), set.set.clone()), (wanted, Some((t(5), "ana@h".to_owned()))));
+    assert!(set.is_concurrency_by_hand);
+    assert_eq!(world.raw::<String>("HGET", "queues", &["q"]), "4");
+    // A restart with the text as it was changes nothing; an edit takes all of it back.
+    assert_eq!(declare("n1", &limited(3)).await, DeclareReply::Unchanged);
+    assert_eq!(record(&world, "q").await, set);
+    declare("n1", &limited(2)).await;
+    let edited = record(&world, "q").await;
+    assert_eq!((edited.settings.limit, edited.set, edited.is_concurrency_by_hand), (Some(2), None, false));
+    // Settings by hand outlive the last file that says anything of the queue.
+    let seven = QueueSettings { limit: Some(7), ..edited.settings.clone() };
+    by_ana.set_queue(&queue("q"), &change(&seven, &[QueueKey::Limit, QueueKey::Concurrency])).await.unwrap();
+    assert!(record(&world, "q").await.is_concurrency_by_hand);
+    by_ana.set_queue(&queue("q"), &change(&seven, &[QueueKey::OwnConcurrency])).await.unwrap();
+    assert!(!record(&world, "q").await.is_concurrency_by_hand, "left to each node's file");
+    assert_eq!(world.at(6).declare_section(&node("n1"), &section, None).await.unwrap(), DeclareReply::Kept);
+    assert_eq!(limit(&world).await, Some(7));
+}
+
+#[tokio::test]
+async fn a_pause_by_hand_ends_by_hand_only_and_twice_is_once() {
+    let world = World::new();
+    let section = Section::Queue(queue("q"));
+    let declare = async |text: &SectionText| world.at(0).declare_section(&node("n1"), &section, Some(text)).await.unwrap();
+    declare(&limited(3)).await;
+    let switch =
+        async |offset: i64, to: QueueSwitch| world.at(offset).signed("ana@h").switch_queue(&queue("q"), to).await.unwrap();
+    assert_eq!(switch(1, QueueSwitch::Resume).await, QueueReply::Already);
+    assert_eq!(switch(2, QueueSwitch::Pause).await, QueueReply::Done);
+    assert_eq!(switch(3, QueueSwitch::Pause).await, QueueReply::Already);
+    assert_eq!(record(&world, "q").await.paused, Some((t(2), "ana@h".to_owned())));
+    declare(&limited(4)).await;
+    assert!(record(&world, "q").await.settings.is_paused, "an edit of the limit does not end it");
+    assert_eq!(world.at(6).declare_section(&node("n1"), &section, None).await.unwrap(), DeclareReply::Kept);
+    assert_eq!(switch(7, QueueSwitch::Resume).await, QueueReply::Done);
+    assert!(!record(&world, "q").await.settings.is_paused);
+}
+
+#[tokio::test]
+async fn a_queue_nobody_declared_is_unknown() {
+    let world = World::new();
+    let before = world.snapshot();
+    let plain = QueueSettings::default();
+    let wanted = QueueSettings { limit: Some(1), ..plain };
+    let change = QueueChange { settings: wanted, named: [QueueKey::Limit].into() };
+    assert_eq!(world.store.set_queue(&queue("q"), &change).await.unwrap(), QueueReply::Unknown);
+    assert_eq!(world.store.switch_queue(&queue("q"), QueueSwitch::Pause).await.unwrap(), QueueReply::Unknown);
+    assert_eq!(world.snapshot(), before);
+    assert_eq!(world.store.set_queue(&queue("default"), &change).await.unwrap(), QueueReply::Done, "it is always there");
+    assert_eq!(world.raw::<String>("HGET", "queues", &["default"]), "32");
 }

@@ -10,7 +10,7 @@ async fn skipping(world: &World, due: i64, last: i64, count: u64, next: Option<i
     SkipOrder {
         run: run_of("a", due),
         rev: world.job("a").await.rev,
-        queue: queue("default"),
+        lane: queue("default"),
         reason: "missed",
         last_due: t(last),
         count,

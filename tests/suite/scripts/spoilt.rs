@@ -160,7 +160,7 @@ async fn a_job_with_a_spoilt_rev_can_be_defined_anew() {
         let _: i64 = world.raw("HSET", "job:a", &["rev", spoilt]);
         let job = world.job("a").await;
         let mut edit = definition("a", 2000);
-        (edit.hash, edit.read) = ("hash2".to_owned(), Some((job.rev, job.queue)));
+        (edit.hash, edit.read) = ("hash2".to_owned(), Some((job.rev, job.lane)));
         if spoilt.is_empty() {
             continue; // Taken for a free name, so told as stale: the name must be removed by hand.
         }

@@ -16,7 +16,7 @@ async fn spreading(world: &World, dues: &[(i64, i64)], next: i64) -> SpreadOrder
     SpreadOrder {
         name: name("a"),
         rev: job.rev,
-        queue: queue("default"),
+        lane: queue("default"),
         window: job.window,
         next_window: None,
         runs: dues.iter().map(|(due, ready)| Successor { run: run_of("a", *due), ready: t(*ready) }).collect(),
@@ -110,7 +110,7 @@ async fn a_spread_run_is_cancelled_by_its_id_and_survives_an_edit_to_a_one_shot_
     let job = world.job("a").await;
     let edit = ApplyOrder {
         hash: "hash2".to_owned(),
-        read: Some((job.rev, job.queue)),
+        read: Some((job.rev, job.lane)),
         planned: job.pending,
         is_once: true,
         planted: Some(successor("a", 5060)),

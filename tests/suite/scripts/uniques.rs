@@ -28,7 +28,7 @@ pub(super) fn only(job: &str, offset: i64, second: Second, holder: Option<&str>)
 async fn moving(world: &World, first: &str, offset: i64) -> ApplyOrder {
     let job = world.job(first).await;
     ApplyOrder {
-        read: Some((job.rev, job.queue)),
+        read: Some((job.rev, job.lane)),
         planned: job.pending.or(job.held),
         existing: Existing::Edit,
         old_key: job.unique,
@@ -142,7 +142,7 @@ async fn a_change_of_the_holder_keeps_its_key_and_one_to_another_key_frees_the_o
     let world = World::new();
     world.plant_as(only("a", 5000, FOR_A_MINUTE, None)).await;
     let edit = |order: ApplyOrder, job: schedd::store::JobRecord| ApplyOrder {
-        read: Some((job.rev, job.queue)),
+        read: Some((job.rev, job.lane)),
         planned: job.pending,
         existing: Existing::Edit,
         old_key: job.unique,

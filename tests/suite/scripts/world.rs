@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis::FromRedisValue;
-use schedd::domain::ids::{JobName, QueueName, RunId};
+use schedd::domain::gate::{Gate, PerKey};
+use schedd::domain::ids::{JobName, RunId};
 use schedd::domain::job::Overlap;
+use schedd::domain::lane::Lane;
 use schedd::domain::run::RunState;
 use schedd::domain::time::UnixMillis;
 use schedd::store::{
@@ -43,8 +45,12 @@ pub(crate) fn name(text: &str) -> JobName {
     text.parse().unwrap()
 }
 
-pub(crate) fn queue(text: &str) -> QueueName {
+pub(crate) fn queue(text: &str) -> Lane {
     text.parse().unwrap()
+}
+
+pub(crate) fn gate(name: &str) -> Gate {
+    Gate::from_name(name).unwrap()
 }
 
 pub(crate) fn successor(job: &str, offset: i64) -> Successor {
@@ -72,10 +78,11 @@ pub(crate) fn definition(job: &str, offset: i64) -> ApplyOrder {
         source: "schedctl add".to_owned(),
         token: token(),
         tz: "UTC".to_owned(),
-        queue: QueueName::default_queue(),
+        lane: Lane::default_lane(),
         is_once: false,
         delay: None,
         max_runs: None,
+        not_while: BTreeSet::new(),
         change: Change::Schedule,
         planted: Some(successor(job, offset)),
         anchor: t(0),
@@ -154,7 +161,7 @@ impl World {
     /// Plants a manual run of `job` at `offset`.
     pub(crate) async fn by_hand(&self, job: &str, offset: i64) -> RunId {
         let run = RunId::manual(name(job), t(offset), "hand").unwrap();
-        let reply = self.at(offset).plant_manual(&run, &QueueName::default_queue()).await.unwrap();
+        let reply = self.at(offset).plant_manual(&run, &Lane::default_lane()).await.unwrap();
         assert_eq!(reply, schedd::store::ManualReply::Planted);
         run
     }
@@ -182,8 +189,40 @@ impl World {
             latest_start: None,
             max_runs: None,
             successor: None,
-            job_queue: job.queue,
+            job_lane: job.lane,
+            gates: Vec::new(),
+            stands_at: Vec::new(),
+            per_key: PerKey::default(),
         }
+    }
+
+    /// The same for one that has to pass these gates.
+    pub(crate) async fn order_at(&self, run: &RunId, gates: &[&str]) -> ClaimOrder {
+        ClaimOrder { gates: gates.iter().map(|name| gate(name)).collect(), ..self.order(run).await }
+    }
+
+    /// Claims a run for sure through these gates.
+    pub(crate) async fn win_at(&self, offset: i64, run: &RunId, gates: &[&str]) -> Claim {
+        Self::won(self.claim(offset, &self.order_at(run, gates).await).await)
+    }
+
+    /// Gives the free places of a gate to those that wait; how many there were.
+    pub(crate) async fn open(&self, offset: i64, name: &str) -> u64 {
+        self.at(offset).open_gate(&gate(name), &[]).await.unwrap().given
+    }
+
+    /// Looks at every gate that is to be looked at, as a node does.
+    pub(crate) async fn open_all(&self, offset: i64) {
+        for _ in 0..1_000 {
+            let poll = self.at(offset).list_ripe(&[]).await.unwrap();
+            if poll.gates.is_empty() {
+                return;
+            }
+            for gate in poll.gates {
+                self.at(offset).open_gate(&gate, &[]).await.unwrap();
+            }
+        }
+        panic!("the gates are to be looked at for ever");
     }
 
     /// The same with the overlap rule and the successor's due as ms from zero.
@@ -230,8 +269,8 @@ impl World {
         let record = self.store.read_run(run).await.unwrap();
         CancelOrder {
             run: run.clone(),
-            queue: record.map_or_else(|| job.queue.clone(), |record| record.queue),
-            job: Some((job.rev, job.queue)),
+            lane: record.map_or_else(|| job.lane.clone(), |record| record.lane),
+            job: Some((job.rev, job.lane)),
             successor: next.map(|next| successor(run.job().as_str(), next)),
             reason: "by a test".to_owned(),
         }
@@ -248,9 +287,57 @@ impl World {
         self.snapshot().into_keys().filter_map(|key| key.strip_prefix(&start).map(str::to_owned)).collect()
     }
 
+    /// Where runs wait at gates, and where they hold places; each with the names of the gates.
+    #[track_caller]
+    pub(crate) fn at_gates(&self) -> (BTreeMap<String, String>, BTreeMap<String, Vec<String>>) {
+        let (mut queued, mut held) = (BTreeMap::new(), BTreeMap::<String, Vec<String>>::new());
+        for name in self.names_under("queued:") {
+            for run in self.members(&format!("queued:{name}")).into_keys() {
+                assert_eq!(queued.insert(run.clone(), name.clone()), None, "{run} waits at two gates");
+                let lane: Option<String> = self.raw("HGET", &format!("gate:{name}"), &[&format!("lane:{run}")]);
+                assert!(lane.is_some(), "nobody knows where {run} goes from {name}");
+            }
+            let by_job = self.members(&format!("queued_by_job:{name}")).len();
+            assert_eq!(by_job, self.members(&format!("queued:{name}")).len(), "those that wait at {name} by job");
+        }
+        for name in self.names_under("held:") {
+            for run in self.members(&format!("held:{name}")).into_keys() {
+                held.entry(run).or_default().push(name.clone());
+            }
+        }
+        (queued, held)
+    }
+
+    /// Fails unless whoever stands at a gate is to by its record.
+    #[track_caller]
+    fn assert_gates_sound(&self, queued: &BTreeMap<String, String>, held: &BTreeMap<String, Vec<String>>) {
+        for (run, gates) in held {
+            let [places, state]: [Option<String>; 2] = self.raw("HMGET", &format!("run:{run}"), &["places", "state"]);
+            assert!(
+                ["running", "scheduled"].contains(&state.as_deref().unwrap_or("none")),
+                "{run} holds {gates:?} and is {state:?}"
+            );
+            let places: Vec<&str> = places.as_deref().unwrap_or("").split(' ').collect();
+            assert!(
+                gates.iter().all(|name| places.contains(&name.as_str())),
+                "{run} holds {gates:?}, its record says {places:?}"
+            );
+        }
+        for (run, gate) in queued {
+            let [places, state]: [Option<String>; 2] = self.raw("HMGET", &format!("run:{run}"), &["places", "state"]);
+            assert_eq!(state.as_deref(), Some("scheduled"), "{run} waits at {gate}");
+            assert!(
+                places.as_deref().unwrap_or("").ends_with(gate.as_str()),
+                "{run} waits at {gate}, its record says {places:?}"
+            );
+        }
+    }
+
     /// Fails unless indexes, counters and records agree.
     #[track_caller]
     pub(crate) fn assert_sound(&self) {
+        let (queued, held) = self.at_gates();
+        self.assert_gates_sound(&queued, &held);
         let (jobs, leases) = (self.members("jobs"), self.members("leases"));
         let mut due: BTreeMap<String, i64> = BTreeMap::new();
         for queue in self.names_under("due:") {
@@ -259,7 +346,7 @@ impl World {
             }
         }
         let mut live = BTreeSet::new();
-        let mut waiting_in_all = 0;
+        let mut waiting_in_all = i64::try_from(queued.len()).unwrap();
         for job in self.names_under("job:") {
             let [pending, ended, paused]: [Option<String>; 3] =
                 self.raw("HMGET", &format!("job:{job}"), &["pending", "ended", "paused"]);
@@ -279,7 +366,12 @@ impl World {
             for (run, due_at) in self.members(&format!("open:{job}")) {
                 assert_eq!(run.parse::<RunId>().unwrap().due().as_i64(), due_at);
                 let is_leased = leases.keys().any(|lease| lease.starts_with(&format!("{run}#")));
-                assert!(is_leased != due.contains_key(&run), "open {run}: leased {is_leased}, due {}", due.contains_key(&run));
+                let stands = [is_leased, due.contains_key(&run), queued.contains_key(&run)];
+                assert_eq!(
+                    stands.iter().filter(|is_there| **is_there).count(),
+                    1,
+                    "open {run} is [leased, due, at a gate]: {stands:?}"
+                );
             }
             for run in self.members(&format!("spread:{job}")).keys() {
                 assert!(due.contains_key(run), "spread {run} is not due");
@@ -289,8 +381,11 @@ impl World {
             waiting_in_all += i64::try_from(waiting.len()).unwrap();
             assert!(waiting.keys().all(|run| !due.contains_key(run)), "waiting and due: {waiting:?}");
             let open = self.members(&format!("open:{job}"));
-            let is_manual_out =
-                due.keys().chain(leases.keys()).any(|run| run.starts_with(&format!("{job}@")) && run.contains('~'));
+            let is_manual_out = due
+                .keys()
+                .chain(leases.keys())
+                .chain(queued.keys())
+                .any(|run| run.starts_with(&format!("{job}@")) && run.contains('~'));
             assert!(waiting.is_empty() || !open.is_empty() || is_manual_out, "nothing will free {waiting:?}");
         }
         for letter in self.members("dead").keys() {
@@ -299,6 +394,17 @@ impl World {
         }
         assert_eq!(jobs.keys().cloned().collect::<BTreeSet<_>>(), live, "the index of jobs");
         assert_eq!(self.total("waiting"), waiting_in_all, "totals.waiting");
+        let mut counted = BTreeMap::new();
+        for name in self.names_under("running:") {
+            for run in self.members(&format!("running:{name}")).into_keys() {
+                assert_eq!(counted.insert(run.clone(), name.clone()), None, "{run} is counted in two queues");
+            }
+        }
+        let executing = leases.keys().filter_map(|lease| lease.split_once('#')).map(|(run, _)| {
+            let lane: Option<String> = self.raw("HGET", &format!("run:{run}"), &["queue"]);
+            (run.to_owned(), lane.unwrap_or_default().split(['!', '+']).next().unwrap_or_default().to_owned())
+        });
+        assert_eq!(counted, executing.collect::<BTreeMap<_, _>>(), "what is counted as running");
         for lease in leases.keys() {
             let (run, fence) = lease.split_once('#').unwrap();
             let record: [Option<String>; 2] = self.raw("HMGET", &format!("run:{run}"), &["state", "fence"]);

@@ -11,5 +11,6 @@ pub(crate) mod eye;
 pub(crate) mod http_sink;
 pub(crate) mod proxy;
 pub(crate) mod redis;
+pub(crate) mod replica;
 pub(crate) mod snapshot;
 pub(crate) mod wait;

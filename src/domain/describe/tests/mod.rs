@@ -1,14 +1,19 @@
 //! A table people can read, and two properties: the values told are those the job runs at, and no two expressions that come
 //! at different times are told alike.
 
+mod other_forms;
+
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::fields::{Field, Fields};
-use super::{fields_in_words, in_words, text_in_words};
+use super::{Of, fields_in_words, in_words, text_in_words};
+use crate::domain::days::Days;
+use crate::domain::ids::JobName;
 use crate::domain::schedule::{CronExpr, Schedule, Timetable};
+use crate::domain::shape::Shape;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
@@ -41,13 +46,66 @@ fn the_table_has_only_expressions_that_are_read() {
 #[test]
 fn the_other_forms_are_told_too() {
     let berlin = Zone::load(&"Europe/Berlin".parse().unwrap()).unwrap();
-    let told = |schedule: Schedule| in_words(&schedule, &berlin).join("; ");
+    let moment = |text: &str| UnixMillis::from_timestamp(text.parse().unwrap()).unwrap();
+    let told_of = |schedule: Schedule, job: Option<&JobName>, anchor| {
+        let told = in_words(&schedule, Of { zone: &berlin, job, anchor });
+        told.into_iter().map(|told| told.words).collect::<Vec<_>>().join("; ")
+    };
+    let told = |schedule: Schedule| told_of(schedule, None, None);
     assert_eq!(told(Schedule::Manual), "only when asked for");
     assert_eq!(told(Schedule::Every(Duration::from_secs(5_400))), "every 1h30m, counted from the job's first apply");
     let at = UnixMillis::new(1_798_099_200_000).unwrap();
     assert_eq!(told(Schedule::At(at)), "once, on Thursday 2026-12-24 at 09:00:00 CET");
+    let first = moment("2026-12-24T08:00:00Z");
+    let anchored = "every 1h30m, the first on Thursday 2026-12-24 at 09:00:00 CET";
+    assert_eq!(told_of(Schedule::Every(Duration::from_secs(5_400)), None, Some(first)), anchored);
+    assert_eq!(told(Schedule::Delay(Duration::from_secs(90))), "1m30s after the end of each run");
+    let instants =
+        |count: i64| (0..count).map(|day| first.saturating_add(Duration::from_secs(86_400 * day.unsigned_abs()))).collect();
+    let two = "2 times, on Thursday 2026-12-24 at 09:00:00 CET and Friday 2026-12-25 at 09:00:00 CET";
+    assert_eq!(told(Schedule::Instants(instants(2))), two);
+    let many = "9 times, the first on Thursday 2026-12-24 at 09:00:00 CET, the last on Friday 2027-01-01 at 09:00:00 CET";
+    assert_eq!(told(Schedule::Instants(instants(9))), many);
+    assert_eq!(told(Schedule::of_cron("@every 90s").unwrap()), "every 1m30s, counted from the job's first apply");
+    assert_eq!(told(Schedule::of_cron("@reboot").unwrap()), "once on each host after each of its boots");
+    // By sha1sum, see `cron::draw`.
+    let backup: JobName = "backup".parse().unwrap();
+    for (text, wanted) in [
+        ("H H * * *", "at 08:25 every day (H as drawn for backup)"),
+        ("H/20 9-17 * * mon-fri", "at minutes 5, 25 and 45 of hours 9 to 17, Monday to Friday (H as drawn for backup)"),
+        ("30 2 * * *", "at 02:30 every day"),
+    ] {
+        assert_eq!(told_of(Schedule::of_cron(text).unwrap(), Some(&backup), None), wanted, "{text}");
+    }
     let list = Schedule::Cron(vec!["0 9 * * *".parse().unwrap(), "*/5 18 * * *".parse().unwrap()]);
     assert_eq!(told(list), "at 09:00 every day; every 5 minutes from 18:00 to 18:59 every day");
+}
+
+#[test]
+fn what_shapes_a_schedule_is_told_a_line_each() {
+    let moment = |text: &str| UnixMillis::from_timestamp(text.parse().unwrap()).unwrap();
+    let shape = Shape {
+        start: Some(moment("2026-12-01T00:00:00Z")),
+        end: Some(moment("2027-02-01T00:00:00Z")),
+        max_runs: Some(3),
+        jitter: Duration::from_secs(30),
+        splay: Duration::from_secs(600),
+        exclude: Days::of(["2026-12-24..2027-01-01", "sun"].map(|text| text.parse().unwrap())),
+        only_on: Some(Days::of(["mon..fri".parse().unwrap()])),
+        skip_if_late: Some(Duration::from_secs(3_600)),
+        ..Shape::default()
+    };
+    let wanted = "\
+not before Tuesday 2026-12-01 at 00:00:00 UTC
+not after Monday 2027-02-01 at 00:00:00 UTC
+3 runs in all
+only on mon, tue, wed, thu and fri
+never on sun and 2026-12-24 to 2027-01-01
+started later by up to 10m, always as much for one job
+started later by up to 30s, drawn anew for each run
+skipped if it would start more than 1h late";
+    assert_eq!(super::shape_in_words(&shape, &Zone::utc()).join("\n"), wanted);
+    assert!(super::shape_in_words(&Shape::default(), &Zone::utc()).is_empty());
 }
 
 /// What an expression's fields let through, told in the one way that makes equal what comes alike.

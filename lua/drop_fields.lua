@@ -1,0 +1,18 @@
+#!lua flags=allow-oom
+-- Takes fields out of a hash that hold what cannot be read.
+-- Guard: each still holds what was seen. At most 500 a call.
+-- KEYS 1 key
+-- ARGV* field
+-- ARGV* seen
+-- Reply dropped: those that were taken out, by their number in this call
+-- Reply wrong_type: key, found, wanted
+local bad = wrong_type({KEYS[1], 'hash'})
+if bad then return bad end
+local reply = {'dropped'}
+for at = 1, #ARGV, 2 do
+  if redis.call('HGET', KEYS[1], ARGV[at]) == ARGV[at + 1] then
+    redis.call('HDEL', KEYS[1], ARGV[at])
+    reply[#reply + 1] = (at + 1) / 2
+  end
+end
+return reply

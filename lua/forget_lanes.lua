@@ -1,0 +1,20 @@
+#!lua flags=allow-oom
+-- Forgets lanes that were not used for long.
+-- Guard: the lane was last used before the time given, and nothing is due there. At most 100 a call.
+-- KEYS 1 lanes
+-- KEYS* due
+-- ARGV 1 before
+-- ARGV* lane
+-- Reply forgotten: how many
+-- Reply wrong_type: key, found, wanted
+local bad = wrong_type({KEYS[1], 'zset'})
+if bad then return bad end
+local forgotten = 0
+for at = 2, #ARGV do
+  local used = redis.call('ZSCORE', KEYS[1], ARGV[at])
+  if used and tonumber(used) < tonumber(ARGV[1]) and redis.call('EXISTS', KEYS[at]) == 0 then
+    redis.call('ZREM', KEYS[1], ARGV[at])
+    forgotten = forgotten + 1
+  end
+end
+return {'forgotten', forgotten}

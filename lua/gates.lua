@@ -1,0 +1,203 @@
+-- Gates: what a claim has to pass and may have to wait at. One is `group:X`, `job:B` (runs of B, and those that are not to run
+-- while B does) or `key:K`. A run stands at the gates its record's `places` names: at each it holds a place, at the last it may
+-- wait for one. Who gives a place up only marks the gate in `gate_wakes`; open_gate.lua gives it to whoever is first.
+
+-- Gates one run may stand at, at most.
+local GATES = 32
+-- How long what a rate counts is kept past the time it matters, in ms: this clock may be a test's, that of Redis' keys is not.
+local RATE_KEPT = 60000
+
+local function job_of(id) return string.match(id, '^[^@]*') end
+
+-- The names of gates in a text.
+local function gate_names(text)
+  local names = {}
+  for word in string.gmatch(text or '', '%S+') do
+    local kind = string.match(word, '^(%l+):.')
+    if #names < GATES and (kind == 'group' or kind == 'job' or kind == 'key') then names[#names + 1] = word end
+  end
+  return names
+end
+
+-- The gates of a call by name, with `wakes`: their keys stand behind all others. And the place of the last other key.
+local function gates_of(text)
+  local names = {}
+  for word in string.gmatch(text, '%S+') do names[#names + 1] = word end
+  if #names == 0 then return {}, #KEYS end
+  local at = #KEYS - #names * 5
+  local gates = {wakes = KEYS[at]}
+  local last = at - 1
+  for _, name in ipairs(names) do
+    gates[name] = {name = name, kind = string.match(name, '^%l+'), of = string.match(name, ':(.*)$'), held = KEYS[at + 1],
+      queued = KEYS[at + 2], by_job = KEYS[at + 3], state = KEYS[at + 4], rules = KEYS[at + 5]}
+    at = at + 5
+  end
+  return gates, last
+end
+
+-- A reply naming a key of these gates that holds something else; nil if all are well.
+local function spoilt_gate(gates, names)
+  if not names[1] then return nil end
+  local types = {gates.wakes, 'zset'}
+  for _, name in ipairs(names) do
+    local gate = gates[name]
+    for _, pair in ipairs({{gate.held, 'zset'}, {gate.queued, 'zset'}, {gate.by_job, 'zset'}, {gate.state, 'hash'}}) do
+      types[#types + 1], types[#types + 2] = pair[1], pair[2]
+    end
+    if gate.kind ~= 'job' then
+      types[#types + 1], types[#types + 2] = gate.rules, gate.kind == 'key' and 'string' or 'hash'
+    end
+  end
+  return wrong_type(types)
+end
+
+-- The reply that asks for the gates of `places` if the call does not have them all, or names one whose keys hold something else.
+local function missing_places(gates, places)
+  if places == '' then return nil end
+  local names = gate_names(places)
+  for _, name in ipairs(names) do
+    if not gates[name] then return {'places', places} end
+  end
+  return spoilt_gate(gates, names)
+end
+
+-- Of a group how it is shared; `order` only if its members take turns. One whose settings are spoilt is exclusive.
+local function group_rules(gate)
+  local set = redis.call('HMGET', gate.rules, 'mode', 'order', 'gap_ms', 'patience_ms')
+  local rules = {gap = whole(set[3], PARKED), patience = whole(set[4], PARKED)}
+  if set[1] == 'alternate' then
+    local order = {}
+    for name in string.gmatch(set[2] or '', '%S+') do order[#order + 1] = name end
+    if order[2] then rules.order, rules.text = order, set[2] end
+  end
+  return rules
+end
+
+-- The place of a job in the order; 0 for one that is none of it: those come last, by due.
+local function turn_of(order, job)
+  for at, name in ipairs(order) do
+    if name == job then return at end
+  end
+  return 0
+end
+
+-- Where the queue of a gate has `id` by job and due.
+local function entry_of(id) return job_of(id) .. string.format(' %015.0f ', whole(string.match(id, '@(%d+)'), PARKED)) .. id end
+
+-- The first that waits of one job, and its due.
+local function first_of_job(gate, job)
+  local found = redis.call('ZRANGEBYLEX', gate.by_job, '[' .. job .. ' ', '(' .. job .. '!', 'LIMIT', 0, 1)[1]
+  if found then return string.match(found, '^%S+ %S+ (%S+)$'), tonumber(string.match(found, '^%S+ (%S+)')) end
+end
+
+-- Whether one runs that was claimed before there was the rule this gate is for, so that it has no place here.
+local function has_stranger(gate, k)
+  if redis.call('EXISTS', k.shunned_lately) == 0 then return false end
+  local rules = redis.call('ZRANGEBYLEX', k.shunned_lately, '[' .. gate.of .. ' ', '(' .. gate.of .. '!', 'LIMIT', 0, 100)
+  if not rules[1] then return false end
+  local jobs = {[gate.of] = true}
+  for _, rule in ipairs(rules) do jobs[string.match(rule, ' (.*)$')] = true end
+  for _, lease in ipairs(redis.call('ZRANGE', k.leases, 0, -1)) do
+    local id = string.match(lease, '^[^#]*')
+    if jobs[job_of(id)] and not redis.call('ZSCORE', gate.held, id) then return true end
+  end
+  redis.call('ZREM', k.shunned_lately, unpack(rules))
+  return false
+end
+
+-- Whether a run of `job` may have a place now; if not, when time alone lets it, or nil. `limits` are those of a key: how many at
+-- once (0: any number), microseconds between two and how many of those may be taken up beforehand.
+local function may_enter(k, gate, job, limits, now, micros)
+  if gate.kind == 'key' then
+    local limit, interval, burst = string.match(limits or '', '^(%d+) (%d+) (%d+)$')
+    limit, interval, burst = tonumber(limit or '1'), tonumber(interval or '0'), tonumber(burst or '1')
+    if limit > 0 and redis.call('ZCARD', gate.held) >= limit then return false end
+    if interval > 0 then
+      -- Never further ahead than a rate may be: Redis' clock was set back then.
+      local from = math.max(micros, math.min(whole(redis.call('GET', gate.rules), FENCE), micros + interval * burst))
+      local over = from + interval - micros - interval * burst
+      if over > 0 then return false, now + math.ceil(over / 1000) end
+    end
+    return true
+  end
+  local holder = redis.call('ZRANGE', gate.held, 0, 0)[1]
+  if gate.kind == 'job' then
+    if holder and (job_of(holder) == gate.of) ~= (job == gate.of) then return false end
+    if has_stranger(gate, k) then return false, now + 1000 end
+    return true
+  end
+  if holder then return false end
+  local rules = group_rules(gate)
+  local state = redis.call('HMGET', gate.state, 'turn', 'last_ended', 'ended')
+  if rules.order then
+    local turn = state[1] or rules.order[1]
+    if state[3] or turn_of(rules.order, job) == 0 or turn ~= job then return false, now end
+  end
+  local opens = whole(state[2], PARKED) + rules.gap
+  -- One that would open later than its gap lasts was written before the clock was set back.
+  if opens > now and opens <= now + rules.gap then return false, opens end
+  return true
+end
+
+-- Gives a run its place.
+local function enter(gate, id, limits, now, micros)
+  redis.call('ZADD', gate.held, now, id)
+  if gate.kind == 'key' then
+    local _, interval, burst = string.match(limits or '', '^(%d+) (%d+) (%d+)$')
+    interval, burst = tonumber(interval or '0'), tonumber(burst or '1')
+    if interval > 0 then
+      local from = math.max(micros, math.min(whole(redis.call('GET', gate.rules), FENCE), micros + interval * burst))
+      local kept = math.ceil((from + interval - micros) / 1000) + RATE_KEPT
+      redis.call('SET', gate.rules, int(from + interval), 'PX', int(kept))
+    end
+  elseif gate.kind == 'group' then
+    local job = job_of(id)
+    local is_its = redis.call('HGET', gate.state, 'turn') == job or redis.call('HGET', gate.rules, 'mode') ~= 'alternate'
+    if not is_its then redis.call('HSET', gate.state, 'turn', job, 'since', int(now)) end
+  end
+end
+
+-- Has the gate looked at by open_gate.lua at `at`, if nobody does earlier.
+local function wake_gate(wakes, gate, at) redis.call('ZADD', wakes, 'LT', at, gate.name) end
+
+-- Takes a run out of those that wait at a gate. Whether it did wait.
+local function stop_waiting(gate, id)
+  if redis.call('ZREM', gate.queued, id) == 0 then return false end
+  redis.call('ZREM', gate.by_job, entry_of(id))
+  redis.call('HDEL', gate.state, 'lane:' .. id)
+  return true
+end
+
+-- Takes a run away from the gates it stands at. `how` is `ended` if an attempt came to its end: the turn of its group passes then;
+-- `left` if none was made.
+local function leave_gates(k, id, names, how, now)
+  local is_marked = false
+  for _, name in ipairs(names) do
+    local gate = k.gates[name]
+    local has_waited = stop_waiting(gate, id)
+    if has_waited then tally(k.totals, 'waiting', -1) end
+    local has_left = redis.call('ZREM', gate.held, id) == 1
+    local is_alternate = false
+    if gate.kind == 'group' and has_left and how == 'ended' then
+      is_alternate = redis.call('HGET', gate.rules, 'mode') == 'alternate'
+      redis.call('HSET', gate.state, 'last_ended', int(now), 'ended', job_of(id))
+    end
+    if has_left or has_waited then
+      if is_alternate or redis.call('ZCARD', gate.queued) > 0 then
+        wake_gate(k.gates.wakes, gate, now)
+        is_marked = true
+      elseif gate.kind ~= 'group' and redis.call('ZCARD', gate.held) == 0 then
+        redis.call('DEL', gate.state)
+      end
+    end
+  end
+  if is_marked then redis.call('PUBLISH', k.nudge, 'due') end
+end
+
+-- Puts a run among those that wait at a gate. `opens` is when time alone may open it, or nil.
+local function wait_at(k, gate, id, due_ms, lane, opens)
+  redis.call('ZADD', gate.queued, due_ms, id)
+  redis.call('ZADD', gate.by_job, 0, entry_of(id))
+  redis.call('HSET', gate.state, 'lane:' .. id, lane)
+  if opens then wake_gate(k.gates.wakes, gate, opens) end
+end

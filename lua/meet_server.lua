@@ -1,0 +1,34 @@
+#!lua flags=allow-oom
+-- Writes down when the data was first polled on this Redis server, and what the last fence was then: whoever has seen a higher
+-- one knows, however late it comes, that some of the data was lost on the way to this server.
+-- Guard: the server is not written down yet; meeting it twice is meeting it once.
+-- KEYS 1 servers
+-- KEYS 2 epoch
+-- KEYS 3 fence
+-- ARGV 1 now
+-- ARGV 2 server
+-- Reply met
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local bad = wrong_type({KEYS[1], 'hash'})
+if bad then return bad end
+if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then return {'met'} end
+-- A mark that is spoilt must not stop what it only marks.
+local function mark(key)
+  local found = redis.pcall('GET', key)
+  if type(found) == 'table' then return '' end
+  return found or ''
+end
+-- Data without a mark is new, or gone whole: nobody knows more of it than there is, and nobody is waited for.
+local at = mark(KEYS[2]) == '' and 0 or now
+redis.call('HSET', KEYS[1], ARGV[2], int(whole(mark(KEYS[3]), FENCE)) .. ':' .. int(at))
+local known = redis.call('HGETALL', KEYS[1])
+if #known > 20 then
+  local oldest, oldest_at
+  for field = 1, #known, 2 do
+    local met_at = tonumber(string.match(known[field + 1], ':(%d+)$')) or 0
+    if known[field] ~= ARGV[2] and (not oldest or met_at < oldest_at) then oldest, oldest_at = known[field], met_at end
+  end
+  redis.call('HDEL', KEYS[1], oldest)
+end
+return {'met'}

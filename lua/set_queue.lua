@@ -1,0 +1,35 @@
+#!lua
+-- Sets what holds for a queue by hand: it stays so until somebody edits the queue's section in a file.
+-- Guard: the queue is one that was declared, or needs no declaration. Setting the same twice changes nothing more.
+-- KEYS 1 queue: its settings
+-- KEYS 2 queues
+-- KEYS 3 nudge
+-- ARGV 1 now
+-- ARGV 2 queue_name
+-- ARGV 3 rule: declared (it has to be known), or always (it is there in any case)
+-- ARGV 4 plain: the concurrency where none is set
+-- ARGV 5 by: whose wish it is, or ''
+-- ARGV* field
+-- ARGV* value: '' takes it away
+-- Reply set
+-- Reply unknown
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'hash'})
+if bad then return bad end
+if redis.call('HEXISTS', KEYS[2], ARGV[2]) == 0 then
+  if ARGV[3] == 'declared' then return {'unknown'} end
+  redis.call('HSET', KEYS[2], ARGV[2], ARGV[4])
+end
+for at = 6, #ARGV, 2 do
+  local field, value = ARGV[at], ARGV[at + 1]
+  if value == '' then redis.call('HDEL', KEYS[1], field) else redis.call('HSET', KEYS[1], field, value) end
+  if field == 'concurrency' then
+    -- On each node, whatever its own file says.
+    redis.call('HSET', KEYS[1], 'concurrency_by', value == '' and 'file' or 'hand')
+    redis.call('HSET', KEYS[2], ARGV[2], value == '' and ARGV[4] or value)
+  end
+end
+redis.call('HSET', KEYS[1], 'set_at', int(now), 'set_by', ARGV[5])
+redis.call('PUBLISH', KEYS[3], 'pools')
+return {'set'}

@@ -1,0 +1,89 @@
+//! `groups`: whose turn it is in each group, since when, who runs and who waits.
+
+use serde_json::{Value, json};
+
+use super::args::Global;
+use super::connect::connect;
+use super::failure::Failure;
+use super::render::{Cell, Console, Relative, Table, shown};
+use crate::domain::group::GroupSettings;
+use crate::domain::ids::GroupName;
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+use crate::store::GroupStanding;
+
+/// Runs named of those that have a place in a group, or wait for one.
+const SHOWN: usize = 3;
+
+/// Lists the groups.
+pub(super) async fn groups(global: &Global, console: &mut Console) -> Result<u8, Failure> {
+    let store = connect(global, console).await?;
+    let settings = store.read_groups().await?;
+    let names: Vec<GroupName> = settings.keys().cloned().collect();
+    let standings = store.read_group_standings(&names).await?;
+    let now = store.now().await?;
+    let groups = settings.iter().zip(&standings);
+    if console.is_json() {
+        console.json(&Value::Array(groups.map(|((name, settings), standing)| group_json(name, settings, standing)).collect()));
+        return Ok(0);
+    }
+    let local = Zone::of_host();
+    let rows: Vec<[Cell; 7]> =
+        groups.map(|((name, settings), standing)| group_row(name, settings, standing, Relative { now }, &local)).collect();
+    Table::new(["GROUP", "MODE", "TURN", "SINCE", "RUNNING", "WAITING", "NEXT"]).page(&rows, console);
+    if rows.is_empty() && console.is_terminal() {
+        console.note("no groups: none is declared in the jobs file of any node");
+    }
+    Ok(0)
+}
+
+/// Whose turn it is, where there are turns.
+fn turn<'a>(settings: &GroupSettings, standing: &'a GroupStanding) -> Option<(&'a str, UnixMillis)> {
+    let is_alternate = matches!(settings, GroupSettings::Alternate(_));
+    standing.turn.as_ref().filter(|_| is_alternate).map(|(job, since)| (job.as_str(), *since))
+}
+
+fn group_json(name: &GroupName, settings: &GroupSettings, standing: &GroupStanding) -> Value {
+    let turns = match settings {
+        GroupSettings::Alternate(turns) => Some(turns),
+        GroupSettings::Exclusive => None,
+    };
+    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let turn = turn(settings, standing);
+    json!({
+        "group": name.as_str(),
+        "mode": settings.mode(),
+        "order": turns.map(|turns| turns.order.iter().map(ToString::to_string).collect::<Vec<_>>()),
+        "gap_ms": turns.map(|turns| millis(turns.gap)),
+        "patience_ms": turns.map(|turns| millis(turns.patience)),
+        "turn": turn.map(|(job, _)| job),
+        "since": turn.map(|(_, since)| since.to_string()),
+        "last_ended_at": standing.last_ended.map(|at| at.to_string()),
+        "running": standing.held.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "waiting": standing.waiting,
+        "first_waiting": standing.first_waiting.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "next_at": standing.next.map(|at| at.to_string()),
+    })
+}
+
+fn group_row(name: &GroupName, settings: &GroupSettings, standing: &GroupStanding, when: Relative, local: &Zone) -> [Cell; 7] {
+    let turn = turn(settings, standing);
+    let named = |runs: &[crate::domain::ids::RunId], count: u64| {
+        let names: Vec<String> = runs.iter().take(SHOWN).map(ToString::to_string).collect();
+        let more = count.saturating_sub(names.len() as u64);
+        match (names.is_empty(), more) {
+            (true, _) => None,
+            (false, 0) => Some(names.join(" ")),
+            (false, more) => Some(format!("{} and {more} more", names.join(" "))),
+        }
+    };
+    [
+        Cell::new(name.as_str()),
+        Cell::new(settings.mode()),
+        Cell::maybe(turn.map(|(job, _)| job.to_owned())),
+        Cell::maybe(turn.map(|(_, since)| when.passed(since))),
+        Cell::maybe(named(&standing.held, standing.held.len() as u64)),
+        Cell::maybe(named(&standing.first_waiting, standing.waiting)),
+        Cell::maybe(standing.next.filter(|_| standing.waiting > 0).map(|at| shown(at, local))),
+    ]
+}

@@ -1,0 +1,146 @@
+//! `queue`: what holds for a queue, set, paused and resumed by hand. `queues` is beside it.
+
+mod overview;
+
+use clap::Subcommand;
+use serde_json::json;
+
+pub(super) use overview::queues;
+
+use super::args::Global;
+use super::connect::connect;
+use super::failure::Failure;
+use super::render::Console;
+use crate::config;
+use crate::domain::ids::QueueName;
+use crate::store::{QueueReply, QueueSwitch, Store};
+
+const SET_EXAMPLES: &str = "\
+Examples:
+  schedctl queue set mail limit=5 rate=100/1m
+  schedctl queue set mail rate=none concurrency=8
+
+Keys: concurrency (runs at once on each node), limit (runs at once on all nodes), rate (RUNS/DURATION
+that begin on all nodes), burst (how many of them at once), weight or strict (its share of a node).
+KEY=none takes one away. It holds at once, until somebody edits [queues.X] in a jobs file.";
+
+const SWITCH_EXAMPLES: &str = "\
+Examples:
+  schedctl queue pause mail
+  schedctl queue resume mail
+
+Runs that execute go on; runs that come due stay due and start when the queue is resumed. A pause by
+hand stays, whatever is edited in a jobs file.";
+
+/// What is done to a queue.
+#[derive(Debug, Subcommand)]
+pub(super) enum QueueVerb {
+    /// Change what holds for a queue
+    #[command(after_help = SET_EXAMPLES)]
+    Set {
+        /// Name of the queue
+        queue: String,
+        /// What is to hold: limit=5, rate=100/1m, burst=20, concurrency=8, weight=3, strict=true; KEY=none
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        changes: Vec<String>,
+    },
+    /// Keep the runs of queues from starting
+    #[command(after_help = SWITCH_EXAMPLES)]
+    Pause {
+        /// Names of queues
+        #[arg(required = true, value_name = "QUEUE")]
+        queues: Vec<String>,
+    },
+    /// Let the runs of paused queues start again
+    #[command(after_help = SWITCH_EXAMPLES)]
+    Resume {
+        /// Names of queues
+        #[arg(required = true, value_name = "QUEUE")]
+        queues: Vec<String>,
+    },
+}
+
+/// Does it.
+pub(super) async fn queue(global: &Global, verb: &QueueVerb, console: &mut Console) -> Result<u8, Failure> {
+    match verb {
+        QueueVerb::Set { queue, changes } => set(global, queue, changes, console).await,
+        QueueVerb::Pause { queues } => switch(global, queues, QueueSwitch::Pause, console).await,
+        QueueVerb::Resume { queues } => switch(global, queues, QueueSwitch::Resume, console).await,
+    }
+}
+
+async fn set(global: &Global, queue: &str, changes: &[String], console: &mut Console) -> Result<u8, Failure> {
+    let queue = queue_name(queue)?;
+    let mut pairs = Vec::new();
+    for change in changes {
+        let pair = change.split_once('=');
+        let (key, value) = pair.ok_or_else(|| Failure::Invalid(format!("{change}: wanted KEY=VALUE such as limit=5")))?;
+        pairs.push((key.trim().to_owned(), value.trim().to_owned()));
+    }
+    let told = |problems: Vec<config::Problem>| {
+        let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        Failure::Invalid(told.join("; "))
+    };
+    let store = connect(global, console).await?;
+    let read = store.read_queue_settings(std::slice::from_ref(&queue)).await?;
+    let read = read.into_iter().next().map(|record| record.settings).unwrap_or_default();
+    let change = config::change_queue(&read, &pairs).map_err(told)?;
+    match store.set_queue(&queue, &change).await? {
+        QueueReply::Unknown => Err(no_such_queue(&store, &queue).await),
+        QueueReply::Done | QueueReply::Already => {
+            if console.is_json() {
+                console.json(&json!({"name": queue.as_str(), "result": "set"}));
+            } else if !console.is_quiet() {
+                console.line(&format!("{queue} set: {}", changes.join(" ")));
+            }
+            Ok(0)
+        }
+    }
+}
+
+async fn switch(global: &Global, names: &[String], to: QueueSwitch, console: &mut Console) -> Result<u8, Failure> {
+    let names: Vec<QueueName> = names.iter().map(|text| queue_name(text)).collect::<Result<_, _>>()?;
+    let store = connect(global, console).await?;
+    let (mut worst, mut document) = (0, Vec::new());
+    let (done, before) = match to {
+        QueueSwitch::Pause => ("paused", "was paused before"),
+        QueueSwitch::Resume => ("resumed", "was not paused"),
+    };
+    for name in names {
+        let (result, sentence) = match store.switch_queue(&name, to).await? {
+            QueueReply::Done => (done, format!("{name} {done}")),
+            QueueReply::Already => ("already", format!("{name} {before}")),
+            QueueReply::Unknown => {
+                worst = console.failure(&no_such_queue(&store, &name).await).max(worst);
+                continue;
+            }
+        };
+        if console.is_json() {
+            document.push(json!({"name": name.as_str(), "result": result}));
+        } else if !console.is_quiet() {
+            console.line(&sentence);
+        }
+    }
+    if console.is_json() {
+        console.json(&document.into());
+    }
+    Ok(worst)
+}
+
+fn queue_name(text: &str) -> Result<QueueName, Failure> {
+    text.parse().map_err(|error: crate::domain::ids::IdError| Failure::Invalid(error.to_string()))
+}
+
+/// The failure for a queue nobody has declared, with the nearest names.
+async fn no_such_queue(store: &Store, queue: &QueueName) -> Failure {
+    let known = match store.read_queues().await {
+        Ok(known) => known,
+        Err(error) => return error.into(),
+    };
+    let names = known.keys().map(QueueName::as_str).chain(["default"]);
+    let hint = match config::nearest(queue.as_str(), names) {
+        Some(meant) => format!("did you mean {meant}?"),
+        None => "schedctl queues lists those there are".to_owned(),
+    };
+    Failure::NotFound(format!("no queue {queue} in namespace {}: {hint}", store.namespace()))
+}

@@ -1,0 +1,237 @@
+//! `queues`: every queue with what holds for it, how full it is, and how long its runs wait and take.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::cli::args::Global;
+use crate::cli::connect::connect;
+use crate::cli::failure::Failure;
+use crate::cli::nodes::serving;
+use crate::cli::render::{Cell, Colour, Console, Table, span};
+use crate::domain::ids::QueueName;
+use crate::domain::lane::Lane;
+use crate::domain::queue::Share;
+use crate::domain::serving::{Serving, Unserved};
+use crate::domain::time::UnixMillis;
+use crate::store::{LaneAsk, LanePoll, QueueDepth, QueueRecord, RunTimes, Store};
+
+/// Runs whose times are read: those of all queues that ended last.
+const SAMPLED: usize = 1_000;
+
+/// One queue.
+struct View {
+    name: QueueName,
+    record: QueueRecord,
+    depth: QueueDepth,
+    state: &'static str,
+    /// Nodes there are that serve it.
+    nodes: u64,
+    times: Times,
+}
+
+/// Of the runs of a queue among those that ended last.
+#[derive(Default)]
+struct Times {
+    wait_ms: Vec<u64>,
+    run_ms: Vec<u64>,
+}
+
+/// Lists the queues.
+pub(in crate::cli) async fn queues(global: &Global, console: &mut Console) -> Result<u8, Failure> {
+    let store = connect(global, console).await?;
+    let (now, views) = view_all(&store).await?;
+    if console.is_json() {
+        console.json(&views.iter().map(|view| view.json(now)).collect());
+        return Ok(0);
+    }
+    let headers = [
+        "QUEUE",
+        "STATE",
+        "DEPTH",
+        "OLDEST",
+        "SCHEDULED",
+        "RUNNING",
+        "LIMIT",
+        "CONCURRENCY",
+        "UTIL",
+        "RATE",
+        "WAIT",
+        "RUN",
+        "NODES",
+    ];
+    let rows: Vec<[Cell; 13]> = views.iter().map(|view| view.row(now)).collect();
+    Table::new(headers).page(&rows, console);
+    Ok(0)
+}
+
+async fn view_all(store: &Store) -> Result<(UnixMillis, Vec<View>), Failure> {
+    let mut names: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
+    names.insert(QueueName::default_queue());
+    let mut lanes = store.list_lanes().await?;
+    lanes.extend(store.list_host_lanes().await?);
+    names.extend(lanes.iter().map(|lane| lane.queue().clone()));
+    let names: Vec<QueueName> = names.into_iter().collect();
+    let lanes: Vec<Lane> = lanes.into_iter().collect();
+    let records = store.read_queue_settings(&names).await?;
+    let (now, nodes) = store.list_nodes().await?;
+    let serving = serving(&nodes, now);
+    let depths: Vec<(Lane, QueueDepth)> = lanes.iter().cloned().zip(store.read_depths(&lanes, now).await?).collect();
+    let asked: Vec<LaneAsk> = names.iter().map(|name| LaneAsk::new(Lane::from(name.clone()), 1)).collect();
+    let polls = store.list_ripe(&asked).await?.lanes;
+    let mut times = sorted_by_queue(store.read_run_times(SAMPLED).await?);
+    let views = names.into_iter().zip(records).zip(polls).map(|((name, record), poll)| {
+        let own: Vec<&(Lane, QueueDepth)> = depths.iter().filter(|(lane, _)| *lane.queue() == name).collect();
+        let depth = own.iter().map(|(_, depth)| *depth).reduce(together).unwrap_or_default();
+        let is_unserved = own.iter().any(|(lane, depth)| depth.ready > 0 && Unserved::of(lane, &serving).is_some());
+        View {
+            state: if is_unserved { "unserved" } else { state(&record, depth, &poll) },
+            times: times.remove(&name).unwrap_or_default(),
+            nodes: serving.iter().filter(|node: &&Serving| node.takes_queue(&name)).count() as u64,
+            name,
+            record,
+            depth,
+        }
+    });
+    Ok((now, views.collect()))
+}
+
+/// How two lanes of one queue stand together.
+fn together(one: QueueDepth, other: QueueDepth) -> QueueDepth {
+    QueueDepth {
+        ready: one.ready + other.ready,
+        scheduled: one.scheduled + other.scheduled,
+        running: one.running,
+        oldest: one.oldest.into_iter().chain(other.oldest).min(),
+    }
+}
+
+/// The word for whether its runs start.
+fn state(record: &QueueRecord, depth: QueueDepth, poll: &LanePoll) -> &'static str {
+    match poll {
+        LanePoll::WrongType(_) => "spoilt",
+        LanePoll::Due { .. } if record.settings.is_paused => "paused",
+        LanePoll::Due { .. } if record.settings.limit.is_some_and(|limit| depth.running >= u64::from(limit)) => "full",
+        LanePoll::Due { room: Some(0), .. } => "rate",
+        LanePoll::Due { .. } => "open",
+    }
+}
+
+fn sorted_by_queue(all: Vec<RunTimes>) -> BTreeMap<QueueName, Times> {
+    let mut times: BTreeMap<QueueName, Times> = BTreeMap::new();
+    for RunTimes { queue, wait_ms, run_ms } in all {
+        let own = times.entry(queue).or_default();
+        own.wait_ms.extend(wait_ms);
+        own.run_ms.push(run_ms);
+    }
+    for own in times.values_mut() {
+        own.wait_ms.sort_unstable();
+        own.run_ms.sort_unstable();
+    }
+    times
+}
+
+/// The value below which `percent` of sorted ones lie.
+fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
+    sorted.get((sorted.len() * percent / 100).min(sorted.len().saturating_sub(1))).copied()
+}
+
+/// The median and the 95th percentile, as text.
+fn spread(sorted: &[u64]) -> String {
+    let text = |percent| percentile(sorted, percent).map(|ms| span(Duration::from_millis(ms)));
+    text(50).zip(text(95)).map_or_else(String::new, |(median, most)| format!("{median} / {most}"))
+}
+
+fn spread_json(sorted: &[u64]) -> Value {
+    json!({"p50": percentile(sorted, 50), "p95": percentile(sorted, 95)})
+}
+
+impl View {
+    /// How many may execute at once: its limit, or what all nodes there are may.
+    fn capacity(&self) -> u64 {
+        let settings = &self.record.settings;
+        let of_nodes = u64::from(settings.concurrency).saturating_mul(self.nodes);
+        settings.limit.map_or(of_nodes, |limit| u64::from(limit).min(of_nodes))
+    }
+
+    fn utilisation(&self) -> Option<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "both are small")]
+        let part = |running: u64, capacity: u64| running as f64 / capacity as f64;
+        (self.capacity() > 0).then(|| part(self.depth.running, self.capacity()))
+    }
+
+    fn json(&self, now: UnixMillis) -> Value {
+        let QueueRecord { settings, paused, set, .. } = &self.record;
+        let weight = match settings.share {
+            Share::Strict => None,
+            Share::Weight(weight) => Some(weight),
+        };
+        json!({
+            "name": self.name.as_str(),
+            "state": self.state,
+            "depth": self.depth.ready,
+            "oldest_ready": self.depth.oldest.map(|at| at.to_string()),
+            "oldest_age_ms": self.depth.oldest.map(|at| now.as_i64().saturating_sub(at.as_i64())),
+            "scheduled": self.depth.scheduled,
+            "running": self.depth.running,
+            "limit": settings.limit,
+            "concurrency": settings.concurrency,
+            "capacity": self.capacity(),
+            "utilisation": self.utilisation(),
+            "rate": settings.rate.map(|rate| rate.to_string()),
+            "burst": settings.rate.map(crate::domain::rate::Rate::burst),
+            "weight": weight,
+            "strict": settings.share == Share::Strict,
+            "paused": settings.is_paused,
+            "paused_at": paused.as_ref().map(|(at, _)| at.to_string()),
+            "paused_by": paused.as_ref().map(|(_, by)| by).filter(|by| !by.is_empty()),
+            "set_at": set.as_ref().map(|(at, _)| at.to_string()),
+            "set_by": set.as_ref().map(|(_, by)| by).filter(|by| !by.is_empty()),
+            "wait_ms": spread_json(&self.times.wait_ms),
+            "run_ms": spread_json(&self.times.run_ms),
+            "sampled_runs": self.times.run_ms.len(),
+            "nodes": self.nodes,
+        })
+    }
+
+    fn row(&self, now: UnixMillis) -> [Cell; 13] {
+        let settings = &self.record.settings;
+        let colour = match self.state {
+            "open" => Colour::Green,
+            "spoilt" => Colour::Red,
+            _ => Colour::Yellow,
+        };
+        let rate = settings.rate.map(|rate| {
+            let burst = if rate.burst() == rate.count() { String::new() } else { format!(" burst {}", rate.burst()) };
+            format!("{rate}{burst}")
+        });
+        [
+            Cell::new(self.name.as_str()),
+            Cell::new(self.state).coloured(colour),
+            Cell::new(self.depth.ready.to_string()),
+            Cell::maybe(self.depth.oldest.map(|at| span(now.since(at)))),
+            Cell::new(self.depth.scheduled.to_string()),
+            Cell::new(self.depth.running.to_string()),
+            Cell::maybe(settings.limit.map(|limit| limit.to_string())),
+            Cell::new(settings.concurrency.to_string()),
+            Cell::maybe(self.utilisation().map(|part| format!("{:.0}%", part * 100.0))),
+            Cell::maybe(rate),
+            Cell::new(spread(&self.times.wait_ms)),
+            Cell::new(spread(&self.times.run_ms)),
+            Cell::new(self.nodes.to_string()),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_were_there() {
+        assert_eq!((percentile(&[], 50), percentile(&[7], 50), percentile(&[7], 95)), (None, Some(7), Some(7)));
+        let hundred: Vec<u64> = (1..=100).collect();
+        assert_eq!((percentile(&hundred, 50), percentile(&hundred, 95)), (Some(51), Some(96)));
+    }
+}

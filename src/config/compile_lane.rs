@@ -1,0 +1,36 @@
+//! What decides which lane a job's runs are due in, beside its queue: how urgent they are, and what a node has to carry.
+
+use std::collections::BTreeSet;
+
+use super::problem::{Problems, quoted};
+use super::reader::Spot;
+use crate::domain::ids::Label;
+use crate::domain::lane::{MAX_LABELS, Priority};
+
+/// `priority = 5`
+pub(super) fn compile_priority(spot: &Spot<'_>, problems: &mut Problems) -> Option<Priority> {
+    spot.integer(&(Priority::LEAST..=Priority::MOST), problems).and_then(Priority::new)
+}
+
+/// `requires = ["gpu"]`, or `labels` of a node; one label may stand without brackets.
+pub(super) fn compile_labels(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<Label>> {
+    let labels: Vec<Label> = match spot.as_items() {
+        Some(items) => items.map(|item| item.parsed("gpu", problems)).collect::<Vec<_>>().into_iter().collect::<Option<_>>()?,
+        None if spot.as_text().is_some() => vec![spot.parsed("gpu", problems)?],
+        None => return spot.wanted(problems, "labels such as [\"gpu\", \"eu\"]"),
+    };
+    let count = labels.len();
+    let mut distinct = BTreeSet::new();
+    for label in labels {
+        if distinct.contains(&label) {
+            spot.fault(problems, format!("found {} twice, wanted each label once", quoted(label.as_str())));
+            return None;
+        }
+        distinct.insert(label);
+    }
+    if count > MAX_LABELS {
+        spot.fault(problems, format!("found {count} labels, wanted at most {MAX_LABELS}"));
+        return None;
+    }
+    Some(distinct)
+}

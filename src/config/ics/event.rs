@@ -1,0 +1,177 @@
+//! One event of an iCalendar file, and the days or spans it and its repetitions take up.
+
+use std::collections::BTreeSet;
+
+use super::IcsError;
+use super::line::{Line, Moment, Stated, of_second, real_of};
+use crate::domain::days::DayItem;
+use crate::domain::duration::parse_duration;
+use crate::domain::schedule::Recurrence;
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+
+const DAY: i64 = 86_400;
+
+/// What is known of an event.
+pub(super) struct Event {
+    /// The zone of times that name none.
+    host: Zone,
+    uid: Option<String>,
+    /// Which one of the series with its `uid` it replaces.
+    place: Option<Stated>,
+    begin: Option<Stated>,
+    end: Option<Stated>,
+    lasts: Option<i64>,
+    rules: Vec<(usize, String)>,
+    left_out: Vec<Stated>,
+    added: Vec<Stated>,
+    is_cancelled: bool,
+    is_free: bool,
+}
+
+impl Event {
+    /// An event of which nothing is known yet; its times are in `zone` unless they name one.
+    pub(super) fn in_zone(zone: &Zone) -> Self {
+        Self {
+            host: zone.clone(),
+            uid: None,
+            place: None,
+            begin: None,
+            end: None,
+            lasts: None,
+            rules: Vec::new(),
+            left_out: Vec::new(),
+            added: Vec::new(),
+            is_cancelled: false,
+            is_free: false,
+        }
+    }
+
+    /// Takes in one of its lines, which come in any order.
+    pub(super) fn note(&mut self, line: &Line) -> Result<(), IcsError> {
+        match line.name.as_str() {
+            "UID" => self.uid = Some(line.value.clone()),
+            "RECURRENCE-ID" if line.parameter("RANGE").is_some() => {
+                return Err(line.refuse("stands for those after it too, which is not supported, wanted an event of its own"));
+            }
+            "RECURRENCE-ID" => self.place = Some(line.stated()?),
+            "DTSTART" => self.begin = Some(line.stated()?),
+            "DTEND" => self.end = Some(line.stated()?),
+            "DURATION" => self.lasts = Some(lasting(line)?),
+            "RRULE" => self.rules.push((line.number, line.value.clone())),
+            "EXDATE" => self.left_out.extend(line.all_stated()?),
+            "RDATE" if line.parameter("VALUE").is_none_or(|kind| !kind.eq_ignore_ascii_case("PERIOD")) => {
+                self.added.extend(line.all_stated()?);
+            }
+            "RDATE" => return Err(line.refuse("periods are not supported, wanted dates")),
+            "STATUS" => self.is_cancelled |= line.value.eq_ignore_ascii_case("CANCELLED"),
+            "TRANSP" => self.is_free |= line.value.eq_ignore_ascii_case("TRANSPARENT"),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whose series it stands in and in which place, if it replaces one of a series.
+    pub(super) fn place(&self) -> Option<(&str, &Stated)> {
+        self.uid.as_deref().zip(self.place.as_ref())
+    }
+
+    /// The series it is, if it replaces none.
+    pub(super) fn uid(&self) -> Option<&str> {
+        if self.place.is_some() { None } else { self.uid.as_deref() }
+    }
+
+    fn is_all_day(&self) -> bool {
+        matches!(self.begin, Some(Stated { moment: Moment::Day(_), .. }) | None)
+    }
+
+    /// Puts what it takes up behind `items`, without the places of its series that other events have `replaced`.
+    pub(super) fn add_to(
+        &self,
+        items: &mut Vec<DayItem>,
+        number: usize,
+        replaced: &[&Stated],
+        most: usize,
+    ) -> Result<(), IcsError> {
+        let refuse = |line: usize, problem: &str| IcsError { line, problem: problem.to_owned() };
+        // Holidays are often published as all-day events that leave one free.
+        if self.is_cancelled || self.is_free && !self.is_all_day() {
+            return Ok(());
+        }
+        let Some(begin) = &self.begin else { return Err(refuse(number, "an event without DTSTART, wanted one")) };
+        let zone = match begin.moment {
+            Moment::Real(_) => Zone::utc(),
+            Moment::Day(_) | Moment::Local(_) => begin.zone.clone().unwrap_or_else(|| self.host.clone()),
+        };
+        let none = || refuse(number, "an event at a time there is not, wanted one of its zone");
+        let length =
+            self.length(begin).ok_or_else(|| refuse(number, "an event that ends before it begins, wanted its end behind"))?;
+        let first = begin.on_wall(&zone).ok_or_else(none)?;
+        let mut begins = BTreeSet::from([first]);
+        for (line, rule) in &self.rules {
+            let rule = Recurrence::new(rule, of_second(first)).map_err(|error| refuse(*line, &error.to_string()))?;
+            let mut at = first;
+            while let Some(next) = rule.first_local_from(&zone, at).filter(|next| *next < UnixMillis::END / 1_000) {
+                begins.insert(next);
+                at = next + 1;
+                if begins.len() > most + 1 {
+                    return Err(refuse(*line, &format!("comes more than {most} times before 2100, wanted UNTIL or COUNT")));
+                }
+            }
+        }
+        begins.extend(self.added.iter().filter_map(|added| self.own_wall(added, &zone)));
+        let gone = self.left_out.iter().chain(replaced.iter().copied());
+        let (days, moments): (Vec<&Stated>, Vec<&Stated>) = gone.partition(|gone| matches!(gone.moment, Moment::Day(_)));
+        let days: BTreeSet<i64> = days.iter().filter_map(|day| day.on_wall(&zone)).collect();
+        let moments: BTreeSet<i64> = moments.iter().filter_map(|moment| self.own_wall(moment, &zone)).collect();
+        let is_gone = |begin: i64| moments.contains(&begin) || days.contains(&(begin - begin.rem_euclid(DAY)));
+        for begin in begins.into_iter().filter(|begin| !is_gone(*begin)) {
+            items.extend(if self.is_all_day() { Some(days_of(begin, length)) } else { span(begin, length, &zone) });
+        }
+        if items.len() > most {
+            return Err(refuse(number, &format!("more than {most} days and spans up to here, wanted fewer")));
+        }
+        Ok(())
+    }
+
+    /// `stated` as one of its own begins: of an all-day event the day it lies on.
+    fn own_wall(&self, stated: &Stated, zone: &Zone) -> Option<i64> {
+        let at = stated.on_wall(zone)?;
+        Some(if self.is_all_day() { at - at.rem_euclid(DAY) } else { at })
+    }
+
+    /// How long it lasts, in seconds.
+    fn length(&self, begin: &Stated) -> Option<i64> {
+        if let Some(lasts) = self.lasts {
+            return Some(lasts);
+        }
+        match &self.end {
+            Some(end) => {
+                let zone = begin.zone.as_ref().unwrap_or(&self.host);
+                Some(end.real(zone)? - begin.real(zone)?).filter(|length| *length >= 0)
+            }
+            None if matches!(begin.moment, Moment::Day(_)) => Some(DAY),
+            None => Some(0),
+        }
+    }
+}
+
+/// `PT1H30M`, `P2D`, `+P1W`, in seconds.
+fn lasting(line: &Line) -> Result<i64, IcsError> {
+    let text = line.value.strip_prefix('+').unwrap_or(&line.value);
+    let read = if text.starts_with('P') { parse_duration(text).ok() } else { None };
+    let seconds = read.and_then(|lasts| i64::try_from(lasts.as_secs()).ok());
+    seconds.ok_or_else(|| line.refuse("no duration, wanted one such as PT1H"))
+}
+
+fn days_of(begin: i64, length: i64) -> DayItem {
+    let first = begin.div_euclid(DAY);
+    let last = first + (length - 1).max(0).div_euclid(DAY);
+    DayItem::Dates(first, last.min(UnixMillis::END / 1_000 / DAY - 1))
+}
+
+fn span(begin: i64, length: i64, zone: &Zone) -> Option<DayItem> {
+    let begin = real_of(of_second(begin), zone)?.checked_mul(1_000)?;
+    let (first, end) = (UnixMillis::new(begin)?, UnixMillis::new(begin + length * 1_000)?);
+    (first < end).then_some(DayItem::Span(first, end))
+}

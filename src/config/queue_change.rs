@@ -1,0 +1,131 @@
+//! `KEY=VALUE` words that change what holds for a queue, by the rules of `[queues.X]`.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::compile_pools::compile_queue;
+use super::keys;
+use super::node_json;
+use super::problem::{Problem, Problems};
+use super::reader::Spot;
+use crate::domain::queue::{QueueChange, QueueKey, QueueSettings, Share};
+
+/// What becomes of a queue's settings by `changes`, each a key and a value; `none` takes a key away. Fails with every problem.
+pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> Result<QueueChange, Vec<Problem>> {
+    let mut table = table_of(settings);
+    let mut problems = Problems::default();
+    let mut named = BTreeSet::new();
+    for (key, text) in changes {
+        match key.as_str() {
+            "paused" => problems.fault("paused", None, "a queue is paused and resumed by schedctl queue pause and queue resume"),
+            // One says what the other cannot.
+            "weight" => drop(table.remove("strict")),
+            "strict" => drop(table.remove("weight")),
+            // The burst of another rate says nothing of this one.
+            "rate" => drop(table.remove("burst")),
+            _ => {}
+        }
+        named.extend(match (key.as_str(), text.as_str()) {
+            ("concurrency", "none") => Some(QueueKey::OwnConcurrency),
+            ("concurrency", _) => Some(QueueKey::Concurrency),
+            ("limit", _) => Some(QueueKey::Limit),
+            ("rate" | "burst", _) => Some(QueueKey::Rate),
+            ("weight" | "strict", _) => Some(QueueKey::Share),
+            _ => None,
+        });
+        if text == "none" && keys::QUEUE.contains(&key.as_str()) {
+            table.remove(key);
+        } else {
+            table.insert(key.clone(), value_of(text));
+        }
+    }
+    // In the order given a burst may stand before its rate.
+    if let Some((_, burst)) = changes.iter().rev().find(|(key, text)| key == "burst" && text != "none") {
+        table.insert("burst".to_owned(), value_of(burst));
+    }
+    table.remove("paused");
+    let value = Value::Object(table);
+    let node = node_json::from_value(&value)
+        .map_err(|message| vec![Problem { path: String::new(), span: None, message, within: None }])?;
+    let queue = Spot::root(&node).as_table().map(|table| compile_queue(&table, &mut problems));
+    match queue {
+        Some(queue) if problems.faults.is_empty() => {
+            Ok(QueueChange { settings: QueueSettings { is_paused: settings.is_paused, ..queue }, named })
+        }
+        _ => Err(problems.faults),
+    }
+}
+
+fn value_of(text: &str) -> Value {
+    match (text, text.parse::<i64>()) {
+        ("true", _) => json!(true),
+        ("false", _) => json!(false),
+        (_, Ok(number)) => json!(number),
+        (text, Err(_)) => json!(text),
+    }
+}
+
+fn table_of(settings: &QueueSettings) -> Map<String, Value> {
+    let QueueSettings { concurrency, limit, rate, share, is_paused: _ } = settings;
+    let mut table = Map::from_iter([("concurrency".to_owned(), json!(concurrency))]);
+    if let Some(limit) = limit {
+        table.insert("limit".to_owned(), json!(limit));
+    }
+    if let Some(rate) = rate {
+        table.insert("rate".to_owned(), json!(rate.to_string()));
+        table.insert("burst".to_owned(), json!(rate.burst()));
+    }
+    match share {
+        Share::Strict => table.insert("strict".to_owned(), json!(true)),
+        Share::Weight(weight) => table.insert("weight".to_owned(), json!(weight)),
+    };
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::rate::Rate;
+
+    fn change(settings: &QueueSettings, words: &[&str]) -> Result<QueueSettings, String> {
+        let words: Vec<_> =
+            words.iter().map(|word| word.split_once('=').map(|(key, text)| (key.to_owned(), text.to_owned())).unwrap()).collect();
+        let changed = change_queue(settings, &words).map(|change| change.settings);
+        changed.map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    }
+
+    #[test]
+    fn what_is_not_named_stays_and_none_takes_away() {
+        let plain = QueueSettings::default();
+        let set = change(&plain, &["limit=5", "burst=20", "rate=100/1m", "concurrency=3"]).unwrap();
+        let rate = "100/1m".parse::<Rate>().unwrap().with_burst(20);
+        assert_eq!(set, QueueSettings { limit: Some(5), rate: Some(rate), concurrency: 3, ..plain.clone() });
+        let paused = QueueSettings { is_paused: true, ..set };
+        let set = change(&paused, &["limit=none", "strict=true"]).unwrap();
+        assert_eq!(set, QueueSettings { limit: None, share: Share::Strict, ..paused.clone() });
+        assert_eq!(change(&set, &["weight=3"]).unwrap().share, Share::Weight(3));
+        assert_eq!(change(&set, &["strict=none"]).unwrap().share, Share::Weight(1));
+        assert_eq!(change(&set, &["rate=10/1s"]).unwrap().rate, Some("10/1s".parse().unwrap()));
+        assert_eq!(change(&set, &["rate=none"]).unwrap().rate, None);
+        assert_eq!(change(&set, &["concurrency=none"]).unwrap().concurrency, 32);
+    }
+
+    #[test]
+    fn what_a_file_may_not_say_is_refused_in_the_same_words() {
+        let plain = QueueSettings::default();
+        for (word, wanted) in [
+            ("rate=0/1m", "rate: rate \"0/1m\" has no number from 1 to 1000000 before its /"),
+            ("limit=0", "limit: found integer 0, wanted an integer from 1 to 1000000"),
+            ("limit=five", "limit: found string \"five\", wanted an integer"),
+            ("limt=5", "limt: unknown key, did you mean \"limit\"?"),
+            ("zebra=none", "zebra: unknown key, wanted concurrency"),
+            ("burst=5", "burst: burst says how many of a rate"),
+            ("paused=true", "paused: a queue is paused and resumed by schedctl queue pause"),
+            ("rate=", "rate: rate \"\" has no /"),
+        ] {
+            let found = change(&plain, &[word]).unwrap_err();
+            assert!(found.starts_with(wanted), "{found}\n{wanted}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The fields of hashes that hold many things beside each other: queues, counters, nodes, lists of files, what ledgers no longer
+//! tell.
+
+use super::finding::{Finding, Rule, Subject};
+use crate::domain::ids::{JobName, QueueName};
+use crate::domain::time::UnixMillis;
+
+/// Bytes of a field or value that are shown.
+const SHOWN: usize = 60;
+
+/// A field that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadField {
+    /// Its name, as shown.
+    pub field: String,
+    /// What it holds, as shown.
+    pub value: String,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+/// Whether the fields of the hash `rest` of a namespace are judged one by one.
+pub fn has_judged_fields(rest: &str) -> bool {
+    matches!(rest, "queues" | "totals") || ["node:", "source:", "ledger_before:"].iter().any(|family| rest.starts_with(family))
+}
+
+/// What is wrong with a field of the hash `rest`; none if it can be read, or is none this version knows.
+pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str> {
+    let is_count = || value.parse::<u64>().is_ok();
+    let is_instant = || value.parse().ok().and_then(UnixMillis::new).is_some();
+    match rest.split(':').next().unwrap_or_default() {
+        "queues" if field.parse::<QueueName>().is_err() => Some("it is no name of a queue"),
+        "queues" => (!value.parse::<u32>().is_ok_and(|count| count > 0)).then_some("it is no concurrency"),
+        "source" if field.parse::<JobName>().is_err() => Some("it is no name of a job"),
+        "source" => (!is_hash(value)).then_some("it is no hash of a definition"),
+        // Those are judged by what they count.
+        "totals" if matches!(field, "waiting" | "ledger_ranges") => None,
+        "totals" | "ledger_before" if !is_word(field) => Some("it is no word"),
+        "ledger_before" if matches!(field, "until" | "latest") => (!is_instant()).then_some("it is no instant"),
+        "totals" | "ledger_before" => (!is_count()).then_some("it is no count"),
+        "node" => judge_node(field, value),
+        _ => None,
+    }
+}
+
+fn judge_node(field: &str, value: &str) -> Option<&'static str> {
+    let is_whole = match field {
+        "started_at" => value.parse().ok().and_then(UnixMillis::new).is_some(),
+        "pid" | "running" => value.parse::<u32>().is_ok(),
+        "clock_offset_ms" => value.is_empty() || value.parse::<i64>().is_ok(),
+        "state" => is_word(value),
+        "incarnation" | "version" => is_plain(value) && !value.is_empty(),
+        "host" | "boot_id" => is_plain(value),
+        _ if !is_word(field) => return Some("it is no word"),
+        // What is wrong with a file is a text of any length; what a newer node says of itself is not known here.
+        _ => true,
+    };
+    (!is_whole).then_some("no node says that of itself")
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 100 && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+}
+
+/// Whether it is short and of one line, with nothing in it that is no text.
+fn is_plain(text: &str) -> bool {
+    text.len() <= 300 && !text.contains("\\x") && !text.chars().any(char::is_control)
+}
+
+/// Whether it is a SHA-1 in hexadecimal; empty is that of a job that is there no more.
+fn is_hash(text: &str) -> bool {
+    text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// What there is to say of a hash with fields that cannot be read; none without any.
+pub fn bad_fields(key: String, bad: &[BadField]) -> Option<Finding> {
+    let BadField { field, value, why } = bad.first()?;
+    let first = format!("{} = {}: {why}", shown(field), shown(value));
+    let found = match bad.len() {
+        1 => format!("it has the field {first}"),
+        count => format!("it has {count} fields that cannot be read, as {first}"),
+    };
+    let fix = "takes them out and says what they held; whoever writes them writes them anew";
+    Some(Finding::fixed(Rule::Field, Subject::Key(key), found, "fields that can be read", fix))
+}
+
+/// A name or value in quotes, cut to what is worth showing.
+pub fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("\"{}...\" ({} bytes)", &text[..at], text.len()),
+        None => format!("\"{text}\""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_schedd_writes_is_sound_and_what_it_never_writes_is_told() {
+        let hash = "0123456789abcdef0123456789abcdef01234567";
+        for (rest, field, value) in [
+            ("queues", "default", "32"),
+            ("totals", "succeeded", "7"),
+            ("totals", "waiting", "x"),
+            ("node:n1", "clock_offset_ms", ""),
+            ("node:n1", "state", "running"),
+            ("node:n1", "config_error", "line 3: no; wanted yes"),
+            ("source:n1", "backup", hash),
+            ("ledger_before:a", "failed", "3"),
+            ("ledger_before:a", "until", "1700000000000"),
+            ("job:a", "rev", "x"),
+        ] {
+            assert_eq!(judge_field(rest, field, value), None, "{rest} {field}");
+        }
+        for (rest, field, value) in [
+            ("queues", "No Queue", "32"),
+            ("queues", "default", "many"),
+            ("queues", "default", "0"),
+            ("totals", "succeeded", "-1"),
+            ("totals", "\\xff\\xfe", "7"),
+            ("node:n1", "started_at", "then"),
+            ("node:n1", "incarnation", ""),
+            ("node:n1", "host", "\\xff"),
+            ("source:n1", "No Name", hash),
+            ("source:n1", "backup", "abc"),
+            ("ledger_before:a", "failed", "1e300"),
+            ("ledger_before:a", "until", "-1"),
+        ] {
+            assert!(judge_field(rest, field, value).is_some(), "{rest} {field}");
+        }
+    }
+
+    #[test]
+    fn a_long_value_is_cut_where_it_is_shown() {
+        let bad = BadField { field: "pid".to_owned(), value: "x".repeat(100_000), why: "no" };
+        let told = bad_fields("k".to_owned(), &[bad]).unwrap().to_string();
+        assert!(told.len() < 300 && told.contains("(100000 bytes)"), "{told}");
+        assert_eq!(bad_fields("k".to_owned(), &[]), None);
+    }
+}

@@ -1,0 +1,54 @@
+//! What shapes a job's schedule in words, a line each.
+
+use super::moment;
+use super::numbers::list;
+use crate::domain::days::Days;
+use crate::domain::duration::format_duration;
+use crate::domain::shape::Shape;
+use crate::domain::zone::Zone;
+
+/// Days told one by one at most.
+const SHOWN_DAYS: usize = 10;
+
+/// `never on 2026-12-24`, `each start up to 30s later, drawn anew each time`. Of `anchor` the schedule tells.
+pub fn shape_in_words(shape: &Shape, zone: &Zone) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(start) = shape.start {
+        lines.push(format!("not before {}", moment(start, zone)));
+    }
+    if let Some(end) = shape.end {
+        lines.push(format!("not after {}", moment(end, zone)));
+    }
+    match shape.max_runs {
+        Some(1) => lines.push("one run in all".to_owned()),
+        Some(most) => lines.push(format!("{most} runs in all")),
+        None => {}
+    }
+    if let Some(days) = &shape.only_on {
+        lines.push(format!("only on {}", days_in_words(days)));
+    }
+    if !shape.exclude.is_empty() {
+        lines.push(format!("never on {}", days_in_words(&shape.exclude)));
+    }
+    if !shape.splay.is_zero() {
+        let splay = format_duration(shape.splay);
+        lines.push(format!("started later by up to {splay}, always as much for one job"));
+    }
+    if !shape.jitter.is_zero() {
+        lines.push(format!("started later by up to {}, drawn anew for each run", format_duration(shape.jitter)));
+    }
+    if let Some(late) = shape.skip_if_late {
+        lines.push(format!("skipped if it would start more than {} late", format_duration(late)));
+    }
+    lines
+}
+
+fn days_in_words(days: &Days) -> String {
+    let mut texts = days.texts();
+    let more = texts.len().saturating_sub(SHOWN_DAYS);
+    texts.truncate(SHOWN_DAYS);
+    if more > 0 {
+        texts.push(format!("{more} more"));
+    }
+    list(&texts.iter().map(|text| text.replace("..", " to ")).collect::<Vec<_>>())
+}

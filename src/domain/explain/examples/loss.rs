@@ -1,0 +1,62 @@
+//! What a loss of data leaves to be told.
+
+use super::scene::{about, ended, facts, flush, fresh, missed_since, s, snapshot, started};
+use super::{Example, hold};
+use crate::domain::explain::loss::Bereft;
+use crate::domain::explain::{Facts, Finding, Loss, RunFacts, Subject, judge};
+use crate::domain::run::RunState;
+
+const BEREFT: &[Example] = &[
+    (
+        "data_lost",
+        || Facts { losses: vec![flush()], ..facts(Subject::Unrecorded { at: s(0) }) },
+        "Redis lost data, noticed by n1 on Sat 2026-11-21 12:01:00 UTC: its data was deleted. What was recorded up to Sat 2026-11-21 12:00:50 UTC is gone, but for what journals gave back.",
+    ),
+    (
+        "data_lost",
+        missed_since,
+        "Redis lost data, noticed by n1 on Sat 2026-11-21 12:01:00 UTC: an older state came back. What was recorded between Sat 2026-11-21 11:59:00 UTC and Sat 2026-11-21 12:00:50 UTC is gone, but for what journals gave back.",
+    ),
+    ("journals_silent", missed_since, "The journals of n1 and n2 tell nothing of it, so whether it ran is not known."),
+    (
+        "journals_silent",
+        || Facts { losses: vec![flush()], ..facts(Subject::Unrecorded { at: s(0) }) },
+        "No journal has told anything of this occurrence yet, so whether it ran is not known.",
+    ),
+    (
+        "given_back",
+        || about(RunFacts { reason: Some("exit code 3; restored by the journal of n2".to_owned()), ..started(0) }),
+        "Redis had lost this record; the journal of n2 gave it back.",
+    ),
+];
+
+#[test]
+fn every_sentence_about_a_loss_is_made_true() {
+    hold(Bereft::CODES, BEREFT);
+}
+
+fn codes(facts: &Facts) -> Vec<&'static str> {
+    judge(facts).iter().map(Finding::code).collect()
+}
+
+#[test]
+fn a_loss_is_told_only_of_what_it_may_have_taken() {
+    let missed = |losses: Vec<Loss>, at: i64| {
+        let run = RunFacts { finished_at: Some(s(65)), ..ended(RunState::Skipped, Some("missed")) };
+        Facts { losses, ..facts(Subject::Stretch { at: s(at), run: Box::new(run) }) }
+    };
+    // While the data was whole; when Redis was away before it came back; before what was kept; after all.
+    for (at, is_told, is_hidden) in [(0, true, true), (55, true, false), (-300, false, false), (61, false, false)] {
+        let codes = codes(&missed(vec![snapshot()], at));
+        assert_eq!(codes.contains(&"data_lost"), is_told, "{at}: {codes:?}");
+        assert_eq!(codes.contains(&"skipped_after_loss") && codes.contains(&"timing_lost"), is_hidden, "{at}: {codes:?}");
+        assert_eq!(codes.contains(&"skipped_missed"), !is_hidden, "{at}: {codes:?}");
+    }
+    // What was skipped before the loss is a record that is still there, and one with attempts tells for itself.
+    let before = Facts { losses: vec![snapshot()], ..about(ended(RunState::Skipped, Some("missed"))) };
+    assert!(codes(&before).contains(&"skipped_missed"));
+    let ran = Facts { losses: vec![snapshot()], ..about(started(0)) };
+    assert!(!codes(&ran).contains(&"data_lost"));
+    let owed = Facts { losses: vec![snapshot()], ..about(fresh()) };
+    assert!(codes(&owed).contains(&"owed") && !codes(&owed).contains(&"journals_silent"));
+}

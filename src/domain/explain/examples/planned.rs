@@ -1,0 +1,138 @@
+//! What was planned.
+
+use super::scene::{about, ana, deed, done_by_ana, facts, not_due, s, started, the_job, with_job, with_spec};
+use super::{Example, hold};
+use crate::domain::days::Days;
+use crate::domain::deed::Deed;
+use crate::domain::explain::planned::Planned;
+use crate::domain::explain::{Facts, RunFacts, Source, Subject};
+use crate::domain::ids::RunId;
+use crate::domain::schedule::Schedule;
+
+const PLANNED: &[Example] = &[
+    ("schedule", || about(started(0)), "Its schedule is * * * * * in UTC, since Sat 2026-11-21 11:00:00 UTC."),
+    (
+        "schedule",
+        || {
+            let resumed = with_job(about(started(0)), |job| job.since = s(300));
+            Facts { deeds: vec![deed(Deed::ADDED, -60), deed(Deed::RESUMED, 300)], ..resumed }
+        },
+        "Its schedule is * * * * * in UTC, since Sat 2026-11-21 11:59:00 UTC.",
+    ),
+    (
+        "schedule_unknown",
+        || with_job(about(started(0)), |job| job.since = s(300)),
+        "Which schedule it had at that time is not known; that of now, * * * * * in UTC, holds since Sat 2026-11-21 12:05:00 UTC.",
+    ),
+    ("schedule_then", not_due, "Its schedule at that time was @daily in UTC."),
+    (
+        "left_out",
+        || {
+            let asked = facts(Subject::NotDue { at: s(0), before: None, after: None });
+            with_spec(asked, |spec| spec.shape.exclude = Days::of(["2026-11-20..2026-11-22".parse().unwrap()]))
+        },
+        "Its schedule names that time, and exclude = 2026-11-20..2026-11-22 leaves it out.",
+    ),
+    (
+        "manual",
+        || with_spec(the_job(vec![], None), |spec| spec.schedule = Schedule::Manual),
+        "It has no schedule: it runs only when asked.",
+    ),
+    (
+        "unreadable",
+        || with_job(the_job(vec![], None), |job| job.definition = Err("it is damaged".to_owned())),
+        "Its definition cannot be read, so nothing of it runs: it is damaged.",
+    ),
+    ("of_file", || about(started(0)), "It is set in [jobs.j] of the file of node n1."),
+    (
+        "of_file",
+        || with_job(about(started(0)), |job| job.source = Source::File(vec!["n1".to_owned(), "n2".to_owned()])),
+        "It is set in [jobs.j] of the files of nodes n1 and n2.",
+    ),
+    (
+        "added",
+        || with_job(about(started(0)), |job| job.source = Source::Api),
+        "It was added by ana@h1 on Sat 2026-11-21 11:00:00 UTC.",
+    ),
+    (
+        "added",
+        || with_job(about(started(0)), |job| (job.source, job.created) = (Source::Api, None)),
+        "It was added by schedctl; by whom is not known.",
+    ),
+    (
+        "finished",
+        || with_job(about(started(0)), |job| job.ended = Some(("finished".to_owned(), Some(s(5))))),
+        "It was a one-shot and is over on Sat 2026-11-21 12:00:05 UTC.",
+    ),
+    (
+        "removed",
+        || {
+            let removed = with_job(about(started(0)), |job| job.ended = Some(("cancelled".to_owned(), Some(s(9)))));
+            done_by_ana(Deed::REMOVED, 9, removed)
+        },
+        "The job is no longer defined: it was removed by ana@h1 on Sat 2026-11-21 12:00:09 UTC.",
+    ),
+    (
+        "forgotten",
+        || Facts { job: None, ..about(started(0)) },
+        "The job is no longer defined, and its definition is no longer kept.",
+    ),
+    (
+        "gone_at_loss",
+        || Facts { job: None, gone: Some((s(60), "every 1h".to_owned())), ..about(started(0)) },
+        "It was added by schedctl (every 1h) and is gone since Redis lost data, noticed on Sat 2026-11-21 12:01:00 UTC; no file brings it back.",
+    ),
+    (
+        "paused",
+        || done_by_ana(Deed::PAUSED, 60, with_job(the_job(vec![], None), |job| job.paused_at = Some(s(60)))),
+        "It is paused by ana@h1 since Sat 2026-11-21 12:01:00 UTC.",
+    ),
+    (
+        "asked_for",
+        || {
+            let run = RunId::manual("j".parse().unwrap(), s(0), "x").unwrap();
+            about(RunFacts { run, asked_by: Some(ana()), ..started(0) })
+        },
+        "It was asked for by hand by ana@h1 on Sat 2026-11-21 12:00:00 UTC.",
+    ),
+    (
+        "made_up",
+        || about(RunFacts { run: RunId::backfill("j".parse().unwrap(), s(0)), ..started(0) }),
+        "It makes up for the occurrence of Sat 2026-11-21 12:00:00 UTC: schedctl backfill asked for it.",
+    ),
+    (
+        "done_anew",
+        || {
+            let run = RunId::rerun("j".parse().unwrap(), s(0), "abc123").unwrap();
+            about(RunFacts { run, asked_by: Some(ana()), ..started(0) })
+        },
+        "It does the work of Sat 2026-11-21 12:00:00 UTC anew: schedctl rerun asked for it by ana@h1.",
+    ),
+    (
+        "booted",
+        || about(RunFacts { run: RunId::boot("j".parse().unwrap(), s(0), "abc12345").unwrap(), ..started(0) }),
+        "It came with a boot of its host: the first schedd there started on Sat 2026-11-21 12:00:00 UTC.",
+    ),
+    (
+        "spoilt_deeds",
+        || Facts { spoilt_deeds: Some("key k holds a string".to_owned()), ..about(started(0)) },
+        "What was done to it, and by whom, cannot be told: key k holds a string.",
+    ),
+    ("not_due", not_due, "It was not due at Sat 2026-11-21 12:00:30 UTC."),
+    ("nearest", not_due, "The time before is Sat 2026-11-21 12:00:00 UTC, the time after is Sat 2026-11-21 12:01:00 UTC."),
+    (
+        "nearest",
+        || facts(Subject::NotDue { at: s(30), before: None, after: Some(s(60)) }),
+        "There is no time before, the time after is Sat 2026-11-21 12:01:00 UTC.",
+    ),
+    (
+        "edited",
+        not_due,
+        "Its schedule was changed by ana@h1 on Sat 2026-11-21 12:01:00 UTC from @daily in UTC to * * * * * in UTC.",
+    ),
+];
+
+#[test]
+fn every_sentence_about_what_was_planned_is_made_true() {
+    hold(Planned::CODES, PLANNED);
+}

@@ -1,0 +1,123 @@
+//! What a node saw.
+
+use super::scene::{about, event, facts, fresh, full, loaded, node, on, paused, rated, requiring, s, serving, slots, started};
+use super::{Example, hold};
+use crate::domain::explain::saw::Saw;
+use crate::domain::explain::{Facts, NodeFacts, Subject};
+use crate::domain::node_event::Befell;
+
+const SAW: &[Example] = &[
+    ("claimed", || about(started(0)), "n1 claimed it."),
+    (
+        "not_running",
+        || {
+            let down = [event(Befell::Stopped, -60, None), event(Befell::Started { seen_before: None }, 300, None)];
+            on(vec![node("n1", &down)], started(301))
+        },
+        "n1 was not running since Sat 2026-11-21 11:59:00 UTC; it started on Sat 2026-11-21 12:05:00 UTC.",
+    ),
+    (
+        "not_running",
+        || {
+            // It died without a word.
+            let died = [event(Befell::Started { seen_before: Some(s(-30)) }, 300, None)];
+            on(vec![node("n1", &died)], started(301))
+        },
+        "n1 was not running since Sat 2026-11-21 11:59:30 UTC; it started on Sat 2026-11-21 12:05:00 UTC.",
+    ),
+    (
+        "not_running",
+        || on(vec![NodeFacts { last_seen: Some(s(-20)), ..node("n1", &[]) }], fresh()),
+        "n1 was not running since Sat 2026-11-21 11:59:40 UTC.",
+    ),
+    (
+        "not_running",
+        || on(vec![NodeFacts { last_seen: Some(s(5)), ..node("n1", &[]) }], fresh()),
+        "n1 was not running since Sat 2026-11-21 12:00:05 UTC.",
+    ),
+    (
+        "slots_taken",
+        || on(vec![NodeFacts { last_seen: Some(s(5)), ..node("n1", &[slots(-5, None)]) }], fresh()),
+        "n1 had all its slots of queue default taken from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:05 UTC.",
+    ),
+    (
+        "redis_away",
+        || on(vec![node("n1", &[event(Befell::RedisAway, -5, Some(20))])], started(20)),
+        "n1 did not reach Redis from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "slots_taken",
+        || on(vec![node("n1", &[slots(-5, None)])], fresh()),
+        "n1 had all its slots of queue default taken from Sat 2026-11-21 11:59:55 UTC on.",
+    ),
+    (
+        "queue_paused",
+        || on(vec![node("n1", &[event(paused(), -5, Some(20))])], started(20)),
+        "n1 found queue default paused by ana@h from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "queue_full",
+        || on(vec![node("n1", &[event(full(5), -5, Some(20))])], started(20)),
+        "n1 found queue default at its limit (5 at once on all nodes) from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "queue_rated",
+        || on(vec![node("n1", &[event(rated("10/1s"), -5, Some(20))])], started(20)),
+        "n1 found queue default held by its rate (10/1s) from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "claims_held",
+        || on(vec![node("n1", &[event(Befell::ClaimsHeld, -5, Some(20))])], started(20)),
+        "n1 took no runs from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC, because its keeper was not ready.",
+    ),
+    (
+        "held",
+        || on(vec![node("n1", &[loaded(Some(20))])], started(20)),
+        "n1 took no runs from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC: load 9.1 > 8.",
+    ),
+    ("not_serving", || on(vec![serving(None)], requiring("default+eu,gpu")), "n1 does not take it: it does not carry eu, gpu."),
+    (
+        "not_serving",
+        || on(vec![serving(Some("mail"))], requiring("default!5")),
+        "n1 does not take it: it does not serve queue default.",
+    ),
+    (
+        "settling",
+        || on(vec![node("n1", &[event(Befell::Settling, -5, Some(20))])], started(20)),
+        "n1 started nothing from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC: Redis had lost data, and nodes gave back what they knew.",
+    ),
+    (
+        "new_server",
+        || on(vec![node("n1", &[event(Befell::NewServer, -5, Some(20))])], started(20)),
+        "n1 started nothing from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC: Redis had been restarted or replaced, and nodes looked whether data was missing.",
+    ),
+    (
+        "unseen",
+        || Facts { now: s(5), ..on(vec![NodeFacts { last_seen: Some(s(-3)), ..node("n1", &[]) }], fresh()) },
+        "n1 was last seen on Sat 2026-11-21 11:59:57 UTC, before that; whether it still runs is not known.",
+    ),
+    (
+        "file_refused",
+        || {
+            let refused = event(Befell::FileRefused { why: "line 3: unknown key".to_owned() }, -60, None);
+            Facts { nodes: vec![node("n1", &[refused])], ..facts(Subject::NotDue { at: s(30), before: None, after: None }) }
+        },
+        "n1 refused its jobs file as it was on Sat 2026-11-21 11:59:00 UTC: line 3: unknown key.",
+    ),
+    ("free", || on(vec![node("n2", &[])], started(20)), "n2 was running, and nothing that is noted kept it from claiming."),
+    (
+        "not_known",
+        || {
+            let unknown =
+                NodeFacts { name: "n3".to_owned(), last_seen: None, started_at: None, serving: None, events: Vec::new() };
+            on(vec![node("n1", &[]), unknown], started(20))
+        },
+        "What n3 did then is not known, or no longer.",
+    ),
+    ("no_nodes", || on(Vec::new(), fresh()), "No node is known to have been there."),
+];
+
+#[test]
+fn every_sentence_about_what_a_node_saw_is_made_true() {
+    hold(Saw::CODES, SAW);
+}

@@ -1,0 +1,131 @@
+//! Whether it was on time.
+
+use std::time::Duration;
+
+use super::scene::{
+    about, event, fresh, full, loaded, missed_since, node, on, paused, rated, requiring, s, serving, slots, started, with_spec,
+};
+use super::{Example, hold};
+use crate::domain::explain::timing::Timing;
+use crate::domain::explain::{AtGate, NodeFacts, RunFacts};
+use crate::domain::node_event::Befell;
+use crate::domain::time::UnixMillis;
+
+const TIMING: &[Example] = &[
+    (
+        "on_time",
+        || about(RunFacts { first_start: UnixMillis::new(s(0).as_i64() + 1_000), ..started(0) }),
+        "It started on time, 1s after it was due.",
+    ),
+    ("late", || about(RunFacts { first_start: UnixMillis::new(s(0).as_i64() + 2_001), ..started(0) }), "It started 2s late."),
+    ("not_started", || about(fresh()), "It has been due for 15m and has not started."),
+    (
+        "late_behind",
+        || about(RunFacts { ready_at: s(20), behind: Some("j@5".parse().unwrap()), ..started(20) }),
+        "It waited until Sat 2026-11-21 12:00:20 UTC for the run j@5 to end.",
+    ),
+    (
+        "late_at_gate",
+        || {
+            let gate = AtGate { gate: "key customer-42".to_owned(), turn: None, until: Some(s(20)) };
+            about(RunFacts { gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..started(20) })
+        },
+        "It waited until Sat 2026-11-21 12:00:20 UTC for its place at key customer-42, behind k@5 when it came.",
+    ),
+    (
+        "late_spread",
+        || about(RunFacts { ready_at: s(20), is_spread: true, ..started(20) }),
+        "It was missed, and catch_up's spread gave it Sat 2026-11-21 12:00:20 UTC to start.",
+    ),
+    ("late_ready", || about(RunFacts { ready_at: s(20), ..started(20) }), "It was not ready before Sat 2026-11-21 12:00:20 UTC."),
+    (
+        "late_no_node",
+        || {
+            let down = [event(Befell::Stopped, -60, None), event(Befell::Started { seen_before: None }, 300, None)];
+            on(vec![node("n1", &down)], started(301))
+        },
+        "No node was running until Sat 2026-11-21 12:05:00 UTC.",
+    ),
+    ("late_no_node", || on(vec![node("n1", &[event(Befell::Stopped, -60, None)])], fresh()), "No node was running."),
+    (
+        "late_no_node",
+        || on(vec![NodeFacts { last_seen: Some(s(5)), ..node("n1", &[]) }], fresh()),
+        "No node was running since Sat 2026-11-21 12:00:05 UTC.",
+    ),
+    (
+        "late_no_node",
+        || {
+            // The run it waited for was late for that reason.
+            let died = [event(Befell::Started { seen_before: Some(s(5)) }, 20, None)];
+            on(vec![node("n1", &died)], RunFacts { ready_at: s(25), behind: Some("j@5".parse().unwrap()), ..started(25) })
+        },
+        "No node was running from Sat 2026-11-21 12:00:05 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "late_redis",
+        || {
+            let away = [event(Befell::RedisAway, -5, Some(20))];
+            on(vec![node("n1", &away), node("n2", &away)], started(20))
+        },
+        "Redis was out of reach of n1 and n2 from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "late_slots",
+        || on(vec![node("n1", &[slots(-5, Some(20))])], started(20)),
+        "All slots of queue default were taken on n1 from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "late_held",
+        || on(vec![node("n1", &[loaded(None)])], started(20)),
+        "A limit of its own held n1 from Sat 2026-11-21 11:59:55 UTC on.",
+    ),
+    (
+        "late_unserved",
+        || on(vec![serving(None)], requiring("default+gpu")),
+        "Nobody takes it: requires gpu: no node that runs and serves its queue carries it.",
+    ),
+    ("late_unserved", || on(vec![serving(Some("mail"))], fresh()), "Nobody takes it: no node that runs serves queue default."),
+    (
+        "late_settling",
+        || on(vec![node("n1", &[event(Befell::Settling, -5, Some(20))])], started(20)),
+        "Redis had lost data, and nothing was started from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "late_queue",
+        || on(vec![node("n1", &[event(paused(), -5, None)]), node("n2", &[event(paused(), -5, None)])], fresh()),
+        "Queue default was paused by ana@h from Sat 2026-11-21 11:59:55 UTC on.",
+    ),
+    (
+        "late_queue",
+        || on(vec![node("n1", &[event(full(5), -5, Some(20))])], started(20)),
+        "Queue default was full, at its limit of 5 from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "late_queue",
+        || on(vec![node("n1", &[event(rated("10/1s"), -5, Some(20))])], started(20)),
+        "Queue default was held by its rate of 10/1s from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    (
+        "late_keeper",
+        || on(vec![node("n1", &[event(Befell::ClaimsHeld, -5, None)])], started(20)),
+        "The keeper was not ready on n1 from Sat 2026-11-21 11:59:55 UTC on.",
+    ),
+    (
+        "late_shifted",
+        || with_spec(about(RunFacts { ready_at: s(20), ..started(20) }), |spec| spec.shape.jitter = Duration::from_secs(90)),
+        "Its jitter and splay moved its start to Sat 2026-11-21 12:00:20 UTC.",
+    ),
+    ("timing_lost", missed_since, "Whether it started when it was due was lost with the data."),
+    (
+        "late_new_server",
+        || on(vec![node("n1", &[event(Befell::NewServer, -5, Some(20))])], started(20)),
+        "Redis had been restarted or replaced, and nothing was started from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC while nodes looked whether data was missing.",
+    ),
+    ("caught_up", || about(started(61)), "So late it counted as missed; it ran because catch_up is latest."),
+    ("late_unexplained", || about(started(20)), "Nothing that is noted says why."),
+];
+
+#[test]
+fn every_sentence_about_being_on_time_is_made_true() {
+    hold(Timing::CODES, TIMING);
+}

@@ -1,0 +1,64 @@
+//! What holds of an explanation as a whole.
+
+use std::time::Duration;
+
+use super::scene::{about, asked_in_vain, event, fresh, node, on, s, slots, started, with_job, with_spec};
+use crate::domain::explain::{NodeFacts, judge};
+use crate::domain::job::{Action, CatchUpMode, DoneCheck};
+use crate::domain::node_event::Befell;
+use crate::domain::zone::Zone;
+
+#[test]
+fn the_answers_come_in_the_order_of_the_questions() {
+    let late = on(vec![node("n1", &[slots(-5, Some(20))])], started(20));
+    let parts: Vec<&str> = judge(&late).iter().map(|found| found.part().as_str()).collect();
+    let mut once = parts.clone();
+    once.dedup();
+    assert_eq!(once, ["planned", "became", "nodes", "timing", "rule", "next"]);
+}
+
+#[test]
+fn an_obstacle_outside_the_time_of_waiting_is_no_reason() {
+    for events in [[slots(-50, Some(-40))], [slots(30, Some(40))]] {
+        let found = judge(&on(vec![node("n1", &events)], started(20)));
+        assert!(found.iter().all(|found| found.code() != "late_slots" && found.code() != "slots_taken"), "{events:?}");
+    }
+    // One that was never said to be over ended with the process that noted it.
+    let events = [slots(-50, None), event(Befell::Started { seen_before: Some(s(-45)) }, -40, None)];
+    let found = judge(&on(vec![node("n1", &events)], started(20)));
+    assert!(found.iter().any(|found| found.code() == "late_unexplained"), "{found:?}");
+}
+
+#[test]
+fn a_node_seen_a_moment_before_a_run_was_due_and_gone_now_was_not_running_and_one_seen_lately_was() {
+    for (seen, code) in [(-10, "not_running"), (890, "free")] {
+        let told = judge(&on(vec![NodeFacts { last_seen: Some(s(seen)), ..node("n1", &[]) }], fresh()));
+        assert!(told.iter().any(|found| found.code() == code), "{seen}: {told:?}");
+    }
+}
+
+#[test]
+fn what_comes_next_is_never_in_the_past() {
+    for (mode, code, wanted) in [
+        (CatchUpMode::Latest, "next", "The next occurrence is due Sat 2026-11-21 12:16:00 UTC."),
+        (CatchUpMode::All, "next_owed", "The next to start has been due since Sat 2026-11-21 12:01:00 UTC."),
+    ] {
+        let owed = with_job(about(fresh()), |job| job.pending = Some(s(0)));
+        let told = judge(&with_spec(owed, |spec| spec.catch_up.mode = mode));
+        let next = told.last().unwrap();
+        assert_eq!((next.code(), next.sentence(&Zone::utc()).as_str()), (code, wanted));
+    }
+}
+
+#[test]
+fn a_run_whose_check_was_asked_in_vain_is_not_told_to_have_started() {
+    let asked = with_spec(about(asked_in_vain()), |spec| {
+        let question = Action::Shell("exit 9".to_owned());
+        spec.done_check = Some(DoneCheck { question, on: crate::domain::job::AskedOn::Always, timeout: Duration::from_secs(1) });
+    });
+    let told = judge(&asked);
+    assert!(told.iter().all(|found| !["attempt", "on_time", "lost"].contains(&found.code())), "{told:?}");
+    let rules: Vec<String> =
+        told.iter().filter(|found| found.part().as_str() == "rule").map(|rule| rule.sentence(&asked.zone)).collect();
+    assert!(rules[0].starts_with("done_check =") && rules[1].starts_with("retry =") && rules.len() == 2, "{rules:?}");
+}

@@ -1,0 +1,173 @@
+//! A lane: the due set of a queue for runs of one priority that require the same labels.
+//!
+//! Its text names it in keys and records: `default`, `default!5`, `default!-3+eu,gpu`. The plain lane of a queue has the queue's
+//! own name, so what was written before there were lanes reads as it is. Invariant: one lane has one text, so that no run is
+//! due in two sets that are the same lane.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use super::ids::{IdError, Label, QueueName};
+
+/// The most labels a job may require, and a node may carry.
+pub const MAX_LABELS: usize = 8;
+
+/// How urgent the runs of a job are among those of its queue: -10 to 10.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Priority(i8);
+
+impl Priority {
+    /// The least.
+    pub const LEAST: i8 = -10;
+    /// The most.
+    pub const MOST: i8 = 10;
+
+    /// That priority; none outside -10 to 10.
+    pub fn new(number: i8) -> Option<Self> {
+        (Self::LEAST..=Self::MOST).contains(&number).then_some(Self(number))
+    }
+
+    /// The number.
+    pub fn as_i8(self) -> i8 {
+        self.0
+    }
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A queue's due set for runs of one priority that require the same labels.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lane {
+    queue: QueueName,
+    priority: Priority,
+    requires: BTreeSet<Label>,
+    text: String,
+}
+
+impl Lane {
+    /// The lane of `queue` for runs of `priority` that require these labels.
+    pub fn new(queue: QueueName, priority: Priority, requires: BTreeSet<Label>) -> Self {
+        let mut text = queue.as_str().to_owned();
+        if priority != Priority::default() {
+            text.push('!');
+            text.push_str(&priority.to_string());
+        }
+        for (at, label) in requires.iter().enumerate() {
+            text.push(if at == 0 { '+' } else { ',' });
+            text.push_str(label.as_str());
+        }
+        Self { queue, priority, requires, text }
+    }
+
+    /// The plain lane of the queue of a job that names none: `default`.
+    pub fn default_lane() -> Self {
+        QueueName::default_queue().into()
+    }
+
+    /// The one lane of the queue of a host of that name.
+    pub fn of_host(host: &str) -> Self {
+        QueueName::of_host(host).into()
+    }
+
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Its queue.
+    pub fn queue(&self) -> &QueueName {
+        &self.queue
+    }
+
+    /// The priority of its runs.
+    pub fn priority(&self) -> Priority {
+        self.priority
+    }
+
+    /// The labels a node has to carry that takes runs from it.
+    pub fn requires(&self) -> &BTreeSet<Label> {
+        &self.requires
+    }
+
+    /// Whether it is its queue's plain one: nodes know of those by the queue, of the others only when told.
+    pub fn is_plain(&self) -> bool {
+        self.text == self.queue.as_str()
+    }
+
+    /// Whether it is the queue of a host.
+    pub fn is_of_host(&self) -> bool {
+        self.queue.is_of_host()
+    }
+
+    /// Whether a node that carries `labels` may take runs from it.
+    pub fn is_open_to(&self, labels: &BTreeSet<Label>) -> bool {
+        self.requires.is_subset(labels)
+    }
+}
+
+impl From<QueueName> for Lane {
+    fn from(queue: QueueName) -> Self {
+        Self::new(queue, Priority::default(), BTreeSet::new())
+    }
+}
+
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for Lane {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        // Only what a lane itself would write: two texts for one lane would be two due sets.
+        parse(text).filter(|lane| lane.text == text).ok_or_else(|| IdError::lane(text))
+    }
+}
+
+fn parse(text: &str) -> Option<Lane> {
+    let (rest, labels) = text.split_once('+').map_or((text, None), |(rest, labels)| (rest, Some(labels)));
+    let (queue, priority) = rest.split_once('!').map_or((rest, None), |(queue, priority)| (queue, Some(priority)));
+    let priority = priority.map_or(Some(Priority::default()), |number| Priority::new(number.parse().ok()?))?;
+    let requires: BTreeSet<Label> =
+        labels.into_iter().flat_map(|all| all.split(',')).map(str::parse).collect::<Result<_, _>>().ok()?;
+    (requires.len() <= MAX_LABELS).then(|| Some(Lane::new(queue.parse().ok()?, priority, requires)))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_reads_back_as_itself() {
+        for text in ["default", "default!5", "default!-3", "default+eu,gpu", "q!10+a,b.c_d-e", "@host"] {
+            let lane: Lane = text.parse().unwrap();
+            assert_eq!((lane.to_string().as_str(), lane.is_plain()), (text, !text.contains(['!', '+'])));
+        }
+    }
+
+    #[test]
+    fn only_one_text_names_a_lane() {
+        let many = format!("q+{}", (0..9).map(|n| format!("l{n}")).collect::<Vec<_>>().join(","));
+        for bad in
+            ["", "!5", "+gpu", "q!", "q!0", "q!+5", "q!05", "q!11", "q!x", "q+", "q+b,a", "q+a,a", "q+a,", "q+A", "q+a!5", &many]
+        {
+            assert!(bad.parse::<Lane>().is_err(), "{bad:?} was taken");
+        }
+    }
+
+    #[test]
+    fn a_node_may_take_from_a_lane_whose_labels_it_all_carries() {
+        let labels = |text: &str| text.split_whitespace().map(|label| label.parse().unwrap()).collect::<BTreeSet<Label>>();
+        let lane: Lane = "q!2+eu,gpu".parse().unwrap();
+        assert_eq!((lane.queue().as_str(), lane.priority().as_i8(), lane.requires()), ("q", 2, &labels("gpu eu")));
+        assert!(lane.is_open_to(&labels("eu gpu ssd")) && !lane.is_open_to(&labels("gpu")) && !lane.is_open_to(&labels("")));
+        assert!("q!2".parse::<Lane>().unwrap().is_open_to(&labels("")));
+    }
+}

@@ -1,0 +1,100 @@
+//! Which lanes a node serves: those of the queues it is asked to serve whose labels it all carries.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::ids::{Label, QueueName};
+use super::lane::Lane;
+
+/// What a node serves.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Serving {
+    /// The queues; none = all of them.
+    pub queues: Option<BTreeSet<QueueName>>,
+    /// The labels it carries.
+    pub labels: BTreeSet<Label>,
+}
+
+impl Serving {
+    /// Whether it takes runs of a queue, whatever they require. That of a host is served by each of its nodes.
+    pub fn takes_queue(&self, queue: &QueueName) -> bool {
+        queue.is_of_host() || self.queues.as_ref().is_none_or(|queues| queues.contains(queue))
+    }
+
+    /// Whether it takes runs of a lane.
+    pub fn takes(&self, lane: &Lane) -> bool {
+        self.takes_queue(lane.queue()) && lane.is_open_to(&self.labels)
+    }
+}
+
+/// Why nobody takes runs of a lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unserved {
+    /// No node serves the queue.
+    Queue(QueueName),
+    /// No node that serves the queue carries all of these labels.
+    Labels(BTreeSet<Label>),
+}
+
+impl Unserved {
+    /// Why none of the nodes that run takes runs of `lane`; none if one does, or none runs at all. A host's own lane is not judged.
+    pub fn of(lane: &Lane, running: &[Serving]) -> Option<Self> {
+        if running.is_empty() || lane.is_of_host() || running.iter().any(|node| node.takes(lane)) {
+            return None;
+        }
+        Some(if running.iter().any(|node| node.takes_queue(lane.queue())) {
+            Self::Labels(lane.requires().clone())
+        } else {
+            Self::Queue(lane.queue().clone())
+        })
+    }
+}
+
+impl fmt::Display for Unserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Queue(queue) => write!(f, "no node that runs serves queue {queue}"),
+            Self::Labels(labels) => {
+                let labels: Vec<&str> = labels.iter().map(Label::as_str).collect();
+                let pronoun = if labels.len() == 1 { "it" } else { "them all" };
+                write!(f, "requires {}: no node that runs and serves its queue carries {pronoun}", labels.join(", "))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn serving(queues: Option<&str>, labels: &str) -> Serving {
+        Serving {
+            queues: queues.map(|all| all.split_whitespace().map(|queue| queue.parse().unwrap()).collect()),
+            labels: labels.split_whitespace().map(|label| label.parse().unwrap()).collect(),
+        }
+    }
+
+    fn lane(text: &str) -> Lane {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_node_takes_from_the_queues_it_serves_what_requires_no_more_than_it_carries() {
+        let node = serving(Some("a b"), "gpu eu");
+        for (text, takes) in [("a", true), ("a!5+gpu", true), ("b+eu,gpu", true), ("a+ssd", false), ("c", false), ("@h", true)] {
+            assert_eq!(node.takes(&lane(text)), takes, "{text}");
+        }
+        assert!(serving(None, "").takes(&lane("anything")));
+    }
+
+    #[test]
+    fn what_nobody_takes_says_why() {
+        let nodes = [serving(Some("a"), "gpu"), serving(Some("b"), "eu")];
+        let why = |text: &str| Unserved::of(&lane(text), &nodes).map(|why| why.to_string());
+        assert_eq!(why("a+gpu"), None);
+        assert_eq!(why("c!5").unwrap(), "no node that runs serves queue c");
+        assert_eq!(why("b+gpu").unwrap(), "requires gpu: no node that runs and serves its queue carries it");
+        assert_eq!(why("a+eu,gpu").unwrap(), "requires eu, gpu: no node that runs and serves its queue carries them all");
+        assert_eq!((why("@h+gpu"), Unserved::of(&lane("c"), &[])), (None, None));
+    }
+}

@@ -1,0 +1,96 @@
+//! The single schedules a timetable is made of, and where each of them comes next.
+
+use crate::domain::calendar::CalendarExpr;
+use crate::domain::cron::CronExpr;
+use crate::domain::recurrence::Recurrence;
+use crate::domain::schedule::Schedule;
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+
+/// One of the schedules a job's occurrences come from.
+#[derive(Debug, Clone)]
+pub(super) enum Part {
+    /// In order.
+    Instants(Vec<i64>),
+    Beats(Beats),
+    Cron(CronExpr),
+    Calendar(CalendarExpr),
+    Rule(Recurrence),
+}
+
+/// Where `every` counts from: its instants are anchor + k * period, k at least `first`.
+#[derive(Clone, Copy)]
+pub(super) struct Beat {
+    pub(super) anchor: i64,
+    pub(super) first: i64,
+}
+
+impl Part {
+    /// Puts those of `schedule` behind `parts`.
+    pub(super) fn collect(schedule: &Schedule, beat: Beat, parts: &mut Vec<Self>) {
+        match schedule {
+            Schedule::Manual | Schedule::Delay(_) => {}
+            Schedule::At(at) => parts.push(Self::Instants(vec![at.as_i64()])),
+            Schedule::Instants(list) => parts.push(Self::Instants(list.iter().map(|at| at.as_i64()).collect())),
+            Schedule::Every(period) => parts.extend(Beats::new(*period, beat).map(Self::Beats)),
+            Schedule::Cron(list) => parts.extend(list.iter().cloned().map(Self::Cron)),
+            Schedule::Calendar(list) => parts.extend(list.iter().cloned().map(Self::Calendar)),
+            Schedule::Rules(list) => parts.extend(list.iter().cloned().map(Self::Rule)),
+            Schedule::Several(list) => list.iter().for_each(|one| Self::collect(one, beat, parts)),
+        }
+    }
+
+    /// The same in whatever zone it is asked about.
+    pub(super) fn without_zone(&self) -> Self {
+        match self {
+            Self::Calendar(expression) => Self::Calendar(expression.without_zone()),
+            part => part.clone(),
+        }
+    }
+
+    /// Its first instant at or after `millis`.
+    pub(super) fn first_from(&self, zone: &Zone, millis: i64) -> Option<i64> {
+        // Rounded up to the whole second.
+        let second = millis.div_euclid(1_000) + i64::from(millis.rem_euclid(1_000) > 0);
+        let found = match self {
+            Self::Instants(list) => return list.get(list.partition_point(|at| *at < millis)).copied(),
+            Self::Beats(beats) => return beats.number(beats.first_number(millis)).map(UnixMillis::as_i64),
+            Self::Cron(expr) => expr.first_from(zone, second),
+            Self::Calendar(expr) => expr.first_from(zone, second),
+            Self::Rule(rule) => rule.first_from(zone, second),
+        };
+        found.and_then(|second| second.checked_mul(1_000)).filter(|at| *at < UnixMillis::END)
+    }
+}
+
+/// Instants in beats of a period, in milliseconds.
+#[derive(Debug, Clone)]
+pub(super) struct Beats {
+    anchor: i64,
+    period: i64,
+    first: i64,
+}
+
+impl Beats {
+    fn new(period: std::time::Duration, beat: Beat) -> Option<Self> {
+        // A period past the end of time never comes; one below a millisecond is held at one.
+        let period = i64::try_from(period.as_millis()).ok().filter(|period| *period < UnixMillis::END)?.max(1);
+        Some(Self { anchor: beat.anchor, period, first: beat.first })
+    }
+
+    /// The instant of that number; none past the end of time.
+    pub(super) fn number(&self, k: i64) -> Option<UnixMillis> {
+        k.checked_mul(self.period)?.checked_add(self.anchor).and_then(UnixMillis::new)
+    }
+
+    /// The first k whose instant is not before `millis`.
+    fn first_number(&self, millis: i64) -> i64 {
+        let distance = millis - self.anchor;
+        (distance.div_euclid(self.period) + i64::from(distance.rem_euclid(self.period) > 0)).max(self.first)
+    }
+
+    /// The first and last k whose instants lie within; the last is below the first if none does.
+    pub(super) fn numbers_in(&self, first: i64, until: i64) -> (i64, i64) {
+        (self.first_number(first), (until - self.anchor).div_euclid(self.period))
+    }
+}

@@ -1,0 +1,134 @@
+//! What is known of the occurrence at one instant: its run, the stretch or range it is in, or that nothing was due.
+//!
+//! Invariant: what is kept of it wins over what the schedule says, and a schedule of another time says nothing.
+
+use std::time::Duration;
+
+use super::{Known, LOOKED_THROUGH};
+use crate::domain::explain::{Held, Place, RunFacts, Subject};
+use crate::domain::ids::RunId;
+use crate::domain::time::UnixMillis;
+use crate::store::{Ledger, LedgerRange, RunRecord, StoreError};
+
+/// As long as history is kept: of what was due within it there is a record, unless newer ones pushed it out.
+const HISTORY_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+impl Known<'_> {
+    /// The occurrence at an instant.
+    pub(super) async fn at(&self, at: UnixMillis) -> Result<Subject, StoreError> {
+        if let Some(run) = self.run(&RunId::regular(self.name.clone(), at)).await? {
+            return Ok(Subject::Run(Box::new(run)));
+        }
+        // Whoever names a second means the run due within it: one-shots and runs by hand are due at a millisecond.
+        let is_meant = |run: &RunId| run.due() == at || run.due().floor_to_second() == at;
+        let ended = self.store.read_ended_from(self.name, at, LOOKED_THROUGH).await?;
+        let mut candidates: Vec<RunId> = self.planned().cloned().into_iter().collect();
+        candidates.extend(self.store.list_open(self.name).await?);
+        candidates.extend(ended.iter().map(|record| record.run.clone()));
+        if let Some(id) = candidates.iter().find(|run| is_meant(run))
+            && let Some(run) = self.run(id).await?
+        {
+            return Ok(Subject::Run(Box::new(run)));
+        }
+        let held = self.held(at);
+        let is_occurrence = held.is_occurrence(at);
+        let covers = |record: &&RunRecord| record.skipped.is_some_and(|(last, _)| record.run.due() <= at && at <= last);
+        if let Some(record) = ended.iter().find(covers)
+            && is_occurrence != Some(false)
+        {
+            return Ok(Subject::Stretch { at, run: Box::new(self.of_record(record.clone()).await?) });
+        }
+        if at > self.now {
+            return Ok(if is_occurrence == Some(true) { Subject::ToCome { at } } else { self.not_due(at, &ended).await? });
+        }
+        let ledger = self.store.read_ledger(self.name).await?;
+        if let Some(range) = ledger.fate_at(at)
+            && (is_occurrence != Some(false) || range.ends_at(at))
+        {
+            let is_sure = range.ends_at(at) || self.is_filled(&held, &ledger, range).await?;
+            let (state, reason) = (range.state.as_str().to_owned(), range.reason.clone().unwrap_or_default());
+            return Ok(Subject::Ledger { at, state, reason, first: range.from, last: range.to, count: range.count, is_sure });
+        }
+        if is_occurrence == Some(false) {
+            return self.not_due(at, &ended).await;
+        }
+        if let Some(until) = ledger.until.filter(|until| *until >= at) {
+            let counts = ledger.before.into_iter().map(|(state, count)| (state.replace('_', " "), count)).collect();
+            return Ok(Subject::BeforeLedger { at, counts, until });
+        }
+        if is_occurrence == Some(true) {
+            return self.undone(at).await;
+        }
+        let is_lost = self.losses.iter().any(|loss| loss.concerns(at));
+        if !is_lost && self.is_within_history(at).await? {
+            return self.not_due(at, &ended).await;
+        }
+        Ok(Subject::Unrecorded { at })
+    }
+
+    /// The schedule that held at an instant, as far as the deeds tell.
+    fn held(&self, at: UnixMillis) -> Held {
+        match self.understood() {
+            Some(job) => Held::at(self.deeds, self.name, &job.spec, &job.timetable, (job.record.anchor, job.record.since), at),
+            None => Held::Unknown,
+        }
+    }
+
+    /// Whether all of the schedule's occurrences between the ends of a range are accounted for: by it, by others within it, or
+    /// by records.
+    async fn is_filled(&self, held: &Held, ledger: &Ledger, range: &LedgerRange) -> Result<bool, StoreError> {
+        let Some(wanted) = held.count_in(range.from, range.to) else { return Ok(false) };
+        let is_within = |from: UnixMillis, to: UnixMillis| range.from <= from && to <= range.to;
+        let folded: u64 = ledger.ranges.iter().filter(|one| is_within(one.from, one.to)).map(|one| one.count).sum();
+        if folded >= wanted {
+            return Ok(true);
+        }
+        let recorded = self.store.read_ended_from(self.name, range.from, LOOKED_THROUGH).await?;
+        let regular = recorded.iter().filter(|record| !record.run.is_manual() && is_within(record.run.due(), record.run.due()));
+        let recorded: u64 = regular.map(|record| record.skipped.map_or(1, |(_, count)| count)).sum();
+        Ok(folded.saturating_add(recorded) >= wanted)
+    }
+
+    /// An occurrence of the schedule up to now without a record.
+    async fn undone(&self, at: UnixMillis) -> Result<Subject, StoreError> {
+        let Some(planned) = self.planned().filter(|run| run.due() < at).cloned() else { return Ok(Subject::Unrecorded { at }) };
+        let Some(run) = self.run(&planned).await? else { return Ok(Subject::Unrecorded { at }) };
+        Ok(if run.place == Place::Held {
+            Subject::Run(Box::new(RunFacts { run: RunId::regular(self.name.clone(), at), ready: None, ready_at: at, ..run }))
+        } else {
+            Subject::Behind { at, run: Box::new(run) }
+        })
+    }
+
+    /// Whether all that was due at an instant would have a record: history reaches back to it, or the job was made later.
+    async fn is_within_history(&self, at: UnixMillis) -> Result<bool, StoreError> {
+        let Some(job) = &self.record else { return Ok(false) };
+        let oldest = self.store.read_ended_from(self.name, UnixMillis::EPOCH, 1).await?.pop();
+        let reaches_back = match oldest {
+            Some(run) => run.finished_at.is_some_and(|ended| ended <= at),
+            None => self.now.since(at) < HISTORY_AGE,
+        };
+        Ok(reaches_back || job.created.as_ref().is_some_and(|(created, _)| *created > at))
+    }
+
+    /// Nothing was due at `at`: with what was before and after.
+    async fn not_due(&self, at: UnixMillis, ended_after: &[RunRecord]) -> Result<Subject, StoreError> {
+        let Some(definition) = self.understood() else { return Ok(Subject::Unrecorded { at }) };
+        let (timetable, since) = (&definition.timetable, definition.record.since);
+        let scheduled_before = if since <= at { timetable.latest_in(since, at) } else { None };
+        let before = match scheduled_before {
+            Some(before) => Some(before),
+            None => self.before(at).await?,
+        };
+        let recorded_after = ended_after.iter().map(|record| record.run.due()).filter(|due| *due > at).min();
+        let after = timetable.next_after(at.max(since));
+        let after = if since <= at { after } else { recorded_after.or(after) };
+        Ok(Subject::NotDue { at, before, after })
+    }
+
+    /// The due time of the run that ended last before an instant.
+    async fn before(&self, at: UnixMillis) -> Result<Option<UnixMillis>, StoreError> {
+        let ended = crate::store::Ended { job: Some(self.name.clone()), until: Some(at), ..crate::store::Ended::history() };
+        Ok(self.store.read_ended(&ended, 0, 1).await?.runs.pop().map(|record| record.run.due()))
+    }
+}

@@ -1,0 +1,194 @@
+//! Whether this node takes on more work: its load, its free memory and how much it runs, held against the limits of its file.
+//!
+//! Invariant: a node that is held claims nothing, and does all else as before: it renews, runs, recovers and reports. Once past a
+//! limit it goes on only when it is a tenth below it, so that it does not hold and go on with each breath.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::presence::HostFacts;
+use crate::config::FlowLimits;
+use crate::domain::time::UnixMillis;
+use crate::keeper::BootInstant;
+
+/// How often the host is looked at, at most.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const MIB: u64 = 1 << 20;
+
+/// Why a node claims nothing, and since when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Held {
+    /// By which limit, with what was found: `load 9.1 > 8`.
+    pub(super) why: String,
+    /// Since when, by Redis' clock.
+    pub(super) since: UnixMillis,
+}
+
+/// The limits, and what was found at the last look.
+#[derive(Default)]
+pub(super) struct Flow {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    limits: FlowLimits,
+    looked: Option<BootInstant>,
+    /// Held by the host: its load or its memory.
+    by_host: Option<Held>,
+    /// Held by running as much as it may.
+    full: Option<Held>,
+}
+
+/// What a look found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// As before.
+    Same,
+    /// The node is held by its host since now, or no longer.
+    News,
+}
+
+impl Flow {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the limits; they count at the next look, which is the next asked for.
+    pub(super) fn set_limits(&self, limits: FlowLimits) {
+        let mut state = self.lock();
+        state.limits = limits;
+        state.looked = None;
+    }
+
+    /// Looks at the host if the last look is a while ago, and notes how much runs. `now` is Redis' time.
+    pub(super) fn look(&self, host: &HostFacts, running: usize, now: UnixMillis) -> Look {
+        let mut state = self.lock();
+        let FlowLimits { max_running, .. } = state.limits;
+        let full = max_running.filter(|most| running >= *most as usize).map(|most| format!("running {running} of {most}"));
+        state.full = held(full, state.full.take(), now);
+        let at = BootInstant::now();
+        if state.looked.is_some_and(|looked| at.since(looked) < LOOK_EVERY) {
+            return Look::Same;
+        }
+        state.looked = Some(at);
+        let was_held = state.by_host.is_some();
+        let why = past(&state.limits, was_held, host);
+        state.by_host = held(why, state.by_host.take(), now);
+        if state.by_host.is_some() == was_held { Look::Same } else { Look::News }
+    }
+
+    /// Why this node claims nothing now, if it does not.
+    pub(super) fn held(&self) -> Option<Held> {
+        let state = self.lock();
+        state.by_host.clone().or_else(|| state.full.clone())
+    }
+
+    /// Whether its host holds it.
+    pub(super) fn is_held_by_host(&self) -> bool {
+        self.lock().by_host.is_some()
+    }
+}
+
+fn held(why: Option<String>, before: Option<Held>, now: UnixMillis) -> Option<Held> {
+    why.map(|why| Held { why, since: before.map_or(now, |held| held.since) })
+}
+
+/// The limit the host is past; one that is held stays so until it is a tenth below. What the host does not tell holds nobody.
+fn past(limits: &FlowLimits, was_held: bool, host: &HostFacts) -> Option<String> {
+    if let (Some(max), Some(load)) = (limits.max_load, limits.max_load.and_then(|_| (host.load)())) {
+        let bound = if was_held && load <= max { max * 0.9 } else { max };
+        if load > bound {
+            return Some(format!("load {} > {}", rounded(load), rounded(bound)));
+        }
+    }
+    if let (Some(min), Some(free)) = (limits.min_free_memory, limits.min_free_memory.and_then(|_| (host.free_memory)())) {
+        let bound = if was_held && free >= min { min.saturating_add(min / 10) } else { min };
+        if free < bound {
+            return Some(format!("free memory {} MiB < {} MiB", free / MIB, bound.div_ceil(MIB)));
+        }
+    }
+    None
+}
+
+/// With two digits behind the point, without needless zeros.
+fn rounded(number: f64) -> String {
+    let text = format!("{number:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        static LOAD: Cell<f64> = const { Cell::new(0.0) };
+        static FREE: Cell<u64> = const { Cell::new(0) };
+    }
+
+    fn host() -> HostFacts {
+        HostFacts {
+            host: "h".to_owned(),
+            boot_id: "b".to_owned(),
+            is_alive: |_| false,
+            clock: || UnixMillis::EPOCH,
+            load: || Some(LOAD.get()),
+            free_memory: || Some(FREE.get()),
+        }
+    }
+
+    fn at(ms: i64) -> UnixMillis {
+        UnixMillis::new(ms).unwrap()
+    }
+
+    fn looked(flow: &Flow, now: i64) -> Option<(String, i64)> {
+        flow.lock().looked = None;
+        flow.look(&host(), 0, at(now));
+        flow.held().map(|held| (held.why, held.since.as_i64()))
+    }
+
+    #[test]
+    fn a_node_past_its_load_is_held_until_it_is_a_tenth_below() {
+        let flow = Flow::default();
+        flow.set_limits(FlowLimits { max_load: Some(8.0), ..FlowLimits::default() });
+        let mut said = Vec::new();
+        for (now, load) in [(1, 8.0), (2, 9.1), (3, 7.5), (4, 7.2), (5, 8.0)] {
+            LOAD.set(load);
+            said.push(looked(&flow, now));
+        }
+        let held = |why: &str| Some((why.to_owned(), 2));
+        assert_eq!(said, [None, held("load 9.1 > 8"), held("load 7.5 > 7.2"), None, None]);
+    }
+
+    #[test]
+    fn a_node_short_of_memory_is_held_until_a_tenth_more_is_free() {
+        let flow = Flow::default();
+        flow.set_limits(FlowLimits { min_free_memory: Some(100 * MIB), ..FlowLimits::default() });
+        let mut said = Vec::new();
+        for (now, free) in [(1, 100), (2, 99), (3, 109), (4, 110)] {
+            FREE.set(free * MIB);
+            said.push(looked(&flow, now));
+        }
+        let held = |why: &str| Some((why.to_owned(), 2));
+        assert_eq!(said, [None, held("free memory 99 MiB < 100 MiB"), held("free memory 109 MiB < 110 MiB"), None]);
+    }
+
+    #[test]
+    fn a_node_that_runs_as_much_as_it_may_says_so_and_the_host_comes_first() {
+        let flow = Flow::default();
+        flow.set_limits(FlowLimits { max_running: Some(2), max_load: Some(1.0), ..FlowLimits::default() });
+        LOAD.set(0.5);
+        flow.look(&host(), 2, at(5));
+        assert_eq!(flow.held(), Some(Held { why: "running 2 of 2".to_owned(), since: at(5) }));
+        flow.look(&host(), 1, at(6));
+        assert_eq!(flow.held(), None);
+        LOAD.set(3.0);
+        flow.look(&host(), 2, at(7));
+        assert_eq!(flow.held().map(|held| held.why), Some("running 2 of 2".to_owned()), "it looks once a second");
+        flow.set_limits(FlowLimits { max_running: Some(2), max_load: Some(1.0), ..FlowLimits::default() });
+        assert_eq!(flow.look(&host(), 2, at(8)), Look::News);
+        assert_eq!(flow.held().map(|held| held.why), Some("load 3 > 1".to_owned()));
+    }
+}

@@ -1,0 +1,70 @@
+//! The fields of hashes that hold many things beside each other, read whole and rid of what cannot be read.
+
+use redis::Value;
+
+use super::Store;
+use super::error::StoreError;
+use super::quarantine::{member_bytes, shown_member};
+use super::reply::text_of;
+use super::scripts::{self, Invocation};
+
+/// Fields read of a hash in one step.
+const PAGE: usize = 1_000;
+/// Hashes read in one go.
+const HASHES: usize = 100;
+/// Fields taken out in one call.
+const STEP: usize = 500;
+
+/// A field and what it holds, as shown: bytes that are no text written `\xNN`.
+type Field = (String, String);
+
+impl Store {
+    /// The fields of each of these keys, by their whole names; none of one that is gone or holds something else.
+    pub async fn read_fields(&self, keys: &[String]) -> Result<Vec<Vec<Field>>, StoreError> {
+        let mut all: Vec<Vec<Field>> = vec![Vec::new(); keys.len()];
+        for first in (0..keys.len()).step_by(HASHES) {
+            let mut left: Vec<(usize, u64)> = (first..keys.len().min(first + HASHES)).map(|at| (at, 0)).collect();
+            while !left.is_empty() {
+                let mut pipeline = redis::pipe();
+                for (at, cursor) in &left {
+                    pipeline.cmd("HSCAN").arg(member_bytes(&keys[*at])).arg(*cursor).arg("COUNT").arg(PAGE);
+                }
+                let answers = self.link.ask(&mut pipeline).await?;
+                left = left
+                    .into_iter()
+                    .zip(answers)
+                    .filter_map(|((at, _), answer)| Some((at, take(answer, &mut all[at])?)))
+                    .collect();
+            }
+        }
+        Ok(all)
+    }
+
+    /// Takes fields out of the hash `key`, those that still hold what was seen. Gives them.
+    pub async fn drop_fields(&self, key: &str, seen: &[Field]) -> Result<Vec<Field>, StoreError> {
+        let mut dropped = Vec::new();
+        for step in seen.chunks(STEP) {
+            let mut call = Invocation::new(&scripts::DROP_FIELDS).key("key", member_bytes(key));
+            for (field, value) in step {
+                call = call.arg("field", member_bytes(field)).arg("seen", member_bytes(value));
+            }
+            let mut reply = self.link.invoke(&call).await?;
+            if reply.word != "dropped" {
+                return Err(reply.unknown());
+            }
+            while let Ok(number) = reply.number() {
+                let at = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+                dropped.extend(at.and_then(|at| step.get(at)).cloned());
+            }
+        }
+        Ok(dropped)
+    }
+}
+
+/// Takes one page in; where the next begins, none after the last.
+fn take(answer: Result<Value, redis::RedisError>, fields: &mut Vec<Field>) -> Option<u64> {
+    let Ok(Value::Array(parts)) = answer else { return None };
+    let [next, Value::Array(flat)] = parts.as_slice() else { return None };
+    fields.extend(flat.chunks_exact(2).filter_map(|pair| Some((shown_member(&pair[0])?, shown_member(&pair[1])?))));
+    text_of(next).and_then(|text| text.parse().ok()).filter(|cursor| *cursor != 0)
+}

@@ -1,0 +1,158 @@
+//! Gates: the calls at the gates a run stands at, and giving free places to those that wait.
+//!
+//! Invariant: a script is told the keys of all gates its run stands at. If the record names others it answers so before it has
+//! changed anything, and is called again with those.
+
+use std::collections::BTreeMap;
+
+use redis::Value;
+
+use super::Store;
+use super::error::StoreError;
+use super::reply::{Reply, number_of, text_of};
+use super::scripts::{self, Invocation};
+use crate::domain::gate::Gate;
+use crate::domain::ids::{GroupName, JobName, RunId};
+use crate::domain::lane::Lane;
+use crate::domain::time::UnixMillis;
+
+/// How often a call is repeated with the gates the record names: they change with each claim.
+const CALLS: usize = 8;
+/// How often a gate is asked for: each answer may name one lane more, and a group has up to 100 members.
+const OPENINGS: usize = 128;
+
+/// What came of a look at a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened {
+    /// How many that waited were given a place.
+    pub given: u64,
+    /// When it is to be looked at again.
+    pub next: Option<UnixMillis>,
+}
+
+/// A group as it stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GroupStanding {
+    /// Whose turn it is, and since when.
+    pub turn: Option<(JobName, UnixMillis)>,
+    /// When the last attempt of a member ended.
+    pub last_ended: Option<UnixMillis>,
+    /// The runs that have a place, at most 100.
+    pub held: Vec<RunId>,
+    /// How many wait.
+    pub waiting: u64,
+    /// The first of those that wait, at most 10.
+    pub first_waiting: Vec<RunId>,
+    /// When time alone opens it.
+    pub next: Option<UnixMillis>,
+}
+
+/// The names of gates as scripts take them.
+pub(super) fn names_of(gates: &[Gate]) -> String {
+    gates.iter().map(Gate::as_str).collect::<Vec<_>>().join(" ")
+}
+
+impl Store {
+    /// Makes a call for a run that stands at gates, with the keys of those.
+    pub(super) async fn invoke_at_gates(
+        &self,
+        known: &[Gate],
+        call: impl Fn(&[Gate]) -> Invocation,
+    ) -> Result<Reply, StoreError> {
+        let mut gates = known.to_vec();
+        for _ in 0..CALLS {
+            let mut reply = self.link.invoke(&call(&gates)).await?;
+            if reply.word != "places" {
+                return Ok(reply);
+            }
+            gates = Gate::all_in(&reply.text()?);
+        }
+        Err(StoreError::corrupt("places", "the gates a run stands at change with every call"))
+    }
+
+    /// Gives the free places of a gate to those that wait there. `lanes` are those known: others are asked for.
+    pub async fn open_gate(&self, gate: &Gate, lanes: &[Lane]) -> Result<Opened, StoreError> {
+        let keys = &self.keys;
+        // By the text that is kept: one that is no lane leads to the default one.
+        let mut places: BTreeMap<(&str, String), String> =
+            lanes.iter().map(|lane| (("lane", lane.to_string()), keys.due(lane))).collect();
+        for _ in 0..OPENINGS {
+            let mut call = Invocation::new(&scripts::OPEN_GATE)
+                .key("nudge", keys.nudge())
+                .key("totals", keys.totals())
+                .key("jobs", keys.jobs())
+                .key("leases", keys.leases())
+                .key("shunned_lately", keys.shunned_lately())
+                .arg("now", self.now_arg())
+                .arg("gates", gate.as_str());
+            for ((kind, name), key) in &places {
+                call = call.key("place", key).arg("kind", *kind).arg("name", name);
+            }
+            let mut reply = self.link.invoke(&call.gate_keys(keys, std::slice::from_ref(gate))).await?;
+            match reply.word.as_str() {
+                "opened" => {
+                    let given = u64::try_from(reply.number()?).unwrap_or(0);
+                    let next = number_of(&reply.value()?).and_then(UnixMillis::new);
+                    return Ok(Opened { given, next });
+                }
+                "lane" => {
+                    let text = reply.text()?;
+                    let lane = text.parse().unwrap_or_else(|_| Lane::default_lane());
+                    places.insert(("lane", text), keys.due(&lane));
+                }
+                "members" => {
+                    let members = reply.text()?;
+                    let members = members.split_ascii_whitespace();
+                    // One that is no name is no job.
+                    let key = |name: &str| name.parse::<JobName>().map_or_else(|_| keys.gate(gate), |job| keys.job(&job));
+                    for name in members {
+                        places.insert(("job", name.to_owned()), key(name));
+                        let open = name.parse::<JobName>().map_or_else(|_| keys.held(gate), |job| keys.open(&job));
+                        places.insert(("open", name.to_owned()), open);
+                    }
+                }
+                _ => return Err(reply.unknown()),
+            }
+        }
+        Err(StoreError::corrupt("open_gate", "its lanes or members change with every call"))
+    }
+
+    /// How each of these groups stands.
+    pub async fn read_group_standings(&self, groups: &[GroupName]) -> Result<Vec<GroupStanding>, StoreError> {
+        let mut pipeline = redis::pipe();
+        for group in groups {
+            let gate = Gate::of_group(group);
+            pipeline.cmd("HMGET").arg(self.keys.gate(&gate)).arg(&["turn", "since", "last_ended"]);
+            pipeline.cmd("ZRANGE").arg(self.keys.held(&gate)).arg(0).arg(99);
+            pipeline.cmd("ZCARD").arg(self.keys.queued(&gate));
+            pipeline.cmd("ZRANGE").arg(self.keys.queued(&gate)).arg(0).arg(9);
+            pipeline.cmd("ZSCORE").arg(self.keys.gate_wakes()).arg(gate.as_str());
+        }
+        if groups.is_empty() {
+            return Ok(Vec::new());
+        }
+        // A key that holds something else is a finding of the doctor.
+        let answers: Vec<Option<Value>> = self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
+        Ok(answers.chunks_exact(5).map(standing).collect())
+    }
+}
+
+fn standing(answers: &[Option<Value>]) -> GroupStanding {
+    let [state, held, waiting, first, next] = answers else { return GroupStanding::default() };
+    let items = |value: &Option<Value>| match value {
+        Some(Value::Array(items)) => items.clone(),
+        _ => Vec::new(),
+    };
+    let runs = |value: &Option<Value>| items(value).iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect();
+    let instant = |value: Option<&Value>| value.and_then(number_of).and_then(UnixMillis::new);
+    let state = items(state);
+    let turn = state.first().and_then(text_of).and_then(|name| name.parse().ok());
+    GroupStanding {
+        turn: turn.zip(instant(state.get(1))),
+        last_ended: instant(state.get(2)),
+        held: runs(held),
+        waiting: waiting.as_ref().and_then(number_of).and_then(|count| u64::try_from(count).ok()).unwrap_or(0),
+        first_waiting: runs(first),
+        next: instant(next.as_ref()),
+    }
+}

@@ -1,0 +1,177 @@
+//! Queues by hand: what holds for one set, paused and resumed; and how each of them stands.
+
+use redis::Value;
+
+use super::Store;
+use super::error::StoreError;
+use super::reply::{number_of, text_of};
+use super::scripts::{self, Invocation};
+use super::sections::queue_fields;
+use crate::domain::ids::QueueName;
+use crate::domain::lane::Lane;
+use crate::domain::queue::{QueueChange, QueueKey, QueueSettings};
+use crate::domain::time::UnixMillis;
+
+/// Which way a queue is switched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueSwitch {
+    /// Nothing of it starts.
+    Pause,
+    /// It starts again.
+    Resume,
+}
+
+/// What became of a wish for a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueReply {
+    /// It was done.
+    Done,
+    /// It was so before.
+    Already,
+    /// No such queue.
+    Unknown,
+}
+
+/// How a queue stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueueDepth {
+    /// How many of its runs are ready.
+    pub ready: u64,
+    /// How many are planned for later.
+    pub scheduled: u64,
+    /// How many execute.
+    pub running: u64,
+    /// Since when the first ready one is.
+    pub oldest: Option<UnixMillis>,
+}
+
+/// How long one run waited and ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunTimes {
+    /// Its queue.
+    pub queue: QueueName,
+    /// From ready to start, ms; none of a run that was tried more than once.
+    pub wait_ms: Option<u64>,
+    /// From the start of its last attempt to its end, ms.
+    pub run_ms: u64,
+}
+
+impl Store {
+    /// Sets what a change names; the rest is left as it stands.
+    pub async fn set_queue(&self, queue: &QueueName, change: &QueueChange) -> Result<QueueReply, StoreError> {
+        let is_named = |field: &str| {
+            let key = match field {
+                "concurrency" if change.named.contains(&QueueKey::OwnConcurrency) => QueueKey::OwnConcurrency,
+                "concurrency" => QueueKey::Concurrency,
+                "limit" => QueueKey::Limit,
+                "weight" | "strict" => QueueKey::Share,
+                _ => QueueKey::Rate,
+            };
+            change.named.contains(&key)
+        };
+        let is_own = change.named.contains(&QueueKey::OwnConcurrency);
+        let call = Invocation::new(&scripts::SET_QUEUE)
+            .key("queue", self.keys.queue(queue))
+            .key("queues", self.keys.queues())
+            .key("nudge", self.keys.nudge())
+            .arg("now", self.now_arg())
+            .arg("queue_name", queue.as_str())
+            .arg("rule", if *queue == QueueName::default_queue() { "always" } else { "declared" })
+            .arg("plain", QueueSettings::DEFAULT_CONCURRENCY)
+            .arg("by", &*self.by);
+        let fields = queue_fields(&change.settings).into_iter().filter(|(field, _)| is_named(field));
+        let call = fields.fold(call, |call, (field, value)| {
+            call.arg("field", field).arg("value", if field == "concurrency" && is_own { String::new() } else { value })
+        });
+        let reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "set" => QueueReply::Done,
+            "unknown" => QueueReply::Unknown,
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    /// Pauses or resumes a queue.
+    pub async fn switch_queue(&self, queue: &QueueName, to: QueueSwitch) -> Result<QueueReply, StoreError> {
+        let call = Invocation::new(&scripts::SWITCH_QUEUE)
+            .key("queue", self.keys.queue(queue))
+            .key("queues", self.keys.queues())
+            .key("nudge", self.keys.nudge())
+            .arg("now", self.now_arg())
+            .arg("queue_name", queue.as_str())
+            .arg("undeclared", undeclared(queue))
+            .arg("wish", if to == QueueSwitch::Pause { "pause" } else { "resume" })
+            .arg("by", &*self.by);
+        let reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "paused" | "resumed" => QueueReply::Done,
+            "already" => QueueReply::Already,
+            "unknown" => QueueReply::Unknown,
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    /// How each of these lanes stands at `now`, and what executes of its queue. A key that holds something else counts as empty: it
+    /// is a finding of its own.
+    pub async fn read_depths(&self, lanes: &[Lane], now: UnixMillis) -> Result<Vec<QueueDepth>, StoreError> {
+        if lanes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for lane in lanes {
+            pipeline.cmd("ZCARD").arg(self.keys.due(lane));
+            pipeline.cmd("ZCOUNT").arg(self.keys.due(lane)).arg("-inf").arg(now.as_i64());
+            pipeline.cmd("ZRANGE").arg(self.keys.due(lane)).arg(0).arg(0).arg("WITHSCORES");
+            pipeline.cmd("ZCARD").arg(self.keys.running(lane.queue()));
+        }
+        let answers = self.link.ask(&mut pipeline).await?;
+        let number = |answer: &Result<Value, redis::RedisError>| {
+            answer.as_ref().ok().and_then(number_of).and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
+        };
+        let read = |parts: &[Result<Value, redis::RedisError>]| {
+            let (all, ready) = (number(&parts[0]), number(&parts[1]));
+            let head = match &parts[2] {
+                Ok(Value::Array(pair)) => pair.get(1).and_then(number_of).and_then(UnixMillis::new),
+                _ => None,
+            };
+            let oldest = head.filter(|head| *head <= now && ready > 0);
+            QueueDepth { ready, scheduled: all.saturating_sub(ready), running: number(&parts[3]), oldest }
+        };
+        Ok(answers.chunks_exact(4).map(read).collect())
+    }
+
+    /// How long the runs that ended last waited and ran, of all queues, at most `most` of them. Those that never started are left
+    /// out.
+    pub async fn read_run_times(&self, most: usize) -> Result<Vec<RunTimes>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.history()).arg(0).arg(most.saturating_sub(1)).arg("REV");
+        let answer = self.link.ask(&mut pipeline).await?.into_iter().next();
+        let Some(Ok(Value::Array(ids))) = answer else { return Ok(Vec::new()) };
+        let runs: Vec<_> = ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect();
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for run in &runs {
+            let fields = ["queue", "attempt", "due", "ready_at", "started_at", "finished_at"];
+            pipeline.cmd("HMGET").arg(self.keys.run(run)).arg(&fields);
+        }
+        let answers = self.link.ask(&mut pipeline).await?;
+        Ok(answers.into_iter().filter_map(|answer| times_of(&answer.ok()?)).collect())
+    }
+}
+
+fn times_of(value: &Value) -> Option<RunTimes> {
+    let Value::Array(fields) = value else { return None };
+    let number = |at: usize| number_of(fields.get(at)?);
+    let (started, finished) = (number(4)?, number(5)?);
+    let ready = number(3).or_else(|| number(2))?;
+    let wait = (number(1)? == 1).then(|| u64::try_from(started - ready).unwrap_or(0));
+    let lane: Lane = text_of(fields.first()?)?.parse().ok()?;
+    Some(RunTimes { queue: lane.queue().clone(), wait_ms: wait, run_ms: u64::try_from(finished - started).unwrap_or(0) })
+}
+
+/// What `default` is without any declaration.
+fn undeclared(queue: &QueueName) -> String {
+    if *queue == QueueName::default_queue() { QueueSettings::DEFAULT_CONCURRENCY.to_string() } else { String::new() }
+}

@@ -1,0 +1,119 @@
+//! Pausing a job and resuming it.
+//!
+//! Invariant: as in [`super::job_edits`]: what was computed from another state of the job is answered stale and changes nothing.
+
+use super::Store;
+use super::error::StoreError;
+use super::jobs::{JobRecord, Rev};
+use super::runs::Successor;
+use super::scripts::{self, Invocation};
+use crate::domain::ids::{JobName, RunId};
+use crate::domain::lane::Lane;
+use crate::domain::time::UnixMillis;
+
+/// What became of a pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PauseReply {
+    /// It is paused.
+    Paused,
+    /// It was before.
+    Already,
+    /// No such job.
+    Unknown,
+    /// The job changed: read it and decide again.
+    Stale,
+}
+
+/// A job to be resumed.
+#[derive(Debug, Clone)]
+pub struct ResumeOrder {
+    /// Its name.
+    pub name: JobName,
+    /// Its rev as read.
+    pub rev: Rev,
+    /// Its lane as read.
+    pub lane: Lane,
+    /// The run the pause took out.
+    pub held: Option<RunId>,
+    /// The stretch that passed meanwhile: its last occurrence and how many there were.
+    pub skipped: Option<(UnixMillis, u64)>,
+    /// What comes next.
+    pub planted: Option<Successor>,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResumeReply {
+    /// It goes on.
+    Resumed,
+    /// It was not paused.
+    Already,
+    /// No such job.
+    Unknown,
+    /// The job changed: read it and decide again.
+    Stale,
+    /// The planted occurrence has a record already: decide on the one after it.
+    Occupied,
+}
+
+impl Store {
+    /// Pauses a job, as it was read.
+    pub async fn pause_job(&self, job: &JobRecord) -> Result<PauseReply, StoreError> {
+        let call = Invocation::new(&scripts::PAUSE_JOB)
+            .key("job", self.keys.job(&job.name))
+            .key("jobs", self.keys.jobs())
+            .key("job_due", self.keys.due(&job.lane))
+            .key("deeds", self.keys.deeds(&job.name))
+            .arg("now", self.now_arg())
+            .arg("job_name", job.name.as_str())
+            .arg("pending", job.pending.as_ref().map_or_else(String::new, ToString::to_string))
+            .arg("by", &*self.by);
+        let reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "paused" => PauseReply::Paused,
+            "already" => PauseReply::Already,
+            "unknown" => PauseReply::Unknown,
+            "stale" => PauseReply::Stale,
+            _ => return Err(reply.unknown()),
+        })
+    }
+
+    /// Resumes a job.
+    pub async fn resume_job(&self, order: &ResumeOrder) -> Result<ResumeReply, StoreError> {
+        self.note_lanes([&order.lane]).await?;
+        let (keys, name, next) = (&self.keys, &order.name, order.planted.as_ref());
+        let held_key = order.held.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run));
+        let call = Invocation::new(&scripts::RESUME_JOB)
+            .key("job", keys.job(name))
+            .key("jobs", keys.jobs())
+            .key("job_due", keys.due(&order.lane))
+            .key("run", held_key)
+            .key("history", keys.history())
+            .key("job_history", keys.job_history(name))
+            .key("totals", keys.totals())
+            .key("nudge", keys.nudge())
+            .key("planted_run", self.successor_key(next, name))
+            .key("deeds", keys.deeds(name))
+            .key("open", keys.open(name))
+            .arg("now", self.now_arg())
+            .arg("job_name", name.as_str())
+            .arg("rev", order.rev.as_str())
+            .arg("held", order.held.as_ref().map_or_else(String::new, ToString::to_string))
+            .arg("held_due", order.held.as_ref().map_or(0, |run| run.due().as_i64()))
+            .arg("last_due", order.skipped.map_or_else(String::new, |(last, _)| last.as_i64().to_string()))
+            .arg("count", order.skipped.map_or(0, |(_, count)| count))
+            .arg("planted", Successor::id(next))
+            .arg("planted_due", Successor::due(next))
+            .arg("planted_ready", Successor::ready(next))
+            .arg("by", &*self.by);
+        let reply = self.link.invoke(&call).await?;
+        Ok(match reply.word.as_str() {
+            "resumed" => ResumeReply::Resumed,
+            "already" => ResumeReply::Already,
+            "unknown" => ResumeReply::Unknown,
+            "stale" => ResumeReply::Stale,
+            "occupied" => ResumeReply::Occupied,
+            _ => return Err(reply.unknown()),
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! `queue` and `queues`: what holds for queues by hand, and how they stand.
+
+use serde_json::{Value, json};
+
+use crate::support::ctl::Schedctl;
+use crate::support::daemon::Schedd;
+use crate::support::effects::Effects;
+use crate::support::eye::Eye;
+use crate::support::redis::TestRedis;
+use crate::support::wait::{LONG, until};
+
+fn queues(ctl: &Schedctl) -> Vec<Value> {
+    let found = ctl.run(&["queues", "--json"]);
+    assert_eq!(found.code, 0, "{found:?}");
+    serde_json::from_str::<Vec<Value>>(&found.stdout).unwrap()
+}
+
+fn queue(ctl: &Schedctl, name: &str) -> Value {
+    queues(ctl).into_iter().find(|queue| queue["name"] == name).unwrap_or(Value::Null)
+}
+
+#[test]
+fn bad_input_changes_nothing_and_says_what_is_wanted() {
+    let redis = TestRedis::start();
+    let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
+    let node = Schedd::on(&redis).jobs("[queues.mail]\nlimit = 5\n").start();
+    node.wait_for_log("Started.");
+    until("the queue is known", LONG, || Some(()).filter(|()| queue(&ctl, "mail")["limit"] == 5));
+    for (words, code, wanted) in [
+        (&["queue", "set", "mail", "rate=0/1m"][..], 2, "rate: rate \"0/1m\" has no number from 1 to 1000000 before its /"),
+        (&["queue", "set", "mail", "limt=3"], 2, "limt: unknown key, did you mean \"limit\"?"),
+        (&["queue", "set", "mail", "limit"], 2, "limit: wanted KEY=VALUE such as limit=5"),
+        (&["queue", "set", "mail", "limit=0"], 2, "limit: found integer 0, wanted an integer from 1 to 1000000"),
+        (&["queue", "set", "mail", "burst=3"], 2, "burst: burst says how many of a rate"),
+        (&["queue", "set", "mial", "limit=3"], 3, "no queue mial in namespace schedd: did you mean mail?"),
+        (&["queue", "pause", "zebra"], 3, "no queue zebra in namespace schedd: schedctl queues lists those there are"),
+        (&["queue", "pause", "No Such"], 2, "queue name \"No Such\" is not valid"),
+    ] {
+        let found = ctl.run(words);
+        assert_eq!(found.code, code, "{words:?}: {found:?}");
+        assert!(found.stderr.contains(wanted), "{words:?}: {found:?}");
+    }
+    let record = eye.ask(eye.store().read_queue_settings(&["mail".parse().unwrap()])).unwrap().remove(0);
+    assert_eq!((record.settings.limit, record.set), (Some(5), None));
+}
+
+#[test]
+fn queues_shows_what_holds_how_full_it_is_and_how_long_runs_take() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
+    let node = Schedd::on(&redis).jobs("[queues.mail]\nlimit = 1\nrate = \"100/1m\"\nburst = 7\nconcurrency = 4\n").start();
+    node.wait_for_log("Started.");
+    until("the queue is known", LONG, || Some(()).filter(|()| queue(&ctl, "mail")["nodes"] == 1));
+    eye.add(&json!({"name": "done", "in": "0s", "queue": "mail", "shell": "true"}));
+    eye.wait_for_history("done", 1);
+    for number in 0..3 {
+        eye.add(&json!({"name": format!("m{number}"), "in": "0s", "queue": "mail", "shell": effects.shell("sleep 600")}));
+    }
+    eye.add(&json!({"name": "later", "in": "1h", "queue": "mail", "shell": "true"}));
+    let mail = until("it is full", LONG, || Some(queue(&ctl, "mail")).filter(|mail| mail["state"] == "full"));
+    for (key, wanted) in [
+        ("depth", json!(2)),
+        ("scheduled", json!(1)),
+        ("running", json!(1)),
+        ("limit", json!(1)),
+        ("concurrency", json!(4)),
+        ("capacity", json!(1)),
+        ("utilisation", json!(1.0)),
+        ("rate", json!("100/1m")),
+        ("burst", json!(7)),
+        ("weight", json!(1)),
+        ("strict", json!(false)),
+        ("paused", json!(false)),
+        ("paused_by", Value::Null),
+        ("sampled_runs", json!(1)),
+    ] {
+        assert_eq!(mail[key], wanted, "{key}: {mail}");
+    }
+    assert!(mail["oldest_age_ms"].is_i64() && mail["run_ms"]["p50"].is_u64() && mail["wait_ms"]["p95"].is_u64(), "{mail}");
+    let table = ctl.run(&["queues"]).stdout;
+    let line = table.lines().find(|line| line.starts_with("mail")).unwrap();
+    assert!(line.contains("full") && line.contains("100%") && line.contains("100/1m burst 7"), "{table}");
+    // Every field is there for a queue that nobody declared, too.
+    let default = queue(&ctl, "default");
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&default), keys(&mail));
+    assert_eq!((&default["state"], &default["limit"]), (&json!("open"), &Value::Null));
+}
+
+#[test]
+fn a_paused_queue_starts_nothing_until_it_is_resumed_and_explain_says_so() {
+    let redis = TestRedis::start();
+    let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
+    let node = Schedd::on(&redis).node("n1").jobs("[queues.mail]\n").start();
+    node.wait_for_log("Started.");
+    until("the queue is known", LONG, || Some(()).filter(|()| queue(&ctl, "mail")["nodes"] == 1));
+    let paused = ctl.run(&["queue", "pause", "mail"]);
+    assert_eq!((paused.code, paused.stdout.as_str()), (0, "mail paused\n"));
+    assert_eq!(ctl.run(&["queue", "pause", "mail"]).stdout, "mail was paused before\n");
+    eye.add(&json!({"name": "held", "in": "0s", "queue": "mail", "shell": "true"}));
+    eye.add(&json!({"name": "free", "in": "0s", "shell": "true"}));
+    eye.wait_for_history("free", 1);
+    let why = until("explain says so", LONG, || {
+        Some(ctl.run(&["explain", "held"]).stdout).filter(|text| text.contains("Queue mail was paused by "))
+    });
+    assert!(why.contains("n1 found queue mail paused by ") && eye.history("held").is_empty(), "{why}");
+    assert_eq!(queue(&ctl, "mail")["state"], "paused");
+    let resumed = ctl.run(&["queue", "resume", "mail", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&resumed.stdout).unwrap(), json!([{"name": "mail", "result": "resumed"}]));
+    eye.wait_for_history("held", 1);
+    assert_eq!(ctl.run(&["queue", "resume", "mail"]).stdout, "mail was not paused\n");
+}
+
+#[test]
+fn what_is_set_by_hand_counts_at_once_on_every_node_and_ends_with_an_edit() {
+    let redis = TestRedis::start();
+    let ctl = Schedctl::on(&redis);
+    let node = Schedd::on(&redis).jobs("[queues.mail]\nlimit = 1\n").start();
+    node.wait_for_log("Started.");
+    until("the queue is known", LONG, || Some(()).filter(|()| queue(&ctl, "mail")["limit"] == 1));
+    assert_eq!(ctl.run(&["queue", "set", "mail", "limit=3", "rate=10/s"]).stdout, "mail set: limit=3 rate=10/s\n");
+    let mail = queue(&ctl, "mail");
+    assert_eq!((&mail["limit"], &mail["rate"], &mail["burst"]), (&json!(3), &json!("10/1s"), &json!(10)));
+    assert!(mail["set_by"].is_string() && mail["set_at"].is_string(), "{mail}");
+    std::fs::write(node.jobs_file(), "[queues.mail]\nlimit = 2\n").unwrap();
+    node.hup();
+    let mail = until("the edit is taken", LONG, || Some(queue(&ctl, "mail")).filter(|mail| mail["limit"] == 2));
+    assert_eq!((&mail["rate"], &mail["set_by"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn settings_that_cannot_be_read_are_told_by_doctor() {
+    let redis = TestRedis::start();
+    let ctl = Schedctl::on(&redis);
+    assert_eq!(ctl.run(&["queue", "set", "default", "limit=3"]).code, 0);
+    let _: i64 =
+        redis::cmd("HSET").arg("{schedd}:queue:default").arg("limit").arg("many").query(&mut redis.connection()).unwrap();
+    let doctor = ctl.run(&["doctor"]).stdout;
+    assert!(doctor.contains("what is kept of its limit cannot be read and counts as not set"), "{doctor}");
+    assert_eq!(queue(&ctl, "default")["limit"], Value::Null);
+}

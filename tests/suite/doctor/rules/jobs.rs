@@ -1,0 +1,211 @@
+//! The rules of jobs: what is planned of one, and what waits.
+
+use schedd::domain::books::Rule;
+use serde_json::json;
+
+use crate::doctor::desk::Desk;
+use crate::scripts::world::t;
+
+#[tokio::test]
+async fn books_nobody_broke_agree_also_in_the_midst_of_work() {
+    let mut desk = Desk::new();
+    desk.demand_sound("").await;
+    let run = desk.minutely("a").await;
+    desk.add("once", json!({"at": t(3_600_000).to_string()})).await;
+    desk.win_due(&run).await;
+    let next = desk.pending("a").await;
+    desk.wait_due(&next).await;
+    desk.by_hand("a", desk.now()).await;
+    desk.demand_sound("").await;
+}
+
+#[tokio::test]
+async fn a_recurring_job_without_a_planned_run_gets_the_first_after_now() {
+    let desk = Desk::new();
+    let run = desk.minutely("a").await;
+    desk.unplan(&run);
+    desk.mend(Rule::Unplanned, "job a").await;
+    assert_eq!(desk.pending("a").await, run);
+}
+
+#[tokio::test]
+async fn a_job_with_a_delay_is_in_order_while_it_rests_runs_and_is_paused() {
+    let mut desk = Desk::new();
+    let run = desk.add("a", json!({"delay": "1m"})).await;
+    desk.demand_sound("").await;
+    desk.go_on_to(60_000);
+    let claim = desk.win(60_000, &run).await;
+    assert_eq!(desk.job("a").await.pending, None);
+    desk.demand_sound("it runs").await;
+    desk.at(60_001).pause_job(&desk.job("a").await).await.unwrap();
+    desk.demand_sound("it runs and is paused").await;
+    desk.succeed(60_002, &claim).await;
+    desk.demand_sound("it is paused").await;
+}
+
+#[tokio::test]
+async fn a_job_with_a_delay_that_is_planned_nowhere_is_planted_its_delay_from_now() {
+    let desk = Desk::new();
+    let run = desk.add("a", json!({"delay": "1m"})).await;
+    desk.unplan(&run);
+    desk.mend(Rule::Unplanned, "job a").await;
+    assert_eq!(desk.pending("a").await.due(), t(desk.now() + 60_000));
+}
+
+#[tokio::test]
+async fn a_planned_run_of_a_job_with_a_delay_that_was_executed_is_followed_by_one_and_an_open_one_by_none() {
+    for is_over in [true, false] {
+        let mut desk = Desk::new();
+        let run = desk.add("a", json!({"delay": "1m"})).await;
+        desk.go_on_to(60_000);
+        let claim = desk.win(60_000, &run).await;
+        if is_over {
+            desk.succeed(60_000, &claim).await;
+            desk.go_on_to(60_500);
+            let next = desk.pending("a").await;
+            desk.break_by("ZREM", "due:default", &[&next.to_string()]);
+        }
+        desk.break_by("HSET", "job:a", &["pending", &run.to_string()]);
+        desk.mend(Rule::PlannedOver, "job a").await;
+        let planted = desk.job("a").await.pending.map(|run| run.due());
+        assert_eq!(planted, is_over.then(|| t(desk.now() + 60_000)));
+    }
+}
+
+#[tokio::test]
+async fn jobs_whose_runs_are_used_up_or_come_only_at_a_boot_are_in_order() {
+    let mut desk = Desk::new();
+    desk.go_on_to(60_000);
+    for (job, keys) in [("a", json!({"every": "1m", "max_runs": 1})), ("b", json!({"delay": "1m", "max_runs": 1}))] {
+        let run = desk.add(job, keys).await;
+        let order = schedd::store::ClaimOrder { max_runs: Some(1), ..desk.order(&run).await };
+        let claim = crate::scripts::world::World::won(desk.claim(60_000, &order).await);
+        desk.demand_sound(job).await;
+        desk.succeed(60_001, &claim).await;
+        assert_eq!(desk.job(job).await.pending, None);
+    }
+    desk.add_unplanned("c", json!({"cron": "@reboot"})).await;
+    desk.demand_sound("").await;
+    desk.break_by("HSET", "job:a", &["pending", "a@5"]);
+    desk.break_by("HSET", &format!("run:{}", "a@5"), &["state", "succeeded"]);
+    desk.mend(Rule::PlannedOver, "job a").await;
+    assert_eq!(desk.job("a").await.pending, None, "nothing more is planted");
+}
+
+#[tokio::test]
+async fn a_planned_run_that_is_not_due_is_made_due_at_its_own_time() {
+    let desk = Desk::new();
+    let run = desk.minutely("a").await;
+    desk.break_by("ZREM", "due:default", &[&run.to_string()]);
+    desk.mend(Rule::NotDue, "job a").await;
+    assert_eq!(desk.score("due:default", &run.to_string()), Some(run.due().as_i64() - t(0).as_i64()));
+}
+
+#[tokio::test]
+async fn a_planned_run_that_is_made_due_again_is_moved_by_jitter_and_splay_as_before() {
+    let desk = Desk::new();
+    let run = desk.add("a", json!({"every": "1h", "splay": "20m"})).await;
+    let moved = desk.score("due:default", &run.to_string());
+    assert!(moved > Some(run.due().as_i64() - t(0).as_i64()), "its splay is not nothing: {moved:?}");
+    desk.break_by("ZREM", "due:default", &[&run.to_string()]);
+    desk.mend(Rule::NotDue, "job a").await;
+    assert_eq!(desk.score("due:default", &run.to_string()), moved);
+    let run = desk.add("b", json!({"every": "1h", "jitter": "1d"})).await;
+    desk.break_by("ZREM", "due:default", &[&run.to_string()]);
+    desk.mend(Rule::NotDue, "job b").await;
+    assert!(desk.score("due:default", &run.to_string()) > Some(run.due().as_i64() - t(0).as_i64()));
+}
+
+#[tokio::test]
+async fn a_planned_run_in_another_queue_than_its_job_s_is_brought_back() {
+    let desk = Desk::new();
+    let run = desk.minutely("a").await;
+    desk.break_by("RENAME", "due:default", &[&desk.key("due:other")]);
+    desk.mend(Rule::NotDue, "job a").await;
+    assert_eq!(desk.score("due:other", &run.to_string()), None);
+}
+
+#[tokio::test]
+async fn a_planned_run_that_was_executed_is_followed_by_the_next() {
+    let mut desk = Desk::new();
+    let run = desk.done("a").await;
+    let next = desk.pending("a").await;
+    desk.break_by("ZREM", "due:default", &[&next.to_string()]);
+    desk.break_by("HSET", "job:a", &["pending", &run.to_string()]);
+    desk.mend(Rule::PlannedOver, "job a").await;
+    assert_eq!(desk.pending("a").await, next);
+}
+
+#[tokio::test]
+async fn a_one_shot_without_its_run_gets_it_and_one_that_has_run_is_ended() {
+    let desk = Desk::new();
+    let run = desk.add("once", json!({"at": t(60_000).to_string()})).await;
+    desk.unplan(&run);
+    desk.mend(Rule::Unplanned, "job once").await;
+    assert_eq!(desk.pending("once").await, run);
+
+    let desk = Desk::new();
+    let run = desk.add("once", json!({"at": t(60_000).to_string()})).await;
+    let claim = desk.win(60_000, &run).await;
+    desk.succeed(60_000, &claim).await;
+    desk.break_by("HDEL", "job:once", &["ended", "ended_at"]);
+    desk.break_by("HSET", "job:once", &["pending", ""]);
+    desk.break_by("ZREM", "finished", &["once"]);
+    desk.mend(Rule::Unplanned, "job once").await;
+    assert_eq!(desk.job("once").await.ended.as_deref(), Some("finished"));
+}
+
+#[tokio::test]
+async fn a_paused_job_with_a_planned_run_holds_it() {
+    let desk = Desk::new();
+    let run = desk.minutely("a").await;
+    desk.break_by("HSET", "job:a", &["paused", "5"]);
+    desk.mend(Rule::PausedPlanned, "job a").await;
+    assert_eq!((desk.job("a").await.held, desk.indexed("a")), (Some(run), None));
+}
+
+#[tokio::test]
+async fn a_job_that_is_over_with_something_planned_has_it_no_more() {
+    let desk = Desk::new();
+    let run = desk.minutely("a").await;
+    desk.break_by("HSET", "job:a", &["ended", "cancelled", "ended_at", "5"]);
+    desk.mend(Rule::EndedWrong, "job a").await;
+    assert_eq!(desk.score("due:default", &run.to_string()), None);
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_nothing_gets_its_turn() {
+    let mut desk = Desk::new();
+    let (claim, next) = desk.one_behind_another("a").await;
+    // As if the end of the open one had freed nobody.
+    desk.break_by("ZREM", "waiting:a", &[&next.to_string()]);
+    desk.break_by("HSET", "totals", &["waiting", "0"]);
+    desk.succeed(desk.now(), &claim).await;
+    desk.break_by("ZADD", "waiting:a", &[&next.due().as_i64().to_string(), &next.to_string()]);
+    desk.break_by("HSET", "totals", &["waiting", "1"]);
+    desk.mend(Rule::Blocked, "job a").await;
+    assert!(desk.score("due:default", &next.to_string()).is_some());
+}
+
+#[tokio::test]
+async fn what_waits_behind_a_run_asked_for_by_hand_is_not_blocked() {
+    let mut desk = Desk::new();
+    let (claim, _) = desk.one_behind_another("a").await;
+    desk.break_by("ZREM", "open:a", &[&claim.run.to_string()]);
+    desk.by_hand("a", desk.now()).await;
+    let findings = desk.findings().await;
+    assert!(!findings.iter().any(|finding| finding.rule == Rule::Blocked), "{findings:#?}");
+    desk.succeed(desk.now(), &claim).await;
+}
+
+#[tokio::test]
+async fn a_definition_that_cannot_be_read_is_told_with_what_to_do_and_left() {
+    for (definition, word) in
+        [("{\"every\":", "--set-aside a"), (r#"{"every":"1m","shell":"true","of_tomorrow":1}"#, "update schedd")]
+    {
+        let desk = Desk::new();
+        desk.minutely("a").await;
+        desk.break_by("HSET", "job:a", &["def", definition]);
+        desk.leaves(Rule::Definition, "job a", word).await;
+    }
+}

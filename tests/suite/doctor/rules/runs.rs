@@ -1,0 +1,202 @@
+//! The rules of runs: each stands where its record says, and nowhere else.
+
+use std::collections::BTreeSet;
+
+use schedd::domain::books::Rule;
+use schedd::domain::ids::{JobName, RunId};
+use schedd::domain::lane::Lane;
+use schedd::engine::books::Books;
+use schedd::store::Verdict;
+use serde_json::json;
+
+use crate::doctor::desk::{Desk, demand};
+use crate::scripts::world::t;
+
+#[tokio::test]
+async fn a_running_run_without_a_lease_gets_one_that_has_ended() {
+    let mut desk = Desk::new();
+    let run = desk.minutely("a").await;
+    let claim = desk.win_due(&run).await;
+    desk.break_by("DEL", "leases", &[]);
+    desk.mend(Rule::NoLease, &run.to_string()).await;
+    assert_eq!(desk.score("leases", &format!("{run}#{}", claim.fence)), Some(desk.now()));
+}
+
+#[tokio::test]
+async fn a_lease_of_a_run_that_does_not_execute_is_taken_out() {
+    let mut desk = Desk::new();
+    let run = desk.minutely("a").await;
+    let claim = desk.win_due(&run).await;
+    desk.succeed(desk.now(), &claim).await;
+    desk.break_by("ZADD", "leases", &["5", &format!("{run}#{}", claim.fence)]);
+    desk.mend(Rule::StrayLease, &run.to_string()).await;
+}
+
+#[tokio::test]
+async fn of_two_leases_of_a_run_the_earlier_is_taken_out() {
+    let mut desk = Desk::new();
+    let run = desk.minutely("a").await;
+    let claim = desk.win_due(&run).await;
+    let earlier = claim.fence.as_u64() - 1;
+    desk.break_by("ZADD", "leases", &["5", &format!("{run}#{earlier}")]);
+    desk.mend(Rule::StrayLease, &run.to_string()).await;
+    assert!(desk.score("leases", &format!("{run}#{}", claim.fence)).is_some());
+}
+
+#[tokio::test]
+async fn an_ended_lease_without_a_record_goes_to_quarantine_and_a_living_one_stays() {
+    let desk = Desk::new();
+    desk.minutely("a").await;
+    desk.break_by("ZADD", "leases", &["5", "a@5#7"]);
+    desk.break_by("SET", "fence", &["7"]);
+    desk.mend(Rule::StrayLease, "a@5").await;
+    assert_eq!(desk.get::<i64>("HLEN", "quarantine", &[]), 1);
+    let end = t(60_000).as_i64().to_string();
+    desk.break_by("ZADD", "leases", &[&end, "a@5#7"]);
+    desk.leaves(Rule::StrayLease, "a@5", "once it has ended").await;
+}
+
+#[tokio::test]
+async fn what_is_due_although_it_is_over_is_no_longer_due() {
+    let mut desk = Desk::new();
+    let run = desk.done("a").await;
+    desk.break_by("ZADD", "due:default", &["5", &run.to_string()]);
+    desk.mend(Rule::DueWrong, &run.to_string()).await;
+}
+
+#[tokio::test]
+async fn a_run_due_in_two_queues_is_left_in_its_job_s() {
+    let desk = Desk::new();
+    let run = desk.minutely("a").await;
+    desk.break_by("ZADD", "due:other", &[&run.due().as_i64().to_string(), &run.to_string()]);
+    desk.mend(Rule::DueTwice, &run.to_string()).await;
+    assert!(desk.score("due:default", &run.to_string()).is_some());
+}
+
+#[tokio::test]
+async fn a_due_run_of_a_job_nobody_knows_goes_to_quarantine() {
+    let desk = Desk::new();
+    desk.break_by("ZADD", "due:default", &[&t(60_000).as_i64().to_string(), "nobody@5"]);
+    desk.mend(Rule::DueUnknown, "nobody@5").await;
+    assert_eq!(desk.get::<i64>("HLEN", "quarantine", &[]), 1);
+}
+
+#[tokio::test]
+async fn a_due_run_nobody_planned_is_told_with_how_to_take_it_out() {
+    let desk = Desk::new();
+    desk.minutely("a").await;
+    desk.break_by("ZADD", "due:default", &[&t(7).as_i64().to_string(), "a@5"]);
+    desk.leaves(Rule::DueUnknown, "a@5", "schedctl cancel a@5").await;
+}
+
+#[tokio::test]
+async fn a_due_run_by_hand_that_nobody_asked_for_is_told_with_how_to_take_it_out() {
+    let desk = Desk::new();
+    desk.minutely("a").await;
+    desk.by_hand("a", 0).await;
+    desk.demand_sound("one was asked for").await;
+    desk.break_by("ZADD", "due:default", &[&t(7).as_i64().to_string(), "a@5~forged"]);
+    desk.leaves(Rule::DueUnknown, "a@5~forged", "schedctl cancel a@5~forged").await;
+}
+
+#[tokio::test]
+async fn a_run_to_be_tried_again_that_stands_nowhere_is_made_due() {
+    let mut desk = Desk::new();
+    let run = desk.minutely("a").await;
+    let claim = desk.win_due(&run).await;
+    desk.finish(desk.now(), &claim, Verdict::Retry(std::time::Duration::from_secs(5))).await;
+    desk.break_by("ZREM", "due:default", &[&run.to_string()]);
+    desk.mend(Rule::Nowhere, &run.to_string()).await;
+    assert_eq!(desk.score("due:default", &run.to_string()), Some(desk.now()));
+}
+
+#[tokio::test]
+async fn an_open_entry_of_a_run_that_is_over_is_closed_and_what_waits_gets_its_turn() {
+    let mut desk = Desk::new();
+    let (claim, next) = desk.one_behind_another("a").await;
+    desk.break_by("ZADD", "open:a", &["5", "a@5"]);
+    desk.succeed(desk.now(), &claim).await;
+    desk.mend(Rule::OpenWrong, "a@5").await;
+    assert!(desk.score("due:default", &next.to_string()).is_some(), "it is freed");
+}
+
+#[tokio::test]
+async fn a_regular_run_that_executes_and_is_not_open_is_opened() {
+    let mut desk = Desk::new();
+    let run = desk.minutely("a").await;
+    desk.win_due(&run).await;
+    desk.break_by("DEL", "open:a", &[]);
+    desk.mend(Rule::OpenWrong, &run.to_string()).await;
+}
+
+#[tokio::test]
+async fn what_waits_and_is_over_or_due_waits_no_more() {
+    let mut desk = Desk::new();
+    let (claim, next) = desk.one_behind_another("a").await;
+    desk.break_by("ZADD", "waiting:a", &["5", "a@5"]);
+    desk.break_by("ZADD", "due:default", &["5", &next.to_string()]);
+    let findings = desk.findings().await;
+    demand(&findings, Rule::WaitingWrong, "a@5");
+    desk.mend(Rule::WaitingWrong, &next.to_string()).await;
+    desk.succeed(desk.now(), &claim).await;
+}
+
+#[tokio::test]
+async fn a_spread_run_that_is_not_due_is_no_longer_spread() {
+    let desk = Desk::new();
+    desk.minutely("a").await;
+    desk.break_by("ZADD", "spread:a", &["5", "a@5"]);
+    desk.mend(Rule::SpreadWrong, "a@5").await;
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_is_told_with_what_to_do_and_left() {
+    let mut desk = Desk::new();
+    let run = desk.done("a").await;
+    desk.break_by("HSET", &format!("run:{run}"), &["state", "of_tomorrow"]);
+    desk.leaves(Rule::Record, &run.to_string(), "--set-aside").await;
+}
+
+#[tokio::test]
+async fn a_running_record_without_a_fence_is_told_and_left() {
+    let mut desk = Desk::new();
+    let run = desk.minutely("a").await;
+    desk.win_due(&run).await;
+    desk.break_by("HDEL", &format!("run:{run}"), &["fence"]);
+    desk.break_by("DEL", "leases", &[]);
+    desk.leaves(Rule::NoLease, &run.to_string(), "--set-aside").await;
+}
+
+#[tokio::test]
+async fn a_run_for_a_boot_is_no_finding_and_is_made_due_on_its_own_host() {
+    let desk = Desk::new();
+    desk.minutely("a").await;
+    let name: JobName = "boot".parse().unwrap();
+    desk.add_unplanned("boot", json!({"cron": "@reboot"})).await;
+    desk.demand_sound("").await;
+    let (host, run) = (Lane::of_host("h1"), RunId::manual(name, t(0), "boot1234").unwrap());
+    desk.at(0).plant_reboot(&run, &host, "b1").await.unwrap();
+    desk.demand_sound("").await;
+    let of_slow_check = Books::open(&desk.at(0), &BTreeSet::new()).await.unwrap().look_at_runs(&[(run.clone(), None)]).await;
+    assert_eq!(of_slow_check.unwrap(), []);
+    desk.break_by("DEL", "due:@h1", &[]);
+    desk.mend(Rule::Nowhere, "boot").await;
+    assert!(desk.score("due:@h1", &run.to_string()).is_some());
+}
+
+#[tokio::test]
+async fn a_run_that_executes_is_counted_in_its_queue_and_what_does_not_is_not() {
+    let mut desk = Desk::new();
+    let run = desk.minutely("a").await;
+    let claim = desk.win_due(&run).await;
+    desk.break_by("ZREM", "running:default", &[&run.to_string()]);
+    desk.mend(Rule::RunningWrong, &run.to_string()).await;
+    desk.break_by("ZADD", "running:other", &["5", &run.to_string()]);
+    desk.break_by("HSET", "queues", &["other", "32"]);
+    desk.mend(Rule::RunningWrong, &run.to_string()).await;
+    desk.succeed(desk.now(), &claim).await;
+    for gone in [run.to_string(), "a@5".to_owned(), "nobody@5".to_owned()] {
+        desk.break_by("ZADD", "running:default", &["5", &gone]);
+        desk.mend(Rule::RunningWrong, &gone).await;
+    }
+}

@@ -1,0 +1,148 @@
+//! What a process starts with, and what is told of one that cannot start.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use schedd::domain::run::{Ending, Outcome};
+use schedd::executor::Stream;
+
+use super::{children_of, stdout};
+use crate::support::attempt::{Bench, command, shell};
+
+#[tokio::test]
+async fn the_exit_code_and_the_output_are_the_jobs_own() {
+    let bench = Bench::start().await;
+    let (outcome, output) = bench.run(&shell("echo out; echo err >&2; exit 3")).await;
+    assert_eq!(outcome, Outcome { exit_code: Some(3), ..Outcome::bare(Ending::Failed) });
+    assert_eq!(output.snapshot().stream(Stream::Stdout), b"out\n");
+    assert_eq!(output.snapshot().stream(Stream::Stderr), b"err\n");
+    let (outcome, _) = bench.run(&shell("true")).await;
+    assert_eq!(outcome, Outcome { exit_code: Some(0), ..Outcome::bare(Ending::Succeeded) });
+    assert_eq!(children_of(&bench.keeper), "");
+}
+
+#[tokio::test]
+async fn a_signal_is_told_as_a_signal_and_not_as_137() {
+    let bench = Bench::start().await;
+    let (outcome, _) = bench.run(&shell("kill -9 $$")).await;
+    let wanted = Outcome { signal: Some(9), ..Outcome::failed("signal 9 (KILL)") };
+    assert_eq!(outcome, wanted);
+}
+
+#[tokio::test]
+async fn stdin_is_empty_and_no_descriptor_is_inherited() {
+    let bench = Bench::start().await;
+    let (_, output) = bench.run(&shell("readlink /proc/self/fd/0; cat; umask")).await;
+    assert_eq!(stdout(&output), "/dev/null\n0022\n");
+    // 3 is the directory ls itself reads.
+    let (_, output) = bench.run(&command(&["ls", "/proc/self/fd"])).await;
+    assert_eq!(stdout(&output), "0\n1\n2\n3\n");
+}
+
+#[tokio::test]
+async fn the_child_has_a_session_of_its_own_an_empty_mask_and_ignores_nothing() {
+    let bench = Bench::start().await;
+    let (_, output) = bench.run(&command(&["grep", "-E", "^(Pid|NSsid|SigBlk|SigIgn)", "/proc/self/status"])).await;
+    let text = stdout(&output);
+    let field = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().last().unwrap().to_owned()
+    };
+    assert_eq!(field("Pid"), field("NSsid"));
+    for set in ["SigBlk", "SigIgn"] {
+        assert_eq!(field(set), "0000000000000000", "{set}");
+    }
+}
+
+#[tokio::test]
+async fn the_environment_is_exactly_what_the_design_says() {
+    let bench = Bench::start().await;
+    let mut attempt = command(&["env", "-0"]);
+    let own = [("LANG", "de_DE.UTF-8"), ("GREETING", "a b\n=c"), ("SCHEDD_FENCE", "0")];
+    attempt.env = own.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let (outcome, output) = bench.run(&attempt).await;
+    assert_eq!(outcome.ending, Ending::Succeeded);
+    let text = stdout(&output);
+    let mut found: BTreeMap<&str, &str> =
+        text.split('\0').filter(|part| !part.is_empty()).map(|part| part.split_once('=').unwrap()).collect();
+    assert!(Path::new(found.remove("HOME").unwrap()).is_absolute());
+    assert!(!found.remove("USER").unwrap().is_empty());
+    let (due, fence) = (attempt.run.due(), attempt.fence);
+    let (run, due_text, due_ms, fence) = (attempt.run.to_string(), due.to_string(), due.as_i64().to_string(), fence.to_string());
+    let wanted = BTreeMap::from([
+        ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+        ("SHELL", "/bin/sh"),
+        ("LANG", "de_DE.UTF-8"),
+        ("GREETING", "a b\n=c"),
+        ("SCHEDD_JOB", "backup"),
+        ("SCHEDD_RUN_ID", &run),
+        ("SCHEDD_DUE", &due_text),
+        ("SCHEDD_DUE_MS", &due_ms),
+        ("SCHEDD_ATTEMPT", "2"),
+        ("SCHEDD_FENCE", &fence),
+        ("SCHEDD_NODE", "web-1"),
+    ]);
+    assert_eq!(found, wanted);
+}
+
+#[tokio::test]
+async fn a_process_starts_in_its_directory_or_says_why_it_cannot() {
+    let bench = Bench::start().await;
+    let mut attempt = command(&["pwd"]);
+    attempt.cwd = Some(bench.dir.path().to_owned());
+    let (_, output) = bench.run(&attempt).await;
+    assert_eq!(PathBuf::from(stdout(&output).trim_end()), bench.dir.path().canonicalize().unwrap());
+    attempt.cwd = Some(PathBuf::from("/no/such/place"));
+    let (outcome, _) = bench.run(&attempt).await;
+    assert_eq!(outcome, Outcome::failed("cannot start: directory /no/such/place: No such file or directory"));
+}
+
+#[tokio::test]
+async fn what_cannot_start_is_127_if_it_is_not_there_and_126_if_it_cannot_be_executed() {
+    let bench = Bench::start().await;
+    let file = |name: &str, mode: u32, text: &[u8]| {
+        let path = bench.path(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path
+    };
+    let plain = file("plain", 0o644, b"#!/bin/sh\n");
+    let no_interpreter = file("no-interpreter", 0o755, b"#!/no/such/shell\n");
+    let wrong_arch = file("wrong-arch", 0o755, b"\x7fELF\x01\x02garbage");
+    let cases = [
+        ("no-such-program", 127, "no-such-program: No such file or directory"),
+        ("/no/such/program", 127, "/no/such/program: No such file or directory"),
+        (&plain, 126, "plain: Permission denied"),
+        (&no_interpreter, 126, "no-interpreter: its interpreter: No such file or directory"),
+        (&wrong_arch, 126, "wrong-arch: Exec format error"),
+        ("/tmp", 126, "/tmp: Permission denied"),
+    ];
+    for (program, code, words) in cases {
+        let (outcome, _) = bench.run(&command(&[program])).await;
+        assert_eq!((outcome.ending, outcome.exit_code), (Ending::Failed, Some(code)), "{program}");
+        let error = outcome.error.unwrap();
+        assert!(error.starts_with("cannot start: ") && error.ends_with(words), "{error}");
+    }
+    // A job's own 127 is not taken for one.
+    let (outcome, _) = bench.run(&shell("exit 127")).await;
+    assert_eq!((outcome.exit_code, outcome.error), (Some(127), None));
+    assert_eq!(children_of(&bench.keeper), "");
+}
+
+#[tokio::test]
+async fn a_program_open_for_writing_is_tried_again_until_it_is_closed() {
+    let bench = Bench::start().await;
+    let path = bench.path("program");
+    std::fs::copy("/bin/true", &path).unwrap();
+    let writer = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+    let attempt = command(&[&path]);
+    let (outcome, _) = bench.run(&attempt).await;
+    assert_eq!(outcome.exit_code, Some(126));
+    assert!(outcome.error.unwrap().ends_with("Text file busy"));
+    let running = bench.begin(&attempt);
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    drop(writer);
+    assert_eq!(running.task.await.unwrap().ending, Ending::Succeeded);
+}

@@ -1,0 +1,80 @@
+//! Whatever is done to a job, in whatever order: each of its occurrences stands in exactly one place, indexes and records
+//! agree, and no two of its runs execute at once unless that is allowed.
+
+mod judging;
+mod play;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+pub(crate) use self::play::Play;
+
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    Advance(i64),
+    Claim,
+    Finish(usize),
+    Fail(usize),
+    Lose(usize),
+    Pause,
+    Resume,
+    EditSchedule(usize),
+    EditRest,
+    Cancel(usize),
+    Manual,
+    Remove,
+}
+
+pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let one = prop_oneof![
+        6 => prop_oneof![1_000..40_000_i64, 60_000..900_000_i64].prop_map(Step::Advance),
+        8 => Just(Step::Claim),
+        3 => (0..4_usize).prop_map(Step::Finish),
+        1 => (0..4_usize).prop_map(Step::Fail),
+        1 => (0..4_usize).prop_map(Step::Lose),
+        1 => Just(Step::Pause),
+        2 => Just(Step::Resume),
+        2 => (0..5_usize).prop_map(Step::EditSchedule),
+        1 => Just(Step::EditRest),
+        1 => (0..4_usize).prop_map(Step::Cancel),
+        1 => Just(Step::Manual),
+        1 => prop_oneof![3 => Just(Step::Claim), 1 => Just(Step::Remove)],
+    ];
+    prop::collection::vec(one, 5..45)
+}
+
+pub(crate) fn rules() -> impl Strategy<Value = Value> {
+    let overlap = prop::sample::select(vec![
+        json!("skip"),
+        json!("queue"),
+        json!({"mode": "queue", "max": 3}),
+        json!("replace"),
+        json!("allow"),
+    ]);
+    let mode = prop::sample::select(vec!["skip", "latest", "all"]);
+    let age = prop::option::of(prop::sample::select(vec!["30s", "5m"]));
+    let spread = prop::option::of(Just("1m"));
+    (overlap, mode, age, prop::sample::select(vec![3, 1000]), spread).prop_map(|(overlap, mode, age, most, spread)| {
+        json!({"overlap": overlap, "catch_up": {"mode": mode, "max_age": age, "max_count": most, "spread": spread}})
+    })
+}
+
+async fn play(rules: Value, steps: &[Step]) {
+    let mut play = Play::begin(rules).await;
+    for (at, step) in steps.iter().enumerate() {
+        play.step(step).await;
+        if at % 6 == 5 {
+            play.assert_accounted().await;
+        }
+    }
+    play.assert_accounted().await;
+}
+
+#[test]
+fn each_occurrence_of_a_job_stands_in_exactly_one_place_whatever_is_done_to_it() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let config = ProptestConfig { cases: 400, failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::default() };
+    proptest!(config, |(rules in rules(), steps in steps())| {
+        runtime.block_on(play(rules, &steps));
+    });
+}
