@@ -143,8 +143,7 @@ pub(super) async fn announce(
     loop {
         let attempt = async {
             let findings = store.findings().await?;
-            let now = store.now().await?;
-            let node = engine::announce(store, wanted, naming, incarnation, host, serving).await?;
+            let (node, now) = engine::announce(store, wanted, naming, incarnation, host, serving).await?;
             Ok::<_, PresenceError>((findings, Announced { node, now, server: String::new() }))
         };
         match attempt.await {

@@ -68,7 +68,8 @@ pub enum Naming {
 }
 
 /// Takes a name for this node: the one given, or for [`Naming::FromHost`] the next free one like it. A predecessor of the
-/// same name that is known to be dead, or was not seen for [`GONE_AFTER`], is succeeded.
+/// same name that is known to be dead, or was not seen for [`GONE_AFTER`], is succeeded. Gives also when the node started, by which
+/// all that befalls it later is noted.
 pub async fn announce(
     store: &Store,
     wanted: &NodeName,
@@ -76,7 +77,7 @@ pub async fn announce(
     incarnation: &str,
     host: &HostFacts,
     serving: &Serving,
-) -> Result<NodeName, PresenceError> {
+) -> Result<(NodeName, UnixMillis), PresenceError> {
     let started_at = store.now().await?;
     let facts = NodeFacts {
         state: "running",
@@ -101,7 +102,7 @@ pub async fn announce(
                 if let Err(error) = store.note_events(&name, &[EventNote { event, replaces: None }]).await {
                     debug!("That this node has started is not noted: {error}.");
                 }
-                return Ok(name);
+                return Ok((name, started_at));
             }
             Try::Alive { pid, host } if naming == Naming::Asked || number > NAMES_TRIED => {
                 return Err(PresenceError::Taken { name, pid, host });

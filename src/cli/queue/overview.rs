@@ -73,20 +73,23 @@ async fn view_all(store: &Store) -> Result<(UnixMillis, Vec<View>), Failure> {
     lanes.extend(store.list_host_lanes().await?);
     names.extend(lanes.iter().map(|lane| lane.queue().clone()));
     let names: Vec<QueueName> = names.into_iter().collect();
-    let lanes: Vec<Lane> = lanes.into_iter().collect();
+    lanes.extend(names.iter().cloned().map(Lane::from));
+    let mut lanes: Vec<Lane> = lanes.into_iter().collect();
+    lanes.sort_by(|a, b| a.queue().cmp(b.queue()).then_with(|| b.priority().cmp(&a.priority())).then_with(|| a.cmp(b)));
     let records = store.read_queue_settings(&names).await?;
     let (now, nodes) = store.list_nodes().await?;
     let serving = serving(&nodes, now);
-    let depths: Vec<(Lane, QueueDepth)> = lanes.iter().cloned().zip(store.read_depths(&lanes, now).await?).collect();
-    let asked: Vec<LaneAsk> = names.iter().map(|name| LaneAsk::new(Lane::from(name.clone()), 1)).collect();
+    let depths = store.read_depths(&lanes, now).await?;
+    let asked: Vec<LaneAsk> = lanes.iter().map(|lane| LaneAsk::new(lane.clone(), 1)).collect();
     let polls = store.list_ripe(&asked).await?.lanes;
+    let stands: Vec<((Lane, QueueDepth), LanePoll)> = lanes.into_iter().zip(depths).zip(polls).collect();
     let mut times = sorted_by_queue(store.read_run_times(SAMPLED).await?);
-    let views = names.into_iter().zip(records).zip(polls).map(|((name, record), poll)| {
-        let own: Vec<&(Lane, QueueDepth)> = depths.iter().filter(|(lane, _)| *lane.queue() == name).collect();
-        let depth = own.iter().map(|(_, depth)| *depth).reduce(together).unwrap_or_default();
-        let is_unserved = own.iter().any(|(lane, depth)| depth.ready > 0 && Unserved::of(lane, &serving).is_some());
+    let views = names.into_iter().zip(records).map(|(name, record)| {
+        let own: Vec<&((Lane, QueueDepth), LanePoll)> = stands.iter().filter(|((lane, _), _)| *lane.queue() == name).collect();
+        let depth = own.iter().map(|((_, depth), _)| *depth).reduce(together).unwrap_or_default();
+        let is_unserved = own.iter().any(|((lane, depth), _)| depth.ready > 0 && Unserved::of(lane, &serving).is_some());
         View {
-            state: if is_unserved { "unserved" } else { state(&record, depth, &poll) },
+            state: if is_unserved { "unserved" } else { state(&record, depth, own.iter().map(|(_, poll)| poll)) },
             times: times.remove(&name).unwrap_or_default(),
             nodes: serving.iter().filter(|node: &&Serving| node.takes_queue(&name)).count() as u64,
             name,
@@ -107,14 +110,18 @@ fn together(one: QueueDepth, other: QueueDepth) -> QueueDepth {
     }
 }
 
-/// The word for whether its runs start.
-fn state(record: &QueueRecord, depth: QueueDepth, poll: &LanePoll) -> &'static str {
-    match poll {
-        LanePoll::WrongType(_) => "spoilt",
-        LanePoll::Due { .. } if record.settings.is_paused => "paused",
-        LanePoll::Due { .. } if record.settings.limit.is_some_and(|limit| depth.running >= u64::from(limit)) => "full",
-        LanePoll::Due { room: Some(0), .. } => "rate",
-        LanePoll::Due { .. } => "open",
+/// The word for whether its runs start, by what a poll of each of its lanes shows.
+fn state<'p>(record: &QueueRecord, depth: QueueDepth, mut polls: impl Iterator<Item = &'p LanePoll> + Clone) -> &'static str {
+    if polls.clone().any(|poll| matches!(poll, LanePoll::WrongType(_))) {
+        "spoilt"
+    } else if record.settings.is_paused {
+        "paused"
+    } else if record.settings.limit.is_some_and(|limit| depth.running >= u64::from(limit)) {
+        "full"
+    } else if polls.any(|poll| matches!(poll, LanePoll::Due { room: Some(0), .. })) {
+        "rate"
+    } else {
+        "open"
     }
 }
 

@@ -94,11 +94,16 @@ fn a_hundred_thousand_runs_of_low_priority_do_not_hold_up_an_urgent_one() {
     let mut connection = redis.connection();
     for thousand in 0..100 {
         let mut pipeline = redis::pipe();
-        let zadd = pipeline.cmd("ZADD").arg("{schedd}:due:q!-10");
         for number in 0..1_000 {
-            zadd.arg(1_700_000_000_000_i64 + number).arg(format!("low@{}~x{thousand}x{number}", 1_700_000_000_000_i64 + number));
+            let due = 1_700_000_000_000_i64 + number;
+            let id = format!("low@{due}~x{thousand}x{number}");
+            // As a run asked for by hand is planted.
+            let record = pipeline.cmd("HSET").arg(format!("{{schedd}}:run:{id}"));
+            let record = record.arg("job").arg("low").arg("due").arg(due).arg("queue").arg("q!-10");
+            record.arg("kind").arg("manual").arg("state").arg("scheduled").ignore();
+            pipeline.cmd("ZADD").arg("{schedd}:due:q!-10").arg(due).arg(&id).ignore();
         }
-        let _: Vec<i64> = pipeline.query(&mut connection).unwrap();
+        let () = pipeline.query(&mut connection).unwrap();
     }
     add("urgent", 10, &json!({"in": "0s"}), "true");
     gate.open();

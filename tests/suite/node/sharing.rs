@@ -133,6 +133,6 @@ fn a_predecessor_with_this_process_own_number_is_dead() {
     let name = "web".parse().unwrap();
     for incarnation in ["first", "second"] {
         let announced = eye.ask(engine::announce(eye.store(), &name, Naming::Asked, incarnation, &host, &Serving::default()));
-        assert_eq!(announced.unwrap(), name);
+        assert_eq!(announced.unwrap().0, name);
     }
 }
