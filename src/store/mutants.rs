@@ -30,17 +30,23 @@ pub enum Mutant {
     /// A lease is taken over as soon as its end is past by the node's own wall clock, unwatched. That clock is ahead by the
     /// milliseconds of `SCHEDD_MUTANT_SKEW_MS`, for hosts whose real one cannot be set.
     ReaperTrustsClock,
+    /// A claim passes a group or `not_while` gate whoever holds it.
+    GateNeverShut,
+    /// The end of a run wakes nobody who waits for its place.
+    NobodyWoken,
 }
 
 impl Mutant {
     /// Each with its word.
-    pub const ALL: [(&str, Self); 6] = [
+    pub const ALL: [(&str, Self); 8] = [
         ("no-token-check", Self::NoTokenCheck),
         ("zrem-first", Self::ZremFirst),
         ("no-start-mark", Self::NoStartMark),
         ("renew-never", Self::RenewNever),
         ("successor-at-completion", Self::SuccessorAtCompletion),
         ("reaper-trusts-clock", Self::ReaperTrustsClock),
+        ("gate-never-shut", Self::GateNeverShut),
+        ("nobody-woken", Self::NobodyWoken),
     ];
 
     /// The script it breaks, each piece of it and what stands there instead.
@@ -69,6 +75,11 @@ impl Mutant {
                     end_run(k, id, verdict,",
                 ),
             ],
+            Self::GateNeverShut => &[
+                ("claim_runs", "if holder then return false end", ""),
+                ("claim_runs", "if holder and (job_of(holder) == gate.of) ~= (job == gate.of) then return false end", ""),
+            ],
+            Self::NobodyWoken => &[("finish_run", "wake_gate(k.gates.wakes, gate, now)", "do end")],
             Self::ZremFirst | Self::NoStartMark | Self::RenewNever | Self::ReaperTrustsClock => &[],
         }
     }

@@ -13,6 +13,7 @@ use crate::jobs::{Act, Job, Overlap};
 use crate::play::{Play, Scene};
 use crate::report;
 use crate::schedule::When;
+use crate::sharing::Sharing;
 use crate::stage::Interrupted;
 use crate::trial::Failure;
 
@@ -64,6 +65,18 @@ const MUTANTS: &[Mutant] = &[
         wanted: &[Verdict::Overlap, Verdict::Dup, Verdict::Missing],
         scene: Scene { nodes: 2, var: Some(("SCHEDD_MUTANT_SKEW_MS", "60000")), jobs: Vec::new, act: joined_by_another },
     },
+    Mutant {
+        name: "gate-never-shut",
+        rule: "a claim passes a group whoever holds it",
+        wanted: &[Verdict::Above],
+        scene: Scene { nodes: 2, var: None, jobs: grouped, act: look_on },
+    },
+    Mutant {
+        name: "nobody-woken",
+        rule: "an end wakes nobody who waits in its group",
+        wanted: &[Verdict::Late, Verdict::Starved],
+        scene: Scene { nodes: 2, var: None, jobs: grouped, act: look_on_long },
+    },
 ];
 
 fn once(name: &str, act: Act, work_ms: i64) -> Job {
@@ -109,6 +122,17 @@ fn failing() -> Vec<Job> {
 
 fn look_on(play: &mut Play<'_>) -> Result<(), Interrupted> {
     play.pause(Duration::from_secs(5))
+}
+
+/// Two that exclude each other, due together.
+fn grouped() -> Vec<Job> {
+    let sharing = Sharing { group: Some("alone"), ..Sharing::default() };
+    let one = |name: &str| Job { sharing: sharing.clone(), ..Job::new(name, Act::Work, 700).due(When::Seconds(5)) };
+    vec![one("one"), one("other")]
+}
+
+fn look_on_long(play: &mut Play<'_>) -> Result<(), Interrupted> {
+    play.pause(Duration::from_secs(13))
 }
 
 /// A node whose clock is ahead joins the one that has a run.
