@@ -154,7 +154,19 @@ impl Trial {
         log.sort_by_key(|fault| fault.from);
         attempts.extend(store.requests());
         let jobs = jobs.into_iter().map(|job| (job.name.clone(), job)).collect();
-        Ok(Evidence { timing: TIMING, jobs, attempts, history, told, faults: log, deeds, host_lags, labelled, leftovers, crashes })
+        Ok(Evidence {
+            timing: TIMING,
+            jobs,
+            attempts,
+            history,
+            told,
+            faults: log,
+            deeds,
+            host_lags,
+            labelled,
+            leftovers,
+            crashes,
+        })
     }
 }
 

@@ -119,7 +119,8 @@ fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> 
                 allow(was_disturbed || was_open(view, job, recorded), "no other run of its job was open")
             }
             "missed" => {
-                let has_waited = begins_by(view, job, run.due, finished).is_some_and(|latest| latest >= finished.min(run.due + LATE_AFTER));
+                let has_waited =
+                    begins_by(view, job, run.due, finished).is_some_and(|latest| latest >= finished.min(run.due + LATE_AFTER));
                 allow(was_disturbed || has_waited || has_lagged(view, run.due, finished), "nothing kept it from running")
             }
             "paused" => {

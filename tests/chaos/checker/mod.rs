@@ -71,7 +71,9 @@ impl Verdict {
             Self::Late => "a start is late by 1 s at most, after a fault by what its row says",
             Self::Dup => "a second attempt only after a failed one with retries left or a lost node; at-most-once: none ever",
             Self::Overlap => "attempts of one run never overlap, nor do runs of a job that forbids it",
-            Self::Above => "never more at once than a limit, a key, a group and not_while allow, nor on a node without a label it requires",
+            Self::Above => {
+                "never more at once than a limit, a key, a group and not_while allow, nor on a node without a label it requires"
+            }
             Self::Turn => "members take turns: one that waits for its turn is not passed over",
             Self::Gap => "no member begins sooner than the gap after the last ended",
             Self::Burst => "in no stretch of time more than a rate allows, and one burst",

@@ -15,6 +15,9 @@ const START: Micros = SECOND;
 /// How long nodes may take to be back after a fault, and go on with what they had claimed before.
 const BACK: Micros = 3 * SECOND;
 
+/// How long one that was lost may keep its place after its last sign, at the very most.
+const LONG_AGO: Micros = 60 * SECOND;
+
 /// All attempts that share each thing, in the order they began.
 fn sharers<'a>(view: &View<'a>) -> Vec<(Thing, Vec<&'a Attempt>)> {
     let mut all: Vec<(Thing, Vec<&'a Attempt>)> = view.shared.keys().map(|thing| (*thing, view.sharers(*thing))).collect();
@@ -76,7 +79,8 @@ pub(super) fn gap(view: &View<'_>, findings: &mut Vec<Finding>) {
         let (before, next) = (pair[0], pair[1]);
         let soon = before.last_sign + GAP - next.began;
         // One that began beside another is above, and nothing is known of a gap Redis lost.
-        let is_known = before.last_sign <= next.began && counts(view, before, next.began) && !lost_between(view, before.began, next.began);
+        let is_known =
+            before.last_sign <= next.began && counts(view, before, next.began) && !lost_between(view, before.began, next.began);
         if soon > 0 && is_known {
             let what = format!("{} began {:.3} s before the gap after {} was over", next.run.id, span(soon), before.run.id);
             findings.push(Finding::new(Verdict::Gap, next.began, what, pair));
@@ -213,7 +217,8 @@ fn parts<'a>(view: &View<'_>, mut claims: Vec<(Micros, &'a Attempt)>) -> Vec<Vec
 pub(super) fn starved(view: &View<'_>, findings: &mut Vec<Finding>) {
     for recorded in &view.evidence.history {
         let Some(job) = view.evidence.jobs.get(&recorded.run.job) else { continue };
-        let was_taken_away = recorded.state == "scheduled" || recorded.state == "cancelled" && recorded.reason.contains("removed");
+        let was_taken_away =
+            recorded.state == "scheduled" || recorded.state == "cancelled" && recorded.reason.contains("removed");
         if !was_taken_away || !view.attempts_of(&recorded.run.id).is_empty() {
             continue;
         }
@@ -248,7 +253,10 @@ fn overtaken(view: &View<'_>, thing: Thing, attempts: &[&Attempt], findings: &mu
         }
         let is_alone = matches!(thing, Thing::Group(_)) || thing == Thing::Key("customer-1");
         let overtook = attempts[..at].iter().enumerate().find(|(place, other)| {
-            let held = place.checked_sub(1).map(|before| attempts[before]).filter(|before| is_alone && counts(view, before, other.began));
+            let held = place
+                .checked_sub(1)
+                .map(|before| attempts[before])
+                .filter(|before| is_alone && counts(view, before, other.began));
             let came = other.run.due.max(held.map_or(0, |before| before.last_sign));
             other.run.due > first.run.due && from < came && other.began > from
         });
@@ -263,7 +271,8 @@ fn overtaken(view: &View<'_>, thing: Thing, attempts: &[&Attempt], findings: &mu
 ///
 /// It waits for as long as those move with which it shares something, or which share something with these: until the last of them
 /// that began before was over, or found lost. Then come a rate's interval; and of members that take turns the gap, and the
-/// patience with each of the others. After that it is as late as any other run may be.
+/// patience with each of the others. After that it is as late as any other run may be, and any fault may put it off: it may have
+/// hit one that had been given the place and never began.
 pub(super) fn begins_by(view: &View<'_>, job: &Job, ready: Micros, until: Micros) -> Option<Micros> {
     let things = view.shared_with(job);
     if things.is_empty() {
@@ -271,12 +280,11 @@ pub(super) fn begins_by(view: &View<'_>, job: &Job, ready: Micros, until: Micros
     }
     let mut free = ready;
     for &thing in &things {
-        for other in view.sharers(thing).iter().filter(|other| other.began < until && other.last_sign >= ready - BACK) {
+        for other in view.sharers(thing).iter().filter(|other| other.began < until && other.last_sign >= ready - LONG_AGO) {
             let seen_at = Attempt { began: until, ..(*other).clone() };
             let over = given_up(view, other, &seen_at).unwrap_or(0).max(other.last_sign);
             let next = job_of(view, other).sharing.rate_of(thing).map_or(over, |rate| over.max(other.began + rate.interval()));
             let gap = if thing == Thing::Group("turns") { GAP } else { 0 };
-            // What moved only after it was to begin does not keep it.
             free = free.max(next + gap);
         }
     }

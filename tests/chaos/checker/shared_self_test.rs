@@ -144,7 +144,8 @@ fn gaps(expect: Expect<'_>) {
     };
     expect("begun when the gap was over", &after(10_900).evidence, &[]);
     expect("begun a millisecond before", &after(10_899).evidence, &[Verdict::Gap]);
-    let alone = ran(ran(World::calm(), "a1", group("alone"), 10_000, (10_050, 10_400)), "a2", group("alone"), 10_000, (10_410, 10_500));
+    let alone =
+        ran(ran(World::calm(), "a1", group("alone"), 10_000, (10_050, 10_400)), "a2", group("alone"), 10_000, (10_410, 10_500));
     expect("begun at once in a group without a gap", &alone.evidence, &[]);
 }
 
