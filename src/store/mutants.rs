@@ -34,11 +34,13 @@ pub enum Mutant {
     GateNeverShut,
     /// The end of a run wakes nobody who waits for its place.
     NobodyWoken,
+    /// Members that take turns are let in by due, and without a gap.
+    TurnsForgotten,
 }
 
 impl Mutant {
     /// Each with its word.
-    pub const ALL: [(&str, Self); 8] = [
+    pub const ALL: [(&str, Self); 9] = [
         ("no-token-check", Self::NoTokenCheck),
         ("zrem-first", Self::ZremFirst),
         ("no-start-mark", Self::NoStartMark),
@@ -47,6 +49,7 @@ impl Mutant {
         ("reaper-trusts-clock", Self::ReaperTrustsClock),
         ("gate-never-shut", Self::GateNeverShut),
         ("nobody-woken", Self::NobodyWoken),
+        ("turns-forgotten", Self::TurnsForgotten),
     ];
 
     /// The script it breaks, each piece of it and what stands there instead.
@@ -80,6 +83,12 @@ impl Mutant {
                 ("claim_runs", "if holder and (job_of(holder) == gate.of) ~= (job == gate.of) then return false end", ""),
             ],
             Self::NobodyWoken => &[("finish_run", "wake_gate(k.gates.wakes, gate, now)", "do end")],
+            Self::TurnsForgotten => &[
+                ("claim_runs", "local rules = {gap = whole(set[3], PARKED),", "local rules = {gap = 0,"),
+                ("claim_runs", "if set[1] == 'alternate' then", "if false then"),
+                ("open_gate", "local rules = {gap = whole(set[3], PARKED),", "local rules = {gap = 0,"),
+                ("open_gate", "if set[1] == 'alternate' then", "if false then"),
+            ],
             Self::ZremFirst | Self::NoStartMark | Self::RenewNever | Self::ReaperTrustsClock => &[],
         }
     }

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use fastrand::Rng;
+
 use crate::checker::{Finding, Verdict, check};
 use crate::evidence::{SECOND, now, span};
 use crate::jobs::{Act, Job, Overlap};
 use crate::play::{Play, Scene};
 use crate::report;
 use crate::schedule::When;
-use crate::sharing::Sharing;
+use crate::sharing::{self, Sharing};
 use crate::stage::Interrupted;
 use crate::trial::Failure;
 
@@ -77,6 +79,12 @@ const MUTANTS: &[Mutant] = &[
         wanted: &[Verdict::Late, Verdict::Starved],
         scene: Scene { nodes: 2, var: None, jobs: grouped, act: look_on_long },
     },
+    Mutant {
+        name: "turns-forgotten",
+        rule: "members are let in by due, and without a gap",
+        wanted: &[Verdict::Turn, Verdict::Gap],
+        scene: Scene { nodes: 2, var: None, jobs: turning, act: look_on_long },
+    },
 ];
 
 fn once(name: &str, act: Act, work_ms: i64) -> Job {
@@ -129,6 +137,13 @@ fn grouped() -> Vec<Job> {
     let sharing = Sharing { group: Some("alone"), ..Sharing::default() };
     let one = |name: &str| Job { sharing: sharing.clone(), ..Job::new(name, Act::Work, 700).due(When::Seconds(5)) };
     vec![one("one"), one("other")]
+}
+
+/// Three that take turns.
+fn turning() -> Vec<Job> {
+    let mut jobs = sharing::zoo(&mut Rng::with_seed(1));
+    jobs.retain(|job| job.sharing.group == Some("turns"));
+    jobs
 }
 
 fn look_on_long(play: &mut Play<'_>) -> Result<(), Interrupted> {

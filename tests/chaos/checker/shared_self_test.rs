@@ -5,7 +5,7 @@ use super::self_test::{Expect, World, at};
 use crate::evidence::{Delay, Excuse, Hit, RunName};
 use crate::jobs::{Act, Job};
 use crate::schedule::{Phase, When};
-use crate::sharing::{Key, LABEL, PACED, Rate, Sharing};
+use crate::sharing::{Key, LABEL, ORDER, PACED, Rate, Sharing};
 
 pub(super) fn judge(expect: Expect<'_>) {
     above(expect);
@@ -105,11 +105,11 @@ fn above(expect: Expect<'_>) {
     expect("on a node without", &labelled("n3").evidence, &[Verdict::Above]);
 }
 
-/// `turn-a` ran, then `turn-c`, then `turn-b`, which was due at `due` and waited from `from`.
+/// the first member ran, then the third, then the second, which was due at `due` and waited from `from`.
 fn passed_over(due: i64, from: Option<i64>) -> World {
-    let w = ran(World::calm(), "turn-a", group("turns"), 10_000, (10_050, 10_400));
-    let w = ran(w, "turn-c", group("turns"), 10_000, (10_950, 11_200));
-    let w = ran(w, "turn-b", group("turns"), due, (11_750, 12_000));
+    let w = ran(World::calm(), ORDER[0], group("turns"), 10_000, (10_050, 10_400));
+    let w = ran(w, ORDER[2], group("turns"), 10_000, (10_950, 11_200));
+    let w = ran(w, ORDER[1], group("turns"), due, (11_750, 12_000));
     match from {
         Some(from) => waited(w, from),
         None => w,
@@ -124,9 +124,9 @@ fn turns(expect: Expect<'_>) {
     let everyone = || passed_over(9_300, None).fault(9, 10, Hit::Everyone, Delay::Throughout, true);
     expect("passed over, due before while nodes were away", &everyone().evidence, &[]);
     let again = |from| {
-        let w = ran(World::calm(), "turn-a", group("turns"), 10_000, (10_050, 10_300));
-        let w = ran(w, "turn-a", group("turns"), 10_500, (10_850, 11_000));
-        waited(ran(w, "turn-b", group("turns"), 10_000, (11_550, 11_800)), from)
+        let w = ran(World::calm(), ORDER[0], group("turns"), 10_000, (10_050, 10_300));
+        let w = ran(w, ORDER[0], group("turns"), 10_500, (10_850, 11_000));
+        waited(ran(w, ORDER[1], group("turns"), 10_000, (11_550, 11_800)), from)
     };
     expect("twice the same while another waited", &again(10_060).evidence, &[Verdict::Turn]);
     expect("twice the same when no other waited", &again(10_400).evidence, &[]);
@@ -139,8 +139,8 @@ fn turns(expect: Expect<'_>) {
 
 fn gaps(expect: Expect<'_>) {
     let after = |began| {
-        let w = ran(World::calm(), "turn-a", group("turns"), 10_000, (10_050, 10_400));
-        ran(w, "turn-b", group("turns"), 10_000, (began, began + 200))
+        let w = ran(World::calm(), ORDER[0], group("turns"), 10_000, (10_050, 10_400));
+        ran(w, ORDER[1], group("turns"), 10_000, (began, began + 200))
     };
     expect("begun when the gap was over", &after(10_900).evidence, &[]);
     expect("begun a millisecond before", &after(10_899).evidence, &[Verdict::Gap]);
@@ -221,8 +221,8 @@ fn late(expect: Expect<'_>) {
     };
     expect("late by what another group waited for", &beside("other").evidence, &[Verdict::Late]);
     let patient = |began: i64| {
-        let w = ran(World::calm(), "turn-a", group("turns"), 10_000, (10_050, 10_400));
-        ran(w, "turn-c", group("turns"), 10_000, (began, began + 100))
+        let w = ran(World::calm(), ORDER[0], group("turns"), 10_000, (10_050, 10_400));
+        ran(w, ORDER[2], group("turns"), 10_000, (began, began + 100))
     };
     expect("late by the gap and the patience with two others", &patient(15_800).evidence, &[]);
     expect("later than any patience", &patient(16_000).evidence, &[Verdict::Late]);
