@@ -98,7 +98,7 @@ fn above(expect: Expect<'_>) {
     let labelled = |node: &str| {
         let requires = Sharing { requires: Some(LABEL), ..Sharing::default() };
         let mut w = ran(World::calm(), "labelled", requires, 10_000, (10_050, 10_500));
-        w.evidence.attempts.last_mut().unwrap().node = node.to_owned();
+        node.clone_into(&mut w.evidence.attempts.last_mut().unwrap().node);
         w
     };
     expect("on a node with the label it requires", &labelled("n1").evidence, &[]);
