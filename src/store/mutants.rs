@@ -36,11 +36,13 @@ pub enum Mutant {
     NobodyWoken,
     /// Members that take turns are let in by due, and without a gap.
     TurnsForgotten,
+    /// Queues have neither limit nor rate.
+    QueueUnbounded,
 }
 
 impl Mutant {
     /// Each with its word.
-    pub const ALL: [(&str, Self); 9] = [
+    pub const ALL: [(&str, Self); 10] = [
         ("no-token-check", Self::NoTokenCheck),
         ("zrem-first", Self::ZremFirst),
         ("no-start-mark", Self::NoStartMark),
@@ -50,6 +52,7 @@ impl Mutant {
         ("gate-never-shut", Self::GateNeverShut),
         ("nobody-woken", Self::NobodyWoken),
         ("turns-forgotten", Self::TurnsForgotten),
+        ("queue-unbounded", Self::QueueUnbounded),
     ];
 
     /// The script it breaks, each piece of it and what stands there instead.
@@ -88,6 +91,12 @@ impl Mutant {
                 ("claim_runs", "if set[1] == 'alternate' then", "if false then"),
                 ("open_gate", "local rules = {gap = whole(set[3], PARKED),", "local rules = {gap = 0,"),
                 ("open_gate", "if set[1] == 'alternate' then", "if false then"),
+            ],
+            Self::QueueUnbounded => &[
+                ("claim_runs", "local limit = whole(set[2], POOL)", "local limit = 0"),
+                ("claim_runs", "if count == 0 or per == 0 then", "if true then"),
+                ("list_ripe", "local limit = whole(set[2], POOL)", "local limit = 0"),
+                ("list_ripe", "if count == 0 or per == 0 then", "if true then"),
             ],
             Self::ZremFirst | Self::NoStartMark | Self::RenewNever | Self::ReaperTrustsClock => &[],
         }

@@ -85,6 +85,12 @@ const MUTANTS: &[Mutant] = &[
         wanted: &[Verdict::Turn, Verdict::Gap],
         scene: Scene { nodes: 2, var: None, jobs: turning, act: look_on_long },
     },
+    Mutant {
+        name: "queue-unbounded",
+        rule: "queues have neither limit nor rate",
+        wanted: &[Verdict::Above, Verdict::Burst],
+        scene: Scene { nodes: 2, var: None, jobs: queueing, act: look_on },
+    },
 ];
 
 fn once(name: &str, act: Act, work_ms: i64) -> Job {
@@ -144,6 +150,15 @@ fn turning() -> Vec<Job> {
     let mut jobs = sharing::zoo(&mut Rng::with_seed(1));
     jobs.retain(|job| job.sharing.group == Some("turns"));
     jobs
+}
+
+/// Too many at once for their queues.
+fn queueing() -> Vec<Job> {
+    let of = |queue: &'static str, number: usize| {
+        let sharing = Sharing { queue: Some(queue), ..Sharing::default() };
+        Job { sharing, ..Job::new(&format!("{queue}-{number}"), Act::Work, 400).due(When::Seconds(5)) }
+    };
+    (0..4).map(|number| of("narrow", number)).chain((0..6).map(|number| of("paced", number))).collect()
 }
 
 fn look_on_long(play: &mut Play<'_>) -> Result<(), Interrupted> {
