@@ -146,8 +146,7 @@ fn lost_between(view: &View<'_>, from: Micros, to: Micros) -> bool {
 
 /// BURST: within some stretch of time more began than a rate and its burst allow.
 ///
-/// A claim lies between when a run could first be claimed and its beginning: a second before that, or, if nodes stood still in
-/// between, before they did. Only claims that lie in a stretch whole are counted, so what is found is broken whichever they were.
+/// A claim lies somewhere before its beginning, and after when it can first have been made. Only claims that lie in a stretch whole are counted, so what is found is broken whichever they were.
 pub(super) fn burst(view: &View<'_>, findings: &mut Vec<Finding>) {
     for (thing, attempts) in sharers(view) {
         let rate = |attempt: &Attempt| job_of(view, attempt).sharing.rate_of(thing);
@@ -178,10 +177,11 @@ fn burst_within(thing: Thing, rate: Rate, claims: &[(Micros, &Attempt)], finding
     }
 }
 
-/// The earliest it can have been claimed, or, at a gate, been given its place. Of the last attempt of a run its record says when
-/// that was by Redis' clock; it is believed if it comes within what is possible.
+/// The earliest it can have been claimed, or, at a gate, been given its place. Of the last attempt of a run its record says when it
+/// was claimed by Redis' clock; of others that was a second before they began, more where the host was slow, or before a fault.
 fn claimed_since(view: &View<'_>, attempt: &Attempt, thing: Thing) -> Micros {
-    let mut from = attempt.began - START;
+    let near = view.evidence.host_lags.iter().filter(|(at, lag)| at - START <= attempt.began && attempt.began - START <= at + lag);
+    let mut from = attempt.began - START - near.map(|(_, lag)| *lag).max().unwrap_or(0);
     loop {
         let mut earlier = from;
         for fault in view.evidence.faults.iter().filter(|fault| fault.harm.delay != Delay::None) {
@@ -194,11 +194,14 @@ fn claimed_since(view: &View<'_>, attempt: &Attempt, thing: Thing) -> Micros {
         }
         from = earlier;
     }
-    let from = from.max(attempt.run.due);
     let told = view.recorded.get(&*attempt.run.id).filter(|run| run.fence == Some(attempt.fence)).and_then(|run| run.started);
-    let is_of_claim = matches!(thing, Thing::Queue(_));
-    // It is told in whole milliseconds.
-    told.filter(|at| is_of_claim && (from..=attempt.began).contains(at)).unwrap_or(from)
+    let from = match (told.filter(|at| *at <= attempt.began), thing) {
+        (Some(claimed), Thing::Queue(_)) => claimed,
+        // Given a place at its gate, it was claimed after that.
+        (Some(claimed), _) => from.min(claimed - START),
+        (None, _) => from,
+    };
+    from.max(attempt.run.due)
 }
 
 /// The claims before and after each loss of Redis, with which it may have lost what it had counted.

@@ -173,6 +173,17 @@ fn bursts(expect: Expect<'_>) {
     }
     let still = |w: World| w.fault(9, 13, Hit::Everyone, Delay::Throughout, true);
     expect("claimed by the rate, begun together after a stand", &still(w).evidence, &[]);
+    // Claimed at once as the burst, they began 1.5 s after that, beside those claimed by the rate.
+    let slow = |claimed: i64| {
+        (0..7).fold(World::calm(), |w, number| {
+            let (from, began) = if number < 3 { (claimed, 10_900 + number) } else { (9_000 + number * 500, 9_050 + number * 500) };
+            let mut w = ran(w, &format!("paced-{number}"), queue("paced"), 10_000, (began.max(10_050), began.max(10_050) + 50));
+            w.evidence.history.last_mut().unwrap().started = Some(at(0) + from.max(10_010) * 1000);
+            w
+        })
+    };
+    expect("claimed by the rate, and begun late", &slow(10_010).evidence, &[]);
+    expect("begun the same, and claimed just before", &slow(10_890).evidence, &[Verdict::Burst]);
     let by_key = |step: i64| {
         let rate = Rate { count: 2, seconds: 1, burst: 1 };
         (0..6).fold(World::calm(), |w, number| {
