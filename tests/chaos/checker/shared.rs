@@ -180,7 +180,8 @@ fn burst_within(thing: Thing, rate: Rate, claims: &[(Micros, &Attempt)], finding
 /// The earliest it can have been claimed, or, at a gate, been given its place. Of the last attempt of a run its record says when it
 /// was claimed by Redis' clock; of others that was a second before they began, more where the host was slow, or before a fault.
 fn claimed_since(view: &View<'_>, attempt: &Attempt, thing: Thing) -> Micros {
-    let near = view.evidence.host_lags.iter().filter(|(at, lag)| at - START <= attempt.began && attempt.began - START <= at + lag);
+    let near =
+        view.evidence.host_lags.iter().filter(|(at, lag)| at - START <= attempt.began && attempt.began - START <= at + lag);
     let mut from = attempt.began - START - near.map(|(_, lag)| *lag).max().unwrap_or(0);
     loop {
         let mut earlier = from;

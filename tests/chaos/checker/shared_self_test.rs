@@ -176,7 +176,8 @@ fn bursts(expect: Expect<'_>) {
     // Claimed at once as the burst, they began 1.5 s after that, beside those claimed by the rate.
     let slow = |claimed: i64| {
         (0..7).fold(World::calm(), |w, number| {
-            let (from, began) = if number < 3 { (claimed, 10_900 + number) } else { (9_000 + number * 500, 9_050 + number * 500) };
+            let (from, began) =
+                if number < 3 { (claimed, 10_900 + number) } else { (9_000 + number * 500, 9_050 + number * 500) };
             let mut w = ran(w, &format!("paced-{number}"), queue("paced"), 10_000, (began.max(10_050), began.max(10_050) + 50));
             w.evidence.history.last_mut().unwrap().started = Some(at(0) + from.max(10_010) * 1000);
             w
