@@ -30,17 +30,29 @@ pub enum Mutant {
     /// A lease is taken over as soon as its end is past by the node's own wall clock, unwatched. That clock is ahead by the
     /// milliseconds of `SCHEDD_MUTANT_SKEW_MS`, for hosts whose real one cannot be set.
     ReaperTrustsClock,
+    /// A claim passes a group or `not_while` gate whoever holds it.
+    GateNeverShut,
+    /// The end of a run wakes nobody who waits for its place.
+    NobodyWoken,
+    /// Members that take turns are let in by due, and without a gap.
+    TurnsForgotten,
+    /// Queues have neither limit nor rate.
+    QueueUnbounded,
 }
 
 impl Mutant {
     /// Each with its word.
-    pub const ALL: [(&str, Self); 6] = [
+    pub const ALL: [(&str, Self); 10] = [
         ("no-token-check", Self::NoTokenCheck),
         ("zrem-first", Self::ZremFirst),
         ("no-start-mark", Self::NoStartMark),
         ("renew-never", Self::RenewNever),
         ("successor-at-completion", Self::SuccessorAtCompletion),
         ("reaper-trusts-clock", Self::ReaperTrustsClock),
+        ("gate-never-shut", Self::GateNeverShut),
+        ("nobody-woken", Self::NobodyWoken),
+        ("turns-forgotten", Self::TurnsForgotten),
+        ("queue-unbounded", Self::QueueUnbounded),
     ];
 
     /// The script it breaks, each piece of it and what stands there instead.
@@ -53,8 +65,8 @@ impl Mutant {
             Self::SuccessorAtCompletion => &[
                 (
                     "claim_runs",
-                    "if is_pending then plant_pending(",
-                    "if is_pending then (function(k, _, id, due_ms, ready)
+                    "if is_pending then\n    plant_pending(",
+                    "if is_pending then\n    (function(k, _, id, due_ms, ready)
                       redis.call('HSET', k.run, 'next', id, 'next_due', due_ms, 'next_ready', ready)
                     end)(",
                 ),
@@ -68,6 +80,23 @@ impl Mutant {
                     end
                     end_run(k, id, verdict,",
                 ),
+            ],
+            Self::GateNeverShut => &[
+                ("claim_runs", "if holder then return false end", ""),
+                ("claim_runs", "if holder and (job_of(holder) == gate.of) ~= (job == gate.of) then return false end", ""),
+            ],
+            Self::NobodyWoken => &[("finish_run", "wake_gate(k.gates.wakes, gate, now)", "do end")],
+            Self::TurnsForgotten => &[
+                ("claim_runs", "local rules = {gap = whole(set[3], PARKED),", "local rules = {gap = 0,"),
+                ("claim_runs", "if set[1] == 'alternate' then", "if false then"),
+                ("open_gate", "local rules = {gap = whole(set[3], PARKED),", "local rules = {gap = 0,"),
+                ("open_gate", "if set[1] == 'alternate' then", "if false then"),
+            ],
+            Self::QueueUnbounded => &[
+                ("claim_runs", "local limit = whole(set[2], POOL)", "local limit = 0"),
+                ("claim_runs", "if count == 0 or per == 0 then", "if true then"),
+                ("list_ripe", "local limit = whole(set[2], POOL)", "local limit = 0"),
+                ("list_ripe", "if count == 0 or per == 0 then", "if true then"),
             ],
             Self::ZremFirst | Self::NoStartMark | Self::RenewNever | Self::ReaperTrustsClock => &[],
         }
@@ -92,6 +121,12 @@ pub fn from_environment() -> Result<Option<Mutant>, String> {
         let words = Mutant::ALL.map(|(known, _)| known).join(", ");
         format!("SCHEDD_MUTANT is {word:?}: wanted one of {words}")
     })
+}
+
+/// Loads every script, so that a process whose mutant does not apply to one ends before it does anything: in a task of its own it
+/// would go on, and fail in a way that passes for the broken rule.
+pub fn load_all() {
+    super::scripts::all();
 }
 
 /// Whether this process is to break that rule.

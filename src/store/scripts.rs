@@ -87,7 +87,7 @@ macro_rules! scripts {
             LazyLock::new(|| Script::new($name, include_str!(concat!("../../lua/", $name, ".lua"))));)*
 
         /// Every script.
-        #[cfg(test)]
+        #[cfg(any(test, feature = "mutants"))]
         pub(crate) fn all() -> Vec<&'static Script> {
             vec![$(&*$constant),*]
         }

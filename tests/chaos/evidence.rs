@@ -126,7 +126,11 @@ pub(crate) struct Recorded {
     pub(crate) state: String,
     pub(crate) attempt: u32,
     pub(crate) fence: Option<u64>,
+    /// When its last attempt was claimed.
+    pub(crate) started: Option<Micros>,
     pub(crate) finished: Option<Micros>,
+    /// Since when it waited, if it did.
+    pub(crate) waited_from: Option<Micros>,
     pub(crate) reason: String,
     /// The last due of a skipped stretch and how many it has.
     pub(crate) stretch: Option<(Micros, u64)>,
@@ -229,6 +233,8 @@ pub(crate) struct Evidence {
     pub(crate) deeds: Vec<Deed>,
     /// How much longer than usual this host itself took to start a program, and when.
     pub(crate) host_lags: Vec<(Micros, Micros)>,
+    /// The nodes that carry the label some jobs require.
+    pub(crate) labelled: Vec<String>,
     /// What was found left over when all was over.
     pub(crate) leftovers: Vec<String>,
     /// Nodes that ended though nobody made them.

@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use crate::adding::add;
 use crate::evidence::{Deed, Doing, Micros, SECOND, now};
-use crate::jobs::{Job, burst, poison};
+use crate::jobs::{Job, burst, paced, poison};
 use crate::plan::toml_of;
 use crate::schedule::{Phase, When};
+use crate::sharing::ORDER;
 use crate::stage::{Interrupted, Stage, schedctl};
 use crate::trial::TIMING;
 
@@ -76,7 +77,8 @@ impl<'a> Hands<'a> {
 
     fn add_burst(&mut self) -> Result<(), Interrupted> {
         let count = self.rng.usize(20..40);
-        let jobs = burst(&mut self.rng, self.bursts, count, now() + 3 * SECOND);
+        let mut jobs = burst(&mut self.rng, self.bursts, count, now() + 3 * SECOND);
+        jobs.extend(paced(self.bursts, 10, now() + 3 * SECOND));
         self.bursts += 1;
         self.add(jobs)
     }
@@ -105,16 +107,20 @@ impl<'a> Hands<'a> {
     }
 
     fn pause_for_a_while(&mut self) -> Result<(), Interrupted> {
-        if !self.has("pausing") {
-            return Ok(());
-        }
+        let jobs: Vec<&str> = ["pausing", ORDER[1]].into_iter().filter(|job| self.has(job)).collect();
         let from = now();
-        if self.insist(&["pause", "pausing"])?.is_some() {
+        let mut is_paused = false;
+        for job in &jobs {
+            is_paused |= self.insist(&["pause", job])?.is_some();
+        }
+        if is_paused {
             self.stage.pause(Duration::from_secs(4))?;
         }
         // Also if the pause was not acknowledged: it may have been made.
-        self.insist(&["resume", "pausing"])?;
-        self.deeds.push(Deed { from, to: now(), what: Doing::Paused("pausing".to_owned()) });
+        for job in jobs {
+            self.insist(&["resume", job])?;
+            self.deeds.push(Deed { from, to: now(), what: Doing::Paused(job.to_owned()) });
+        }
         Ok(())
     }
 

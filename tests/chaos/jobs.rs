@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::evidence::{Micros, SECOND};
 use crate::schedule::{Phase, When};
+use crate::sharing::{self, Sharing};
 
 /// Slots of the queue `crowd` on each node.
 pub(crate) const CROWD_SLOTS: usize = 4;
@@ -95,6 +96,8 @@ pub(crate) struct Job {
     pub(crate) timeout: Micros,
     /// Whether it is one of the queue `crowd`, of few slots.
     pub(crate) is_in_crowd: bool,
+    /// What it shares with others.
+    pub(crate) sharing: Sharing,
     /// How many a round of catching up runs at most: none = all.
     pub(crate) max_count: Option<i64>,
     /// False if its `add` was never answered, so that it may exist or not.
@@ -119,6 +122,7 @@ impl Job {
             spread: 0,
             timeout: 60 * SECOND,
             is_in_crowd: false,
+            sharing: Sharing::default(),
             max_count: None,
             is_sure: true,
         }
@@ -187,6 +191,7 @@ impl Job {
         let spread = if self.spread > 0 { format!(", spread = \"{}ms\"", self.spread / 1000) } else { String::new() };
         let catch_up = format!("{{ mode = \"{}\"{spread} }}", self.catch_up);
         writeln!(text, "overlap = {overlap}\ncatch_up = {catch_up}\nlate_after = \"3s\"").unwrap();
+        text.push_str(&self.sharing.toml());
         if self.is_at_most_once {
             text.push_str("delivery = \"at-most-once\"\n");
         }
@@ -221,7 +226,7 @@ impl Job {
         let When::Once(due) = self.phases.first()?.when else { return None };
         let at = jiff::Timestamp::from_microsecond(due).ok()?.to_string();
         let delivery = if self.is_at_most_once { "at-most-once" } else { "at-least-once" };
-        let queue = if self.is_in_crowd { "crowd" } else { "default" };
+        let queue = if self.is_in_crowd { "crowd" } else { self.sharing.queue.unwrap_or("default") };
         Some(json!({
             "name": self.name, "at": at, "queue": queue, "command": self.command(dir), "delivery": delivery, "timeout": "60s", "kill_grace": "1s",
             "env": {"CHAOS": dir.display().to_string()},
@@ -241,9 +246,10 @@ pub(crate) fn head(dir: &Path, lease: Micros) -> String {
     format!(
         "[daemon]\nlease = \"{}s\"\ntick = \"100ms\"\nshutdown_grace = \"3s\"\n\
          [defaults]\ntimeout = \"60s\"\nkill_grace = \"1s\"\ntz = \"UTC\"\nenv = {{ CHAOS = \"{}\" }}\n\
-         [queues.crowd]\nconcurrency = {CROWD_SLOTS}\n",
+         [queues.crowd]\nconcurrency = {CROWD_SLOTS}\n{}",
         lease / SECOND,
-        dir.display()
+        dir.display(),
+        sharing::head()
     )
 }
 
@@ -294,6 +300,7 @@ pub(crate) fn zoo(rng: &mut Rng, url: &str) -> Vec<Job> {
     jobs.push(Job::new("pausing", Act::Work, 300).due(When::Seconds(3)));
     jobs.push(Job::new("stopping", Act::Work, 9_000).due(every(12)));
     jobs.push(Job::new("edited", Act::Work, 200).due(When::Seconds(4)));
+    jobs.extend(sharing::zoo(rng));
     jobs
 }
 
@@ -305,6 +312,13 @@ pub(crate) fn burst(rng: &mut Rng, number: usize, count: usize, due: Micros) -> 
         Job { is_at_most_once: rng.u32(..4) == 0, ..job }.owed()
     };
     (0..count).map(|at| one(rng, at)).collect()
+}
+
+/// `count` jobs of the queue `paced`, due at once.
+pub(crate) fn paced(number: usize, count: usize, due: Micros) -> Vec<Job> {
+    let sharing = Sharing { queue: Some("paced"), ..Sharing::default() };
+    let one = |at| Job::new(&format!("paced{number}-{at}"), Act::Work, 50).due(When::Once(due / 1000 * 1000)).owed();
+    (0..count).map(|at| Job { sharing: sharing.clone(), ..one(at) }).collect()
 }
 
 /// A job of the queue `crowd`, due then.

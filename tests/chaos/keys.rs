@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use redis::Connection;
 
+use crate::evidence::Micros;
+
 /// The keys that only live runs have, each with what it holds.
 pub(crate) fn live(connection: &mut Connection) -> Vec<String> {
-    let live = ["leases", "stops", "due:", "open:", "waiting:"];
+    let live = ["leases", "stops", "due:", "open:", "waiting:", "held:", "queued:", "running:"];
     let of_these = all(connection).into_iter().filter(|key| live.iter().any(|kind| key.starts_with(kind)));
     of_these
         .map(|key| {
@@ -32,6 +34,12 @@ pub(crate) fn stray(connection: &mut Connection) -> Vec<String> {
         _ => false,
     };
     all(connection).into_iter().filter(is_stray).collect()
+}
+
+/// Since when a run waited for its turn or at a gate, as its record says.
+pub(crate) fn waited_from(connection: &mut Connection, run: &str) -> Option<Micros> {
+    let ms: Option<String> = redis::cmd("HGET").arg(whole(&format!("run:{run}"))).arg("waited_from").query(connection).unwrap();
+    ms?.parse::<Micros>().ok()?.checked_mul(1000)
 }
 
 /// All keys of the namespace, without its prefix, in order.

@@ -4,7 +4,7 @@
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | `plan`, `jobs`, `schedule` | what a seed means: jobs, faults, and when jobs are due by plain arithmetic |
+//! | `plan`, `jobs`, `sharing`, `schedule` | what a seed means: jobs, what they share, faults, and when jobs are due by plain arithmetic |
 //! | `stage`, `grounds`, `proxy`, `http_store` | the nodes, what they stand on, their ways to Redis, and the store jobs write to |
 //! | `faults/` | one file a family of faults, each with what its row may do to the promises |
 //! | `hands`, `adding` | what people do meanwhile |
@@ -35,6 +35,7 @@ mod proxy;
 mod report;
 mod schedule;
 mod settle;
+mod sharing;
 mod soak;
 mod stage;
 #[allow(dead_code, reason = "the tests' support, of which this needs a part")]

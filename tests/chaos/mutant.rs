@@ -7,5 +7,6 @@ fn main() -> ExitCode {
         eprintln!("{problem}");
         return ExitCode::from(2);
     }
+    schedd::store::mutants::load_all();
     schedd::keeper::run_from_args().unwrap_or_else(schedd::daemon::main)
 }

@@ -7,12 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use fastrand::Rng;
+
 use crate::checker::{Finding, Verdict, check};
 use crate::evidence::{SECOND, now, span};
 use crate::jobs::{Act, Job, Overlap};
 use crate::play::{Play, Scene};
 use crate::report;
 use crate::schedule::When;
+use crate::sharing::{self, Sharing};
 use crate::stage::Interrupted;
 use crate::trial::Failure;
 
@@ -64,6 +67,30 @@ const MUTANTS: &[Mutant] = &[
         wanted: &[Verdict::Overlap, Verdict::Dup, Verdict::Missing],
         scene: Scene { nodes: 2, var: Some(("SCHEDD_MUTANT_SKEW_MS", "60000")), jobs: Vec::new, act: joined_by_another },
     },
+    Mutant {
+        name: "gate-never-shut",
+        rule: "a claim passes a group whoever holds it",
+        wanted: &[Verdict::Above],
+        scene: Scene { nodes: 2, var: None, jobs: grouped, act: look_on },
+    },
+    Mutant {
+        name: "nobody-woken",
+        rule: "an end wakes nobody who waits in its group",
+        wanted: &[Verdict::Late, Verdict::Starved],
+        scene: Scene { nodes: 2, var: None, jobs: grouped, act: look_on_long },
+    },
+    Mutant {
+        name: "turns-forgotten",
+        rule: "members are let in by due, and without a gap",
+        wanted: &[Verdict::Turn, Verdict::Gap],
+        scene: Scene { nodes: 2, var: None, jobs: turning, act: look_on_long },
+    },
+    Mutant {
+        name: "queue-unbounded",
+        rule: "queues have neither limit nor rate",
+        wanted: &[Verdict::Above, Verdict::Burst],
+        scene: Scene { nodes: 2, var: None, jobs: queueing, act: look_on },
+    },
 ];
 
 fn once(name: &str, act: Act, work_ms: i64) -> Job {
@@ -109,6 +136,33 @@ fn failing() -> Vec<Job> {
 
 fn look_on(play: &mut Play<'_>) -> Result<(), Interrupted> {
     play.pause(Duration::from_secs(5))
+}
+
+/// Two that exclude each other, due together.
+fn grouped() -> Vec<Job> {
+    let sharing = Sharing { group: Some("alone"), ..Sharing::default() };
+    let one = |name: &str| Job { sharing: sharing.clone(), ..Job::new(name, Act::Work, 700).due(When::Seconds(5)) };
+    vec![one("one"), one("other")]
+}
+
+/// Three that take turns.
+fn turning() -> Vec<Job> {
+    let mut jobs = sharing::zoo(&mut Rng::with_seed(1));
+    jobs.retain(|job| job.sharing.group == Some("turns"));
+    jobs
+}
+
+/// Too many at once for their queues.
+fn queueing() -> Vec<Job> {
+    let of = |queue: &'static str, number: usize| {
+        let sharing = Sharing { queue: Some(queue), ..Sharing::default() };
+        Job { sharing, ..Job::new(&format!("{queue}-{number}"), Act::Work, 400).due(When::Seconds(5)) }
+    };
+    (0..4).map(|number| of("narrow", number)).chain((0..6).map(|number| of("paced", number))).collect()
+}
+
+fn look_on_long(play: &mut Play<'_>) -> Result<(), Interrupted> {
+    play.pause(Duration::from_secs(13))
 }
 
 /// A node whose clock is ahead joins the one that has a run.

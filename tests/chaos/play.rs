@@ -67,7 +67,8 @@ impl Scene {
             let stopped = settle::stop_recurring(&stage, TIMING.lease)?;
             let mut leftovers = settle::await_owed(&stage, PATIENCE)?;
             leftovers.extend(settle::leftovers(&stage, &usage)?);
-            let history = settle::read_history(&stage).map_err(Failure::Test)?;
+            let mut history = settle::read_history(&stage).map_err(Failure::Test)?;
+            settle::read_waits(&stage, &mut history);
             let (crashes, left) = settle::stop_nodes(&stage)?;
             leftovers.extend(left);
             drop(ended);
@@ -86,6 +87,7 @@ impl Scene {
             faults: log,
             deeds: Vec::new(),
             host_lags,
+            labelled: Vec::new(),
             leftovers,
             crashes,
         })

@@ -25,6 +25,10 @@ pub(crate) fn print(evidence: &Evidence, findings: &[Finding], begun: Micros) {
     println!("\n-- what was done");
     println!("jobs {}, runs in history {}: {states:?}", evidence.jobs.len(), evidence.history.len());
     println!("attempts {} ({requests} by HTTP), cut short {cut}, second or later {again}", evidence.attempts.len());
+    let shares = |job: &str| evidence.jobs.get(job).is_some_and(|job| !job.sharing.things(&job.name).is_empty());
+    let of_shared: Vec<_> = evidence.history.iter().filter(|run| shares(&run.run.job)).collect();
+    let waited = of_shared.iter().filter(|run| run.waited_from.is_some()).count();
+    println!("runs that share something {}, of which waited at a gate {waited}", of_shared.len());
     let mut rows: BTreeMap<&str, usize> = BTreeMap::new();
     for fault in &evidence.faults {
         *rows.entry(&fault.row).or_default() += 1;

@@ -49,6 +49,14 @@ pub(crate) fn read_history(stage: &Stage) -> Result<Vec<Recorded>, String> {
     runs.as_array().ok_or("history is no array")?.iter().map(read).collect()
 }
 
+/// Notes since when those waited that did.
+pub(crate) fn read_waits(stage: &Stage, history: &mut [Recorded]) {
+    let mut connection = stage.redis().connection();
+    for recorded in history {
+        recorded.waited_from = keys::waited_from(&mut connection, &recorded.run.id);
+    }
+}
+
 fn recorded(run: &Value) -> Option<Recorded> {
     let text = |field: &str| run[field].as_str();
     let count = |field: &str| run[field].as_u64();
@@ -62,7 +70,9 @@ fn recorded(run: &Value) -> Option<Recorded> {
         state: text("state")?.to_owned(),
         attempt: u32::try_from(count("attempt")?).ok()?,
         fence: count("fence"),
+        started: text("started_at").and_then(instant),
         finished: text("finished_at").and_then(instant),
+        waited_from: None,
         reason: text("reason").unwrap_or_default().to_owned(),
         stretch: last.zip(count("skipped_count")),
     })

@@ -18,7 +18,7 @@ use crate::jobs::Job;
 use crate::plan::{Plan, Wanted};
 use crate::schedule::When;
 use crate::stage::{Death, Interrupted, Stage, schedctl};
-use crate::{effects, metronome, report, settle, soak};
+use crate::{effects, metronome, report, settle, sharing, soak};
 
 /// What is promised, with the lease the nodes are set up with.
 pub(crate) const TIMING: Timing = Timing { lease: 6 * SECOND, reap: SECOND, kill_grace: SECOND, clean: SECOND };
@@ -102,6 +102,7 @@ impl Trial {
         let set_at = now();
         let mut grounds = Grounds::plain(dir, store.address(), self.nodes);
         plan.faults.iter().for_each(|(_, fault)| fault.prepare(&mut grounds));
+        let labelled = sharing::label(&mut grounds.nodes);
         let stage = Stage::set(grounds, &plan.toml(dir), None, interrupted);
         let ready = await_jobs(&stage, plan.jobs.len())?;
         open_phases(&mut plan.jobs, set_at, ready);
@@ -129,7 +130,8 @@ impl Trial {
             let stopped = settle::stop_recurring(&stage, TIMING.lease)?;
             let mut leftovers = settle::await_owed(&stage, settle::OWED)?;
             leftovers.extend(settle::leftovers(&stage, &usage)?);
-            let history = settle::read_history(&stage).map_err(Failure::Test)?;
+            let mut history = settle::read_history(&stage).map_err(Failure::Test)?;
+            settle::read_waits(&stage, &mut history);
             drop(ended);
             hub.join().unwrap();
             leftovers.extend(watch.join().unwrap());
@@ -152,7 +154,19 @@ impl Trial {
         log.sort_by_key(|fault| fault.from);
         attempts.extend(store.requests());
         let jobs = jobs.into_iter().map(|job| (job.name.clone(), job)).collect();
-        Ok(Evidence { timing: TIMING, jobs, attempts, history, told, faults: log, deeds, host_lags, leftovers, crashes })
+        Ok(Evidence {
+            timing: TIMING,
+            jobs,
+            attempts,
+            history,
+            told,
+            faults: log,
+            deeds,
+            host_lags,
+            labelled,
+            leftovers,
+            crashes,
+        })
     }
 }
 

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use super::shared::begins_by;
 use super::view::View;
 use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Doing, KILLED, Micros, Reach, Recorded, SECOND};
 use crate::jobs::{Act, Check, Job, Overlap};
+
+/// The `late_after` of all jobs of the file.
+const LATE_AFTER: Micros = 3 * SECOND;
 
 /// MISSING: something owed was neither done nor ended in a way its rules allow.
 pub(super) fn missing(view: &View<'_>, findings: &mut Vec<Finding>) {
@@ -114,7 +118,11 @@ fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> 
                 allow(!matches!(job.overlap, Overlap::Allow | Overlap::Replace), "its overlap rule skips nothing")?;
                 allow(was_disturbed || was_open(view, job, recorded), "no other run of its job was open")
             }
-            "missed" => allow(was_disturbed || has_lagged(view, run.due, finished), "nothing kept it from running"),
+            "missed" => {
+                let has_waited =
+                    begins_by(view, job, run.due, finished).is_some_and(|latest| latest >= finished.min(run.due + LATE_AFTER));
+                allow(was_disturbed || has_waited || has_lagged(view, run.due, finished), "nothing kept it from running")
+            }
             "paused" => {
                 let paused = |from: Micros, to: Micros| from <= finished && run.due <= to;
                 let is_paused = |what: &Doing| *what == Doing::Paused(job.name.clone());
@@ -202,6 +210,12 @@ fn was_open(view: &View<'_>, job: &Job, skipped: &Recorded) -> bool {
         other.run.job == job.name && other.run.id != skipped.run.id && other.stretch.is_none() && begin <= to && from <= end
     };
     if job.check == Check::Always && view.recorded.values().copied().any(|other| other.state != "skipped" && is_asking(&other)) {
+        return true;
+    }
+    // So is one that waits at a gate, from its due to its end; and it is held to begin in time, or to have had a reason for its end.
+    let at_gate = |other: &&Recorded| other.waited_from.is_some() || !view.attempts_of(&other.run.id).is_empty();
+    let has_gates = !job.sharing.things(&job.name).is_empty();
+    if has_gates && view.recorded.values().copied().any(|other| at_gate(&other) && is_asking(&other)) {
         return true;
     }
     let others = view.of_job.get(&*job.name).map_or(&[][..], Vec::as_slice);

@@ -11,6 +11,8 @@ mod hard_self_test;
 mod remains;
 mod repeats;
 pub(crate) mod self_test;
+mod shared;
+mod shared_self_test;
 mod timing;
 mod view;
 
@@ -27,6 +29,11 @@ pub(crate) enum Verdict {
     Late,
     Dup,
     Overlap,
+    Above,
+    Turn,
+    Gap,
+    Burst,
+    Starved,
     Stale,
     Phantom,
     Silent,
@@ -37,12 +44,17 @@ pub(crate) enum Verdict {
 
 impl Verdict {
     /// All of them, in the order of the report.
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Missing,
         Self::Early,
         Self::Late,
         Self::Dup,
         Self::Overlap,
+        Self::Above,
+        Self::Turn,
+        Self::Gap,
+        Self::Burst,
+        Self::Starved,
         Self::Stale,
         Self::Phantom,
         Self::Silent,
@@ -59,6 +71,13 @@ impl Verdict {
             Self::Late => "a start is late by 1 s at most, after a fault by what its row says",
             Self::Dup => "a second attempt only after a failed one with retries left or a lost node; at-most-once: none ever",
             Self::Overlap => "attempts of one run never overlap, nor do runs of a job that forbids it",
+            Self::Above => {
+                "never more at once than a limit, a key, a group and not_while allow, nor on a node without a label it requires"
+            }
+            Self::Turn => "members take turns: one that waits for its turn is not passed over",
+            Self::Gap => "no member begins sooner than the gap after the last ended",
+            Self::Burst => "in no stretch of time more than a rate allows, and one burst",
+            Self::Starved => "nothing waits for ever, nor for what is due later at a gate passed in due order",
             Self::Stale => "fences rise with attempts, and nothing is accepted under an old one",
             Self::Phantom => "what is recorded as done was done",
             Self::Silent => "what was done is recorded",
@@ -124,6 +143,11 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Finding> {
     timing::late(&view, &mut findings);
     repeats::dup(&view, &mut findings);
     repeats::overlap(&view, &mut findings);
+    shared::above(&view, &mut findings);
+    shared::turn(&view, &mut findings);
+    shared::gap(&view, &mut findings);
+    shared::burst(&view, &mut findings);
+    shared::starved(&view, &mut findings);
     repeats::stale(&view, &mut findings);
     repeats::unsteady(&view, &mut findings);
     drift::drift(&view, &mut findings);

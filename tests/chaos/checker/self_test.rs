@@ -29,6 +29,7 @@ pub(crate) fn run() -> usize {
     written(&mut expect);
     counted(&mut expect);
     super::hard_self_test::judge(&mut expect);
+    super::shared_self_test::judge(&mut expect);
     assert!(misjudged.is_empty(), "the checker misjudges\n{}", misjudged.join("\n"));
     count
 }
@@ -275,6 +276,7 @@ impl World {
             faults: Vec::new(),
             deeds: Vec::new(),
             host_lags: Vec::new(),
+            labelled: vec!["n1".into()],
             leftovers: Vec::new(),
             crashes: Vec::new(),
         };
@@ -304,7 +306,9 @@ impl World {
             state: "succeeded".into(),
             attempt: 1,
             fence: Some(fence),
+            started: None,
             finished: Some(ended + 5_000),
+            waited_from: None,
             reason: String::new(),
             stretch: None,
         });

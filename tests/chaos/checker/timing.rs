@@ -1,5 +1,6 @@
 //! EARLY and LATE: when attempts began, by the jobs' own word.
 
+use super::shared::begins_by;
 use super::view::View;
 use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Delay, Inflicted, Micros, Recorded, SECOND, span};
@@ -69,9 +70,12 @@ pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
     let latest = behind.max(match free {
         Some(free) if waits && free > first.run.due => view.latest(free, timing.clean + timing.kill_grace + SECOND),
         _ if waits => view.latest(first.run.due, timing.clean),
+        _ if job.is_some_and(|job| job.sharing.requires.is_some()) => view.latest_of_few(first, timing.clean),
         // Nothing was in its way: only a fault of a node that held it excuses it.
         _ => view.latest_of(first, timing.clean),
     });
+    let shared = job.and_then(|job| begins_by(view, job, first.run.due, first.began));
+    let latest = latest.max(shared.unwrap_or(0));
     // The check is the test's own, and reads all that jobs have told so far.
     let checking = if job.is_some_and(|job| job.check == Check::Always) { SECOND } else { 0 };
     let latest = latest + checking + view.asked_again(&first.run, latest);
@@ -81,7 +85,7 @@ pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
 }
 
 /// Until when the run of `other` may be open although it does nothing any more: its node was lost, or could not tell its end.
-fn given_up(view: &View<'_>, other: &Attempt, next: &Attempt) -> Option<Micros> {
+pub(super) fn given_up(view: &View<'_>, other: &Attempt, next: &Attempt) -> Option<Micros> {
     let Some((ended, _)) = other.ended else { return Some(view.latest(other.last_sign, view.timing.clean)) };
     let is_told = |run: &&Recorded| run.fence == Some(other.fence) && run.finished.is_none_or(|at| at <= ended + SECOND);
     if view.recorded.get(&*other.run.id).is_some_and(is_told) {
@@ -120,5 +124,9 @@ fn latest_next(view: &View<'_>, before: &Attempt, next: &Attempt) -> Micros {
     let slack = timing.clean + timing.kill_grace + SECOND;
     let lost = cause.map_or(ready, |fault| recovered_by(view, fault, before, ready));
     let latest = view.put_off(ready, lost.max(ready + slack));
+    // It waits anew for what it shares.
+    let job = view.evidence.jobs.get(&next.run.job);
+    let shared = job.and_then(|job| begins_by(view, job, ready, next.began));
+    let latest = latest.max(shared.unwrap_or(0));
     latest + view.asked_again(&next.run, latest)
 }

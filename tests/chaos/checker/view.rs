@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::evidence::{Attempt, Delay, Evidence, Excuse, Inflicted, Micros, Recorded, RunName, SECOND, Timing};
-use crate::jobs::Check;
+use crate::jobs::{Check, Job};
+use crate::sharing::Thing;
 
 /// How long after a fault is healed all nodes may take to be back at Redis.
 const BACK: Micros = 3 * SECOND;
@@ -18,23 +19,53 @@ pub(super) struct View<'a> {
     pub(super) recorded: BTreeMap<&'a str, &'a Recorded>,
     /// Attempts of each job, in the order they began.
     pub(super) of_job: BTreeMap<&'a str, Vec<&'a Attempt>>,
+    /// Attempts of those that share each thing, in the order they began.
+    pub(super) shared: BTreeMap<Thing, Vec<&'a Attempt>>,
 }
 
 impl<'a> View<'a> {
     pub(super) fn of(evidence: &'a Evidence) -> Self {
         let (mut attempts, mut of_job) = (BTreeMap::<_, Vec<_>>::new(), BTreeMap::<_, Vec<_>>::new());
+        let mut shared = BTreeMap::<_, Vec<_>>::new();
         let mut sorted: Vec<&Attempt> = evidence.attempts.iter().collect();
         sorted.sort_by_key(|attempt| (attempt.began, attempt.fence));
         for attempt in sorted {
             attempts.entry(&*attempt.run.id).or_default().push(attempt);
             of_job.entry(&*attempt.run.job).or_default().push(attempt);
+            let job = evidence.jobs.get(&attempt.run.job);
+            for thing in job.map(|job| job.sharing.things(&job.name)).into_iter().flatten() {
+                shared.entry(thing).or_default().push(attempt);
+            }
         }
         let recorded = evidence.history.iter().map(|recorded| (&*recorded.run.id, recorded)).collect();
-        Self { evidence, timing: evidence.timing, attempts, recorded, of_job }
+        Self { evidence, timing: evidence.timing, attempts, recorded, of_job, shared }
     }
 
     pub(super) fn attempts_of(&self, run: &str) -> &[&'a Attempt] {
         self.attempts.get(run).map_or(&[], Vec::as_slice)
+    }
+
+    /// The attempts of those that share this, in the order they began.
+    pub(super) fn sharers(&self, thing: Thing) -> Vec<&'a Attempt> {
+        self.shared.get(&thing).cloned().unwrap_or_default()
+    }
+
+    /// What a job may have to wait for: what it shares, and what those share with whom it does, and so on.
+    pub(super) fn shared_with(&self, job: &Job) -> Vec<Thing> {
+        let mut found = job.sharing.things(&job.name);
+        let mut at = 0;
+        while let Some(thing) = found.get(at).copied() {
+            for attempt in self.sharers(thing) {
+                let Some(other) = self.evidence.jobs.get(&attempt.run.job) else { continue };
+                for thing in other.sharing.things(&other.name) {
+                    if !found.contains(&thing) {
+                        found.push(thing);
+                    }
+                }
+            }
+            at += 1;
+        }
+        found
     }
 
     /// Whether a run of this job could be late or lost for a fault at some time from `from` to `to`.
@@ -66,6 +97,12 @@ impl<'a> View<'a> {
             let is_unanswered = (-UNDER_WAY..=2 * UNDER_WAY).contains(&after);
             first.number > 1 || first.node.is_empty() || is_unanswered || fault.harm.hit.is_on(&first.node)
         };
+        self.put_off_by(first.run.due, first.run.due + slack, concerns)
+    }
+
+    /// The same of a first attempt that few nodes may run: a fault of one of these excuses it, for it may have left none.
+    pub(super) fn latest_of_few(&self, first: &Attempt, slack: Micros) -> Micros {
+        let concerns = |fault: &Inflicted| self.evidence.labelled.iter().any(|node| fault.harm.hit.is_on(node));
         self.put_off_by(first.run.due, first.run.due + slack, concerns)
     }
 

@@ -1,0 +1,298 @@
+//! ABOVE, TURN, GAP, BURST and STARVED: what runs share, by what they did.
+//!
+//! A run has its place from its claim to when its end is told, which holds all of the time it gives a sign of life; so of what was
+//! alive at once each had its place. Excused is what OVERLAP excuses: one on a frozen host, and one whose claim Redis lost.
+
+use super::timing::given_up;
+use super::view::View;
+use super::{Finding, Verdict};
+use crate::evidence::{Attempt, Delay, Excuse, Inflicted, Micros, SECOND, span};
+use crate::jobs::Job;
+use crate::sharing::{GAP, NARROW, ORDER, PATIENCE, Rate, Thing};
+
+/// How long a start may take after its claim.
+const START: Micros = SECOND;
+/// How long nodes may take to be back after a fault, and go on with what they had claimed before.
+const BACK: Micros = 3 * SECOND;
+
+/// How long one that was lost may keep its place after its last sign, at the very most.
+const LONG_AGO: Micros = 60 * SECOND;
+
+/// All attempts that share each thing, in the order they began.
+fn sharers<'a>(view: &View<'a>) -> Vec<(Thing, Vec<&'a Attempt>)> {
+    let mut all: Vec<(Thing, Vec<&'a Attempt>)> = view.shared.keys().map(|thing| (*thing, view.sharers(*thing))).collect();
+    all.sort_by_key(|(thing, _)| *thing);
+    all
+}
+
+fn job_of<'a>(view: &View<'a>, attempt: &Attempt) -> &'a Job {
+    &view.evidence.jobs[&attempt.run.job]
+}
+
+/// Whether nothing excuses that `earlier` lived at `at`.
+fn counts(view: &View<'_>, earlier: &Attempt, at: Micros) -> bool {
+    !view.is_frozen(earlier, at) && !view.is_unaware(earlier, at)
+}
+
+/// ABOVE: begun while as many as may be lived; or on a node without a label it requires.
+pub(super) fn above(view: &View<'_>, findings: &mut Vec<Finding>) {
+    for (thing, attempts) in sharers(view) {
+        for (at, &later) in attempts.iter().enumerate() {
+            let mut alive: Vec<&Attempt> = attempts[..at]
+                .iter()
+                .copied()
+                .filter(|other| other.last_sign > later.began && counts(view, other, later.began))
+                .collect();
+            let most = match thing {
+                Thing::Queue("narrow") => NARROW,
+                Thing::Queue(_) => continue,
+                Thing::Group(_) => 1,
+                Thing::Key(_) => job_of(view, later).sharing.key.map_or(1, |key| key.at_once),
+                // Those of the same side do not exclude each other.
+                Thing::Beside(owner) => {
+                    alive.retain(|other| (other.run.job == owner) != (later.run.job == owner));
+                    1
+                }
+            };
+            if alive.len() >= most {
+                let what = format!("{} began when {} of {thing}, which allows {most}, lived", later.run.id, alive.len());
+                alive.push(later);
+                findings.push(Finding::new(Verdict::Above, later.began, what, &alive));
+            }
+        }
+    }
+    for attempt in &view.evidence.attempts {
+        let requires = view.evidence.jobs.get(&attempt.run.job).and_then(|job| job.sharing.requires);
+        if let Some(label) = requires
+            && !view.evidence.labelled.contains(&attempt.node)
+        {
+            let what = format!("{} requires {label}, which {} does not carry", attempt.run.id, attempt.node);
+            findings.push(Finding::new(Verdict::Above, attempt.began, what, &[attempt]));
+        }
+    }
+}
+
+/// GAP: a member of the group that takes turns began sooner after another had lived than its gap lasts.
+pub(super) fn gap(view: &View<'_>, findings: &mut Vec<Finding>) {
+    let attempts = view.sharers(Thing::Group("turns"));
+    for pair in attempts.windows(2) {
+        let (before, next) = (pair[0], pair[1]);
+        let soon = before.last_sign + GAP - next.began;
+        // One that began beside another is above, and nothing is known of a gap Redis lost.
+        let is_known =
+            before.last_sign <= next.began && counts(view, before, next.began) && !lost_between(view, before.began, next.began);
+        if soon > 0 && is_known {
+            let what = format!("{} began {:.3} s before the gap after {} was over", next.run.id, span(soon), before.run.id);
+            findings.push(Finding::new(Verdict::Gap, next.began, what, pair));
+        }
+    }
+}
+
+/// TURN: a member began, passing over another of which a run waited for its turn already when the one before was over.
+///
+/// That a run waited is known by its own record, or because it was due a second before and no fault kept nodes from seeing that.
+/// It began later, as its first attempt, so it was not paused away; and one that waits is never passed over.
+pub(super) fn turn(view: &View<'_>, findings: &mut Vec<Finding>) {
+    let attempts = view.sharers(Thing::Group("turns"));
+    let place = |attempt: &Attempt| ORDER.iter().position(|member| *member == attempt.run.job).unwrap_or(0);
+    for pair in attempts.windows(2) {
+        let (before, next) = (pair[0], pair[1]);
+        let decided = before.last_sign;
+        let is_known = decided <= next.began && counts(view, before, next.began) && !lost_between(view, before.began, next.began);
+        // Handed back by a node that was told to stop, it keeps its turn.
+        let is_handed_back = before.run.id == next.run.id && before.number == next.number;
+        if !is_known || is_handed_back {
+            continue;
+        }
+        let members = ORDER.len();
+        let passed = (next_place(place(next), place(before), members) - 1).min(members - 1);
+        for step in 1..=passed {
+            let member = ORDER[(place(before) + step) % members];
+            let waited = |run: &&&Attempt| {
+                let is_later = run.run.job == member && run.number == 1 && run.began > next.began && is_first(view, run);
+                is_later && waits_by(view, run, decided)
+            };
+            if let Some(overtaken) = attempts.iter().find(waited) {
+                let what = format!("{} began though it was the turn of {member}, whose {} waited", next.run.id, overtaken.run.id);
+                findings.push(Finding::new(Verdict::Turn, next.began, what, &[before, next, overtaken]));
+            }
+        }
+    }
+}
+
+/// How many places after `from` the place `to` comes: all of them for itself.
+fn next_place(to: usize, from: usize, members: usize) -> usize {
+    match (to + members - from) % members {
+        0 => members,
+        steps => steps,
+    }
+}
+
+fn is_first(view: &View<'_>, attempt: &Attempt) -> bool {
+    view.attempts_of(&attempt.run.id).first().is_some_and(|first| first.fence == attempt.fence)
+}
+
+/// Whether this first attempt waited at its gate at `at`, before it began.
+fn waits_by(view: &View<'_>, first: &Attempt, at: Micros) -> bool {
+    let told = view.recorded.get(&*first.run.id).and_then(|run| run.waited_from).is_some_and(|from| from < at);
+    told || first.run.due + START < at && !view.is_disturbed(first.run.due, first.began)
+}
+
+/// Whether Redis lost what it had last written at some time between, and with it who had held what.
+fn lost_between(view: &View<'_>, from: Micros, to: Micros) -> bool {
+    let is_loss = |fault: &&Inflicted| matches!(fault.excuse, Some(Excuse::Forgot(_)));
+    view.evidence.faults.iter().filter(is_loss).any(|fault| fault.from <= to && from <= fault.to + view.timing.lease)
+}
+
+/// BURST: within some stretch of time more began than a rate and its burst allow.
+///
+/// A claim lies somewhere before its beginning, and after when it can first have been made. Only claims that lie in a stretch whole are counted, so what is found is broken whichever they were.
+pub(super) fn burst(view: &View<'_>, findings: &mut Vec<Finding>) {
+    for (thing, attempts) in sharers(view) {
+        let rate = |attempt: &Attempt| job_of(view, attempt).sharing.rate_of(thing);
+        let Some(rate) = attempts.first().and_then(|first| rate(first)) else { continue };
+        let claims: Vec<(Micros, &Attempt)> =
+            attempts.iter().map(|attempt| (claimed_since(view, attempt, thing), *attempt)).collect();
+        for part in parts(view, claims) {
+            burst_within(thing, rate, &part, findings);
+        }
+    }
+}
+
+fn burst_within(thing: Thing, rate: Rate, claims: &[(Micros, &Attempt)], findings: &mut Vec<Finding>) {
+    let mut told = Micros::MIN;
+    for &(from, _) in claims {
+        let mut within: Vec<&Attempt> = Vec::new();
+        for &(_, attempt) in claims.iter().filter(|(since, _)| *since >= from) {
+            within.push(attempt);
+            let most = rate.most_within(attempt.began - from);
+            if i64::try_from(within.len()).unwrap_or(i64::MAX) > most && attempt.began > told {
+                let what =
+                    format!("{} of {thing} began within {:.3} s, where {most} may", within.len(), span(attempt.began - from));
+                findings.push(Finding::new(Verdict::Burst, attempt.began, what, &within));
+                // Once for what began together.
+                told = within.iter().map(|attempt| attempt.began).max().unwrap_or(told);
+            }
+        }
+    }
+}
+
+/// The earliest it can have been claimed, or, at a gate, been given its place. Of the last attempt of a run its record says when it
+/// was claimed by Redis' clock; of others that was a second before they began, more where the host was slow, or before a fault.
+fn claimed_since(view: &View<'_>, attempt: &Attempt, thing: Thing) -> Micros {
+    let near =
+        view.evidence.host_lags.iter().filter(|(at, lag)| at - START <= attempt.began && attempt.began - START <= at + lag);
+    let mut from = attempt.began - START - near.map(|(_, lag)| *lag).max().unwrap_or(0);
+    loop {
+        let mut earlier = from;
+        for fault in view.evidence.faults.iter().filter(|fault| fault.harm.delay != Delay::None) {
+            if fault.from <= attempt.began && fault.to + BACK >= from {
+                earlier = earlier.min(fault.from - START);
+            }
+        }
+        if earlier == from {
+            break;
+        }
+        from = earlier;
+    }
+    let told = view.recorded.get(&*attempt.run.id).filter(|run| run.fence == Some(attempt.fence)).and_then(|run| run.started);
+    let from = match (told.filter(|at| *at <= attempt.began), thing) {
+        (Some(claimed), Thing::Queue(_)) => claimed,
+        // Given a place at its gate, it was claimed after that.
+        (Some(claimed), _) => from.min(claimed - START),
+        (None, _) => from,
+    };
+    from.max(attempt.run.due)
+}
+
+/// The claims before and after each loss of Redis, with which it may have lost what it had counted.
+fn parts<'a>(view: &View<'_>, mut claims: Vec<(Micros, &'a Attempt)>) -> Vec<Vec<(Micros, &'a Attempt)>> {
+    let mut parts = Vec::new();
+    for fault in view.evidence.faults.iter().filter(|fault| matches!(fault.excuse, Some(Excuse::Forgot(_)))) {
+        let (before, rest): (Vec<_>, Vec<_>) = claims.into_iter().partition(|(_, attempt)| attempt.began < fault.from);
+        parts.push(before);
+        claims = rest.into_iter().filter(|(since, _)| *since > fault.to).collect();
+    }
+    parts.push(claims);
+    parts
+}
+
+/// STARVED: what it needs stood free, and it did not begin before it was taken away; or one due later was let in before it.
+pub(super) fn starved(view: &View<'_>, findings: &mut Vec<Finding>) {
+    for recorded in &view.evidence.history {
+        let Some(job) = view.evidence.jobs.get(&recorded.run.job) else { continue };
+        let was_taken_away =
+            recorded.state == "scheduled" || recorded.state == "cancelled" && recorded.reason.contains("removed");
+        if !was_taken_away || !view.attempts_of(&recorded.run.id).is_empty() {
+            continue;
+        }
+        let end = recorded.finished.unwrap_or_else(|| view.evidence.end());
+        let latest = begins_by(view, job, recorded.run.due, end);
+        if latest.is_some_and(|latest| latest < end) {
+            let what = format!(
+                "{} had not begun {:.3} s after it was due, {:.3} s after what it needs was free",
+                recorded.run.id,
+                span(end - recorded.run.due),
+                span(end - latest.unwrap_or(end))
+            );
+            findings.push(Finding::new(Verdict::Starved, end, what, &[]));
+        }
+    }
+    for (thing, attempts) in sharers(view) {
+        if matches!(thing, Thing::Queue(_) | Thing::Beside(_) | Thing::Group("turns")) {
+            continue;
+        }
+        overtaken(view, thing, &attempts, findings);
+    }
+}
+
+/// One that waited at a gate passed in due order, while one due later was let in. It is known to have waited by its own record, and
+/// the other came to the gate after that: it was due later, or the only place was taken all the while.
+fn overtaken(view: &View<'_>, thing: Thing, attempts: &[&Attempt], findings: &mut Vec<Finding>) {
+    for (at, &first) in attempts.iter().enumerate() {
+        let is_its_first_gate = job_of(view, first).sharing.things(&first.run.job).first() == Some(&thing);
+        let Some(from) = view.recorded.get(&*first.run.id).and_then(|run| run.waited_from) else { continue };
+        if first.number > 1 || !is_first(view, first) || !is_its_first_gate || lost_between(view, from, first.began) {
+            continue;
+        }
+        let is_alone = matches!(thing, Thing::Group(_)) || thing == Thing::Key("customer-1");
+        let overtook = attempts[..at].iter().enumerate().find(|(place, other)| {
+            let held = place
+                .checked_sub(1)
+                .map(|before| attempts[before])
+                .filter(|before| is_alone && counts(view, before, other.began));
+            let came = other.run.due.max(held.map_or(0, |before| before.last_sign));
+            other.run.due > first.run.due && from < came && other.began > from
+        });
+        if let Some((_, other)) = overtook {
+            let what = format!("{} waited for {thing} while {}, due later, was let in", first.run.id, other.run.id);
+            findings.push(Finding::new(Verdict::Starved, first.began, what, &[other, first]));
+        }
+    }
+}
+
+/// When a run that has to share something must begin, if it could from `ready` on and had not at `until`; none if it shares nothing.
+///
+/// It waits for as long as those move with which it shares something, or which share something with these: until the last of them
+/// that began before was over, or found lost. Then come a rate's interval; and of members that take turns the gap, and the
+/// patience with each of the others. After that it is as late as any other run may be, and any fault may put it off: it may have
+/// hit one that had been given the place and never began.
+pub(super) fn begins_by(view: &View<'_>, job: &Job, ready: Micros, until: Micros) -> Option<Micros> {
+    let things = view.shared_with(job);
+    if things.is_empty() {
+        return None;
+    }
+    let mut free = ready;
+    for &thing in &things {
+        for other in view.sharers(thing).iter().filter(|other| other.began < until && other.last_sign >= ready - LONG_AGO) {
+            let seen_at = Attempt { began: until, ..(*other).clone() };
+            let over = given_up(view, other, &seen_at).unwrap_or(0).max(other.last_sign);
+            let next = job_of(view, other).sharing.rate_of(thing).map_or(over, |rate| over.max(other.began + rate.interval()));
+            let gap = if thing == Thing::Group("turns") { GAP } else { 0 };
+            free = free.max(next + gap);
+        }
+    }
+    let others = Micros::try_from(ORDER.len() - 1).unwrap_or(0);
+    let patience = if things.contains(&Thing::Group("turns")) { PATIENCE * others } else { 0 };
+    Some(view.put_off(ready, free + patience + view.timing.clean))
+}

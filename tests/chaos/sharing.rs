@@ -1,0 +1,199 @@
+//! What jobs of the plan share: queues with a limit or a rate, keys, groups, jobs that are not to run while others do, labels. The
+//! nodes are told by the same constants the checker judges by.
+//!
+//! Invariant: no run waits at more than what its [`Thing`]s name, so that the checker can say when it had to begin.
+
+use std::fmt::{self, Write as _};
+
+use fastrand::Rng;
+
+use crate::evidence::{Micros, SECOND};
+use crate::grounds::Footing;
+use crate::jobs::{Act, Job};
+use crate::schedule::When;
+
+/// So many per so long, and so many of them at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rate {
+    pub(crate) count: i64,
+    pub(crate) seconds: i64,
+    pub(crate) burst: i64,
+}
+
+impl Rate {
+    /// The time in which it lets one more begin.
+    pub(crate) fn interval(self) -> Micros {
+        self.seconds * SECOND / self.count
+    }
+
+    /// The most that may begin within a stretch of time.
+    pub(crate) fn most_within(self, length: Micros) -> i64 {
+        self.burst + length / self.interval()
+    }
+}
+
+/// Runs at once of the queue `narrow`, on all nodes.
+pub(crate) const NARROW: usize = 2;
+/// The rate of the queue `paced`.
+pub(crate) const PACED: Rate = Rate { count: 2, seconds: 1, burst: 3 };
+/// The rate of the key `customer-2`.
+const CUSTOMER: Rate = Rate { count: 10, seconds: 10, burst: 3 };
+/// The members of the group `turns`, in their order: not that of their names, in which they are due.
+pub(crate) const ORDER: [&str; 3] = ["turn-c", "turn-b", "turn-a"];
+/// Between the end of a member and the next begin.
+pub(crate) const GAP: Micros = SECOND / 2;
+/// How long a turn waits for a member.
+pub(crate) const PATIENCE: Micros = 2 * SECOND;
+/// The label of all nodes but the last.
+pub(crate) const LABEL: &str = "gpu";
+
+/// What a job says of sharing.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sharing {
+    pub(crate) queue: Option<&'static str>,
+    pub(crate) priority: i64,
+    pub(crate) requires: Option<&'static str>,
+    pub(crate) group: Option<&'static str>,
+    pub(crate) not_while: Option<&'static str>,
+    pub(crate) key: Option<Key>,
+}
+
+/// A key, and what the job allows it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) at_once: usize,
+    pub(crate) rate: Option<Rate>,
+}
+
+/// Something that runs share, so that one may have to wait for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Thing {
+    /// A queue with a limit or a rate.
+    Queue(&'static str),
+    Group(&'static str),
+    /// The gate of a job that others are not to run beside.
+    Beside(&'static str),
+    Key(&'static str),
+}
+
+impl fmt::Display for Thing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Queue(name) => write!(f, "queue {name}"),
+            Self::Group(name) => write!(f, "group {name}"),
+            Self::Beside(name) => write!(f, "not_while {name}"),
+            Self::Key(name) => write!(f, "key {name}"),
+        }
+    }
+}
+
+impl Sharing {
+    /// What a job called `name` has to pass, in the order it passes it; the queue, which comes last, stands last.
+    pub(crate) fn things(&self, name: &str) -> Vec<Thing> {
+        let beside = self.not_while.or((name == "backup").then_some("backup"));
+        let queue = self.queue.filter(|queue| matches!(*queue, "narrow" | "paced"));
+        let gates = [self.group.map(Thing::Group), beside.map(Thing::Beside), self.key.map(|key| Thing::Key(key.name))];
+        gates.into_iter().chain([queue.map(Thing::Queue)]).flatten().collect()
+    }
+
+    /// The rate of one of its things.
+    pub(crate) fn rate_of(&self, thing: Thing) -> Option<Rate> {
+        match thing {
+            Thing::Queue("paced") => Some(PACED),
+            Thing::Key(_) => self.key.and_then(|key| key.rate),
+            _ => None,
+        }
+    }
+
+    /// Its keys in `jobs.toml`.
+    pub(crate) fn toml(&self) -> String {
+        let mut text = String::new();
+        let mut line = |key: &str, value: &dyn fmt::Display| writeln!(text, "{key} = {value}").unwrap();
+        let quoted = |word: &str| format!("{word:?}");
+        if let Some(queue) = self.queue {
+            line("queue", &quoted(queue));
+        }
+        if self.priority != 0 {
+            line("priority", &self.priority);
+        }
+        if let Some(label) = self.requires {
+            line("requires", &format!("[{label:?}]"));
+        }
+        if let Some(group) = self.group {
+            line("group", &quoted(group));
+        }
+        if let Some(other) = self.not_while {
+            line("not_while", &format!("[{other:?}]"));
+        }
+        if let Some(Key { name, at_once, rate }) = self.key {
+            line("key", &quoted(name));
+            match rate {
+                None => line("per_key", &at_once),
+                Some(Rate { count, seconds, burst }) => {
+                    line("per_key", &format!("{{ limit = {at_once}, rate = \"{count}/{seconds}s\", burst = {burst} }}"));
+                }
+            }
+        }
+        text
+    }
+}
+
+/// The queues and groups of all tables.
+pub(crate) fn head() -> String {
+    let Rate { count, seconds, burst } = PACED;
+    format!(
+        "[queues.aside]\n[queues.narrow]\nlimit = {NARROW}\n[queues.paced]\nrate = \"{count}/{seconds}s\"\nburst = {burst}\n\
+         [groups.alone]\nmode = \"exclusive\"\n[groups.turns]\nmode = \"alternate\"\norder = {ORDER:?}\ngap = \"{}ms\"\n\
+         patience = \"{}ms\"\n",
+        GAP / 1000,
+        PATIENCE / 1000
+    )
+}
+
+/// Has all nodes but the last carry [`LABEL`], or the only one; gives their names.
+pub(crate) fn label(nodes: &mut [Footing]) -> Vec<String> {
+    let few = (nodes.len() - 1).max(1);
+    for node in &mut nodes[..few] {
+        node.vars.push(("SCHEDD_LABELS".to_owned(), LABEL.to_owned()));
+    }
+    (1..=few).map(|number| format!("n{number}")).collect()
+}
+
+/// The jobs of the file that share something.
+pub(crate) fn zoo(rng: &mut Rng) -> Vec<Job> {
+    let every = |period| When::Every { period, anchor: (0, 0) };
+    let mut jobs = Vec::new();
+    let mut add = |name: &str, work: i64, when: When, sharing: Sharing| {
+        jobs.push(Job { sharing, ..Job::new(name, Act::Work, work).due(when) });
+    };
+    // Four due at once where two may run.
+    for (number, priority) in [5, 0, 0, -5].into_iter().enumerate() {
+        let sharing = Sharing { queue: Some("narrow"), priority, ..Sharing::default() };
+        add(&format!("narrow-{number}"), rng.i64(500..1_200), When::Seconds(6), sharing);
+    }
+    let paced = Sharing { queue: Some("paced"), ..Sharing::default() };
+    add("paced-cron", rng.i64(50..300), When::Seconds(4), paced);
+    let key = |name, at_once, rate| Sharing { key: Some(Key { name, at_once, rate }), ..Sharing::default() };
+    add("one-a", rng.i64(300..1_200), When::Seconds(4), key("customer-1", 1, None));
+    add("one-b", rng.i64(300..1_200), every(rng.i64(3..6)), key("customer-1", 1, None));
+    for number in 0..3 {
+        add(&format!("two-{number}"), rng.i64(600..1_500), When::Seconds(5), key("customer-2", 2, Some(CUSTOMER)));
+    }
+    // In due order over two queues; one of them has to pass a key as well, while it has its place in the group.
+    let alone = Sharing { group: Some("alone"), ..Sharing::default() };
+    add("alone-a", rng.i64(300..1_000), every(rng.i64(4..7)), alone.clone());
+    add("alone-b", rng.i64(300..1_000), When::Seconds(5), Sharing { queue: Some("aside"), ..alone.clone() });
+    add("alone-both", rng.i64(200..600), every(rng.i64(6..9)), Sharing { group: Some("alone"), ..key("customer-1", 1, None) });
+    // The last two are due together, the first each second time only; the middle one is paused now and then.
+    for (name, step) in ORDER.into_iter().zip([10, 5, 5]) {
+        add(name, rng.i64(200..500), When::Seconds(step), Sharing { group: Some("turns"), ..Sharing::default() });
+    }
+    add("backup", rng.i64(800..2_000), every(rng.i64(5..8)), Sharing::default());
+    for number in 0..2 {
+        let sharing = Sharing { not_while: Some("backup"), ..Sharing::default() };
+        add(&format!("report-{number}"), rng.i64(300..900), When::Seconds(3 + number), sharing);
+    }
+    add("labelled", rng.i64(200..900), When::Seconds(3), Sharing { requires: Some(LABEL), ..Sharing::default() });
+    jobs
+}
