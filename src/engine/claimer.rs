@@ -5,7 +5,9 @@
 //! lease it may have taken is worth anything. A run that cannot be dealt with holds up no other, and is not tried at every poll.
 
 mod aside;
+mod calling;
 mod missed;
+mod ordering;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -20,11 +22,9 @@ use super::runner;
 use super::shared::{Phase, Shared};
 use super::slots::BATCH;
 use crate::domain::dispatch::{Pick, Shares, Turns, Waiting};
-use crate::domain::gate::{Gate, gates_of};
-use crate::domain::ids::{JobName, QueueName, RunId, RunKind};
+use crate::domain::gate::Gate;
+use crate::domain::ids::{JobName, QueueName, RunId};
 use crate::domain::lane::Lane;
-use crate::domain::lateness::Decision;
-use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::keeper::BootInstant;
 use crate::store::{ClaimOrder, ClaimReply, Claimant, RipeEntry, StoreError};
@@ -33,9 +33,6 @@ use crate::store::{ClaimOrder, ClaimReply, Claimant, RipeEntry, StoreError};
 const ROUNDS: usize = 5;
 /// How long a run that could not be dealt with is left alone.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
-/// How often a claim without an answer is asked for again once the node is to stop.
-const LAST_TRIES: u32 = 3;
-
 /// Decides and claims.
 pub(super) struct Claimer {
     shared: Arc<Shared>,
@@ -227,127 +224,6 @@ impl Claimer {
         Ok(started)
     }
 
-    /// Makes an order of each run that is to run; skips the others. Gives also those to be decided again.
-    async fn decide(
-        &mut self,
-        lane: &Lane,
-        open: Vec<Ripe>,
-        now: UnixMillis,
-        tally: &mut Tally,
-    ) -> Result<(Vec<Planned>, Vec<Ripe>), StoreError> {
-        let unusable = self.definitions.read_missing(open.iter().map(|ripe| ripe.run.job())).await?;
-        let (mut planned, mut again) = (Vec::new(), Vec::new());
-        // Taken before any is dealt with: one forgotten on the way is not unknown for those behind.
-        let definitions: Vec<_> = open.iter().map(|ripe| self.definitions.get(ripe.run.job())).collect();
-        for (mut ripe, definition) in open.into_iter().zip(definitions) {
-            let Some(definition) = definition else {
-                if unusable.contains(ripe.run.job()) {
-                    self.refuse(ripe.run);
-                    tally.left += 1;
-                } else {
-                    self.end_orphan(lane, &ripe.entry, tally).await?;
-                }
-                continue;
-            };
-            let mut successor = None;
-            let mut overlap = definition.spec.overlap_on_time();
-            if !ripe.run.is_manual() && !ripe.is_owed {
-                let mut dealt = Dealt::ToClaim;
-                match self.judge(&definition, &ripe.run, now) {
-                    Decision::Run { successor: next, is_missed } => {
-                        successor = next;
-                        let is_alone = matches!(definition.spec.schedule, Schedule::Delay(_));
-                        if is_missed
-                            && !is_alone
-                            && let Some(within) = definition.spec.catch_up.spread
-                        {
-                            dealt = self.spread(&definition, &ripe.run, within, now).await?;
-                        }
-                        if is_missed {
-                            overlap = definition.spec.overlap_when_missed();
-                        }
-                    }
-                    Decision::Skip { last, count, successor: next } => {
-                        dealt = self.skip(&definition, &ripe.run, last, count, next).await?;
-                    }
-                }
-                match dealt {
-                    Dealt::Done => {
-                        tally.done += 1;
-                        continue;
-                    }
-                    Dealt::Again => {
-                        again.push(ripe);
-                        continue;
-                    }
-                    Dealt::Left => {
-                        tally.left += 1;
-                        continue;
-                    }
-                    Dealt::Owed => (ripe.is_owed, overlap, successor) = (true, definition.spec.overlap_when_missed(), None),
-                    Dealt::ToClaim => {}
-                }
-            } else if ripe.run.kind() == RunKind::Backfill {
-                overlap = definition.spec.overlap_when_backfilled();
-            } else if ripe.is_owed {
-                overlap = definition.spec.overlap_when_missed();
-            }
-            let order = ClaimOrder {
-                run: ripe.run.clone(),
-                rev: definition.record.rev.clone(),
-                overlap,
-                max_age: definition.spec.catch_up.max_age,
-                latest_start: definition.latest_start(&ripe.run),
-                max_runs: definition.spec.shape.max_runs,
-                successor: successor.map(|due| definition.planned(due)),
-                job_lane: definition.record.lane.clone(),
-                gates: gates_of(ripe.run.job(), &definition.spec, self.shunned.contains(ripe.run.job())),
-                stands_at: self.stands_at.remove(&ripe.run).unwrap_or_default(),
-                per_key: definition.spec.per_key,
-            };
-            planned.push(Planned { ripe, order, definition });
-        }
-        Ok((planned, again))
-    }
-
-    /// Claims, and asks again with the same token while no answer comes: the call may have been done.
-    async fn claim(&self, lane: &Lane, slots: usize, planned: &[Planned]) -> Result<Vec<ClaimReply>, StoreError> {
-        let token = super::planting::token();
-        let orders: Vec<ClaimOrder> = planned.iter().map(|planned| planned.order.clone()).collect();
-        let answer = self.claim_by(&token, lane, slots, &orders).await;
-        if answer.is_err() {
-            self.shared.abandoned.note(&token, orders.iter().map(|order| &order.run));
-        }
-        answer
-    }
-
-    async fn claim_by(
-        &self,
-        token: &str,
-        lane: &Lane,
-        slots: usize,
-        orders: &[ClaimOrder],
-    ) -> Result<Vec<ClaimReply>, StoreError> {
-        let give_up = BootInstant::now().saturating_add(self.shared.settings.lease / 2);
-        let mut last_tries = LAST_TRIES;
-        loop {
-            let error = match self.shared.store.claim_runs_within(slots, &self.claimant, lane, token, orders).await {
-                // Whether the server in its place knows of a call before is for a poll to find out.
-                Err(error @ StoreError::Replaced { .. }) => return Err(error),
-                Err(error) if error.is_passing() && BootInstant::now() < give_up => error,
-                other => return other,
-            };
-            if self.shared.phase() != Phase::Running {
-                if last_tries == 0 {
-                    return Err(error);
-                }
-                last_tries -= 1;
-            }
-            self.shared.weather.failed(&error, "what a claim won is not known");
-            tokio::time::sleep(self.shared.settings.tick.max(Duration::from_millis(50))).await;
-        }
-    }
-
     /// Acts on one reply. Neither waits nor fails: a run won stands behind each that was not.
     fn settle(&mut self, planned: Planned, reply: ClaimReply, sent: BootInstant) -> Settled {
         let Planned { ripe, order, definition } = planned;
@@ -428,20 +304,6 @@ impl Claimer {
         }
         is_refused
     }
-}
-
-/// What became of a run that was judged.
-enum Dealt {
-    /// It is to be claimed.
-    ToClaim,
-    /// It is to be claimed, and nothing is planted for it: it is not its job's pending run.
-    Owed,
-    /// Skipped, or spread.
-    Done,
-    /// To be judged again.
-    Again,
-    /// It cannot be dealt with, and is left alone for a while.
-    Left,
 }
 
 /// What became of one order.

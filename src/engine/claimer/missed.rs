@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use super::{Claimer, Dealt};
+use super::Claimer;
+use super::ordering::Dealt;
 use crate::domain::ids::RunId;
 use crate::domain::lateness::{self, Decision, Due};
 use crate::domain::time::UnixMillis;

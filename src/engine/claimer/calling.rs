@@ -1,0 +1,56 @@
+//! The call that claims, repeated with its token while no answer comes.
+//!
+//! Invariant: the call may have been done though its answer is lost, so it is asked for again as long as the lease it may have taken
+//! is worth anything, and noted as abandoned after that.
+
+use std::time::Duration;
+
+use super::{Claimer, Planned};
+use crate::domain::lane::Lane;
+use crate::engine::planting;
+use crate::engine::shared::Phase;
+use crate::keeper::BootInstant;
+use crate::store::{ClaimOrder, ClaimReply, StoreError};
+
+/// How often a claim without an answer is asked for again once the node is to stop.
+const LAST_TRIES: u32 = 3;
+
+impl Claimer {
+    /// Claims, and asks again with the same token while no answer comes: the call may have been done.
+    pub(super) async fn claim(&self, lane: &Lane, slots: usize, planned: &[Planned]) -> Result<Vec<ClaimReply>, StoreError> {
+        let token = planting::token();
+        let orders: Vec<ClaimOrder> = planned.iter().map(|planned| planned.order.clone()).collect();
+        let answer = self.claim_by(&token, lane, slots, &orders).await;
+        if answer.is_err() {
+            self.shared.abandoned.note(&token, orders.iter().map(|order| &order.run));
+        }
+        answer
+    }
+
+    async fn claim_by(
+        &self,
+        token: &str,
+        lane: &Lane,
+        slots: usize,
+        orders: &[ClaimOrder],
+    ) -> Result<Vec<ClaimReply>, StoreError> {
+        let give_up = BootInstant::now().saturating_add(self.shared.settings.lease / 2);
+        let mut last_tries = LAST_TRIES;
+        loop {
+            let error = match self.shared.store.claim_runs_within(slots, &self.claimant, lane, token, orders).await {
+                // Whether the server in its place knows of a call before is for a poll to find out.
+                Err(error @ StoreError::Replaced { .. }) => return Err(error),
+                Err(error) if error.is_passing() && BootInstant::now() < give_up => error,
+                other => return other,
+            };
+            if self.shared.phase() != Phase::Running {
+                if last_tries == 0 {
+                    return Err(error);
+                }
+                last_tries -= 1;
+            }
+            self.shared.weather.failed(&error, "what a claim won is not known");
+            tokio::time::sleep(self.shared.settings.tick.max(Duration::from_millis(50))).await;
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What is to become of each ripe run: an order for those that are to be claimed, with what comes next of their jobs.
+//!
+//! Invariant: each entry is made an order of, dealt with, to be decided again, or counted as left; none is forgotten.
+
+use super::{Claimer, Planned, Tally};
+use crate::domain::gate::gates_of;
+use crate::domain::ids::RunKind;
+use crate::domain::lane::Lane;
+use crate::domain::lateness::Decision;
+use crate::domain::schedule::Schedule;
+use crate::domain::time::UnixMillis;
+use crate::engine::ripe::Ripe;
+use crate::store::{ClaimOrder, StoreError};
+
+/// What became of a run that was judged.
+pub(super) enum Dealt {
+    /// It is to be claimed.
+    ToClaim,
+    /// It is to be claimed, and nothing is planted for it: it is not its job's pending run.
+    Owed,
+    /// Skipped, or spread.
+    Done,
+    /// To be judged again.
+    Again,
+    /// It cannot be dealt with, and is left alone for a while.
+    Left,
+}
+
+impl Claimer {
+    /// Makes an order of each run that is to run; skips the others. Gives also those to be decided again.
+    pub(super) async fn decide(
+        &mut self,
+        lane: &Lane,
+        open: Vec<Ripe>,
+        now: UnixMillis,
+        tally: &mut Tally,
+    ) -> Result<(Vec<Planned>, Vec<Ripe>), StoreError> {
+        let unusable = self.definitions.read_missing(open.iter().map(|ripe| ripe.run.job())).await?;
+        let (mut planned, mut again) = (Vec::new(), Vec::new());
+        // Taken before any is dealt with: one forgotten on the way is not unknown for those behind.
+        let definitions: Vec<_> = open.iter().map(|ripe| self.definitions.get(ripe.run.job())).collect();
+        for (mut ripe, definition) in open.into_iter().zip(definitions) {
+            let Some(definition) = definition else {
+                if unusable.contains(ripe.run.job()) {
+                    self.refuse(ripe.run);
+                    tally.left += 1;
+                } else {
+                    self.end_orphan(lane, &ripe.entry, tally).await?;
+                }
+                continue;
+            };
+            let mut successor = None;
+            let mut overlap = definition.spec.overlap_on_time();
+            if !ripe.run.is_manual() && !ripe.is_owed {
+                let mut dealt = Dealt::ToClaim;
+                match self.judge(&definition, &ripe.run, now) {
+                    Decision::Run { successor: next, is_missed } => {
+                        successor = next;
+                        let is_alone = matches!(definition.spec.schedule, Schedule::Delay(_));
+                        if is_missed
+                            && !is_alone
+                            && let Some(within) = definition.spec.catch_up.spread
+                        {
+                            dealt = self.spread(&definition, &ripe.run, within, now).await?;
+                        }
+                        if is_missed {
+                            overlap = definition.spec.overlap_when_missed();
+                        }
+                    }
+                    Decision::Skip { last, count, successor: next } => {
+                        dealt = self.skip(&definition, &ripe.run, last, count, next).await?;
+                    }
+                }
+                match dealt {
+                    Dealt::Done => {
+                        tally.done += 1;
+                        continue;
+                    }
+                    Dealt::Again => {
+                        again.push(ripe);
+                        continue;
+                    }
+                    Dealt::Left => {
+                        tally.left += 1;
+                        continue;
+                    }
+                    Dealt::Owed => (ripe.is_owed, overlap, successor) = (true, definition.spec.overlap_when_missed(), None),
+                    Dealt::ToClaim => {}
+                }
+            } else if ripe.run.kind() == RunKind::Backfill {
+                overlap = definition.spec.overlap_when_backfilled();
+            } else if ripe.is_owed {
+                overlap = definition.spec.overlap_when_missed();
+            }
+            let order = ClaimOrder {
+                run: ripe.run.clone(),
+                rev: definition.record.rev.clone(),
+                overlap,
+                max_age: definition.spec.catch_up.max_age,
+                latest_start: definition.latest_start(&ripe.run),
+                max_runs: definition.spec.shape.max_runs,
+                successor: successor.map(|due| definition.planned(due)),
+                job_lane: definition.record.lane.clone(),
+                gates: gates_of(ripe.run.job(), &definition.spec, self.shunned.contains(ripe.run.job())),
+                stands_at: self.stands_at.remove(&ripe.run).unwrap_or_default(),
+                per_key: definition.spec.per_key,
+            };
+            planned.push(Planned { ripe, order, definition });
+        }
+        Ok((planned, again))
+    }
+}
