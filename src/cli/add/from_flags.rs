@@ -224,6 +224,8 @@ fn flag_of(path: &str) -> String {
         "dst.gap" => return "--dst-gap".to_owned(),
         "dst.fold" => return "--dst-fold".to_owned(),
         "unique.for" => return "--unique-for".to_owned(),
+        "per_key.rate" => return "--per-key-rate".to_owned(),
+        "per_key.burst" => return "--per-key-burst".to_owned(),
         "done_check.on" => return "--done-check-on".to_owned(),
         "catch_up.max_age" => return "--max-age".to_owned(),
         "catch_up.spread" => return "--spread".to_owned(),

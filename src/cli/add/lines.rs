@@ -122,7 +122,7 @@ impl Sheet<'_> {
         let mut told: Told = refused.into_iter().map(|(line, why)| (line, Err(why))).collect();
         let mut open = Vec::with_capacity(jobs.len());
         for (line, job) in jobs {
-            match self.pools.unknown_to(&job.spec) {
+            match self.pools.unknown_to(&job) {
                 Some(why) => {
                     told.insert(line, Err(why));
                 }

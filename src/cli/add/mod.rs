@@ -64,7 +64,7 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     instant::tell_bounds(&bounds, now, &zone, console);
     let at: Vec<UnixMillis> = instants.iter().map(|instant| instant.at).collect();
     let job = from_flags::job_of_flags(args, &at, &bounds, &host_zone)?;
-    if let Some(why) = Pools::read(&store).await?.unknown_to(&job.spec) {
+    if let Some(why) = Pools::read(&store).await?.unknown_to(&job) {
         return Err(Failure::Invalid(why));
     }
     if let Some(cwd) = job.spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {

@@ -1,27 +1,28 @@
 //! The queues and groups a job may name: those some file has declared.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cli::failure::Failure;
-use crate::domain::ids::{GroupName, QueueName};
-use crate::domain::job::JobSpec;
+use crate::config::NamedJob;
+use crate::domain::group::GroupSettings;
+use crate::domain::ids::{GroupName, JobName, QueueName};
 use crate::store::Store;
 
 /// What is declared.
 pub(super) struct Pools {
     queues: BTreeSet<QueueName>,
-    groups: BTreeSet<GroupName>,
+    groups: BTreeMap<GroupName, GroupSettings>,
 }
 
 impl Pools {
     pub(super) async fn read(store: &Store) -> Result<Self, Failure> {
         let queues = store.read_queues().await?.into_keys().chain([QueueName::default_queue()]).collect();
-        Ok(Self { queues, groups: store.read_groups().await?.into_keys().collect() })
+        Ok(Self { queues, groups: store.read_groups().await? })
     }
 
-    /// What of a job's queue and group is not declared, with what is.
-    pub(super) fn unknown_to(&self, spec: &JobSpec) -> Option<String> {
-        let queue = &spec.queue;
+    /// What of a job's queue and group is not declared, with what is; and whether its group has a turn for it.
+    pub(super) fn unknown_to(&self, job: &NamedJob) -> Option<String> {
+        let queue = &job.spec.queue;
         if !self.queues.contains(queue) {
             let default = QueueName::default_queue();
             let others = self.queues.iter().filter(|name| **name != default).map(QueueName::as_str);
@@ -29,8 +30,18 @@ impl Pools {
             let names = names.join(", ");
             return Some(format!("queue {queue} is not known, wanted {names} (a jobs file declares queues by [queues.{queue}])"));
         }
-        let group = spec.group.as_ref().filter(|group| !self.groups.contains(*group))?;
-        let names: Vec<&str> = self.groups.iter().map(GroupName::as_str).collect();
+        let group = job.spec.group.as_ref()?;
+        match self.groups.get(group) {
+            Some(GroupSettings::Alternate(turns)) if !job.name.as_ref().is_some_and(|name| turns.order.contains(name)) => {
+                let order: Vec<&str> = turns.order.iter().map(JobName::as_str).collect();
+                let wanted = format!("wanted one of {} (or another order in [groups.{group}])", order.join(", "));
+                let who = job.name.as_ref().map_or("a job without a name", JobName::as_str);
+                return Some(format!("group {group} takes turns and {who} has none, {wanted}"));
+            }
+            Some(_) => return None,
+            None => {}
+        }
+        let names: Vec<&str> = self.groups.keys().map(GroupName::as_str).collect();
         let wanted = if names.is_empty() { String::new() } else { format!("wanted {} ", names.join(", ")) };
         Some(format!("group {group} is not known, {wanted}(a jobs file declares groups by [groups.{group}])"))
     }

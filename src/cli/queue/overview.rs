@@ -87,9 +87,13 @@ async fn view_all(store: &Store) -> Result<(UnixMillis, Vec<View>), Failure> {
     let views = names.into_iter().zip(records).map(|(name, record)| {
         let own: Vec<&((Lane, QueueDepth), LanePoll)> = stands.iter().filter(|((lane, _), _)| *lane.queue() == name).collect();
         let depth = own.iter().map(|((_, depth), _)| *depth).reduce(together).unwrap_or_default();
-        let is_unserved = own.iter().any(|((lane, depth), _)| depth.ready > 0 && Unserved::of(lane, &serving).is_some());
+        let mut ripe = own.iter().filter(|((_, depth), _)| depth.ready > 0).map(|((lane, _), _)| lane).peekable();
+        let is_unserved = ripe.peek().is_some() && ripe.all(|lane| Unserved::of(lane, &serving).is_some());
         View {
-            state: if is_unserved { "unserved" } else { state(&record, depth, own.iter().map(|(_, poll)| poll)) },
+            state: match state(&record, depth, own.iter().map(|(_, poll)| poll)) {
+                "open" if is_unserved => "unserved",
+                state => state,
+            },
             times: times.remove(&name).unwrap_or_default(),
             nodes: serving.iter().filter(|node: &&Serving| node.takes_queue(&name)).count() as u64,
             name,

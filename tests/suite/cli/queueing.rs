@@ -139,3 +139,32 @@ fn settings_that_cannot_be_read_are_told_by_doctor() {
     assert!(doctor.contains("what is kept of its limit cannot be read and counts as not set"), "{doctor}");
     assert_eq!(queue(&ctl, "default")["limit"], Value::Null);
 }
+
+#[test]
+fn a_queue_with_a_lane_nobody_takes_is_unserved_only_if_nobody_takes_anything_of_it() {
+    let redis = TestRedis::start();
+    let ctl = Schedctl::on(&redis);
+    let _node = Schedd::on(&redis).jobs("[queues.mail]\n").start();
+    until("the queue is declared", LONG, || (queue(&ctl, "mail") != Value::Null).then_some(()));
+    let add = |name: &str, queue: &str, work: &str| {
+        let flags = ["add", "--name", name, "--queue", queue, "--requires", "gpu", "--in", "0s", "--shell", work];
+        ctl.run(&flags).good();
+    };
+    add("a", "mail", "true");
+    add("b", "default", "true");
+    until("nobody takes it", LONG, || (queue(&ctl, "mail")["state"] == "unserved").then_some(()));
+    assert_eq!(queue(&ctl, "default")["state"], "unserved");
+    ctl.run(&["queue", "pause", "default"]).good();
+    assert_eq!(queue(&ctl, "default")["state"], "paused", "that holds first");
+}
+
+#[test]
+fn a_job_without_a_turn_is_refused_as_in_a_file() {
+    let redis = TestRedis::start();
+    let ctl = Schedctl::on(&redis);
+    let file = "[groups.feed]\nmode = \"alternate\"\norder = [\"a\", \"b\"]\n";
+    let _node = Schedd::on(&redis).jobs(file).start();
+    let add = |name: &str| ctl.run(&["add", "--name", name, "--group", "feed", "--in", "1h", "--shell", "true"]);
+    until("the group is declared", LONG, || (add("a").code == 0).then_some(()));
+    add("c").refused(2, &["group feed takes turns and c has none, wanted one of a, b"]);
+}
