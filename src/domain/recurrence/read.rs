@@ -185,7 +185,7 @@ fn refuse_misfits(rule: &Rule, body: Piece<'_>, day_part: Option<Piece<'_>>) -> 
         return Err(at.fault("numbers a weekday, wanted that only with FREQ=MONTHLY, or YEARLY without BYWEEKNO"));
     }
     if !rule.weeks.is_empty() && rule.freq != Freq::Yearly {
-        return Err(at.fault("needs FREQ=YEARLY"));
+        return Err(at.fault("names weeks of a year, wanted that only with FREQ=YEARLY"));
     }
     if !rule.year_days.is_empty() && matches!(rule.freq, Freq::Monthly | Freq::Weekly | Freq::Daily) {
         return Err(body.fault("has BYYEARDAY, wanted that not with FREQ=MONTHLY, WEEKLY or DAILY"));
