@@ -366,7 +366,8 @@ fn obstacle(facts: &Facts, run: &RunFacts, window: Window, word: &str) -> Option
     let mut nodes: Vec<String> = Vec::new();
     let mut stretch: Option<(UnixMillis, Option<UnixMillis>)> = None;
     let mut last: Option<Befell> = None;
-    for node in &facts.nodes {
+    // What befalls a node that takes no runs of its lane delays none.
+    for node in facts.nodes.iter().filter(|node| node.serving.as_ref().is_none_or(|serving| serving.takes(&run.lane))) {
         for event in obstacles(node, window, &run.lane, facts.now).filter(|event| event.what.word() == word) {
             if !nodes.contains(&node.name) {
                 nodes.push(node.name.clone());
