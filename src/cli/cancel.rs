@@ -72,7 +72,10 @@ async fn cancel_job(store: &Store, name: &JobName, running: StopRunning) -> Resu
     }
     match person::cancel_job(store, name, running, REASON).await? {
         RemoveReply::Removed(0) => {
-            let goes_on = match open_runs(store, name).await?.as_slice() {
+            // One that only waits for its first attempt ends with its job.
+            let mut open = open_runs(store, name).await?;
+            open.retain(|run| run.fence.is_some());
+            let goes_on = match open.as_slice() {
                 [] => String::new(),
                 [run] => format!("; its run {} goes on (schedctl cancel {name} --stop stops it)", run.run),
                 runs => format!("; its {} open runs go on (schedctl cancel {name} --stop stops them)", runs.len()),

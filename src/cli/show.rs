@@ -189,8 +189,8 @@ fn run_text(view: &RunView, when: Relative, console: &mut Console) {
     }
     let state_word = console.paint(record.state.as_str(), record.state.into());
     field_raw("state", &state_word, console);
-    if let Some(what) = view.record.waiting_for.as_deref() {
-        field("waiting for", if what == "overlap" { "an open run of its job" } else { what }, console);
+    if let Some(what) = view.waiting_for() {
+        field("waiting for", &what, console);
     }
     if let Some(reason) = view.reason() {
         field("reason", &reason, console);

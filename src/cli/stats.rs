@@ -15,7 +15,7 @@ pub(super) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
     let numbers = [
         ("jobs", stats.jobs, "jobs defined"),
         ("scheduled", stats.scheduled, "runs planned or waiting now"),
-        ("waiting", stats.waiting, "of them waiting for another run of their job"),
+        ("waiting", stats.waiting, "of them waiting for another run of their job or at a gate"),
         ("running", stats.running, "runs executing now"),
         ("succeeded", total("succeeded"), "runs in all"),
         ("failed", total("failed"), ""),

@@ -16,8 +16,14 @@ pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> R
     let mut table = table_of(settings);
     let mut problems = Problems::default();
     let mut named = BTreeSet::new();
-    for (key, text) in changes {
+    for (at, (key, text)) in changes.iter().enumerate() {
+        if changes[..at].iter().any(|(other, _)| other == key) {
+            problems.fault(key, None, "found it twice, wanted each key once");
+        }
         match key.as_str() {
+            "strict" if text == "true" && changes.iter().any(|(other, text)| other == "weight" && text != "none") => {
+                problems.fault(key, None, "a strict queue comes before all others and has no weight, wanted one of them");
+            }
             "paused" => problems.fault("paused", None, "a queue is paused and resumed by schedctl queue pause and queue resume"),
             // One says what the other cannot.
             "weight" => drop(table.remove("strict")),
@@ -123,8 +129,11 @@ mod tests {
             ("burst=5", "burst: burst says how many of a rate"),
             ("paused=true", "paused: a queue is paused and resumed by schedctl queue pause"),
             ("rate=", "rate: rate \"\" has no /"),
+            ("limit=3 limit=4", "limit: found it twice, wanted each key once"),
+            ("weight=3 strict=true", "strict: a strict queue comes before all others and has no weight"),
+            ("strict=true weight=3", "strict: a strict queue comes before all others and has no weight"),
         ] {
-            let found = change(&plain, &[word]).unwrap_err();
+            let found = change(&plain, &word.split(' ').collect::<Vec<_>>()).unwrap_err();
             assert!(found.starts_with(wanted), "{found}\n{wanted}");
         }
     }

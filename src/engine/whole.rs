@@ -29,7 +29,7 @@ impl Names {
         let mut names = Self::default();
         for key in keys {
             let list = match (key.rest.split(':').next().unwrap_or_default(), key.kind.as_str()) {
-                ("waiting", "zset") => &mut names.counted.waiting,
+                ("waiting" | "queued", "zset") => &mut names.counted.waiting,
                 ("ledger", "zset") => &mut names.counted.ledgers,
                 ("output", "hash") => &mut names.counted.outputs,
                 ("outputs", "zset") => &mut names.indexes,
@@ -43,7 +43,7 @@ impl Names {
     /// Those there are now.
     pub(super) async fn read(store: &Store) -> Result<Self, StoreError> {
         let mut keys = Vec::new();
-        for of in ["waiting:*", "ledger:*", "output*"] {
+        for of in ["waiting:*", "queued:*", "ledger:*", "output*"] {
             keys.extend(store.scan_keys(of).await?);
         }
         Ok(Self::among(keys.iter()))

@@ -24,7 +24,7 @@ const TRIES: usize = 3;
 /// The keys that are counted, by their names within the namespace.
 #[derive(Debug, Clone, Default)]
 pub struct Counted {
-    /// The sets of waiting runs.
+    /// The sets of waiting runs: those behind another run of their job, and those at a gate.
     pub waiting: Vec<String>,
     /// The ledgers.
     pub ledgers: Vec<String>,

@@ -10,13 +10,30 @@ use crate::config;
 use crate::domain::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::days::Days;
 use crate::domain::duration::format_duration;
-use crate::domain::ids::GroupName;
+use crate::domain::gate::PerKey;
+use crate::domain::ids::{GroupName, JobName};
 use crate::domain::job::{Action, AskedOn, Backoff, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
 use crate::domain::schedule::{CronExpr, Schedule};
 use crate::domain::shape::Shape;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::{Second, Unique};
 use crate::domain::zone::Zone;
+
+/// The gates its runs pass beside its group.
+fn gate_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if let Some(key) = &spec.key {
+        let PerKey { limit, rate } = spec.per_key;
+        let limit = limit.map(|limit| format!(", {limit} at once")).unwrap_or_default();
+        let rate = rate.map(|rate| format!(", {rate} with a burst of {}", rate.burst())).unwrap_or_default();
+        lines.push(("key", format!("{}{limit}{rate}", key.as_str())));
+    }
+    if !spec.not_while.is_empty() {
+        let jobs: Vec<&str> = spec.not_while.iter().map(JobName::as_str).collect();
+        lines.push(("not while", jobs.join(", ")));
+    }
+    lines
+}
 
 /// For each expression that restricts both day fields: that one of them is enough, which surprises many.
 pub(in crate::cli) fn day_rules(schedule: &Schedule) -> Vec<String> {
@@ -157,6 +174,7 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
         ("late after", format_duration(spec.late_after)),
         ("delivery", delivery(spec.delivery).to_owned()),
     ];
+    lines.splice(2..2, gate_lines(spec));
     lines.extend(shape_lines(&spec.shape));
     if !spec.dst.is_default() {
         lines.push(("clock changes", clock_changes(spec.dst)));

@@ -11,6 +11,7 @@ use super::lane::labels_json;
 use super::table::{Cell, Table};
 use super::times::{Detail, in_words, rfc3339, shown_in, span};
 use crate::cli::failure::Failure;
+use crate::domain::gate::Gate;
 use crate::domain::ids::{Fence, JobName, RunKind};
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
@@ -73,6 +74,14 @@ impl RunView {
         // What is done anew, or made up for, is not late: it is of another day.
         let is_of_now = matches!(kind, RunKind::Regular | RunKind::Manual | RunKind::Boot);
         first_start(&self.record).filter(|_| is_of_now).map(|at| at.since(self.record.run.due()))
+    }
+
+    /// What it waits for, in words: an open run of its job, or a gate.
+    pub(in crate::cli) fn waiting_for(&self) -> Option<String> {
+        match self.record.waiting_for.as_deref()? {
+            "overlap" => Some("an open run of its job".to_owned()),
+            what => Some(Gate::from_name(&what.replacen(' ', ":", 1)).map_or_else(|| what.to_owned(), |gate| gate.words())),
+        }
     }
 
     /// Why it is in its state, in words.
@@ -144,6 +153,7 @@ impl RunView {
             (Some(reason), None) if self.record.by.is_some() => {
                 Some(format!("{reason} by {}", self.record.by.as_deref().unwrap_or_default()))
             }
+            (None, _) => self.waiting_for().map(|what| format!("waits for {what}")),
             (reason, _) => reason,
         }
     }

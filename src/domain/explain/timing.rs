@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::ON_TIME;
-use super::facts::{Facts, NodeFacts, RunFacts, Subject};
+use super::facts::{Facts, RunFacts, Subject};
 use super::life::{Life, Window, life, obstacles};
 use super::loss::hidden;
 use super::sentences::{findings, names, stretch_words};
@@ -366,9 +366,8 @@ fn obstacle(facts: &Facts, run: &RunFacts, window: Window, word: &str) -> Option
     let mut nodes: Vec<String> = Vec::new();
     let mut stretch: Option<(UnixMillis, Option<UnixMillis>)> = None;
     let mut last: Option<Befell> = None;
-    // What keeps a node that does not take the run at all from others is no cause.
-    let takes = |node: &&NodeFacts| node.serving.as_ref().is_none_or(|serving| serving.takes(&run.lane));
-    for node in facts.nodes.iter().filter(takes) {
+    // What befalls a node that takes no runs of its lane delays none.
+    for node in facts.nodes.iter().filter(|node| node.serving.as_ref().is_none_or(|serving| serving.takes(&run.lane))) {
         for event in obstacles(node, window, &run.lane, facts.now).filter(|event| event.what.word() == word) {
             if !nodes.contains(&node.name) {
                 nodes.push(node.name.clone());

@@ -183,6 +183,8 @@ fn a_cancelled_run_is_stopped_and_its_recurring_job_goes_on() {
     let line = format!("test -e {mark} || {{ touch {mark}; exec sleep 60; }}");
     host.add(&["--name", "beat", "--every", "1s", "--shell", &line]);
     let run = host.wait_for("beat", "running");
+    // One that is stopped before its start leaves no mark, and the next would sleep.
+    until("it has begun", LONG, || fs::exists(&mark).unwrap().then_some(()));
     let id = run["run_id"].as_str().unwrap();
     let asked = host.ctl.run(&["cancel", id, "--json"]).good().json();
     assert_eq!(asked, json!([{"target": id, "result": "requested"}]));

@@ -91,6 +91,27 @@ fn with_nodes_that_die_no_key_group_or_pair_of_jobs_runs_together_and_everything
     assert!(!findings.to_string().contains("gate_wrong"), "{findings}");
 }
 
+#[test]
+fn what_a_run_waits_for_is_shown_and_a_job_taken_out_tells_of_no_run_that_goes_on() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
+    eye.add(&json!({"name": "holder", "in": "0s", "key": "a b", "shell": effects.shell("sleep 600")}));
+    let _node = Schedd::on(&redis).start();
+    until("the key is taken", LONG, || effects.of("holder").into_iter().next());
+    eye.add(&json!({"name": "w", "every": "1s", "key": "a b", "per_key": {"limit": 1, "rate": "9/1m"}, "not_while": ["c", "d"],
+        "shell": "true"}));
+    let waits = || Some(ctl.run(&["show", "w"]).good().stdout).filter(|shown| shown.contains("waits for key a b"));
+    let shown = until("one waits", LONG, waits);
+    for line in ["key         a b, 1 at once, 9/1m with a burst of 9", "not while   c, d"] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    let run = shown.split_whitespace().rfind(|word| word.starts_with("w@")).unwrap();
+    let shown = ctl.run(&["show", run]).good().stdout;
+    assert!(shown.contains("waiting for key a b"), "{shown}");
+    let said = ctl.run(&["cancel", "w"]).good().stdout;
+    assert_eq!(said.trim_end(), "w cancelled");
+}
+
 /// How many scripts Redis has run.
 fn calls(redis: &TestRedis) -> u64 {
     let text: String = redis::cmd("INFO").arg("commandstats").query(&mut redis.connection()).unwrap();

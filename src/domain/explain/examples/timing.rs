@@ -7,7 +7,7 @@ use super::scene::{
 };
 use super::{Example, hold};
 use crate::domain::explain::timing::Timing;
-use crate::domain::explain::{AtGate, NodeFacts, RunFacts};
+use crate::domain::explain::{AtGate, NodeFacts, RunFacts, judge};
 use crate::domain::node_event::Befell;
 use crate::domain::time::UnixMillis;
 
@@ -128,4 +128,11 @@ const TIMING: &[Example] = &[
 #[test]
 fn every_sentence_about_being_on_time_is_made_true() {
     hold(Timing::CODES, TIMING);
+}
+
+#[test]
+fn a_node_that_takes_no_runs_of_the_queue_held_nobody_up() {
+    let other = |events| NodeFacts { serving: serving(Some("mail")).serving, ..node("n2", events) };
+    let facts = on(vec![node("n1", &[]), other(&[loaded(None)])], started(20));
+    assert!(judge(&facts).iter().all(|found| found.code() != "late_held"), "{:#?}", judge(&facts));
 }

@@ -5,9 +5,10 @@ use schedd::domain::ids::RunId;
 use schedd::domain::run::RunState;
 use schedd::engine::backfilling;
 use schedd::store::Verdict;
+use serde_json::json;
 
 use crate::doctor::desk::Desk;
-use crate::scripts::world::t;
+use crate::scripts::world::{run_of, t};
 
 #[tokio::test]
 async fn an_index_that_is_wrong_of_a_job_is_set_right() {
@@ -128,6 +129,24 @@ async fn counters_are_set_to_what_they_count() {
     let spoilt = redis::cmd("SET").arg(desk.key("output_bytes")).arg(b"\xff\xfe\x00").exec(&mut desk.redis.connection());
     spoilt.unwrap();
     desk.mend(Rule::Count, "output_bytes").await;
+}
+
+#[tokio::test]
+async fn runs_that_wait_at_a_gate_are_counted_among_those_that_wait() {
+    let mut desk = Desk::new();
+    for job in ["a", "b"] {
+        desk.add(job, json!({"at": t(0).to_string(), "key": "k"})).await;
+    }
+    desk.go_on_to(1);
+    let claim = desk.win_at(1, &run_of("a", 0), &["key:k"]).await;
+    let order = desk.order_at(&run_of("b", 0), &["key:k"]).await;
+    desk.claim(1, &order).await;
+    assert_eq!(desk.total("waiting"), 1);
+    desk.demand_sound("while one waits at a gate").await;
+    desk.break_by("HSET", "totals", &["waiting", "0"]);
+    desk.mend(Rule::Count, "totals").await;
+    assert_eq!(desk.total("waiting"), 1);
+    desk.succeed(2, &claim).await;
 }
 
 #[tokio::test]
