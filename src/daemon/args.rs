@@ -36,10 +36,10 @@ pub(super) struct Args {
     /// This node's name, which is also that of its jobs file [default: the host's name]
     #[arg(long, value_name = "NAME", env = "SCHEDD_NODE")]
     pub(super) node: Option<NodeName>,
-    /// The queues this node serves, with commas between [default: those of [daemon], else all]
+    /// The queues this node serves, with commas between [default: those of the file, else all]
     #[arg(long, value_name = "QUEUES", env = "SCHEDD_QUEUES", value_delimiter = ',')]
     pub(super) queues: Vec<QueueName>,
-    /// The labels this node carries, with commas between [default: those of [daemon], else none]
+    /// The labels this node carries, with commas between [default: those of the file, else none]
     #[arg(long, value_name = "LABELS", env = "SCHEDD_LABELS", value_delimiter = ',')]
     pub(super) labels: Vec<Label>,
 }

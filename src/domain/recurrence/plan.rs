@@ -10,7 +10,7 @@ use super::times::Times;
 use crate::domain::civil::{DAY, Date};
 use crate::domain::cron::Wall;
 
-/// No search needs so many: one for each day until 2100, and one for each second of a day (see [`Plan::in_day`]).
+/// No search needs so many: one for each day until 2100, and one for each second of a day.
 pub(super) const MOST_STEPS: u32 = 150_000;
 
 /// Nothing is looked for past this day: in no zone is it still 2099.
