@@ -202,11 +202,16 @@ const LOGS_EXAMPLES: &str = "\
 Examples:
   schedctl logs backup@1790000000000
   schedctl logs backup --attempt 1
+  schedctl logs backup -f
 
 Of a JOB its newest run that wrote something is taken. What went to standard error comes out there.
-On a terminal control characters are shown escaped.";
+On a terminal control characters are shown escaped.
 
-/// Prints what the last attempt of a run wrote.
+With -f what comes is printed as it comes, a second or so later, through all attempts, until the run
+is over (0) or Ctrl-C (130). Of a JOB the run that executes is followed, else the next one. --json
+prints an object a line; state is null in all but the last.";
+
+/// Prints what the last attempt of a run wrote, or with -f what it writes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = LOGS_EXAMPLES)]
 pub(super) struct Logs {
@@ -216,6 +221,9 @@ pub(super) struct Logs {
     /// This attempt instead of the last
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) attempt: Option<u32>,
+    /// Go on printing what comes until the run is over
+    #[arg(long, short, conflicts_with = "attempt")]
+    pub(super) follow: bool,
     /// Write control characters as they are, also on a terminal
     #[arg(long)]
     pub(super) raw: bool,

@@ -4,7 +4,7 @@
 //! document or some lines on the standard output, and one line on the standard error for each thing that went wrong.
 //!
 //! - `args` what may be written, and the texts of `--help`; `connect` which Redis is meant; `target` which job or run;
-//!   `ended` which of the runs that ended
+//!   `ended` which of the runs that ended; `sight` looking at a run again and again
 //! - one file a verb: `add` `list` `show` `history` `explain` `logs` `next` `describe` `run` `rerun` `backfill` `cancel` `dead`
 //!   `switch` `queue` `check` `stats` `nodes` `groups` `losses` `doctor`
 //! - `render` how things are shown; `failure` what can go wrong, and with which code
@@ -33,6 +33,7 @@ mod render;
 mod rerun;
 mod run;
 mod show;
+mod sight;
 mod stats;
 mod switch;
 mod target;

@@ -17,6 +17,7 @@ use super::connect::connect;
 use super::failure::Failure;
 use super::nodes::is_present;
 use super::render::{Console, RunView, Zones, rfc3339, span, view_runs};
+use super::sight::{Look, Sight};
 use super::switch::not_defined;
 use super::target::job_name;
 use crate::domain::duration::parse_duration;
@@ -24,16 +25,14 @@ use crate::domain::ids::{JobName, RunId};
 use crate::domain::run::RunState;
 use crate::domain::zone::Zone;
 use crate::engine::{Definition, person};
-use crate::store::{RunRecord, Store, StoreError};
+use crate::store::{RunRecord, Store};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// A Redis that is away for longer ends the waiting.
-const AWAY_AT_MOST: Duration = Duration::from_secs(30);
 
 const TIMED_OUT: u8 = 124;
 const NOT_RUN: u8 = 75;
-const INTERRUPTED: u8 = 130;
+pub(super) const INTERRUPTED: u8 = 130;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -134,14 +133,11 @@ async fn wait(
 ) -> Result<u8, Failure> {
     let started = Instant::now();
     let mut pause = FIRST_PAUSE;
-    let mut away_since: Option<Instant> = None;
+    let mut sight = Sight::default();
     loop {
-        match look(store, run, &mut away_since).await? {
-            Look::Ended(record) => return told(store, *record, console).await,
-            Look::Gone => {
-                return Err(Failure::Failed(format!("run {run} is no longer kept, so how it ended is not known")));
-            }
-            Look::Goes => {}
+        match sight.look(store, run, console).await? {
+            Look::Run(record) if record.state.is_final() => return told(store, *record, console).await,
+            Look::Run(_) | Look::Away => {}
         }
         let left = limit.map(|limit| limit.saturating_sub(started.elapsed()));
         if left.is_some_and(|left| left.is_zero()) {
@@ -159,33 +155,6 @@ async fn wait(
     }
 }
 
-enum Look {
-    Ended(Box<RunRecord>),
-    Goes,
-    Gone,
-}
-
-async fn look(store: &Store, run: &RunId, away_since: &mut Option<Instant>) -> Result<Look, Failure> {
-    let record = match store.read_run(run).await {
-        Ok(record) => record,
-        Err(error) if error.is_passing() => {
-            let since = *away_since.get_or_insert_with(Instant::now);
-            return if since.elapsed() < AWAY_AT_MOST { Ok(Look::Goes) } else { Err(lost_sight(run, &error)) };
-        }
-        Err(error) => return Err(error.into()),
-    };
-    *away_since = None;
-    Ok(match record {
-        None => Look::Gone,
-        Some(record) if record.state.is_final() => Look::Ended(Box::new(record)),
-        Some(_) => Look::Goes,
-    })
-}
-
-fn lost_sight(run: &RunId, error: &StoreError) -> Failure {
-    Failure::Unreachable(format!("{error}; how run {run} ends is not known from here (schedctl show {run})"))
-}
-
 /// Says how a run ended; its code.
 async fn told(store: &Store, record: RunRecord, console: &mut Console) -> Result<u8, Failure> {
     let code = code_of(&record);
@@ -199,14 +168,20 @@ async fn told(store: &Store, record: RunRecord, console: &mut Console) -> Result
     Ok(code)
 }
 
+/// How a run ended, with where to read what a failed one wrote.
 fn sentence(view: &RunView) -> String {
+    let has_failed = matches!(view.record.state, RunState::Failed | RunState::TimedOut);
+    let more = if has_failed { format!(" (schedctl logs {} shows what it wrote)", view.record.run) } else { String::new() };
+    format!("{}{more}", ending(view))
+}
+
+/// How a run ended.
+pub(super) fn ending(view: &RunView) -> String {
     let record = &view.record;
     let state = record.state.as_str().replace('_', " ");
     let took = record.started_at.zip(record.finished_at).map(|(from, to)| format!(" after {}", span(to.since(from))));
     let reason = view.reason().map(|reason| format!(": {reason}"));
-    let has_failed = matches!(record.state, RunState::Failed | RunState::TimedOut);
-    let more = if has_failed { format!(" (schedctl logs {} shows what it wrote)", record.run) } else { String::new() };
-    format!("{} {state}{}{}{more}", record.run, took.unwrap_or_default(), reason.unwrap_or_default())
+    format!("{} {state}{}{}", record.run, took.unwrap_or_default(), reason.unwrap_or_default())
 }
 
 /// The code this process ends with for a run that ended so.

@@ -90,7 +90,8 @@ pub(super) async fn find_run(store: &Store, run: &RunId) -> Result<RunRecord, Fa
     }
 }
 
-async fn known_run(store: &Store, run: &RunId) -> Result<Option<RunRecord>, Failure> {
+/// The record of a run that has one or is the next of its job; none of any other.
+pub(super) async fn known_run(store: &Store, run: &RunId) -> Result<Option<RunRecord>, Failure> {
     if let Some(record) = store.read_run(run).await? {
         return Ok(Some(record));
     }

@@ -76,7 +76,7 @@ pub use ledger::{Ledger, LedgerRange};
 pub use losses::{EpochReply, JOBS_NAMED, Loss, LossKind, LossRecord, LossReport, ReportReply, begun_at, new_epoch};
 pub use mending::{JobMending, MendReply, RunMending, Waiting};
 pub use nodes::{Beat, BeatReply, NameClaim, NodeFacts, NodeRecord};
-pub use outputs::{KeptOutput, OutputFrames, Stream};
+pub use outputs::{KeptOutput, OutputFrames, OutputMark, OutputSoFar, Stream};
 pub use polling::{LaneAsk, LanePoll, Marks, Met, Poll, RipeEntry};
 pub use preflight::Findings;
 pub use putting_back::PutBackReply;

@@ -55,6 +55,26 @@ fn push_frame(part: &mut Vec<u8>, stream: Stream, bytes: &[u8]) {
     part.extend_from_slice(bytes.get(..length as usize).unwrap_or(bytes));
 }
 
+/// What is kept of one attempt's output, in the order it was written: to be shown while it grows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OutputSoFar {
+    /// The beginning.
+    pub head: Vec<(Stream, Vec<u8>)>,
+    /// What came last, without what `head` has.
+    pub tail: Vec<(Stream, Vec<u8>)>,
+    /// Bytes between them that were not kept.
+    pub dropped_bytes: u64,
+    /// Tells whether it has changed since.
+    pub mark: OutputMark,
+}
+
+/// How much an output was when it was read: another mark, another output.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OutputMark {
+    size: u64,
+    dropped: u64,
+}
+
 /// What is kept of one attempt's output.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeptOutput {
@@ -67,17 +87,23 @@ pub struct KeptOutput {
 }
 
 impl KeptOutput {
-    fn add_frames(&mut self, mut part: &[u8]) {
-        while let [stream, a, b, c, d, rest @ ..] = part {
-            let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
-            let (bytes, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
-            match *stream {
-                STDERR => self.stderr.extend_from_slice(bytes),
-                _ => self.stdout.extend_from_slice(bytes),
-            }
-            part = after;
+    fn add(&mut self, (stream, bytes): (Stream, &[u8])) {
+        match stream {
+            Stream::Stderr => self.stderr.extend_from_slice(bytes),
+            Stream::Stdout => self.stdout.extend_from_slice(bytes),
         }
     }
+}
+
+/// The frames of a kept part.
+fn frames(mut part: &[u8]) -> impl Iterator<Item = (Stream, &[u8])> {
+    std::iter::from_fn(move || {
+        let [stream, a, b, c, d, rest @ ..] = part else { return None };
+        let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+        let (bytes, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+        part = after;
+        Some((if *stream == STDERR { Stream::Stderr } else { Stream::Stdout }, bytes))
+    })
 }
 
 impl Store {
@@ -117,9 +143,33 @@ impl Store {
             dropped_bytes: number_of(dropped).and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
             ..KeptOutput::default()
         };
-        kept.add_frames(head);
-        kept.add_frames(tail);
+        frames(head).chain(frames(tail)).for_each(|frame| kept.add(frame));
         Ok(Some(kept))
+    }
+
+    /// What an attempt printed, if that is not what it was at `mark`; none also if nothing is kept of it.
+    pub async fn read_output_since(
+        &self,
+        run: &RunId,
+        attempt: u32,
+        mark: OutputMark,
+    ) -> Result<Option<OutputSoFar>, StoreError> {
+        let key = self.keys.output(run, attempt);
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HMGET").arg(&key).arg(&["size", "dropped"]);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(parts)) = answer.first() else { return Ok(None) };
+        if parts.iter().all(|part| *part == Value::Nil) || mark_of(parts) == mark {
+            return Ok(None);
+        }
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HMGET").arg(&key).arg(&["size", "dropped", "head", "tail"]);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(parts)) = answer.first() else { return Ok(None) };
+        let [_, _, Value::BulkString(head), Value::BulkString(tail)] = parts.as_slice() else { return Ok(None) };
+        let owned = |part| frames(part).map(|(stream, bytes)| (stream, bytes.to_vec())).collect();
+        let mark = mark_of(parts);
+        Ok(Some(OutputSoFar { head: owned(head), tail: owned(tail), dropped_bytes: mark.dropped, mark }))
     }
 
     /// Forgets the outputs written before `before`, of one job or of all, at most 100; and, while more than `most_bytes` of
@@ -174,6 +224,11 @@ impl Store {
         let size = answer.first().and_then(|size| size.as_ref().ok()).and_then(number_of);
         Ok(size.and_then(|n| u64::try_from(n).ok()).unwrap_or(0))
     }
+}
+
+fn mark_of(parts: &[Value]) -> OutputMark {
+    let number = |at: usize| parts.get(at).and_then(number_of).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+    OutputMark { size: number(0), dropped: number(1) }
 }
 
 /// Which stream of a process.

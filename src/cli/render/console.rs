@@ -5,6 +5,7 @@
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::Value;
 
 use super::escape::one_line;
@@ -87,6 +88,16 @@ impl Console {
 
     /// Whether nobody reads the standard output any more.
     pub(in crate::cli) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Whether nobody reads the standard output any more, as far as can be told without writing to it.
+    pub(in crate::cli) fn is_deserted(&mut self) -> bool {
+        let stdout = io::stdout();
+        let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let is_told = rustix::event::poll(&mut asked, Some(&at_once)).is_ok();
+        self.is_closed |= is_told && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP);
         self.is_closed
     }
 

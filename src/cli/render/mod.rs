@@ -19,6 +19,6 @@ pub(super) use definition::{action_line, day_rules, effective, policy_lines};
 pub(super) use escape::{one_line, safe_text};
 pub(super) use job_view::{JobView, running_jobs, view_jobs, zone_of_job};
 pub(super) use lane::{labels_json, queue_words};
-pub(super) use run_view::{RunTable, RunView, Zones, view_runs};
+pub(super) use run_view::{RunTable, RunView, Zones, facts_in_words, view_runs};
 pub(super) use table::{Cell, Table};
 pub(super) use times::{Detail, Relative, rfc3339, shown, shown_in, span};

@@ -13,6 +13,7 @@ mod daemon;
 mod dead;
 mod dead_filters;
 mod durations;
+mod following;
 mod lanes;
 mod listing;
 mod next_times;

@@ -3,6 +3,10 @@
 //! Invariant: on a terminal nothing that could steer it is written unless `--raw` asks for it; into a pipe or file the
 //! bytes go as they were kept.
 
+mod follow;
+mod growth;
+mod pour;
+
 use std::io::IsTerminal;
 
 use serde_json::json;
@@ -16,6 +20,7 @@ use super::target::{Target, find_run, no_such_job};
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::run::RunState;
 use crate::store::{KeptOutput, RunRecord, Store};
+use pour::Escaping;
 
 /// Of so many newest runs of a job the output is looked for.
 const RUNS_LOOKED_AT: usize = 200;
@@ -24,6 +29,10 @@ const RUNS_LOOKED_AT: usize = 200;
 pub(super) async fn logs(global: &Global, args: &Logs, console: &mut Console) -> Result<u8, Failure> {
     let target = Target::parse(&args.target)?;
     let store = connect(global, console).await?;
+    if args.follow {
+        let escaping = if args.raw { Escaping::Never } else { Escaping::OnTerminals };
+        return follow::follow(&store, &target, escaping, console).await;
+    }
     let found = match &target {
         Target::Run(run) => Some(of_run(&store, run, args.attempt).await?),
         Target::Job(job) => of_job(&store, job, args.attempt).await?,

@@ -1,0 +1,257 @@
+//! `logs -f`: what a run writes while it writes it, through all its attempts, until it is over.
+//!
+//! Redis is asked twice in each [`PAUSE`], and for the output itself only when there is more of it.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use signal_hook::consts::SIGINT;
+use signal_hook_tokio::Signals;
+
+use super::growth::{Growth, Piece};
+use super::pour::{Escaping, Pour};
+use super::{last_with_output, open_runs};
+use crate::cli::failure::Failure;
+use crate::cli::render::{Console, Zones, facts_in_words, shown, view_runs};
+use crate::cli::run::{INTERRUPTED, ending};
+use crate::cli::sight::{Look, Sight};
+use crate::cli::switch::not_defined;
+use crate::cli::target::{Target, find_run};
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::run::RunState;
+use crate::domain::zone::Zone;
+use crate::store::{JobRecord, RunRecord, Store};
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Follows a run, or the next one of a job; its code.
+pub(super) async fn follow(store: &Store, target: &Target, escaping: Escaping, console: &mut Console) -> Result<u8, Failure> {
+    let mut clock = Clock::new()?;
+    let run = match target {
+        Target::Run(run) => find_run(store, run).await?.run,
+        Target::Job(job) => match next_of(store, job, &mut clock, console).await? {
+            Ok(run) => run,
+            Err(stop) => return Ok(stop.code(&format!("job {job} goes on"), console)),
+        },
+    };
+    let mut sight = Sight::default();
+    let mut scene = Scene { store, run: &run, escaping, shown: None, said: None };
+    loop {
+        let seen = match sight.look(store, &run, console).await? {
+            Look::Run(record) => scene.show(*record, console).await,
+            Look::Away => Ok(false),
+        };
+        match seen {
+            Ok(true) => return Ok(0),
+            Ok(false) => {}
+            Err(failure) => sight.bear(failure, &format!("what run {run} writes is not known from here"), console)?,
+        }
+        if let Err(stop) = clock.pause(console).await {
+            return Ok(stop.code(&format!("run {run} goes on (schedctl cancel {run} stops it)"), console));
+        }
+    }
+}
+
+/// Why nothing is followed any more.
+enum Stop {
+    /// Ctrl-C.
+    Interrupted,
+    /// Nobody reads what is written.
+    Deserted,
+}
+
+impl Stop {
+    fn code(&self, what_goes_on: &str, console: &mut Console) -> u8 {
+        match self {
+            Self::Deserted => 0,
+            Self::Interrupted => {
+                console.error(&format!("interrupted; {what_goes_on}"));
+                INTERRUPTED
+            }
+        }
+    }
+}
+
+/// Waits between looks, and listens meanwhile.
+struct Clock {
+    interrupts: Signals,
+}
+
+impl Clock {
+    fn new() -> Result<Self, Failure> {
+        let interrupts = Signals::new([SIGINT]);
+        let interrupts = interrupts.map_err(|error| Failure::Failed(format!("signals cannot be waited for: {error}")))?;
+        Ok(Self { interrupts })
+    }
+
+    async fn pause(&mut self, console: &mut Console) -> Result<(), Stop> {
+        console.flush();
+        if console.is_deserted() {
+            return Err(Stop::Deserted);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => Ok(()),
+            _ = self.interrupts.next() => Err(Stop::Interrupted),
+        }
+    }
+}
+
+/// The run of a job that executes, else one that has begun, else the next to begin, which is waited for.
+async fn next_of(store: &Store, job: &JobName, clock: &mut Clock, console: &mut Console) -> Result<Result<RunId, Stop>, Failure> {
+    let newest_ended = |runs: Vec<RunRecord>| runs.into_iter().next().map(|run| run.run);
+    let before = newest_ended(store.read_history(Some(job), 0, 1).await?.runs);
+    let mut sight = Sight::default();
+    let mut has_told = false;
+    loop {
+        let look = async {
+            let mut open = open_runs(store, job).await?;
+            open.sort_by_key(|run| run.state != RunState::Running);
+            if let Some(run) = open.into_iter().find(|run| run.attempt > 0) {
+                return Ok(Seen::Run(run.run));
+            }
+            // One may have begun and ended since the last look.
+            let ended = store.read_history(Some(job), 0, 1).await?.runs.into_iter().next();
+            if let Some(run) = ended.filter(|run| run.attempt > 0 && Some(&run.run) != before.as_ref()) {
+                return Ok(Seen::Run(run.run));
+            }
+            let job = store.read_job(job).await?.filter(JobRecord::is_live);
+            Ok::<Seen, Failure>(Seen::None(job.as_ref().map(waiting)))
+        };
+        match look.await {
+            Ok(Seen::Run(run)) => return Ok(Ok(run)),
+            Ok(Seen::None(None)) => return Err(not_defined(store, job).await),
+            Ok(Seen::None(Some(sentence))) => {
+                sight.answered();
+                if !std::mem::replace(&mut has_told, true) {
+                    console.note(&sentence);
+                }
+            }
+            Err(failure) => sight.bear(failure, &format!("when job {job} runs is not known from here"), console)?,
+        }
+        if let Err(stop) = clock.pause(console).await {
+            return Ok(Err(stop));
+        }
+    }
+}
+
+/// What a look at a job showed.
+enum Seen {
+    /// A run of it has begun.
+    Run(RunId),
+    /// None has; what there is to say of the job, if it is one.
+    None(Option<String>),
+}
+
+fn waiting(job: &JobRecord) -> String {
+    let name = &job.name;
+    match &job.pending {
+        Some(run) => format!("no run of {name} executes; waiting for the next, due {}", shown(run.due(), &Zone::of_host())),
+        None if job.paused_at.is_some() => format!("no run of {name} executes and the job is paused; waiting for one"),
+        None => format!("no run of {name} executes; waiting for the next"),
+    }
+}
+
+/// What has been shown of a run.
+struct Scene<'a> {
+    store: &'a Store,
+    run: &'a RunId,
+    escaping: Escaping,
+    shown: Option<Shown>,
+    /// The last sentence about its state.
+    said: Option<String>,
+}
+
+/// What has been shown of one attempt.
+struct Shown {
+    attempt: u32,
+    fence: Option<Fence>,
+    growth: Growth,
+    pour: Pour,
+}
+
+impl Scene<'_> {
+    /// Shows what is new; gives whether the run is over. The record is read before the output, so of a run that is over all is shown.
+    async fn show(&mut self, record: RunRecord, console: &mut Console) -> Result<bool, Failure> {
+        let attempt = last_with_output(&record);
+        if self.shown.as_ref().is_some_and(|shown| shown.attempt < attempt) {
+            self.pour_new(console).await?;
+            self.end_attempt(console);
+            if record.state != RunState::Scheduled {
+                console.note(&begun(&record, attempt));
+            }
+        } else if self.shown.as_ref().is_some_and(|shown| shown.fence != record.fence) && record.state == RunState::Running {
+            // It was handed back, and its number is used again.
+            console.note(&begun(&record, attempt));
+        }
+        match &mut self.shown {
+            Some(shown) if shown.attempt >= attempt => shown.fence = record.fence,
+            _ if attempt == 0 => {}
+            shown => {
+                let pour = Pour::new(self.run, attempt, self.escaping);
+                *shown = Some(Shown { attempt, fence: record.fence, growth: Growth::default(), pour });
+            }
+        }
+        self.pour_new(console).await?;
+        if record.state.is_final() {
+            self.end_attempt(console);
+            self.tell_end(record, attempt, console).await?;
+            return Ok(true);
+        }
+        if let Some(sentence) = standing(&record).filter(|sentence| self.said.as_ref() != Some(sentence)) {
+            console.note(&sentence);
+            self.said = Some(sentence);
+        }
+        Ok(false)
+    }
+
+    /// Pours what the attempt has written since.
+    async fn pour_new(&mut self, console: &mut Console) -> Result<(), Failure> {
+        let Some(Shown { attempt, growth, pour, .. }) = &mut self.shown else { return Ok(()) };
+        let Some(output) = self.store.read_output_since(self.run, *attempt, growth.mark()).await? else { return Ok(()) };
+        for piece in growth.take(output) {
+            match piece {
+                Piece::Anew => pour.end(console),
+                Piece::Bytes(stream, bytes) => pour.write(stream, &bytes, console),
+                Piece::Missed(count) => pour.missed(count, console),
+            }
+        }
+        Ok(())
+    }
+
+    fn end_attempt(&mut self, console: &mut Console) {
+        if let Some(shown) = &mut self.shown {
+            shown.pour.end(console);
+        }
+    }
+
+    async fn tell_end(&self, record: RunRecord, attempt: u32, console: &mut Console) -> Result<(), Failure> {
+        if console.is_json() {
+            Pour::new(self.run, attempt, self.escaping).over(record.state, console);
+            return Ok(());
+        }
+        for view in view_runs(self.store, &mut Zones::default(), vec![record]).await? {
+            console.note(&ending(&view));
+        }
+        Ok(())
+    }
+}
+
+fn begun(record: &RunRecord, attempt: u32) -> String {
+    let node = record.node.as_deref().map(|node| format!(" on node {node}")).unwrap_or_default();
+    format!("attempt {attempt} of {} has begun{node}", record.run)
+}
+
+/// What there is to say of a run that does not execute now.
+fn standing(record: &RunRecord) -> Option<String> {
+    if record.state != RunState::Scheduled {
+        return None;
+    }
+    let run = &record.run;
+    let ready = record.ready.map(|at| format!(", to start {}", shown(at, &Zone::of_host()))).unwrap_or_default();
+    if record.attempt == 0 {
+        return Some(format!("{run} has not begun yet{ready}"));
+    }
+    let why = facts_in_words(record).map(|why| format!(": {why}")).unwrap_or_default();
+    Some(format!("attempt {} of {run} ended{why}; the next is waited for{ready}", record.attempt))
+}
