@@ -11,6 +11,7 @@
 //! | 3 | [`engine`] | the loops of a node, and what people and files ask of jobs |
 //! | 2 | [`store`] | the only code that speaks Redis; one method and one script in `lua/` for each step |
 //! | 2 | [`executor`] | one attempt: a process through the keeper, or an HTTP request |
+//! | 2 | [`secrets`] | credentials and files of variables, read in the moment of use |
 //! | 2 | [`keeper`] | the small process beside the daemon that owns the jobs' processes |
 //! | 2 | [`config`] | `jobs.toml`, JSON lines and flags to checked values, or every problem at once |
 //! | 1 | [`domain`] | what a job, a run and a schedule are; pure |
@@ -73,4 +74,5 @@ pub mod domain;
 pub mod engine;
 pub mod executor;
 pub mod keeper;
+pub mod secrets;
 pub mod store;

@@ -7,12 +7,14 @@ use std::env;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::args::Global;
 use super::failure::Failure;
 use super::render::Console;
 use crate::config::{self, RedisConfig, Rendering};
 use crate::domain::zone::Zone;
+use crate::secrets::{Credentials, RedisUrl};
 use crate::store::{Address, DEFAULT_NAMESPACE, Eviction, Findings, Keys, Store, StoreError, private_server};
 
 /// The files looked for when none is named.
@@ -71,10 +73,10 @@ pub(super) fn meant(global: &Global, console: &mut Console) -> Result<Meant, Fai
     let namespace = global.namespace.clone().or_else(|| variable("SCHEDD_NAMESPACE"));
     let keys =
         Keys::new(namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE)).map_err(|error| Failure::Invalid(error.to_string()))?;
-    if global.redis.as_deref().is_some_and(holds_password) {
+    if global.redis.as_deref().is_some_and(config::has_password) {
         console.warn(
             "--redis holds a password, which everybody on this host can read in the list of processes: \
-             give it by SCHEDD_REDIS_URL or [redis] url_file",
+             give it by SCHEDD_REDIS_URL, [redis] url_file or ${credential:NAME}",
         );
     }
     let (address, is_private) = match named(global, console)? {
@@ -109,7 +111,7 @@ fn variable(name: &str) -> Option<String> {
 
 fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, Failure> {
     if let Some(url) = global.redis.clone().or_else(|| variable("SCHEDD_REDIS_URL")) {
-        return Ok(Some(Address::parse(&url)?));
+        return address_at(RedisUrl::Text(url)).map(Some);
     }
     let Some(path) = jobs_file(global) else { return Ok(None) };
     let (redis, error) = config::read_redis(&path, &Zone::of_host())
@@ -119,11 +121,25 @@ fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, Fail
         let problems = if count == 1 { "a problem".to_owned() } else { format!("{count} problems") };
         console.warn(&format!("{shown} has {problems} and is not taken as it is: see schedctl check {shown}"));
     }
-    match redis {
-        RedisConfig { url: Some(url), .. } => Ok(Some(Address::parse(&url)?)),
-        RedisConfig { url_file: Some(file), .. } => Ok(Some(Address::parse(&read_url_file(&path, &file)?)?.kept_in(&file))),
-        RedisConfig { url: None, url_file: None, .. } => Ok(None),
-    }
+    let at = match redis {
+        RedisConfig { url: Some(url), .. } => RedisUrl::Text(url),
+        RedisConfig { url_file: Some(file), .. } => RedisUrl::File(file),
+        RedisConfig { url: None, url_file: None, .. } => return Ok(None),
+    };
+    let named = address_at(at).map(Some);
+    named.map_err(|failure| match failure {
+        Failure::Config(lines) => {
+            Failure::Config(lines.iter().map(|line| format!("{}: redis: {line}", path.display())).collect())
+        }
+        other => other,
+    })
+}
+
+/// The address written there, whose password is looked at anew at each connection.
+fn address_at(at: RedisUrl) -> Result<Address, Failure> {
+    let credentials = Credentials::of_this_process();
+    let url = at.read(&credentials).map_err(|error| Failure::Config(vec![error.to_string()]))?;
+    Ok(Address::parse(&url)?.read_anew_by(Arc::new(move || at.read(&credentials).ok())))
 }
 
 /// Whether the jobs file lets a server be used that evicts keys. Asked only when one was refused: whoever names a Redis
@@ -131,23 +147,6 @@ fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, Fail
 fn allows_eviction(global: &Global) -> bool {
     let read = jobs_file(global).and_then(|path| config::read_redis(&path, &Zone::of_host()).ok());
     read.is_some_and(|(redis, _)| redis.allow_eviction)
-}
-
-fn read_url_file(jobs: &Path, file: &Path) -> Result<String, Failure> {
-    let (jobs, shown) = (jobs.display(), file.display());
-    match std::fs::read_to_string(file) {
-        Ok(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
-        Ok(_) => Err(Failure::Config(vec![format!("{jobs}: redis.url_file: {shown} is empty, wanted the address of a Redis")])),
-        Err(error) => Err(Failure::Config(vec![format!("{jobs}: redis.url_file: {shown} cannot be read: {error}")])),
-    }
-}
-
-/// Whether an address holds a password: before the host, or as `pass` behind the path of a socket.
-fn holds_password(url: &str) -> bool {
-    reqwest::Url::parse(url).is_ok_and(|url| {
-        url.password().is_some_and(|word| !word.is_empty())
-            || url.query_pairs().any(|(key, word)| key == "pass" && !word.is_empty())
-    })
 }
 
 fn nothing_found() -> Failure {

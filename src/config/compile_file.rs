@@ -6,27 +6,20 @@ use super::compile_calendars::compile_calendars;
 use super::compile_gates::refuse_itself;
 use super::compile_job::{JobContext, compile_job};
 use super::compile_pools::{compile_groups, compile_queues, refuse_strangers};
+use super::compile_references::refuse_faulty_references;
 use super::config_error::ConfigError;
+use super::exposure::{Exposure, judge_secrets};
 use super::keeping::{HistoryConfig, OutputConfig, compile_history, compile_output};
 use super::keys;
 use super::node;
 use super::policies::{Origin, Policies, compile_policies, refuse_contradictions};
 use super::problem::{Problems, Span, one_of, sort_by_place};
 use super::reader::{Spot, Table};
-use super::sections::{Config, DaemonConfig, RedisConfig, compile_daemon, compile_redis, has_password};
+use super::sections::{Config, DaemonConfig, RedisConfig, compile_daemon, compile_redis};
 use super::serving::compile_serving;
 use crate::domain::ids::{GroupName, JobName, QueueName};
 use crate::domain::job::JobSpec;
 use crate::domain::zone::Zone;
-
-/// Who can read the file the text comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Exposure {
-    /// Its owner, and at most a group.
-    Private,
-    /// Everybody on the host.
-    Public,
-}
 
 /// What `text` says; `file_name` is for messages, `host_zone` the zone of a local time where the file names none.
 /// Fails with every problem in it.
@@ -78,17 +71,8 @@ fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, exposure: E
         let spot = root.get(name)?;
         spot.table(&format!("a table: [{name}]"), problems)
     };
-    let redis = section("redis", problems).map(|table| {
-        let redis = compile_redis(&table, problems);
-        if exposure == Exposure::Public
-            && redis.url.as_deref().is_some_and(has_password)
-            && let Some(spot) = table.get("url")
-        {
-            let message = "holds a password in a file everybody can read: chmod o-r the file, or use url_file";
-            problems.warning(&spot.path, spot.span(), message);
-        }
-        redis
-    });
+    judge_secrets(root, exposure, problems);
+    let redis = section("redis", problems).map(|table| compile_redis(&table, problems));
     let history = section("history", problems).map(|table| compile_history(&table, problems));
     let output = section("output", problems).map(|table| compile_output(&table, problems));
     let queues = compile_queues(root, problems);
@@ -126,6 +110,7 @@ fn compile_defaults(table: &Table<'_>, origin: Origin<'_>, problems: &mut Proble
         problems.fault(&spot.path, key_span, message);
     }
     let policies = compile_policies(table, origin, problems);
+    refuse_faulty_references(table, problems);
     refuse_contradictions(table, &policies, &policies, problems);
     policies
 }

@@ -9,8 +9,9 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-use super::compile_file::{Exposure, compile_file, compile_redis_alone};
+use super::compile_file::{compile_file, compile_redis_alone};
 use super::config_error::ConfigError;
+use super::exposure::Exposure;
 use super::problem::Problem;
 use super::sections::{Config, RedisConfig};
 use crate::domain::zone::Zone;
@@ -76,7 +77,11 @@ fn read_safe_text(path: &Path, name: &str) -> Result<SafeText, ConfigError> {
         return Err(ConfigError::unreadable(name, message));
     }
     let text = as_utf8(&bytes).map_err(|message| ConfigError::unreadable(name, message))?.to_owned();
-    let exposure = if mode & 0o004 == 0 { Exposure::Private } else { Exposure::Public };
+    let exposure = match user {
+        _ if mode & 0o004 == 0 => Exposure::Private,
+        User::Root => Exposure::PublicOfRoot,
+        User::Ordinary => Exposure::Public,
+    };
     Ok(SafeText { text, exposure, doubts })
 }
 

@@ -36,6 +36,7 @@ pub(super) const POLICY: &[&str] = &[
     "tz",
     "dst",
     "env",
+    "env_file",
     "cwd",
     "queue",
     "priority",

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::compile_clock_changes::compile_clock_changes;
 use super::compile_done_check::compile_done_check;
+use super::compile_env::{compile_env, compile_env_files};
 use super::compile_gates::{compile_not_while, compile_per_key};
 use super::compile_lane::{compile_labels, compile_priority};
 use super::compile_retry::compile_retry;
@@ -18,6 +19,7 @@ use super::problem::{Problems, key_text, nearest, one_of, quoted};
 use super::reader::{DurationBounds, Spot, Table};
 use crate::domain::clock_changes::ClockChanges;
 use crate::domain::days::Days;
+use crate::domain::env_file::EnvFile;
 use crate::domain::gate::{PerKey, SharedKey};
 use crate::domain::ids::{GroupName, JobName, Label, QueueName};
 use crate::domain::job::{CatchUp, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
@@ -48,6 +50,7 @@ pub(super) struct Policies {
     pub(super) tz: Option<ZoneName>,
     dst: Option<ClockChanges>,
     pub(super) env: Option<BTreeMap<String, String>>,
+    env_files: Option<Vec<EnvFile>>,
     cwd: Option<PathBuf>,
     queue: Option<QueueName>,
     priority: Option<Priority>,
@@ -87,6 +90,7 @@ impl Policies {
             tz: self.tz.or_else(|| below.tz.clone()),
             dst: self.dst.or(below.dst),
             env,
+            env_files: self.env_files.or_else(|| below.env_files.clone()),
             cwd: self.cwd.or_else(|| below.cwd.clone()),
             queue: self.queue.or_else(|| below.queue.clone()),
             priority: self.priority.or(below.priority),
@@ -120,6 +124,7 @@ impl Policies {
         spec.done_check = self.done_check;
         set(&mut spec.dst, self.dst);
         set(&mut spec.env, self.env);
+        set(&mut spec.env_files, self.env_files);
         set(&mut spec.queue, self.queue);
         set(&mut spec.priority, self.priority);
         set(&mut spec.requires, self.requires);
@@ -145,6 +150,7 @@ pub(super) fn compile_policies(table: &Table<'_>, origin: Origin<'_>, problems: 
         tz: table.get("tz").and_then(|spot| spot.parsed("Europe/Berlin", problems)),
         dst: table.get("dst").and_then(|spot| compile_clock_changes(&spot, problems)),
         env: table.get("env").and_then(|spot| compile_env(&spot, problems)),
+        env_files: table.get("env_file").and_then(|spot| compile_env_files(&spot, origin, problems)),
         cwd: table.get("cwd").and_then(|spot| compile_cwd(&spot, origin, problems)),
         queue: table.get("queue").and_then(|spot| compile_queue(&spot, origin, problems)),
         priority: table.get("priority").and_then(|spot| compile_priority(&spot, problems)),
@@ -189,21 +195,6 @@ pub(super) fn refuse_contradictions(table: &Table<'_>, own: &Policies, merged: &
         let message = "longer than timeout: a job that does not end at TERM takes longer to stop than it may run";
         problems.warning(&spot.path, spot.span(), message);
     }
-}
-
-fn compile_env(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeMap<String, String>> {
-    let table = spot.table("a table such as { LANG = \"C.UTF-8\" }", problems)?;
-    let mut env = BTreeMap::new();
-    for (name, name_span, value) in table.entries() {
-        let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        if !starts_well || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-            problems.fault(&value.path, name_span, "not a variable's name, wanted letters, digits and _, no digit first");
-        }
-        if let Some(text) = value.text("C.UTF-8", problems) {
-            env.insert(name.to_owned(), text.to_owned());
-        }
-    }
-    Some(env)
 }
 
 fn compile_cwd(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<PathBuf> {

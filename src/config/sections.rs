@@ -15,6 +15,7 @@ use crate::domain::group::GroupSettings;
 use crate::domain::ids::{GroupName, JobName, QueueName};
 use crate::domain::job::JobSpec;
 use crate::domain::queue::QueueSettings;
+use crate::domain::reference::{self, ReferenceError};
 
 /// Everything a `jobs.toml` says, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +43,7 @@ pub struct Config {
 /// `[redis]`: at most one address; none = schedd keeps a private server.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct RedisConfig {
-    /// The address.
+    /// The address, which may refer to credentials.
     pub url: Option<String>,
     /// A file that holds the address, for one with a password.
     pub url_file: Option<PathBuf>,
@@ -106,8 +107,16 @@ pub(super) fn compile_redis(table: &Table<'_>, problems: &mut Problems) -> Redis
 fn compile_redis_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {
     const SCHEMES: [&str; 7] = ["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"];
     let text = spot.text("redis://127.0.0.1:6379/0", problems)?;
+    if let Err(error) = reference::check(text) {
+        spot.fault_at(problems, error.offset(), error.to_string());
+        return None;
+    }
+    if reference::is_all_of(text) {
+        return Some(text.to_owned());
+    }
+    let filled = reference::fill::<ReferenceError>(text, |_| Ok("x".to_owned())).unwrap_or_default();
     // What was found is not shown: it may hold a password.
-    match reqwest::Url::parse(text) {
+    match reqwest::Url::parse(&filled) {
         Ok(url) if SCHEMES.contains(&url.scheme()) => Some(text.to_owned()),
         _ => {
             spot.fault(
@@ -119,12 +128,13 @@ fn compile_redis_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String>
     }
 }
 
-/// Whether an address holds a password: before the host, or as `pass` behind the path of a socket.
-pub(super) fn has_password(url: &str) -> bool {
-    reqwest::Url::parse(url).is_ok_and(|url| {
-        url.password().is_some_and(|word| !word.is_empty())
-            || url.query_pairs().any(|(key, word)| key == "pass" && !word.is_empty())
-    })
+/// Whether an address holds a password itself: before the host, or as `pass` behind the path of a socket.
+pub fn has_password(url: &str) -> bool {
+    !reference::is_in(url)
+        && reqwest::Url::parse(url).is_ok_and(|url| {
+            url.password().is_some_and(|word| !word.is_empty())
+                || url.query_pairs().any(|(key, word)| key == "pass" && !word.is_empty())
+        })
 }
 
 /// `[daemon]`

@@ -63,6 +63,9 @@ pub fn to_surface(spec: &JobSpec) -> String {
     if !spec.env.is_empty() {
         out.put("env", texts(&spec.env));
     }
+    if !spec.env_files.is_empty() {
+        out.put_list("env_file", spec.env_files.iter().map(ToString::to_string));
+    }
     if spec.queue != plain.queue {
         out.put("queue", spec.queue.as_str());
     }

@@ -27,6 +27,7 @@ use crate::domain::zone::Zone;
 use crate::engine::{Engine, EngineSettings, Removal};
 use crate::executor::Executors;
 use crate::keeper::{Keeper, KeeperSettings, OutputBounds};
+use crate::secrets::Credentials;
 use crate::store::{Keys, Store};
 
 /// Runs the daemon with the arguments of this process, until a signal ends it.
@@ -117,7 +118,8 @@ async fn serve(
     })
     .await
     .map_err(|error| Failure::other(error.to_string()))?;
-    let executors = Executors::new(keeper.clone()).map_err(|error| Failure::other(error.to_string()))?;
+    let executors =
+        Executors::new(keeper.clone(), Credentials::of_this_process()).map_err(|error| Failure::other(error.to_string()))?;
     info!(
         node = %node,
         redis = store.address(),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::{info, warn};
@@ -13,6 +14,7 @@ use crate::domain::serving::Serving;
 use crate::domain::time::UnixMillis;
 use crate::engine::{self, HostFacts, Journal, Naming, PresenceError};
 use crate::keeper::EndedMark;
+use crate::secrets::{Credentials, RedisUrl};
 use crate::store::private_server::{Access, PrivateServer, PrivateServerError, state_dir};
 use crate::store::{Address, Eviction, Store, StoreError};
 
@@ -74,14 +76,15 @@ impl Redis {
             Ok(address) => Ok(address.with_eviction(eviction)),
             Err(error) => Err(Failure::usage(error.to_string())),
         };
-        match (&args.redis, &config.redis.url, &config.redis.url_file) {
-            (Some(url), _, _) | (None, Some(url), _) => return Ok(Self::Shared(parse(url)?)),
-            (None, None, Some(file)) => {
-                let text = std::fs::read_to_string(file)
-                    .map_err(|error| Failure::config(format!("redis.url_file {}: cannot be read: {error}", file.display())))?;
-                return Ok(Self::Shared(parse(text.trim())?.kept_in(file)));
-            }
-            (None, None, None) => {}
+        let named = match (&args.redis, &config.redis.url, &config.redis.url_file) {
+            (Some(url), _, _) | (None, Some(url), _) => Some(RedisUrl::Text(url.clone())),
+            (None, None, Some(file)) => Some(RedisUrl::File(file.clone())),
+            (None, None, None) => None,
+        };
+        if let Some(at) = named {
+            let credentials = Credentials::of_this_process();
+            let url = at.read(&credentials).map_err(|error| Failure::config(format!("[redis]: {error}")))?;
+            return Ok(Self::Shared(parse(&url)?.read_anew_by(Arc::new(move || at.read(&credentials).ok()))));
         }
         let start = async { PrivateServer::start(&state_dir()?, Access::from_env()).await };
         let server = start.await.map_err(|error| match error {

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::clock_changes::ClockChanges;
+use super::env_file::EnvFile;
 use super::gate::{PerKey, SharedKey};
 use super::ids::{GroupName, JobName, Label, QueueName};
 use super::lane::{Lane, Priority};
@@ -61,8 +62,11 @@ pub struct JobSpec {
     pub done_check: Option<DoneCheck>,
     /// What it is the only one of, of a job that was added.
     pub unique: Option<Unique>,
-    /// Variables added to the small fixed environment. Names are `[A-Za-z_][A-Za-z0-9_]*`; values hold no NUL.
+    /// Variables added to the small fixed environment. Names are `[A-Za-z_][A-Za-z0-9_]*`; values hold no NUL, and secrets only by
+    /// [`reference`](super::reference).
     pub env: BTreeMap<String, String>,
+    /// Files of more variables, read by the node at each attempt; `env` beats them. At most 16.
+    pub env_files: Vec<EnvFile>,
     /// The directory a process starts in; none = the home of the user it runs as.
     pub cwd: Option<PathBuf>,
 }
@@ -83,7 +87,7 @@ pub enum Action {
 pub struct HttpRequest {
     /// The method, upper case; GET unless given (POST with a body).
     pub method: String,
-    /// An absolute `http` or `https` URL with a host and without a user or password; at most 8 KiB.
+    /// An absolute `http` or `https` URL with a host and without a user or password, once its credentials are in; at most 8 KiB.
     pub url: String,
     /// Header fields in the order of their names; no CR, LF or NUL in them.
     pub headers: BTreeMap<String, String>,
@@ -252,6 +256,7 @@ impl JobSpec {
             done_check: None,
             unique: None,
             env: BTreeMap::new(),
+            env_files: Vec::new(),
             cwd: None,
         }
     }

@@ -249,6 +249,7 @@ fn attempt_of(shared: &Shared, definition: &Definition, claim: &Claim) -> Attemp
         node: shared.settings.node.clone(),
         action: spec.action.clone(),
         env: spec.env.clone(),
+        env_files: spec.env_files.clone(),
         cwd: spec.cwd.clone(),
         timeout: spec.timeout,
         kill_grace: spec.kill_grace,

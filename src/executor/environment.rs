@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::Attempt;
+use crate::keeper::Variables;
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -37,8 +38,8 @@ impl Account {
         })
     }
 
-    /// All variables of a process of `attempt`.
-    pub(super) fn variables(&self, attempt: &Attempt) -> BTreeMap<String, String> {
+    /// All variables of a process of `attempt`, `own` being what it brings itself.
+    pub(super) fn variables(&self, attempt: &Attempt, own: BTreeMap<String, String>) -> Variables {
         let due = attempt.run.due();
         let basis = [
             ("PATH", PATH.to_owned()),
@@ -57,8 +58,7 @@ impl Account {
             ("SCHEDD_NODE", attempt.node.to_string()),
         ];
         let named = |(name, value): (&str, String)| (name.to_owned(), value);
-        let job = attempt.env.clone();
-        basis.into_iter().map(named).chain(job).chain(facts.into_iter().map(named)).collect()
+        Variables(basis.into_iter().map(named).chain(own).chain(facts.into_iter().map(named)).collect())
     }
 
     /// Where a process of `attempt` starts.

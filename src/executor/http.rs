@@ -8,12 +8,14 @@ use std::time::Duration;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, Url};
 
+use super::filling::{self, Filled};
 use super::http_error::in_words;
 use super::lease_guard::{Interruption, LeaseGuard};
 use super::retry_after::retry_after;
 use super::{Attempt, Control, OutputBuffer, Stream};
 use crate::domain::job::HttpRequest;
 use crate::domain::run::{Ending, Outcome};
+use crate::secrets::Credentials;
 
 /// How much of a body is kept.
 const KEPT: usize = 64 * 1024;
@@ -46,6 +48,7 @@ pub(super) fn client() -> Result<Client, reqwest::Error> {
 /// Makes `request` as `attempt` says.
 pub(super) async fn execute(
     client: &Client,
+    credentials: &Credentials,
     request: &HttpRequest,
     attempt: &Attempt,
     control: Control,
@@ -54,8 +57,13 @@ pub(super) async fn execute(
     let guard = LeaseGuard::new(control, attempt.timeout);
     // Of what was never sent nothing is left; of what was, only the receiver knows.
     let when_lost = if guard.interruption().is_some() { Ending::LeaseLost } else { Ending::OutOfSight };
+    let request = match guard.run(filling::request(request, credentials)).await {
+        Ok(Ok(request)) => request,
+        Ok(Err(why)) => return Outcome::failed(format!("cannot start: {why}")),
+        Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
+    };
     let mut outcome = Outcome::bare(Ending::Failed);
-    match follow(client, request, attempt, &guard, output, &mut outcome).await {
+    match follow(client, &request, attempt, &guard, output, &mut outcome).await {
         Ok(()) => outcome.ending = Ending::Succeeded,
         Err(Failure::Words(words)) => outcome.error = Some(words),
         Err(Failure::Interrupted(interruption)) => {
@@ -83,13 +91,14 @@ impl From<Interruption> for Failure {
 /// Sends, follows what redirects are allowed, reads the answer into `output` and judges its status.
 async fn follow(
     client: &Client,
-    request: &HttpRequest,
+    filled: &Filled,
     attempt: &Attempt,
     guard: &LeaseGuard,
     output: &OutputBuffer,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
-    let mut hop = Hop::first(request, attempt).map_err(Failure::Words)?;
+    let request = &filled.request;
+    let mut hop = Hop::first(filled, attempt).map_err(Failure::Words)?;
     let mut redirects_left = request.redirects;
     let response = loop {
         let sent = client.execute(hop.request());
@@ -146,15 +155,23 @@ struct Hop {
     url: Url,
     headers: HeaderMap,
     body: String,
+    /// Whether a credential is in it.
+    has_secret_body: bool,
 }
 
 impl Hop {
-    fn first(request: &HttpRequest, attempt: &Attempt) -> Result<Self, String> {
+    fn first(filled: &Filled, attempt: &Attempt) -> Result<Self, String> {
+        let request = &filled.request;
         let method = Method::from_bytes(request.method.as_bytes())
             .map_err(|_| format!("method {:?} is not valid: wanted letters such as GET or POST", request.method))?;
         // The words of the parser, not the URL.
         let url = Url::parse(&request.url).map_err(|error| format!("URL is not valid: {error}"))?;
-        Ok(Self { method, url, headers: headers(request, attempt)?, body: request.body.clone() })
+        let is_plain = url.username().is_empty() && url.password().is_none();
+        if !matches!(url.scheme(), "http" | "https") || !url.has_host() || !is_plain {
+            return Err("URL is not valid: wanted http or https, a host, and neither user nor password".to_owned());
+        }
+        let headers = headers(filled, attempt)?;
+        Ok(Self { method, url, headers, body: request.body.clone(), has_secret_body: filled.has_secret_body })
     }
 
     fn request(&self) -> reqwest::Request {
@@ -177,11 +194,18 @@ impl Hop {
         let location = location.to_str().ok().and_then(|location| self.url.join(location).ok());
         let url = location.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
         let url = url.ok_or_else(|| format!("status {}, and its Location is no http or https URL", status.as_u16()))?;
-        let mut next = Self { method: self.method.clone(), headers: self.headers.clone(), body: self.body.clone(), url };
+        let mut next = Self {
+            method: self.method.clone(),
+            headers: self.headers.clone(),
+            body: self.body.clone(),
+            has_secret_body: self.has_secret_body,
+            url,
+        };
         // RFC 9110, 15.4: only 307 and 308 promise to repeat the request as it was.
         if !keeps_method && self.method != Method::GET && self.method != Method::HEAD {
             next.method = Method::GET;
             next.body.clear();
+            next.has_secret_body = false;
             next.headers.remove(header::CONTENT_TYPE);
         }
         if next.url.origin() != self.url.origin() {
@@ -189,18 +213,28 @@ impl Hop {
                 next.headers.remove(secret);
             }
             next.headers.remove(header::HOST);
+            let secret: Vec<HeaderName> =
+                next.headers.iter().filter(|(_, value)| value.is_sensitive()).map(|(name, _)| name.clone()).collect();
+            for name in secret {
+                next.headers.remove(name);
+            }
+            if next.has_secret_body {
+                let status = status.as_u16();
+                return Err(format!("status {status} leads to another host, which is not given the credential in the body"));
+            }
         }
         Ok(Some(next))
     }
 }
 
 /// The job's header fields and ours, which win: a receiver can rely on them.
-fn headers(request: &HttpRequest, attempt: &Attempt) -> Result<HeaderMap, String> {
+fn headers(Filled { request, secret_headers, .. }: &Filled, attempt: &Attempt) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for (name, value) in &request.headers {
         let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("header name {name:?} is not valid"))?;
-        let value = HeaderValue::from_str(value)
+        let mut value = HeaderValue::from_str(value)
             .map_err(|_| format!("value of header {name} is not valid: wanted visible characters on one line"))?;
+        value.set_sensitive(secret_headers.contains(name));
         headers.append(parsed, value);
     }
     if !request.body.is_empty() && !headers.contains_key(header::CONTENT_TYPE) {

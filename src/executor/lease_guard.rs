@@ -9,6 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::{Control, StopReason};
+use crate::domain::run::{Ending, Outcome};
 use crate::keeper::BootInstant;
 
 /// How often the clock is looked at while nothing else happens: tokio's timers stand still while the machine sleeps.
@@ -23,6 +24,18 @@ pub(super) enum Interruption {
     TimedOut,
     /// It was asked to stop.
     Stopped(StopReason),
+}
+
+impl Interruption {
+    /// How an attempt ends that was interrupted before anything of it was begun; `timeout` is how long it might have taken.
+    pub(super) fn outcome_of_nothing(self, timeout: Duration) -> Outcome {
+        let (ending, error) = match self {
+            Self::LeaseLost => (Ending::LeaseLost, Some("its lease could not be held".to_owned())),
+            Self::TimedOut => (Ending::TimedOut, Some(format!("timed out after {timeout:?}, its secrets not yet read"))),
+            Self::Stopped(reason) => (reason.ending(), None),
+        };
+        Outcome { error, ..Outcome::bare(ending) }
+    }
 }
 
 /// The bounds of one attempt.

@@ -6,6 +6,7 @@
 //! Invariant: an attempt holds its lease or is ended: nothing is started or sent past the lease's deadline.
 
 mod environment;
+mod filling;
 mod http;
 mod http_error;
 mod lease_guard;
@@ -20,10 +21,15 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::domain::env_file::EnvFile;
 use crate::domain::ids::{Fence, NodeName, RunId};
 use crate::domain::job::Action;
 use crate::domain::run::{Ending, Outcome};
 use crate::keeper::{BootInstant, Keeper};
+use crate::secrets::Credentials;
+use lease_guard::LeaseGuard;
+use process::Program;
+
 pub use output::{Chunk, Output, OutputBuffer, Stream};
 pub use retry_after::wait_asked;
 
@@ -41,6 +47,7 @@ pub struct Executors {
     keeper: Keeper,
     client: reqwest::Client,
     account: Arc<environment::Account>,
+    credentials: Credentials,
 }
 
 /// One try of a run.
@@ -56,8 +63,10 @@ pub struct Attempt {
     pub node: NodeName,
     /// What is done.
     pub action: Action,
-    /// The job's own variables.
+    /// The job's own variables, with its references to credentials.
     pub env: BTreeMap<String, String>,
+    /// Where more of them are.
+    pub env_files: Vec<EnvFile>,
     /// Where a process starts; none = the home of the user schedd runs as.
     pub cwd: Option<PathBuf>,
     /// How long it may take, all in all.
@@ -97,10 +106,10 @@ impl StopReason {
 }
 
 impl Executors {
-    /// Executors on this keeper. Fails if no HTTP client can be made.
-    pub fn new(keeper: Keeper) -> Result<Self, ExecutorError> {
+    /// Executors on this keeper, which put these credentials where jobs refer to them. Fails if no HTTP client can be made.
+    pub fn new(keeper: Keeper, credentials: Credentials) -> Result<Self, ExecutorError> {
         let client = http::client().map_err(ExecutorError::HttpClient)?;
-        Ok(Self { keeper, client, account: Arc::new(environment::Account::of_this_process()) })
+        Ok(Self { keeper, client, account: Arc::new(environment::Account::of_this_process()), credentials })
     }
 
     /// Whether an attempt begun now would start at once.
@@ -112,10 +121,19 @@ impl Executors {
     /// what was started is killed.
     pub async fn execute(&self, attempt: &Attempt, control: Control, output: &OutputBuffer) -> Outcome {
         let argv = match &attempt.action {
-            Action::Http(request) => return http::execute(&self.client, request, attempt, control, output).await,
+            Action::Http(request) => {
+                return http::execute(&self.client, &self.credentials, request, attempt, control, output).await;
+            }
             Action::Command(argv) => argv.clone(),
             Action::Shell(line) => vec!["/bin/sh".to_owned(), "-c".to_owned(), line.clone()],
         };
-        process::execute(&self.keeper, &self.account, argv, attempt, control, output).await
+        let guard = LeaseGuard::new(control.clone(), attempt.timeout);
+        let own = match guard.run(filling::variables(attempt, &self.credentials)).await {
+            Ok(Ok(own)) => own,
+            Ok(Err(why)) => return Outcome::failed(format!("cannot start: {why}")),
+            Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
+        };
+        let env = self.account.variables(attempt, own);
+        process::execute(&self.keeper, &self.account, Program { argv, env }, attempt, control, output).await
     }
 }

@@ -8,13 +8,21 @@ use std::sync::Arc;
 use super::environment::Account;
 use super::{Attempt, Control, OutputBuffer, StopReason};
 use crate::domain::run::{Ending, Outcome};
-use crate::keeper::{BootInstant, End, Keeper, Launch, Report};
+use crate::keeper::{BootInstant, End, Keeper, Launch, Report, Variables};
 
-/// Runs `argv` as `attempt` says and waits until nothing of it is left.
+/// What is started.
+pub(super) struct Program {
+    /// The program and its arguments.
+    pub(super) argv: Vec<String>,
+    /// All its variables.
+    pub(super) env: Variables,
+}
+
+/// Runs `program` as `attempt` says and waits until nothing of it is left.
 pub(super) async fn execute(
     keeper: &Keeper,
     account: &Account,
-    argv: Vec<String>,
+    program: Program,
     attempt: &Attempt,
     control: Control,
     output: &OutputBuffer,
@@ -26,8 +34,8 @@ pub(super) async fn execute(
     let launch = Launch {
         run: attempt.run.to_string(),
         fence: attempt.fence.as_u64(),
-        argv,
-        env: account.variables(attempt),
+        argv: program.argv,
+        env: program.env,
         cwd: account.directory(attempt),
         timeout: attempt.timeout,
         kill_grace: attempt.kill_grace,
@@ -108,6 +116,7 @@ mod tests {
             node: "n".parse().unwrap(),
             action: Action::Shell("true".to_owned()),
             env: std::collections::BTreeMap::new(),
+            env_files: Vec::new(),
             cwd: None,
             timeout: Duration::from_secs(1),
             kill_grace: Duration::ZERO,

@@ -76,12 +76,12 @@ async fn start(
     let not_executed = |error: io::Error| program::not_executed(&name, &error);
     may_start(launch, words)?;
     program::check_directory(&launch.cwd)?;
-    let file = program::find(&name, launch.env.get("PATH").map(String::as_str), &launch.cwd)?;
+    let file = program::find(&name, launch.env.0.get("PATH").map(String::as_str), &launch.cwd)?;
     let timer = BootTimer::new().map_err(not_executed)?;
     let mut waits = TEXT_BUSY_WAITS.into_iter();
     let mut child = loop {
         may_start(launch, words)?;
-        let env = launch.env.iter().map(|(name, value)| format!("{name}={value}"));
+        let env = launch.env.0.iter().map(|(name, value)| format!("{name}={value}"));
         match spawn(&file, &launch.argv, env, &launch.cwd) {
             Ok(child) => break child,
             Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => match waits.next() {

@@ -18,6 +18,7 @@ mod serve;
 mod spawn;
 mod supervise;
 mod tree;
+mod variables;
 mod wire;
 
 pub use clock::{BootInstant, BootTimer};
@@ -25,4 +26,5 @@ pub use ended::EndedMark;
 pub use excerpt::{Chunk, Output, OutputBounds, Stream};
 pub use link::{Child, Keeper, KeeperError, KeeperSettings, OutputSink};
 pub use serve::run_from_args;
+pub use variables::Variables;
 pub use wire::{End, Launch, Report};

@@ -3,7 +3,6 @@
 //! Invariant: no frame is longer than [`LONGEST`], on either side; a frame that cannot be read is an error, never a panic.
 //! A frame: its length in 4 bytes (little endian), a kind in 1 byte, then JSON, or for output the key, the stream, the bytes.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::clock::BootInstant;
 use super::excerpt::{Output, OutputBounds, Stream};
+use super::variables::Variables;
 
 /// The longest frame: above what the kernel takes as arguments and environment together, even when each byte is escaped.
 pub(super) const LONGEST: usize = 16 * 1024 * 1024;
@@ -77,7 +77,7 @@ pub struct Launch {
     /// The program and its arguments; at least one.
     pub argv: Vec<String>,
     /// The whole environment; nothing is inherited.
-    pub env: BTreeMap<String, String>,
+    pub env: Variables,
     /// Where it starts.
     pub cwd: PathBuf,
     /// How long it may take, counted from the start.

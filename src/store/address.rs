@@ -1,9 +1,9 @@
 //! Where Redis is: a URL checked before anything connects, and how it may be shown.
 //!
-//! Invariant: one address leads to one server for the life of a process. A file it came from is read again at each connection,
+//! Invariant: one address leads to one server for the life of a process. Where it is kept is read again at each connection,
 //! but only for its user and password, which may be changed under a running node; another server would split what it knows.
 
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use redis::{ConnectionInfo, IntoConnectionInfo};
 
@@ -12,10 +12,13 @@ use redis::{ConnectionInfo, IntoConnectionInfo};
 pub struct Address {
     info: ConnectionInfo,
     shown: String,
-    /// Where the URL is kept, if in a file.
-    file: Option<PathBuf>,
+    /// What reads the URL anew, where it is kept elsewhere.
+    reread: Option<Reread>,
     eviction: Eviction,
 }
+
+/// Reads a URL from where it is kept; none if it cannot be had.
+pub type Reread = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// What is thought of a server that drops keys when its memory is short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,13 +54,13 @@ impl Address {
         let info = url.into_connection_info().map_err(|error| fail(error.detail().unwrap_or("it cannot be read")))?;
         // Small commands must not wait for each other's acknowledgement, and a peer that vanished must be noticed.
         let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true).set_user_timeout(std::time::Duration::from_secs(5));
-        Ok(Self { info: info.set_tcp_settings(tcp), shown, file: None, eviction: Eviction::Refused })
+        Ok(Self { info: info.set_tcp_settings(tcp), shown, reread: None, eviction: Eviction::Refused })
     }
 
-    /// The same address, whose user and password are read anew from `file` at each connection: it holds the URL.
+    /// The same address, whose user and password are read anew at each connection, on a thread that may wait.
     #[must_use]
-    pub fn kept_in(self, file: &Path) -> Self {
-        Self { file: Some(file.to_owned()), ..self }
+    pub fn read_anew_by(self, reread: Reread) -> Self {
+        Self { reread: Some(reread), ..self }
     }
 
     /// The same address, at which a server that evicts keys is used or not.
@@ -75,11 +78,11 @@ impl Address {
         &self.info
     }
 
-    /// How to connect now. A file that cannot be read or names another server counts for nothing: it may be half written, and
-    /// the next connection reads it again.
+    /// How to connect now. What cannot be read or names another server counts for nothing: a file may be half written, and the
+    /// next connection reads it again.
     pub(crate) async fn info(&self) -> ConnectionInfo {
-        let Some(file) = &self.file else { return self.info.clone() };
-        let text = tokio::fs::read_to_string(file).await.unwrap_or_default();
+        let Some(reread) = self.reread.clone() else { return self.info.clone() };
+        let text = tokio::task::spawn_blocking(move || reread()).await.ok().flatten().unwrap_or_default();
         let kept = Self::parse(text.trim()).map(|kept| kept.info).ok();
         let leads_here = |kept: &ConnectionInfo| {
             kept.addr() == self.info.addr() && kept.redis_settings().db() == self.info.redis_settings().db()
@@ -126,7 +129,9 @@ mod tests {
     #[tokio::test]
     async fn of_a_file_the_password_is_read_again_and_another_server_is_not_followed() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let address = Address::parse("redis://:old@h:1/2").unwrap().kept_in(file.path());
+        let path = file.path().to_owned();
+        let reread: Reread = Arc::new(move || std::fs::read_to_string(&path).ok());
+        let address = Address::parse("redis://:old@h:1/2").unwrap().read_anew_by(reread);
         let password = async |text: &str| {
             std::fs::write(file.path(), text).unwrap();
             address.info().await.redis_settings().password().map(str::to_owned)

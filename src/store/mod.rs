@@ -55,7 +55,7 @@ mod switching;
 mod uniques;
 
 pub use accounts::Standing;
-pub use address::{Address, AddressError, Eviction};
+pub use address::{Address, AddressError, Eviction, Reread};
 pub use audit::{AuditNote, AuditTurn};
 pub use backfilling::{BackfillReply, PlantReply};
 pub use cancelling::{CancelOrder, CancelReply};

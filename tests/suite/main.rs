@@ -16,6 +16,7 @@ mod node;
 mod private_server;
 mod rules;
 mod scripts;
+mod secrets;
 mod support;
 mod support_itself;
 mod twins;

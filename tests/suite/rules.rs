@@ -4,15 +4,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of `src`, each with those it may import from beside itself.
-const MAY_IMPORT: [(&str, &[&str]); 8] = [
+const MAY_IMPORT: [(&str, &[&str]); 9] = [
     ("domain", &[]),
     ("config", &["domain"]),
     ("keeper", &["domain"]),
-    ("executor", &["domain", "keeper"]),
+    ("secrets", &["domain"]),
+    ("executor", &["domain", "keeper", "secrets"]),
     ("store", &["domain"]),
-    ("engine", &["domain", "config", "keeper", "executor", "store"]),
-    ("daemon", &["domain", "config", "keeper", "executor", "store", "engine"]),
-    ("cli", &["domain", "config", "store", "engine"]),
+    ("engine", &["domain", "config", "keeper", "secrets", "executor", "store"]),
+    ("daemon", &["domain", "config", "keeper", "secrets", "executor", "store", "engine"]),
+    ("cli", &["domain", "config", "secrets", "store", "engine"]),
 ];
 
 fn source() -> PathBuf {

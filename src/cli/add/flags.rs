@@ -148,9 +148,12 @@ pub(in crate::cli) struct AddArgs {
     /// Statuses that count as success, such as 200,204 [default: any 2xx]
     #[arg(long, value_name = "CODES", value_delimiter = ',', help_heading = "What")]
     pub(super) expect: Vec<u16>,
-    /// Variable of the command's environment; may be given several times
+    /// Variable of the command's environment, which may hold ${credential:NAME}; may be given several times
     #[arg(long, value_name = "NAME=VALUE", help_heading = "What")]
     pub(super) env: Vec<String>,
+    /// File of more variables, NAME=VALUE a line, read at each attempt; with - before it, it may be missing; may be given several times
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true, help_heading = "What")]
+    pub(super) env_file: Vec<String>,
     /// Directory the command starts in [default: the home of its user]
     #[arg(long, value_name = "DIR", help_heading = "What")]
     pub(super) cwd: Option<String>,
@@ -241,7 +244,7 @@ pub(in crate::cli) struct AddArgs {
     /// Read one JSON object a line from the standard input
     #[arg(long, conflicts_with_all = [
         "name", "when", "dtstart", "anchor", "start", "end", "max_runs", "jitter", "splay", "exclude", "only_on", "skip_if_late",
-        "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "cwd", "queue", "priority", "requires", "group", "key", "per_key", "per_key_rate", "per_key_burst",
+        "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "env_file", "cwd", "queue", "priority", "requires", "group", "key", "per_key", "per_key_rate", "per_key_burst",
          "not_while", "timeout", "kill_grace", "retry", "overlap",
         "catch_up", "max_age", "spread", "delivery", "done_check", "only", "unique_for",
     ])]

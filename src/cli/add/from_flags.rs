@@ -78,6 +78,7 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &Bounds) -> Result<Value, 
     put("shell", text(&args.shell));
     put("http", args.http.as_deref().map(|url| http_of(args, url)).transpose()?);
     put("env", (!args.env.is_empty()).then(|| env_of(&args.env)).transpose()?);
+    put("env_file", list_of(args.env_file.iter().cloned()));
     put("cwd", text(&args.cwd));
     put("queue", text(&args.queue));
     put("priority", args.priority.map(Value::from));

@@ -121,6 +121,7 @@ pub(in crate::cli) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
         ("done_check", spec.done_check.as_ref().map_or(Value::Null, |check| done_check(check, keys.get("done_check")))),
         ("unique", spec.unique.as_ref().map_or(Value::Null, unique)),
         ("env", json!(spec.env)),
+        ("env_file", json!(spec.env_files.iter().map(ToString::to_string).collect::<Vec<_>>())),
         ("cwd", json!(spec.cwd.as_ref().map(|path| path.to_string_lossy()))),
     ];
     keys.extend(filled.map(|(key, value)| (key.to_owned(), value)));
@@ -196,6 +197,7 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
         };
         lines.push(("unique", format!("{:?}, {held}", unique.key.as_str())));
     }
+    lines.extend(spec.env_files.iter().map(|file| ("env file", file.to_string())));
     if let Some(cwd) = &spec.cwd {
         lines.push(("cwd", cwd.display().to_string()));
     }

@@ -7,6 +7,7 @@ mod good_files;
 mod ics_files;
 mod lines;
 mod schedules;
+mod secrets;
 mod serving;
 mod surfaces;
 

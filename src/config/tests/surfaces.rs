@@ -268,12 +268,15 @@ prop_compose! {
         ],
         catch_up in prop_oneof![Just(CatchUp::default()), catch_ups()],
         late_after in secs(1..=31_536_000),
-        (at_most_once, gap, fold, done_check, env, cwd) in (
+        (at_most_once, gap, fold, done_check, (env, env_files), cwd) in (
             any::<bool>(),
             prop::option::of(prop::sample::select(Gap::ALL.to_vec())),
             prop::option::of(prop::sample::select(Fold::ALL.to_vec())),
             prop::option::of((done_checks(), 100..=31_536_000_000u64)),
-            prop::collection::btree_map("[A-Z_][A-Z0-9_]{0,5}", "[^\0]{0,9}", 0..4),
+            (
+                prop::collection::btree_map("[A-Z_][A-Z0-9_]{0,5}", "[^\0]{0,9}", 0..4),
+                prop::collection::vec("-?/[^\0]{1,9}", 0..3),
+            ),
             prop::option::of("/[^\0]{0,9}"),
         ),
     ) -> JobSpec {
@@ -296,6 +299,7 @@ prop_compose! {
             requires: requires.iter().map(|label| label.parse().unwrap()).collect(),
             per_key: key.as_ref().map_or_else(PerKey::default, |_| per_key), key: key.map(|key| key.parse().unwrap()),
             not_while: not_while.iter().map(|job| job.parse().unwrap()).collect(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, unique, env,
+            env_files: env_files.iter().map(|file| file.parse().unwrap()).collect(),
             cwd: cwd.map(Into::into),
         }
     }

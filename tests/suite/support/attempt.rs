@@ -11,6 +11,7 @@ use schedd::domain::run::Outcome;
 use schedd::domain::time::UnixMillis;
 use schedd::executor::{Attempt, Control, Executors, OutputBuffer, StopReason};
 use schedd::keeper::{BootInstant, Keeper, KeeperSettings, OutputBounds};
+use schedd::secrets::Credentials;
 use tokio::sync::watch;
 
 static NEXT: AtomicI64 = AtomicI64::new(1_790_000_000_000);
@@ -50,7 +51,7 @@ impl Bench {
             output: OutputBounds::default(),
         };
         let keeper = Keeper::start(settings).await.unwrap();
-        Self { executors: Executors::new(keeper.clone()).unwrap(), keeper, dir }
+        Self { executors: Executors::new(keeper.clone(), Credentials::within(dir.path().to_owned())).unwrap(), keeper, dir }
     }
 
     /// Runs it with nobody disturbing it.
@@ -98,6 +99,7 @@ pub(crate) fn attempt(action: Action) -> Attempt {
         node: "web-1".parse().unwrap(),
         action,
         env: BTreeMap::new(),
+        env_files: Vec::new(),
         cwd: Some(PathBuf::from("/")),
         timeout: Duration::from_secs(60),
         kill_grace: Duration::from_millis(300),

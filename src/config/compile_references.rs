@@ -1,0 +1,43 @@
+//! Where a text of a job may refer to a credential, and what is refused there: in `env`, and in the URL, the header fields and the
+//! body of a request.
+//!
+//! Not asked of what is in Redis already: a definition that is older than references may hold a `${` of its own.
+
+use super::problem::Problems;
+use super::reader::{Spot, Table};
+use crate::domain::reference;
+
+/// Notes every faulty reference of a table with an action, rules, or both, and of the `done_check` in it.
+pub(super) fn refuse_faulty_references(table: &Table<'_>, problems: &mut Problems) {
+    each_text(table, "env", problems);
+    if let Some(http) = table.get("http") {
+        refuse(&http, problems);
+        if let Some(http) = http.as_table() {
+            ["url", "body"].into_iter().filter_map(|key| http.get(key)).for_each(|spot| refuse(&spot, problems));
+            each_text(&http, "headers", problems);
+        }
+    }
+    let words = table.get("command").and_then(|spot| spot.as_items()).into_iter().flatten();
+    for spot in table.get("shell").into_iter().chain(words) {
+        if spot.as_text().is_some_and(|text| text.contains("${credential:")) {
+            let message = "found a credential in a command line, which everybody on the host can read; wanted it in env: \
+                           env = { TOKEN = \"${credential:NAME}\" }";
+            spot.fault(problems, message);
+        }
+    }
+    if let Some(check) = table.get("done_check").and_then(|spot| spot.as_table()) {
+        refuse_faulty_references(&check, problems);
+    }
+}
+
+fn each_text(table: &Table<'_>, key: &str, problems: &mut Problems) {
+    if let Some(inner) = table.get(key).and_then(|spot| spot.as_table()) {
+        inner.entries().for_each(|(_, _, spot)| refuse(&spot, problems));
+    }
+}
+
+fn refuse(spot: &Spot<'_>, problems: &mut Problems) {
+    if let Some(Err(error)) = spot.as_text().map(reference::check) {
+        spot.fault_at(problems, error.offset(), error.to_string());
+    }
+}

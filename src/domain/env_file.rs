@@ -1,0 +1,277 @@
+//! Files of variables: which ones a job names, and what the text of one says.
+//!
+//! The form is that of systemd's `EnvironmentFile`: `NAME=VALUE` a line, `#` or `;` begins a comment line, quotes of either kind
+//! may hold line ends, a backslash takes the next character as it is, at the end of a line the line goes on. Nothing is expanded.
+//! Invariant: a fault names its line and never a word of the text: what is no variable may be half a secret.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// The longest text of such a file, in bytes.
+pub const LONGEST: usize = 1024 * 1024;
+
+/// A file of variables as a job names it: an absolute path; with `-` before it, it need not be there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EnvFile {
+    path: PathBuf,
+    absence: Absence,
+}
+
+/// What it means that the file is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Absence {
+    /// Nothing can be started.
+    Fault,
+    /// It says nothing.
+    Allowed,
+}
+
+/// A text that names no such file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("found {found:?}, wanted an absolute path such as \"/etc/schedd/backup.env\", with - before it if it may be missing")]
+pub struct EnvFileError {
+    found: String,
+}
+
+impl EnvFile {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it means that it is not there.
+    pub fn absence(&self) -> Absence {
+        self.absence
+    }
+}
+
+impl FromStr for EnvFile {
+    type Err = EnvFileError;
+
+    fn from_str(text: &str) -> Result<Self, EnvFileError> {
+        let (path, absence) = match text.strip_prefix('-') {
+            Some(path) => (path, Absence::Allowed),
+            None => (text, Absence::Fault),
+        };
+        if !path.starts_with('/') || path.contains('\0') {
+            return Err(EnvFileError { found: text.chars().take(60).collect() });
+        }
+        Ok(Self { path: PathBuf::from(path), absence })
+    }
+}
+
+/// As it is written in a job.
+impl fmt::Display for EnvFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = if self.absence == Absence::Allowed { "-" } else { "" };
+        write!(f, "{mark}{}", self.path.display())
+    }
+}
+
+/// Whether `name` can be that of a variable: `[A-Za-z_][A-Za-z0-9_]*`.
+pub fn is_variable_name(name: &str) -> bool {
+    let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    starts_well && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// A line that says nothing that could be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {why}")]
+pub struct LineError {
+    /// Counted from 1.
+    line: usize,
+    why: &'static str,
+}
+
+/// The variables of a text; of one that is there twice the last counts.
+pub fn parse(text: &str) -> Result<BTreeMap<String, String>, LineError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut reader = Reader { rest: text.chars().peekable(), line: 1 };
+    let mut variables = BTreeMap::new();
+    while let Some(first) = reader.next() {
+        match first {
+            '#' | ';' => while reader.next().is_some_and(|c| c != '\n') {},
+            c if c.is_whitespace() => {}
+            c => {
+                let line = reader.line;
+                let name = reader.name(c).ok_or(LineError { line, why: "no =, wanted NAME=VALUE" })?;
+                // Lines of a file that a shell can read too.
+                let name = name.strip_prefix("export ").map_or(name.as_str(), str::trim_start);
+                if !is_variable_name(name) {
+                    let why = "not a variable's name before the =, wanted letters, digits and _, no digit first";
+                    return Err(LineError { line, why });
+                }
+                let value =
+                    reader.value().ok_or(LineError { line, why: "a quote is not closed, or its last \\ escapes nothing" })?;
+                if value.contains('\0') {
+                    return Err(LineError { line, why: "the value holds the character NUL" });
+                }
+                variables.insert(name.to_owned(), value);
+            }
+        }
+    }
+    Ok(variables)
+}
+
+struct Reader<'t> {
+    rest: std::iter::Peekable<std::str::Chars<'t>>,
+    line: usize,
+}
+
+impl Reader<'_> {
+    /// The next character; a line may end as it does on Windows.
+    fn next(&mut self) -> Option<char> {
+        let mut c = self.rest.next()?;
+        if c == '\r' && self.rest.peek() == Some(&'\n') {
+            c = self.rest.next()?;
+        }
+        self.line += usize::from(c == '\n');
+        Some(c)
+    }
+
+    /// What stands before the `=` of this line, which begins with `first`; none if it has none.
+    fn name(&mut self, first: char) -> Option<String> {
+        if first == '=' {
+            return Some(String::new());
+        }
+        let mut name = String::from(first);
+        loop {
+            match self.next()? {
+                '\n' => return None,
+                '=' => return Some(name.trim_end().to_owned()),
+                c => name.push(c),
+            }
+        }
+    }
+
+    /// What stands behind the `=`, to the end of the line; none if that comes too early.
+    fn value(&mut self) -> Option<String> {
+        let mut value = String::new();
+        loop {
+            match self.next() {
+                None | Some('\n') => return Some(value),
+                Some('\'') => self.single(&mut value)?,
+                Some('"') => self.double(&mut value)?,
+                Some(c) if c.is_whitespace() => {}
+                Some(c) => {
+                    self.bare(c, &mut value)?;
+                    return Some(value);
+                }
+            }
+        }
+    }
+
+    fn single(&mut self, value: &mut String) -> Option<()> {
+        loop {
+            match self.next()? {
+                '\'' => return Some(()),
+                c => value.push(c),
+            }
+        }
+    }
+
+    fn double(&mut self, value: &mut String) -> Option<()> {
+        loop {
+            match self.next()? {
+                '"' => return Some(()),
+                '\\' => match self.next()? {
+                    '\n' => {}
+                    c @ ('"' | '\\' | '`' | '$') => value.push(c),
+                    c => value.extend(['\\', c]),
+                },
+                c => value.push(c),
+            }
+        }
+    }
+
+    /// Text without quotes around it, which loses the blanks behind it; quotes further on are characters like others.
+    fn bare(&mut self, first: char, value: &mut String) -> Option<()> {
+        let (mut next, mut kept) = (Some(first), value.len());
+        while let Some(c) = next.filter(|c| *c != '\n') {
+            if c == '\\' {
+                match self.next()? {
+                    '\n' => {}
+                    c => value.push(c),
+                }
+                kept = value.len();
+            } else {
+                value.push(c);
+                if !c.is_whitespace() {
+                    kept = value.len();
+                }
+            }
+            next = self.next();
+        }
+        value.truncate(kept);
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_says_what_systemd_reads_in_it() {
+        let text = "\u{feff}# comment = 1 \\\n; another\n\n  A=1\nB = two words  \r\nC=\nD='it is $HOME ${x} \\n'\nE=\"a \\\"b\\\" \\$c \\d\"\n\
+            F=a\\\n  b\\ \nG=\"x\" 'y'\nH=has\"quotes\" # and this\nI='over\nlines'\nexport J=j\nK=a=b==\nA=last";
+        let found = parse(text).unwrap();
+        let wanted = [
+            ("A", "last"),
+            ("B", "two words"),
+            ("C", ""),
+            ("D", "it is $HOME ${x} \\n"),
+            ("E", "a \"b\" $c \\d"),
+            ("F", "a  b "),
+            ("G", "xy"),
+            ("H", "has\"quotes\" # and this"),
+            ("I", "over\nlines"),
+            ("J", "j"),
+            ("K", "a=b=="),
+        ];
+        assert_eq!(found.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect::<Vec<_>>(), wanted);
+        assert!(parse("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_fault_is_told_by_its_line_and_without_a_word_of_the_text() {
+        for (text, line) in [
+            ("A=1\nhunter2\nB=2", 2),
+            ("hunter2", 1),
+            ("\n\n=hunter2", 3),
+            ("1hunter2=x", 1),
+            ("hunter2 x=y", 1),
+            ("A='x\ny'\nB=\"hunter2", 3),
+            ("A=hunter2\\", 1),
+            ("A=hunter2\0", 1),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("line {line}: ")) && !error.contains("hunter2"), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_absolute_and_may_be_allowed_to_be_missing() {
+        let file: EnvFile = "-/etc/x.env".parse().unwrap();
+        assert_eq!(
+            (file.path(), file.absence(), file.to_string().as_str()),
+            (Path::new("/etc/x.env"), Absence::Allowed, "-/etc/x.env")
+        );
+        assert_eq!("/etc/x.env".parse::<EnvFile>().unwrap().absence(), Absence::Fault);
+        for text in ["", "-", "x.env", "--/x", "~/x", "/x\0"] {
+            assert!(text.parse::<EnvFile>().unwrap_err().to_string().contains("wanted an absolute path"), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn no_text_is_a_crash() {
+        let mut random = fastrand::Rng::with_seed(3);
+        for _ in 0..20_000 {
+            let parts = ["A", "=", "\\", "\n", "'", "\"", " ", "#", "\r", "é", "$", "export "];
+            let text: String = (0..random.usize(0..12)).map(|_| *random.choice(&parts).unwrap()).collect();
+            let _ = parse(&text);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! References to secrets in a text of a job: `${credential:NAME}`, filled in by the node in the moment of use.
+//!
+//! Invariant: a definition, and all that is made from it for people to read, holds the reference only; a fault of a text names a
+//! place in it and never repeats it. Nothing else is filled in: `$NAME` and `$(...)` stay as they are, `$${` stands for `${`.
+
+/// What a reference begins with.
+const OPEN: &str = "${";
+/// What stands for [`OPEN`] itself.
+const LITERAL: &str = "$${";
+const CREDENTIAL: &str = "credential:";
+/// The longest name of a credential, as systemd has it: that of a file.
+const LONGEST_NAME: usize = 255;
+
+/// A text that refers to nothing there could be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReferenceError {
+    /// Another `${`.
+    #[error(
+        "found ${{ and no credential behind it, wanted ${{credential:NAME}}: nothing else is filled in here (write $${{ for ${{)"
+    )]
+    Unknown {
+        /// The byte it begins at.
+        offset: usize,
+    },
+    /// A credential without an end or with a name that cannot be one.
+    #[error(
+        "found a reference that is none, wanted ${{credential:NAME}} with 1 to 255 of the characters A-Z a-z 0-9 . _ -, no . first"
+    )]
+    Name {
+        /// The byte it begins at.
+        offset: usize,
+    },
+}
+
+impl ReferenceError {
+    /// The byte of the text at which the fault begins.
+    pub fn offset(&self) -> usize {
+        match self {
+            Self::Unknown { offset } | Self::Name { offset } => *offset,
+        }
+    }
+}
+
+/// Whether `name` can be that of a credential: of a file, without a way out of its directory.
+pub fn is_credential_name(name: &str) -> bool {
+    let is_known = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    !name.is_empty() && name.len() <= LONGEST_NAME && !name.starts_with('.') && name.bytes().all(is_known)
+}
+
+/// The first fault of `text`, if it has one.
+pub fn check(text: &str) -> Result<(), ReferenceError> {
+    let mut offset = 0;
+    for piece in Pieces(text) {
+        match piece {
+            Piece::Other(_) => return Err(ReferenceError::Unknown { offset }),
+            Piece::Faulty(_) => return Err(ReferenceError::Name { offset }),
+            Piece::Plain(_) | Piece::Open | Piece::Credential(_) => offset += piece.length(),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the text as it is differs from what is used: whether [`fill`] has anything to do.
+pub fn is_in(text: &str) -> bool {
+    Pieces(text).any(|piece| !matches!(piece, Piece::Plain(_) | Piece::Other(_)))
+}
+
+/// Whether the text is one reference and nothing else.
+pub fn is_all_of(text: &str) -> bool {
+    let mut pieces = Pieces(text);
+    matches!((pieces.next(), pieces.next()), (Some(Piece::Credential(_)), None))
+}
+
+/// The text with every credential in its place, as `value_of` gives it. A `${` that begins none of ours stays: a definition that is
+/// older than this rule may hold one. Fails on a reference that is faulty, and as `value_of` does.
+pub fn fill<E: From<ReferenceError>>(text: &str, mut value_of: impl FnMut(&str) -> Result<String, E>) -> Result<String, E> {
+    let (mut filled, mut offset) = (String::with_capacity(text.len()), 0);
+    for piece in Pieces(text) {
+        match piece {
+            Piece::Plain(plain) | Piece::Other(plain) => filled.push_str(plain),
+            Piece::Open => filled.push_str(OPEN),
+            Piece::Credential(name) => filled.push_str(&value_of(name)?),
+            Piece::Faulty(_) => return Err(ReferenceError::Name { offset }.into()),
+        }
+        offset += piece.length();
+    }
+    Ok(filled)
+}
+
+/// A stretch of a text that has one meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Piece<'t> {
+    Plain(&'t str),
+    /// `$${`
+    Open,
+    /// `${credential:NAME}`, of which this is the name.
+    Credential(&'t str),
+    /// `${`, and what follows is not ours.
+    Other(&'t str),
+    /// `${credential:` and no name behind it.
+    Faulty(&'t str),
+}
+
+impl Piece<'_> {
+    fn length(self) -> usize {
+        match self {
+            Self::Plain(text) | Self::Other(text) | Self::Faulty(text) => text.len(),
+            Self::Open => LITERAL.len(),
+            Self::Credential(name) => OPEN.len() + CREDENTIAL.len() + name.len() + 1,
+        }
+    }
+}
+
+struct Pieces<'t>(&'t str);
+
+impl<'t> Iterator for Pieces<'t> {
+    type Item = Piece<'t>;
+
+    fn next(&mut self) -> Option<Piece<'t>> {
+        let text = self.0;
+        if text.is_empty() {
+            return None;
+        }
+        let piece = match text.find(OPEN) {
+            None => Piece::Plain(text),
+            Some(0) => reference(text),
+            Some(1) if text.starts_with(LITERAL) => Piece::Open,
+            // The dollar before it belongs to it.
+            Some(at) => {
+                let end = if text.get(..at).is_some_and(|before| before.ends_with('$')) { at - 1 } else { at };
+                Piece::Plain(text.get(..end).unwrap_or(text))
+            }
+        };
+        self.0 = text.get(piece.length()..).unwrap_or_default();
+        Some(piece)
+    }
+}
+
+/// The reference `text` begins with.
+fn reference(text: &str) -> Piece<'_> {
+    let open = text.get(..OPEN.len()).unwrap_or(text);
+    let Some(name) = text.strip_prefix(OPEN).and_then(|inside| inside.strip_prefix(CREDENTIAL)) else {
+        return Piece::Other(open);
+    };
+    match name.split_once('}') {
+        Some((name, _)) if is_credential_name(name) => Piece::Credential(name),
+        _ => Piece::Faulty(open),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(text: &str) -> Result<String, ReferenceError> {
+        fill(text, |name| Ok(format!("<{name}>")))
+    }
+
+    #[test]
+    fn references_are_filled_in_and_everything_else_stays() {
+        for (text, wanted) in [
+            ("", ""),
+            ("plain $HOME $(rm -rf /) `x` $", "plain $HOME $(rm -rf /) `x` $"),
+            ("${credential:a}", "<a>"),
+            ("Bearer ${credential:api.token-1}!", "Bearer <api.token-1>!"),
+            ("é${credential:a}é${credential:b}", "é<a>é<b>"),
+            ("$${credential:a} $${HOME}", "${credential:a} ${HOME}"),
+            ("$$${x}$", "$${x}$"),
+            ("{${credential:a}}", "{<a>}"),
+        ] {
+            assert_eq!(filled(text).as_deref(), Ok(wanted), "{text}");
+            assert_eq!(check(text), Ok(()), "{text}");
+            assert_eq!(is_in(text), text != wanted, "{text}");
+        }
+        assert!(is_all_of("${credential:a}") && !is_all_of("x${credential:a}") && !is_all_of("$${a}") && !is_all_of(""));
+    }
+
+    #[test]
+    fn another_form_is_refused_at_its_place_and_where_it_is_there_already_it_stays() {
+        for (text, offset) in [("${UNSET}", 0), ("a ${", 2), ("${}", 0), ("${credential}", 0), ("é${credential:a}${env:X}", 17)]
+        {
+            assert_eq!(check(text), Err(ReferenceError::Unknown { offset }), "{text}");
+        }
+        assert_eq!(filled("${HOME}/x").as_deref(), Ok("${HOME}/x"));
+    }
+
+    #[test]
+    fn a_credential_without_a_name_that_can_be_is_refused_and_never_filled_in() {
+        let long = format!("${{credential:{}}}", "a".repeat(256));
+        for text in ["${credential:}", "${credential:../x}", "${credential:a/b}", "${credential:a", "${credential:a b}", &long] {
+            let wanted = ReferenceError::Name { offset: 0 };
+            assert_eq!((check(text), filled(text)), (Err(wanted.clone()), Err(wanted.clone())), "{text}");
+            assert!(!wanted.to_string().contains("a/b"));
+        }
+    }
+
+    #[test]
+    fn the_pieces_of_any_text_are_the_text() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..20_000 {
+            let parts = ["$", "{", "}", "credential:", "a", "é", " ", "${credential:x}"];
+            let text: String = (0..random.usize(0..9)).map(|_| *random.choice(&parts).unwrap()).collect();
+            assert_eq!(Pieces(&text).map(Piece::length).sum::<usize>(), text.len(), "{text}");
+            assert_eq!(check(&text).is_ok(), Pieces(&text).all(|piece| !matches!(piece, Piece::Other(_) | Piece::Faulty(_))));
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Puts the secrets of this node into an attempt, in the moment it is made.
+//!
+//! Files may be slow to read, so that is done on a thread of its own. What comes back is never printed: whatever is made of it says
+//! so to the libraries it is given to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::domain::job::HttpRequest;
+use crate::domain::reference;
+use crate::secrets::{self, Credentials};
+
+use super::Attempt;
+
+/// The variables `attempt` itself brings. The error says in words why there are none.
+pub(super) async fn variables(attempt: &Attempt, credentials: &Credentials) -> Result<BTreeMap<String, String>, String> {
+    if attempt.env_files.is_empty() && !attempt.env.values().any(|text| reference::is_in(text)) {
+        return Ok(attempt.env.clone());
+    }
+    let (files, own, credentials) = (attempt.env_files.clone(), attempt.env.clone(), credentials.clone());
+    waiting(move || secrets::variables(&files, &own, &credentials)).await
+}
+
+/// A request with its credentials in place, and what of it is secret.
+pub(super) struct Filled {
+    pub(super) request: HttpRequest,
+    /// The names of header fields with a credential in them.
+    pub(super) secret_headers: BTreeSet<String>,
+    /// Whether there is one in the body.
+    pub(super) has_secret_body: bool,
+}
+
+/// The request as it is to be sent. The error says in words why it cannot be.
+pub(super) async fn request(request: &HttpRequest, credentials: &Credentials) -> Result<Filled, String> {
+    let mut texts = request.headers.values().chain([&request.url, &request.body]);
+    if !texts.any(|text| reference::is_in(text)) {
+        return Ok(Filled { request: request.clone(), secret_headers: BTreeSet::new(), has_secret_body: false });
+    }
+    let (request, credentials) = (request.clone(), credentials.clone());
+    waiting(move || fill(request, &credentials)).await
+}
+
+fn fill(mut request: HttpRequest, credentials: &Credentials) -> Result<Filled, String> {
+    let filled = |what: &str, text: &str| credentials.fill(text).map_err(|error| format!("{what}: {error}"));
+    let mut secret_headers = BTreeSet::new();
+    for (name, text) in request.headers.iter_mut().filter(|(_, text)| reference::is_in(text)) {
+        *text = filled(&format!("header {name}"), text)?;
+        secret_headers.insert(name.clone());
+    }
+    let has_secret_body = reference::is_in(&request.body);
+    if has_secret_body {
+        request.body = filled("body", &request.body)?;
+    }
+    if reference::is_in(&request.url) {
+        request.url = filled("URL", &request.url)?;
+        // The parser would drop some of them without a word.
+        if request.url.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return Err("URL: its credential holds a blank or a control character, wanted it percent-encoded".to_owned());
+        }
+    }
+    Ok(Filled { request, secret_headers, has_secret_body })
+}
+
+/// What `reading` gives, done where waiting holds up nobody else.
+async fn waiting<T: Send + 'static>(reading: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+    tokio::task::spawn_blocking(reading).await.unwrap_or_else(|_| Err("its secrets could not be read".to_owned()))
+}

@@ -1,0 +1,106 @@
+//! Layer 2: the secrets of this node, read in the moment of use.
+//!
+//! [`Credentials`] puts `${credential:NAME}` into a text, from the files systemd gives its service in `$CREDENTIALS_DIRECTORY`
+//! (`LoadCredential=`), [`variables`] reads what a job's process is given beyond what its definition says, and [`RedisUrl`] where
+//! Redis is.
+//!
+//! Invariant: nothing is kept, so a file that was changed counts from the next use on, without a reload. No error repeats a word of
+//! a file: it names the credential, or the file and its line.
+
+mod credentials;
+mod redis_url;
+mod small_file;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+pub use credentials::Credentials;
+pub use redis_url::RedisUrl;
+
+use crate::domain::env_file::{self, Absence, EnvFile, LineError};
+use crate::domain::reference::ReferenceError;
+
+/// Why a secret cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// This process was given no credentials.
+    #[error(
+        "credential {name} is not there: CREDENTIALS_DIRECTORY is not set; wanted LoadCredential={name}:/PATH in the unit, or that \
+         variable set to the directory it is in"
+    )]
+    NoDirectory {
+        /// Which was wanted.
+        name: String,
+    },
+    /// A credential that cannot be read.
+    #[error("credential {name} cannot be used: {}: {why}", path.display())]
+    Credential {
+        /// Which was wanted.
+        name: String,
+        /// Where it was looked for.
+        path: PathBuf,
+        /// In words.
+        why: String,
+    },
+    /// A file of variables that cannot be read.
+    #[error("env_file {} cannot be used: {why}", path.display())]
+    EnvFile {
+        /// Which one.
+        path: PathBuf,
+        /// In words.
+        why: String,
+    },
+    /// A file of variables with a faulty line.
+    #[error("env_file {}: {fault}", path.display())]
+    Line {
+        /// Which one.
+        path: PathBuf,
+        /// Where in it.
+        fault: LineError,
+    },
+    /// A file with the address of Redis that cannot be read.
+    #[error("url_file {} cannot be used: {why}", path.display())]
+    UrlFile {
+        /// Which one.
+        path: PathBuf,
+        /// In words.
+        why: String,
+    },
+    /// A text with a faulty reference.
+    #[error(transparent)]
+    Reference(#[from] ReferenceError),
+}
+
+/// The variables a job says its processes get: what `files` hold, a later one before an earlier, and above them `own`, with its
+/// credentials in place. The error names the variable it is about.
+pub fn variables(
+    files: &[EnvFile],
+    own: &BTreeMap<String, String>,
+    credentials: &Credentials,
+) -> Result<BTreeMap<String, String>, String> {
+    let mut variables = BTreeMap::new();
+    for file in files {
+        variables.extend(read_env_file(file).map_err(|error| error.to_string())?);
+    }
+    for (name, text) in own {
+        let value = credentials.fill(text).map_err(|error| format!("env {name}: {error}"))?;
+        if value.contains('\0') {
+            return Err(format!("env {name}: its credential holds the character NUL, which no variable can"));
+        }
+        variables.insert(name.clone(), value);
+    }
+    Ok(variables)
+}
+
+fn read_env_file(file: &EnvFile) -> Result<BTreeMap<String, String>, SecretError> {
+    let path = file.path();
+    let text = match small_file::read(path, small_file::Writers::Trusted) {
+        Ok(text) => text,
+        Err(error) if error.is_missing && file.absence() == Absence::Allowed => return Ok(BTreeMap::new()),
+        Err(error) => return Err(SecretError::EnvFile { path: path.to_owned(), why: error.why }),
+    };
+    env_file::parse(&text).map_err(|fault| SecretError::Line { path: path.to_owned(), fault })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use super::*;
+
+fn files(texts: &[&str]) -> Vec<EnvFile> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[test]
+fn a_later_file_beats_an_earlier_and_the_job_beats_both() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, second) = (dir.path().join("1.env"), dir.path().join("2.env"));
+    fs::write(&first, "A=1\nB=1\nC=1\n").unwrap();
+    fs::write(&second, "B=2\nC=2\n").unwrap();
+    fs::write(dir.path().join("token"), "s3cret\r\n").unwrap();
+    let credentials = Credentials::within(dir.path().to_owned());
+    let listed = files(&[&shown(&first), &shown(&second), "-/no/such.env"]);
+    let own = map(&[("C", "own"), ("D", "Bearer ${credential:token}"), ("E", "$${x}")]);
+    let found = variables(&listed, &own, &credentials).unwrap();
+    assert_eq!(found, map(&[("A", "1"), ("B", "2"), ("C", "own"), ("D", "Bearer s3cret"), ("E", "${x}")]));
+    fs::write(dir.path().join("token"), "changed").unwrap();
+    assert_eq!(variables(&[], &own, &credentials).unwrap()["D"], "Bearer changed", "read anew at each use");
+}
+
+#[test]
+fn what_cannot_be_had_is_named_and_no_word_of_a_file_is_repeated() {
+    let dir = tempfile::tempdir().unwrap();
+    let put = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        shown(&path)
+    };
+    let (faulty, binary) = (put("faulty.env", b"A=1\nhunter2\n"), put("binary.env", b"A=hunter2\xff"));
+    let long = put("long.env", &vec![b'#'; LONGEST_FOR_TEST]);
+    let open = put("open.env", b"A=hunter2");
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o666)).unwrap();
+    put("nul", b"hun\0ter2");
+    let credentials = Credentials::within(dir.path().to_owned());
+    let none = BTreeMap::new();
+    for (file, words) in [
+        (faulty.as_str(), "faulty.env: line 2: no ="),
+        (&binary, "not UTF-8 at byte 9"),
+        (&long, "more than 1 MiB"),
+        (&open, "everybody can write it (mode 0666)"),
+        ("/no/such.env", "env_file /no/such.env cannot be used: no such file"),
+        ("/", "not a regular file"),
+        ("-/dev/null", "not a regular file"),
+    ] {
+        let error = variables(&files(&[file]), &none, &credentials).unwrap_err();
+        assert!(error.contains(words) && !error.contains("hunter2"), "{file}: {error}");
+    }
+    for (text, words) in [
+        ("${credential:missing}", "env X: credential missing cannot be used: "),
+        ("${credential:nul}", "env X: its credential holds the character NUL"),
+        ("${credential:a/b}", "env X: found a reference that is none"),
+    ] {
+        let error = variables(&[], &map(&[("X", text)]), &credentials).unwrap_err();
+        assert!(error.contains(words) && !error.contains("hun"), "{text}: {error}");
+    }
+    let error = Credentials::default().fill("${credential:api}").unwrap_err().to_string();
+    assert!(error.contains("CREDENTIALS_DIRECTORY is not set") && error.contains("LoadCredential=api:"), "{error}");
+}
+
+#[test]
+fn the_address_of_redis_is_read_from_a_credential_a_file_or_both() {
+    let dir = tempfile::tempdir().unwrap();
+    let credentials = Credentials::within(dir.path().to_owned());
+    fs::write(dir.path().join("pw"), "p@ss/w:rd é\n").unwrap();
+    fs::write(dir.path().join("url"), "redis://:s3cret@h/0\n").unwrap();
+    let text = |text: &str| RedisUrl::Text(text.to_owned()).read(&credentials);
+    assert_eq!(text("redis://u:${credential:pw}@h:1/0").unwrap(), "redis://u:p%40ss%2Fw%3Ard%20%C3%A9@h:1/0");
+    assert_eq!(text("${credential:url}").unwrap(), "redis://:s3cret@h/0");
+    assert_eq!(text("unix:///run/r.sock").unwrap(), "unix:///run/r.sock");
+    let file = dir.path().join("redis.url");
+    let read = |text: &str| {
+        fs::write(&file, text).unwrap();
+        RedisUrl::File(file.clone()).read(&credentials)
+    };
+    assert_eq!(read(" redis://:${credential:pw}@h/0\n").unwrap(), "redis://:p%40ss%2Fw%3Ard%20%C3%A9@h/0");
+    assert!(read("\n").unwrap_err().to_string().contains("redis.url cannot be used: it is empty"));
+    assert!(text("redis://:${credential:none}@h").unwrap_err().to_string().contains("credential none"));
+}
+
+const LONGEST_FOR_TEST: usize = env_file::LONGEST + 1;
