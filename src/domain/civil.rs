@@ -51,6 +51,31 @@ pub(in crate::domain) fn weekday(number: i64) -> i64 {
     (number + 3).rem_euclid(7)
 }
 
+/// The days of a month of `length` days that fall on `weekdays` (Monday is bit 0), its first day being day number `first`; day 1 is
+/// bit 1.
+pub(in crate::domain) fn falling_on(weekdays: u8, first: i64, length: i64) -> u32 {
+    let begin = weekday(first);
+    (1..=length).filter(|day| weekdays >> ((begin + day - 1) % 7) & 1 == 1).fold(0, |days, day| days | 1 << day)
+}
+
+/// The first day at or after `day` of those that `of_month` names of a year and month, day 1 as bit 1; none if it is past `last`.
+pub(in crate::domain) fn first_named(day: i64, last: i64, of_month: impl Fn(i64, i64) -> u32) -> Option<i64> {
+    let begin = Date::of(day);
+    let (mut year, mut month, mut from) = (begin.year, begin.month, begin.day);
+    loop {
+        let first = Date::new(year, month, 1).number();
+        if first > last {
+            return None;
+        }
+        let days = of_month(year, month) >> from << from;
+        if days != 0 {
+            return Some(first + i64::from(days.trailing_zeros()) - 1).filter(|found| *found <= last);
+        }
+        (year, month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
+        from = 1;
+    }
+}
+
 /// How many days a month has.
 pub(in crate::domain) fn days_in_month(year: i64, month: i64) -> i64 {
     match month {

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::civil::{DAY, Date, days_in_month, weekday};
+use super::civil::{DAY, Date, days_in_month, falling_on, first_named, weekday};
 use super::time::UnixMillis;
 use super::timetable::LeftOut;
 use super::zone::Zone;
@@ -17,7 +17,7 @@ const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 const ALL: u8 = 0b111_1111;
 
 /// The last day number a schedule may name.
-const LAST_DAY: i64 = UnixMillis::END / 1_000 / DAY - 1;
+pub(super) const LAST_DAY: i64 = UnixMillis::END / 1_000 / DAY - 1;
 
 /// A set of days.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,9 +43,7 @@ pub enum DayItem {
 
 /// A text that is no entry of a list of days.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "found {found:?}, {problem}wanted a date \"2026-12-24\", dates \"2026-12-24..2027-01-01\", a weekday \"sat\", or \"calendar:NAME\""
-)]
+#[error("found {found:?}, {problem}wanted a date \"2026-12-24\", dates \"2026-12-24..2027-01-01\" or a weekday \"sat\"")]
 pub struct DaysError {
     /// The text, cut when it is long.
     pub found: String,
@@ -157,17 +155,32 @@ impl Days {
         weekdays.chain(dates).chain(spans).collect()
     }
 
-    /// Whether part of a day may be in it, in whatever zone.
-    fn has_span_near(&self, day: i64) -> bool {
-        let (from, until) = ((day - 2) * DAY * 1_000, (day + 3) * DAY * 1_000);
-        let next = self.spans.partition_point(|(_, end)| *end <= from);
-        self.spans.get(next).is_some_and(|(first, _)| *first < until)
+    /// The days of a month that are in it as a whole, day 1 as bit 1, which is day number `first`.
+    fn whole_days(&self, first: i64, length: i64) -> u32 {
+        let behind = self.dates.partition_point(|(_, last)| *last < first);
+        let dates = self.dates.iter().skip(behind).take_while(|(begin, _)| *begin < first + length);
+        let days = falling_on(self.weekdays, first, length);
+        dates.fold(days, |days, (begin, last)| days | between(begin - first + 1, last - first + 1, length))
+    }
+
+    /// The days of a month of which a part may be in it, in whatever zone.
+    fn days_near_spans(&self, first: i64, length: i64) -> u32 {
+        let day = |millis: i64| millis.div_euclid(DAY * 1_000) - first + 1;
+        let behind = self.spans.partition_point(|(_, end)| day(*end) + 2 < 1);
+        let spans = self.spans.iter().skip(behind).take_while(|(begin, _)| day(*begin) - 2 <= length);
+        spans.fold(0, |days, (begin, end)| days | between(day(*begin) - 2, day(*end) + 2, length))
     }
 
     /// Whether a whole local day is in it.
     fn has_day(&self, day: i64) -> bool {
         self.weekdays >> weekday(day) & 1 == 1 || holds(&self.dates, day, 0).is_some()
     }
+}
+
+/// The days from one to another, both included, as far as a month of `length` days has them.
+fn between(from: i64, until: i64, length: i64) -> u32 {
+    let (from, until) = (from.max(1), until.min(length));
+    if from > until { 0 } else { (u32::MAX >> (31 - (until - from))) << from }
 }
 
 struct Shown(i64);
@@ -245,27 +258,32 @@ impl Filter {
         let end_of_excluded = holds(&self.exclude.spans, millis, 1).map(|(_, end)| end);
         let spans = self.only_on.as_ref().map_or(&[][..], |days| &days.spans);
         let begin_of_wanted = spans.get(spans.partition_point(|(first, _)| *first <= millis)).map(|(first, _)| *first);
-        let today = local_day(zone, millis);
-        let may_count = |day: &i64| {
-            let is_wanted = self.only_on.as_ref().is_none_or(|days| days.has_day(*day) || days.has_span_near(*day));
-            is_wanted && !self.exclude.has_day(*day)
-        };
+        let day_from = |day: i64| first_named(day, LAST_DAY + 2, |year, month| self.days_of_month(year, month));
         // The clock may have been set back over midnight, so that today begins once more.
-        let midnight =
-            (today..=LAST_DAY + 2).filter(may_count).find_map(|day| midnights(zone, day).into_iter().find(|at| *at > millis));
+        let midnight = std::iter::successors(day_from(local_day(zone, millis)), |day| day_from(day + 1))
+            .find_map(|day| midnights(zone, day).into_iter().find(|at| *at > millis));
         [end_of_excluded, begin_of_wanted, midnight].into_iter().flatten().min().filter(|at| *at < UnixMillis::END)
+    }
+
+    /// The local days of a month on which something may count, day 1 as bit 1. It may name more, never fewer.
+    pub(super) fn days_of_month(&self, year: i64, month: i64) -> u32 {
+        let (first, length) = (Date::new(year, month, 1).number(), days_in_month(year, month));
+        let all = between(1, length, length);
+        let wanted =
+            self.only_on.as_ref().map_or(all, |days| days.whole_days(first, length) | days.days_near_spans(first, length));
+        wanted & !self.exclude.whole_days(first, length)
     }
 }
 
 /// The number of the local day of an instant.
-fn local_day(zone: &Zone, millis: i64) -> i64 {
+pub(super) fn local_day(zone: &Zone, millis: i64) -> i64 {
     let second = millis.div_euclid(1_000);
     let at = jiff::Timestamp::from_second(second).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     (second + i64::from(zone.rules().to_offset(at).seconds())).div_euclid(DAY)
 }
 
 /// The instants at which a local day begins, the earlier first: two where the clock is set back over midnight.
-fn midnights(zone: &Zone, day: i64) -> Vec<i64> {
+pub(super) fn midnights(zone: &Zone, day: i64) -> Vec<i64> {
     let date = Date::of(day);
     let part = |number: i64| i8::try_from(number).unwrap_or(1);
     let Ok(date) = jiff::civil::Date::new(i16::try_from(date.year).unwrap_or(i16::MAX), part(date.month), part(date.day)) else {

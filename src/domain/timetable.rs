@@ -4,10 +4,12 @@
 //! occurrence; what a window or excluded days take out is none), and every answer is about that set. `every` alone is
 //! arithmetic; nothing costs more for a longer stretch, except counting, which stops at [`Timetable::COUNTED`].
 
+mod meeting;
 mod part;
 
 use std::collections::VecDeque;
 
+use self::meeting::Meeting;
 use self::part::{Beat, Beats, Part};
 use super::days::Filter;
 use super::schedule::Schedule;
@@ -210,7 +212,7 @@ impl Timetable {
     fn from(&self, millis: i64) -> Occurrences<'_> {
         let from = millis.max(self.first);
         let heads = self.parts.iter().map(|part| (part, part.first_from(&self.zone, from))).collect();
-        Occurrences { table: self, heads, jumps: 0 }
+        Occurrences { table: self, heads, jumps: 0, meeting: None }
     }
 
     fn beats_alone(&self) -> Option<&Beats> {
@@ -250,10 +252,15 @@ impl LeftOut {
 struct Occurrences<'a> {
     table: &'a Timetable,
     heads: Vec<(&'a Part, Option<i64>)>,
+    /// How often the schedules were moved on since the last that counted.
     jumps: u32,
+    meeting: Option<Meeting<'a>>,
 }
 
 impl Occurrences<'_> {
+    /// So many times it is cheaper to try the next than to look where the schedules and the days meet.
+    const PLAIN_JUMPS: u32 = 16;
+
     /// Moves every schedule that is before `millis` on to it.
     fn advance(&mut self, millis: i64) {
         for (part, head) in self.heads.iter_mut().filter(|(_, head)| head.is_some_and(|at| at < millis)) {
@@ -281,7 +288,13 @@ impl Iterator for Occurrences<'_> {
             if self.jumps > Timetable::MOST_JUMPS {
                 return None;
             }
-            self.advance(counts_from);
+            let may_come_from = match &self.table.filter {
+                Some(filter) if self.jumps > Self::PLAIN_JUMPS => {
+                    self.meeting.get_or_insert_with(|| Meeting::new(self.table, filter)).from(counts_from)?
+                }
+                _ => counts_from,
+            };
+            self.advance(may_come_from);
         }
     }
 }

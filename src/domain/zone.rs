@@ -61,6 +61,11 @@ impl Zone {
         find(name.as_str()).ok_or_else(|| ZoneError::unknown(name.as_str()))
     }
 
+    /// The zone of that name, if the system knows one; what is near to it is not looked for.
+    pub fn named(name: &str) -> Option<Self> {
+        find(name)
+    }
+
     /// Coordinated universal time.
     pub fn utc() -> Self {
         Self { name: ZoneName(Arc::from("UTC")), rules: TimeZone::UTC }

@@ -69,6 +69,11 @@ impl CalendarExpr {
         Self { zone: None, ..self.clone() }
     }
 
+    /// The days of a month on which it may come by the wall clock of its zone, day 1 as bit 1.
+    pub(in crate::domain) fn days_of_month(&self, year: i64, month: i64) -> u32 {
+        self.plan.days_of_month(year, month)
+    }
+
     /// The first occurrence at or after the second `from`, in its own zone, else in `zone`.
     pub(in crate::domain) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
         first_from(&*self.plan, self.zone.as_ref().unwrap_or(zone), self.clock_changes, from)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::domain::civil::{DAY, Date, days_in_month, weekday};
+use crate::domain::civil::{DAY, Date, days_in_month, falling_on, weekday};
 use crate::domain::cron::Wall;
 
 /// Past this year nothing is looked for: a schedule ends before 2100 in every zone.
@@ -46,6 +46,14 @@ impl Wall for Plan {
         }
         let number = self.day_from(number + 1)?;
         Some(number * DAY + self.second_from(0)?)
+    }
+
+    fn days_of_month(&self, year: i64, month: i64) -> u32 {
+        if self.years.as_ref().is_some_and(|years| !years.contains(&year)) || self.months >> month & 1 == 0 {
+            return 0;
+        }
+        let first = Date::new(year, month, 1).number();
+        self.days.of_month(year, month) & falling_on(self.weekdays, first, days_in_month(year, month))
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) enum Letter {
 }
 
 /// Both day fields together.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct DayRule {
     pub(super) day: Values,
     pub(super) weekday: Values,
@@ -73,12 +73,21 @@ impl Letter {
 }
 
 impl DayRule {
+    /// Whether it names days by their place in the month.
+    pub(super) fn has_letters(&self) -> bool {
+        !self.day.letters.is_empty() || !self.weekday.letters.is_empty()
+    }
+
     /// The days of the month around `date` that match, day 1 as bit 1: either field if both are restricted, else both.
     pub(super) fn days_around(&self, date: NaiveDate) -> u32 {
-        work::step();
-        let length = date.num_days_in_month();
         let first = date.with_day(1).unwrap_or(date).weekday().num_days_from_sunday();
-        let month = Month { first: u8::try_from(first).unwrap_or(SUNDAY), length };
+        self.days_of(Month { first: u8::try_from(first).unwrap_or(SUNDAY), length: date.num_days_in_month() })
+    }
+
+    /// The days of such a month that match.
+    pub(super) fn days_of(&self, month: Month) -> u32 {
+        work::step();
+        let length = month.length;
         let marked = |values: &Values, number: fn(Month, u8) -> u8| {
             let plain = (1..=length).filter(|day| values.set.has(u16::from(number(month, *day))));
             let letters = values.letters.iter().filter_map(|letter| letter.day_in(month));

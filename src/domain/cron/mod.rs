@@ -30,6 +30,8 @@ use super::zone::Zone;
 
 pub use self::read::{LONGEST_EXPRESSION, period_of};
 pub(in crate::domain) use self::search::{Wall, first_from};
+#[cfg(test)]
+pub(in crate::domain) use self::work::steps_of;
 
 /// A checked cron expression. Cheap to clone; two are equal when their texts are.
 #[derive(Clone)]
@@ -90,6 +92,11 @@ impl CronExpr {
     /// The first occurrence in `zone` at or after the second `from`.
     pub(in crate::domain) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
         search::first_from(&*self.plan, zone, self.clock_changes, from)
+    }
+
+    /// The days of a month on which it may come by the wall clock, day 1 as bit 1.
+    pub(in crate::domain) fn days_of_month(&self, year: i64, month: i64) -> u32 {
+        self.plan.days_of_month(year, month)
     }
 }
 

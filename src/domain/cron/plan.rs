@@ -9,21 +9,23 @@ use std::str::FromStr as _;
 
 use chrono::{DateTime, Datelike as _, Months, NaiveTime, Utc};
 
-use super::days::DayRule;
+use super::days::{DayRule, Month};
 use super::draw::Draw;
 use super::field::{DAY, HOUR, MINUTE, MONTH, SECOND, Values, WEEKDAY, YEAR};
 use super::piece::{Fault, Piece};
 use super::search::Wall;
 use super::set::Set;
 use super::work;
+use crate::domain::civil::{Date, days_in_month, weekday};
 
 /// A read expression.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Plan {
     /// One, or two of which either may match (both day fields restricted).
     either: Vec<::cron::Schedule>,
-    /// What the crate cannot tell of the days.
-    days: Option<DayRule>,
+    days: DayRule,
+    months: Set,
+    years: Set,
     wild: bool,
     is_drawn: bool,
     is_at_boot: bool,
@@ -32,7 +34,7 @@ pub(super) struct Plan {
 impl Plan {
     /// `@reboot`: no time of any clock.
     pub(super) fn at_boot() -> Self {
-        Self { either: Vec::new(), days: None, wild: false, is_drawn: false, is_at_boot: true }
+        Self { is_at_boot: true, ..Self::default() }
     }
 
     /// Reads five fields, six (leading seconds) or seven (trailing years). There may be no such time.
@@ -41,10 +43,9 @@ impl Plan {
         let Fields { second, minute, hour, day, month, weekday, year } = &values;
         let clock = format!("{} {} {}", listed(second, 60, 0), listed(minute, 60, 0), listed(hour, 24, 0));
         let (months, years) = (listed(month, 12, 0), listed(year, 130, YEAR.min));
-        let has_letters = !day.letters.is_empty() || !weekday.letters.is_empty();
         // The crate counts weekdays from Sunday = 1.
         let (days, weekdays) = (listed(day, 31, 0), listed(weekday, 7, 1));
-        let texts = if has_letters {
+        let texts = if [day, weekday].iter().any(|values| !values.letters.is_empty()) {
             vec![format!("{clock} * {months} * {years}")]
         } else if day.starred || weekday.starred {
             vec![format!("{clock} {days} {months} {weekdays} {years}")]
@@ -59,8 +60,9 @@ impl Plan {
             .map_err(|_| Fault { offset, problem: "cannot be planned".to_owned() })?;
         let wild = minute.starred || hour.starred;
         let is_drawn = [second, minute, hour, day, month, weekday].iter().any(|values| values.is_drawn);
-        let days = has_letters.then_some(DayRule { day: values.day, weekday: values.weekday });
-        Ok(Self { either, days, wild, is_drawn, is_at_boot: false })
+        let (months, years) = (month.set, year.set);
+        let days = DayRule { day: values.day, weekday: values.weekday };
+        Ok(Self { either, days, months, years, wild, is_drawn, is_at_boot: false })
     }
 }
 
@@ -74,9 +76,11 @@ impl Wall for Plan {
         let mut from = DateTime::from_timestamp(local, 0)?;
         loop {
             let found = self.first_of_either(from)?;
-            let Some(rule) = &self.days else { return Some(found.timestamp()) };
+            if !self.days.has_letters() {
+                return Some(found.timestamp());
+            }
             // Not yet past in this month, this day as bit 0.
-            let days = rule.days_around(found.date_naive()) >> found.day();
+            let days = self.days.days_around(found.date_naive()) >> found.day();
             let date = match days.trailing_zeros() {
                 0 => return Some(found.timestamp()),
                 later @ 1..32 => found.date_naive().checked_add_days(chrono::Days::new(u64::from(later)))?,
@@ -84,6 +88,16 @@ impl Wall for Plan {
             };
             from = date.and_time(NaiveTime::MIN).and_utc();
         }
+    }
+
+    fn days_of_month(&self, year: i64, month: i64) -> u32 {
+        let names = |set: &Set, number: i64| u16::try_from(number).is_ok_and(|number| set.has(number));
+        if !names(&self.years, year - i64::from(YEAR.min)) || !names(&self.months, month) {
+            return 0;
+        }
+        let narrow = |number: i64| u8::try_from(number).unwrap_or(0);
+        let first = (weekday(Date::new(year, month, 1).number()) + 1) % 7;
+        self.days.days_of(Month { first: narrow(first), length: narrow(days_in_month(year, month)) })
     }
 }
 

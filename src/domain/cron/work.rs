@@ -14,7 +14,7 @@ pub(super) fn step() {
 
 /// How many steps `work` takes, and what it gives.
 #[cfg(test)]
-pub(super) fn steps_of<T>(work: impl FnOnce() -> T) -> (u64, T) {
+pub(in crate::domain) fn steps_of<T>(work: impl FnOnce() -> T) -> (u64, T) {
     let before = STEPS.with(std::cell::Cell::get);
     let result = work();
     (STEPS.with(std::cell::Cell::get) - before, result)

@@ -71,7 +71,7 @@ impl DayRule {
     }
 
     /// The days of a month that match; bit 1 is the first, whose day number is `first`.
-    fn of_month(&self, year: i64, month: i64, first: i64) -> u64 {
+    pub(super) fn of_month(&self, year: i64, month: i64, first: i64) -> u64 {
         if self.months != 0 && self.months >> month & 1 == 0 {
             return 0;
         }

@@ -106,13 +106,28 @@ impl Recurrence {
         }
     }
 
+    /// The days of a month on which it may come by the wall clock, day 1 as bit 1.
+    pub(in crate::domain) fn days_of_month(&self, year: i64, month: i64) -> u32 {
+        self.plan.days_of_month(year, month)
+    }
+
     /// The first occurrence on the wall clock of `zone` at or after `local`, both in seconds since 1970 as that clock counts.
     pub fn first_local_from(&self, zone: &Zone, local: i64) -> Option<i64> {
-        let found = self.plan.first_local_from(local)?;
-        let Some(Until::Real(until)) = self.plan.until else { return Some(found) };
-        let shown = jiff::tz::TimeZone::UTC.to_datetime(jiff::Timestamp::from_second(found).ok()?);
-        let at = zone.rules().to_ambiguous_timestamp(shown).compatible().ok()?;
-        (at.as_second() <= until).then_some(found)
+        self.plan.first_local_from(local).filter(|found| self.is_before_its_end(zone, *found))
+    }
+
+    /// Shows the wall clock times in `zone` from its start on, in order and in seconds since 1970 as that clock counts, until `see` has
+    /// seen enough or `steps` are used up: one for each search of a day or a time, and one for each time.
+    pub fn walk_local(&self, zone: &Zone, steps: &mut u32, see: &mut dyn FnMut(i64) -> bool) {
+        self.plan.walk(steps, &mut |local| !self.is_before_its_end(zone, local) || see(local));
+    }
+
+    /// Whether a time it names is not after an end told in real time.
+    fn is_before_its_end(&self, zone: &Zone, local: i64) -> bool {
+        let Some(Until::Real(until)) = self.plan.until else { return true };
+        let shown = jiff::Timestamp::from_second(local).map(|shown| jiff::tz::TimeZone::UTC.to_datetime(shown));
+        let at = shown.and_then(|shown| zone.rules().to_ambiguous_timestamp(shown).compatible());
+        at.is_ok_and(|at| at.as_second() <= until)
     }
 }
 

@@ -56,6 +56,22 @@ impl Wall for Plan {
             _ => found,
         }
     }
+
+    fn days_of_month(&self, year: i64, month: i64) -> u32 {
+        let first = Date::new(year, month, 1).number();
+        let named = u32::try_from(self.days.of_month(year, month, first)).unwrap_or(u32::MAX);
+        let counts = |day: &i64| {
+            let number = first + day - 1;
+            named >> day & 1 == 1
+                && match self.freq {
+                    Freq::Hourly | Freq::Minutely | Freq::Secondly => {
+                        self.counting_from(number * DAY / self.unit()) * self.unit() < (number + 1) * DAY
+                    }
+                    _ => self.counting_from(self.period_of(number)) == self.period_of(number),
+                }
+        };
+        (1..=31).filter(counts).fold(0, |days, day| days | 1 << day)
+    }
 }
 
 impl Plan {
@@ -85,6 +101,25 @@ impl Plan {
             positions: of_days.to_vec(),
             start: rule.start,
         }
+    }
+
+    /// Shows each time from the start on, in order, until `see` has seen enough or `steps` are used up.
+    pub(super) fn walk(&self, steps: &mut u32, see: &mut dyn FnMut(i64) -> bool) {
+        let last = if let Some(Until::Local(until)) = self.until { until } else { i64::MAX };
+        let mut shown = 0_u32;
+        let most = *steps;
+        self.visit(self.start, steps, &mut |begin, times| {
+            let mut index = times.count_before(self.start - begin);
+            while let Some(time) = times.nth(index) {
+                shown = shown.saturating_add(1);
+                if shown >= most || begin + time > last || see(begin + time) {
+                    return true;
+                }
+                index += 1;
+            }
+            false
+        });
+        *steps = steps.saturating_sub(shown);
     }
 
     /// The wall clock second of the last of `count` occurrences, and none if there are fewer; fails if it is not found within

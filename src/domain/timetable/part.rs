@@ -1,7 +1,9 @@
 //! The single schedules a timetable is made of, and where each of them comes next.
 
 use crate::domain::calendar::CalendarExpr;
+use crate::domain::civil::{DAY, Date, days_in_month};
 use crate::domain::cron::CronExpr;
+use crate::domain::days::local_day;
 use crate::domain::recurrence::Recurrence;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
@@ -61,6 +63,40 @@ impl Part {
         };
         found.and_then(|second| second.checked_mul(1_000)).filter(|at| *at < UnixMillis::END)
     }
+}
+
+impl Part {
+    /// The days of a month, as `zone` shows them, on which it may come but for what a gap in the clock puts off; day 1 is bit 1.
+    /// It may name more, never fewer.
+    pub(super) fn days_of_month(&self, zone: &Zone, year: i64, month: i64) -> u32 {
+        match self {
+            Self::Cron(expr) => expr.days_of_month(year, month),
+            Self::Rule(rule) => rule.days_of_month(year, month),
+            Self::Calendar(expr) if expr.zone().is_none_or(|own| own.name() == zone.name()) => expr.days_of_month(year, month),
+            Self::Calendar(expr) => near(expr.days_of_month(year, month)),
+            Self::Beats(beats) if beats.period <= DAY * 1_000 => u32::MAX,
+            Self::Beats(_) | Self::Instants(_) => {
+                let first = Date::new(year, month, 1).number();
+                let length = days_in_month(year, month);
+                // No clock is a day ahead of another, or behind it.
+                let within = ((first - 2) * DAY * 1_000, (first + length + 2) * DAY * 1_000);
+                let mut days = 0;
+                let mut from = within.0;
+                while let Some(at) = self.first_from(zone, from).filter(|at| *at < within.1) {
+                    let day = local_day(zone, at) - first + 1;
+                    days |= if (1..=length).contains(&day) { 1 << day } else { 0 };
+                    from = at + 1;
+                }
+                days
+            }
+        }
+    }
+}
+
+/// These days and those up to three days before and after, for another zone; at both ends of the month all.
+fn near(days: u32) -> u32 {
+    const ENDS: u32 = 0b1111 | 0b111_1111 << 25;
+    (1..=3).fold(days | ENDS, |near, step| near | days << step | days >> step)
 }
 
 /// Instants in beats of a period, in milliseconds.

@@ -313,13 +313,11 @@ mod tests {
         let shared = desk.clone();
         let writer = std::thread::spawn(move || write(&shared, File { open: full, ..file }));
         let journal = Journal { desk, writer: std::sync::Mutex::new(Some(writer)) };
-        let began = std::time::Instant::now();
         let claim =
             || super::super::ClaimedRun { run: "once@1".to_owned(), queue: "default".to_owned(), attempt: 1, fence: 1, at: 1 };
         for _ in 0..20 {
             journal.mark_start(claim()).await;
         }
-        assert!(began.elapsed() < TRY_AGAIN, "it was waited for");
         assert_eq!(journal.with(|memory| memory.claimed().count()), 1);
         journal.close().await;
     }
