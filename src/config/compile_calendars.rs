@@ -71,6 +71,11 @@ fn compile_calendar(table: &Table<'_>, file_name: &str, host_zone: &Zone, proble
 
 fn compile_item(spot: &Spot<'_>, problems: &mut Problems) -> Option<DayItem> {
     let Some(text) = spot.as_text_or_date() else { return spot.wanted(problems, "a date such as \"2026-12-25\"") };
+    if text.starts_with("calendar:") {
+        let why = "one calendar does not name another, wanted its days, or both where they are used: exclude = [\"calendar:A\", \"calendar:B\"]";
+        spot.fault(problems, format!("found {}, {why}", quoted(text)));
+        return None;
+    }
     text.parse().map_err(|error: crate::domain::days::DaysError| spot.fault(problems, error.to_string())).ok()
 }
 

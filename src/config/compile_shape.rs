@@ -175,7 +175,7 @@ fn compile_days(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) ->
             Some(name) => sets.push(calendar_named(name, item, origin, problems)?),
             None => match text.parse::<DayItem>() {
                 Ok(day) => sets.push(Days::of([day])),
-                Err(error) => item.fault(problems, error.to_string()),
+                Err(error) => item.fault(problems, format!("{error}, or \"calendar:NAME\"")),
             },
         }
     }

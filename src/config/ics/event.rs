@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::IcsError;
+use super::effort::{Effort, spent};
 use super::line::{Line, Moment, Stated, of_second, real_of};
 use crate::domain::days::DayItem;
 use crate::domain::duration::parse_duration;
@@ -92,12 +93,14 @@ impl Event {
         number: usize,
         replaced: &[&Stated],
         most: usize,
+        effort: &mut Effort,
     ) -> Result<(), IcsError> {
         let refuse = |line: usize, problem: &str| IcsError { line, problem: problem.to_owned() };
         // Holidays are often published as all-day events that leave one free.
         if self.is_cancelled || self.is_free && !self.is_all_day() {
             return Ok(());
         }
+        effort.spend(1 + replaced.len() + self.left_out.len(), number)?;
         let Some(begin) = &self.begin else { return Err(refuse(number, "an event without DTSTART, wanted one")) };
         let zone = match begin.moment {
             Moment::Real(_) => Zone::utc(),
@@ -110,13 +113,18 @@ impl Event {
         let mut begins = BTreeSet::from([first]);
         for (line, rule) in &self.rules {
             let rule = Recurrence::new(rule, of_second(first)).map_err(|error| refuse(*line, &error.to_string()))?;
-            let mut at = first;
-            while let Some(next) = rule.first_local_from(&zone, at).filter(|next| *next < UnixMillis::END / 1_000) {
-                begins.insert(next);
-                at = next + 1;
-                if begins.len() > most + 1 {
-                    return Err(refuse(*line, &format!("comes more than {most} times before 2100, wanted UNTIL or COUNT")));
+            rule.walk_local(&zone, &mut effort.steps_left, &mut |next| {
+                let is_in_time = next < UnixMillis::END / 1_000;
+                if is_in_time {
+                    begins.insert(next);
                 }
+                !is_in_time || begins.len() > most + 1
+            });
+            if begins.len() > most + 1 {
+                return Err(refuse(*line, &format!("comes more than {most} times before 2100, wanted UNTIL or COUNT")));
+            }
+            if effort.steps_left == 0 {
+                return Err(spent(*line));
             }
         }
         begins.extend(self.added.iter().filter_map(|added| self.own_wall(added, &zone)));

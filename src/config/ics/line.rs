@@ -3,7 +3,7 @@
 use jiff::civil::{Date, DateTime, Time};
 
 use super::IcsError;
-use crate::domain::zone::{Zone, ZoneName};
+use crate::domain::zone::Zone;
 
 /// A line with those that continue it.
 pub(super) struct Line {
@@ -62,7 +62,7 @@ fn colon_of(line: &str) -> Option<usize> {
 
 /// The zone of that name, if it is one here.
 pub(super) fn zone_named(name: &str) -> Option<Zone> {
-    name.trim_start_matches('/').parse::<ZoneName>().ok().and_then(|name| Zone::load(&name).ok())
+    Zone::named(name.trim_start_matches('/'))
 }
 
 impl Line {

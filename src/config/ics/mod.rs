@@ -3,11 +3,13 @@
 //! What repeats is followed until 2099; an event that stands in the place of one of its series (`RECURRENCE-ID`) replaces it.
 //! Cancelled events and ones marked as free time are left out. Bounded in what it gives.
 
+mod effort;
 mod event;
 mod line;
 
 use std::collections::HashMap;
 
+use self::effort::Effort;
 use self::event::Event;
 use self::line::{Stated, lines_of, zone_named};
 use crate::domain::days::DayItem;
@@ -22,9 +24,12 @@ pub struct IcsError {
     pub problem: String,
 }
 
+/// The most rules of repetition a file may have.
+const MOST_RULES: usize = 1_000;
+
 /// The days of all events of `text`, at most `most`; times without a zone are in `zone`.
 pub fn read(text: &str, zone: &Zone, most: usize) -> Result<Vec<DayItem>, IcsError> {
-    let events = events_of(text, zone, most)?;
+    let events = events_of(text, zone)?;
     let mut replaced: HashMap<&str, Vec<&Stated>> = HashMap::new();
     for (_, event) in &events {
         if let Some((uid, place)) = event.place() {
@@ -32,15 +37,16 @@ pub fn read(text: &str, zone: &Zone, most: usize) -> Result<Vec<DayItem>, IcsErr
         }
     }
     let mut items = Vec::new();
+    let mut effort = Effort::of_a_file();
     for (line, event) in &events {
         let replaced = event.uid().and_then(|uid| replaced.get(uid)).map_or(&[][..], Vec::as_slice);
-        event.add_to(&mut items, *line, replaced, most)?;
+        event.add_to(&mut items, *line, replaced, most, &mut effort)?;
     }
     Ok(items)
 }
 
-/// The events, each with the line it begins at, with at most `most` rules of repetition.
-fn events_of(text: &str, zone: &Zone, most: usize) -> Result<Vec<(usize, Event)>, IcsError> {
+/// The events, each with the line it begins at, with at most [`MOST_RULES`] rules of repetition.
+fn events_of(text: &str, zone: &Zone) -> Result<Vec<(usize, Event)>, IcsError> {
     let lines = lines_of(text);
     if !lines.iter().any(|line| line.name == "BEGIN" && line.value.eq_ignore_ascii_case("VCALENDAR")) {
         return Err(IcsError { line: 1, problem: "no BEGIN:VCALENDAR, wanted an iCalendar file".to_owned() });
@@ -61,8 +67,8 @@ fn events_of(text: &str, zone: &Zone, most: usize) -> Result<Vec<(usize, Event)>
             ("END", Some(_)) => events.extend(event.take()),
             (_, Some((_, event))) if inside == 0 => {
                 rules += usize::from(name == "RRULE");
-                if rules > most {
-                    return Err(line.refuse(&format!("more than {most} rules up to here, wanted fewer")));
+                if rules > MOST_RULES {
+                    return Err(line.refuse(&format!("more than {MOST_RULES} rules up to here, wanted fewer")));
                 }
                 event.note(line)?;
             }

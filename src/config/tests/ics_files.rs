@@ -148,3 +148,31 @@ fn free_time_is_left_out_wherever_it_is_said_and_durations_are_those_of_every_ot
         assert!(ics::read(&text, &host(), 100).unwrap_err().problem.contains("no duration"), "{bad}");
     }
 }
+
+#[test]
+fn a_file_that_would_take_long_to_follow_is_refused_by_counted_steps() {
+    let event = |uid: usize, lines: &str| format!("BEGIN:VEVENT\nUID:{uid}\n{lines}\nEND:VEVENT\n");
+    let refused = |events: String| {
+        let text = format!("BEGIN:VCALENDAR\n{events}END:VCALENDAR");
+        ics::read(&text, &host(), Days::MOST).unwrap_err()
+    };
+    // None of these takes up a day, so that their number alone refuses nothing.
+    let daily = "DTSTART:20260101T090000\nRRULE:FREQ=DAILY;COUNT=5000";
+    let error = refused((0..999).map(|uid| event(uid, daily)).collect());
+    assert!(error.problem.starts_with("the events up to here take more than 1000000 steps to follow, wanted fewer"), "{error:?}");
+    let sparse = "DTSTART:20260101T090000\nRRULE:FREQ=SECONDLY;INTERVAL=97;BYHOUR=3;BYMINUTE=7;BYSECOND=11";
+    assert!(refused((0..999).map(|uid| event(uid, sparse)).collect()).problem.contains("steps to follow"));
+    let place = |at: usize| event(7, &format!("RECURRENCE-ID:20260101T{:02}{:02}00\nSTATUS:CANCELLED", at / 60, at % 60));
+    let places: String = (0..1_400).map(place).collect();
+    let series = event(7, "DTSTART:20260101T090000").repeat(800);
+    assert!(refused(places + &series).problem.contains("steps to follow"));
+    let many = (0..1_001).map(|uid| event(uid, "DTSTART:20260101T090000\nRRULE:FREQ=DAILY;COUNT=1")).collect();
+    assert!(refused(many).problem.contains("more than 1000 rules up to here"));
+}
+
+#[test]
+fn zones_nobody_knows_are_passed_over_in_a_file_however_many() {
+    let names: Vec<String> = (0..20_000).map(|number| format!("X-WR-TIMEZONE:Europe/Munich{number}\n")).collect();
+    let names = names.concat();
+    assert_eq!(events(&format!("{names}BEGIN:VEVENT\nDTSTART;VALUE=DATE:20261224\nEND:VEVENT")), ["2026-12-24"]);
+}

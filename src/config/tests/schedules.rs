@@ -155,6 +155,7 @@ fn a_calendar_of_the_file_travels_in_the_definitions_that_name_it() {
     for (text, wanted) in [
         ("[calendars.free]", "names no days"),
         ("[calendars.free]\ndates = ['soon']", "calendars.free.dates[0]: found \"soon\""),
+        ("[calendars.free]\ndates = ['calendar:x']", "calendars.free.dates[0]: found \"calendar:x\", one calendar does not name"),
         ("[calendars.\"a b\"]\ndates = 'sun'", "not the name of a calendar"),
         ("[calendars.free]\nfile = 'nowhere.ics'", "calendars.free.file: \"nowhere.ics\" cannot be read"),
         ("[calendars.free]\ndate = 'sun'", "did you mean \"dates\"?"),
