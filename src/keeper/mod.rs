@@ -27,4 +27,4 @@ pub use excerpt::{Chunk, Output, OutputBounds, Stream};
 pub use link::{Child, Keeper, KeeperError, KeeperSettings, OutputSink};
 pub use serve::run_from_args;
 pub use variables::Variables;
-pub use wire::{End, Launch, Report};
+pub use wire::{End, Key, Launch, News, Order, Report, news_frame, order_frame, read_news, read_order};

@@ -22,11 +22,11 @@ const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 
 /// What names a run on one connection.
-pub(super) type Key = u64;
+pub type Key = u64;
 
 /// Daemon to keeper.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Order {
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
     /// The first frame, once.
     Serve {
         /// Where the mark goes when all are gone.
@@ -92,7 +92,7 @@ pub struct Launch {
 
 /// Keeper to daemon.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub enum News {
     /// The program runs.
     Started(Key, i32),
     /// It wrote.
@@ -175,14 +175,14 @@ fn push_frame(to: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) -> io::Result<()> {
 }
 
 /// The frame of an order; fails if it is too long.
-pub(super) fn order_frame(order: &Order) -> io::Result<Vec<u8>> {
+pub fn order_frame(order: &Order) -> io::Result<Vec<u8>> {
     let mut frame = Vec::new();
     push_frame(&mut frame, JSON, &[&serde_json::to_vec(order)?])?;
     Ok(frame)
 }
 
 /// The frame of a start or an end.
-pub(super) fn news_frame(news: News) -> io::Result<Vec<u8>> {
+pub fn news_frame(news: News) -> io::Result<Vec<u8>> {
     let news = match news {
         News::Started(key, pid) => NewsInJson::Started(key, pid),
         News::Dropped(key, count) => NewsInJson::Dropped(key, count),
@@ -240,7 +240,7 @@ async fn read_frame(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Ve
 }
 
 /// The next order; none when the daemon is gone.
-pub(super) async fn read_order(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Order>> {
+pub async fn read_order(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Order>> {
     let Some(frame) = read_frame(from).await? else { return Ok(None) };
     match frame.split_first() {
         Some((&JSON, json)) => serde_json::from_slice(json).map(Some).map_err(broken),
@@ -250,7 +250,7 @@ pub(super) async fn read_order(from: &mut (impl AsyncRead + Unpin)) -> io::Resul
 }
 
 /// The next news; none when the keeper is gone.
-pub(super) async fn read_news(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<News>> {
+pub async fn read_news(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<News>> {
     let Some(frame) = read_frame(from).await? else { return Ok(None) };
     let stream = match frame.split_first() {
         Some((&JSON, json)) => {

@@ -4,9 +4,12 @@
 
 use std::cell::RefCell;
 use std::fmt::{Debug, Display};
+use std::future::Future;
 use std::path::Path;
+use std::pin::pin;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -16,22 +19,27 @@ use schedd::domain::clock_notes::clock_notes;
 use schedd::domain::days::{DayItem, Days};
 use schedd::domain::describe::{Of, in_words};
 use schedd::domain::duration::{format_duration, parse_duration};
+use schedd::domain::gate::SharedKey;
 use schedd::domain::human_time::{parse_fixed, parse_instant};
 use schedd::domain::ids::{IdError, JobName, NodeName, QueueName, RunId};
 use schedd::domain::job::JobSpec;
+use schedd::domain::lane::Lane;
+use schedd::domain::rate::Rate;
 use schedd::domain::schedule::{CalendarExpr, Recurrence, Schedule, Timetable};
 use schedd::domain::shape::Shape;
 use schedd::domain::size::parse_size;
 use schedd::domain::time::UnixMillis;
+use schedd::domain::unique::UniqueKey;
 use schedd::domain::zone::{Zone, ZoneName};
 use schedd::executor::wait_asked;
+use schedd::keeper::{news_frame, order_frame, read_news, read_order};
 use schedd::store::Address;
 
 /// What reads a text, by name.
 pub(crate) type Target = (&'static str, fn(&str));
 
 /// Every parser of texts that people, files or servers write.
-pub(crate) const TARGETS: [Target; 15] = [
+pub(crate) const TARGETS: [Target; 17] = [
     ("cron", cron),
     ("calendar", calendar),
     ("rrule", rrule),
@@ -47,6 +55,8 @@ pub(crate) const TARGETS: [Target; 15] = [
     ("zone", zone),
     ("address", address),
     ("retry_after", retry_after),
+    ("keys", keys),
+    ("wire", wire),
 ];
 
 /// The processor time one expression may take, in milliseconds: enough for a test build; the fuzzer sets less. In a release build
@@ -237,7 +247,7 @@ fn size(text: &str) {
     }
 }
 
-/// Entries with a comma between them; behind a `|` a cron expression they leave days out of, or let only those in.
+/// Entries with a comma between them; behind a `|` a schedule they leave days out of, or let only those in.
 fn days(text: &str) {
     let (list, cron) = text.split_once('|').unwrap_or((text, "30 2 * * *"));
     let mut items = Vec::new();
@@ -250,14 +260,28 @@ fn days(text: &str) {
     let set = Days::of(items);
     let again: Result<Vec<DayItem>, _> = set.texts().iter().map(|text| text.parse()).collect();
     assert_eq!(again.map(Days::of).as_ref(), Ok(&set));
-    let Ok(schedule) = Schedule::of_cron(cron) else { return };
+    let Some(schedule) = any_schedule(cron) else { return };
     let only_on = Shape { only_on: Some(set.clone()).filter(|days| !days.is_empty()), ..Shape::default() };
     for shape in [Shape { exclude: set, ..Shape::default() }, only_on] {
         let table = Timetable::shaped(schedule.clone(), &shape, berlin(), now());
-        if let Some(next) = timed(text, most(), || table.next_after(now())) {
-            assert!(next > now() && table.lets(next));
+        for from in [UnixMillis::EPOCH, now()] {
+            if let Some(next) = timed(text, most(), || table.next_after(from)) {
+                assert!(next > from && table.lets(next));
+            }
         }
     }
+}
+
+/// A period, a rule, or an expression of cron or systemd.
+fn any_schedule(text: &str) -> Option<Schedule> {
+    if let Some(period) = text.strip_prefix("every ") {
+        return parse_duration(period).ok().filter(|period| *period >= Duration::from_secs(1)).map(Schedule::Every);
+    }
+    if text.starts_with("FREQ") {
+        let start = jiff::civil::date(1970, 1, 5).at(9, 0, 0, 0);
+        return Recurrence::new(text, start).ok().map(|rule| Schedule::Rules(vec![rule]));
+    }
+    Schedule::of_cron(text).ok().or_else(|| text.parse().ok().map(|expr| Schedule::Calendar(vec![expr])))
 }
 
 fn ics(text: &str) {
@@ -352,4 +376,64 @@ fn retry_after(text: &str) {
     let (asked, sent) = text.split_once('|').unwrap_or((text, "Sun, 06 Nov 1994 08:49:37 GMT"));
     let wait = timed(text, most(), || wait_asked(asked, Some(sent)));
     assert!(wait <= Some(Duration::from_secs(86_400)));
+}
+
+/// What parts the runs among lanes, gates and rates.
+fn keys(text: &str) {
+    reads_back::<Lane>(text);
+    match timed(text, most(), || (text.parse::<UniqueKey>(), text.parse::<SharedKey>())) {
+        (Ok(unique), Ok(shared)) => assert_eq!((unique.as_str(), shared.as_str()), (text, text)),
+        (Err(unique), Err(shared)) => {
+            is_clear(&unique);
+            is_clear(&shared);
+        }
+        (unique, shared) => panic!("one key and no other: {unique:?} {shared:?}"),
+    }
+    match timed(text, most(), || text.parse::<Rate>()) {
+        Ok(rate) => assert_eq!(rate.to_string().parse::<Rate>().ok(), Some(rate)),
+        Err(error) => is_clear(&error),
+    }
+}
+
+/// What daemon and keeper say to each other: frames, each with its kind before a `|` and the next behind a line's end; and the text
+/// itself as what came over the socket.
+fn wire(text: &str) {
+    let mut framed = Vec::new();
+    for line in text.lines() {
+        let (kind, body) = line.split_once('|').unwrap_or(("0", line));
+        let length = u32::try_from(body.len() + 1).unwrap_or(u32::MAX);
+        framed.extend(length.to_le_bytes());
+        framed.push(kind.parse().unwrap_or(0));
+        framed.extend_from_slice(body.as_bytes());
+    }
+    for bytes in [framed.as_slice(), text.as_bytes()] {
+        let mut left = bytes;
+        while let Ok(Some(order)) = timed(text, by_length(text), || at_once(read_order(&mut { left }))) {
+            let frame = order_frame(&order).expect("it was not too long before");
+            assert_eq!(at_once(read_order(&mut &*frame)).ok(), Some(Some(order)));
+            left = behind_frame(left);
+        }
+        let mut left = bytes;
+        while let Ok(Some(news)) = timed(text, by_length(text), || at_once(read_news(&mut { left }))) {
+            let said = format!("{news:?}");
+            let frame = news_frame(news).expect("it was not too long before");
+            let again = at_once(read_news(&mut &*frame)).expect("what was written is read");
+            assert_eq!(again.map(|news| format!("{news:?}")), Some(said));
+            left = behind_frame(left);
+        }
+    }
+}
+
+/// What a reading of bytes that are all there gives.
+fn at_once<T>(reading: impl Future<Output = T>) -> T {
+    match pin!(reading).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(read) => read,
+        Poll::Pending => panic!("it waits for more than there is"),
+    }
+}
+
+fn behind_frame(bytes: &[u8]) -> &[u8] {
+    let (prefix, rest) = bytes.split_first_chunk::<4>().expect("a frame was read");
+    let length = usize::try_from(u32::from_le_bytes(*prefix)).expect("a frame was read");
+    rest.get(length..).expect("a frame was read")
 }
