@@ -8,8 +8,12 @@ use serde_json::{Value, json};
 use super::args::{Check, Global};
 use super::connect::{default_files, jobs_file};
 use super::failure::Failure;
-use super::render::{Console, one_line};
-use crate::config::{self, Rendering};
+use super::render::{Console, one_line, rfc3339};
+use crate::config::{self, Config, Rendering};
+use crate::domain::ids::JobName;
+use crate::domain::job::JobSpec;
+use crate::domain::schedule::{Schedule, Timetable};
+use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
 /// The code for a file that cannot be used.
@@ -25,7 +29,9 @@ pub(super) fn check(global: &Global, args: &Check, console: &mut Console) -> Res
     match config::read_file(&path, &Zone::of_host()) {
         Ok(config) => {
             let jobs = config.jobs.len();
-            let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+            let mut warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+            let over = UnixMillis::from_timestamp(jiff::Timestamp::now()).map(|now| without_a_time_to_come(&config, now));
+            warnings.extend(over.into_iter().flatten());
             for warning in &warnings {
                 console.warn(&format!("{file}: {warning}"));
             }
@@ -53,4 +59,22 @@ pub(super) fn check(global: &Global, args: &Check, console: &mut Console) -> Res
             Ok(BAD_FILE)
         }
     }
+}
+
+/// Of each job whose schedule has no time after `now`: which was its last.
+fn without_a_time_to_come(config: &Config, now: UnixMillis) -> Vec<String> {
+    let told = |(name, spec): (&JobName, &JobSpec)| {
+        if matches!(spec.schedule, Schedule::Manual | Schedule::Delay(_)) || spec.schedule.is_at_boot() {
+            return None;
+        }
+        let zone = spec.tz.as_ref().map_or_else(|| Some(Zone::of_host()), |name| Zone::load(name).ok())?;
+        let table = Timetable::shaped(spec.schedule.for_job(name, spec.dst), &spec.shape, zone, now);
+        if table.next_after(now).is_some() {
+            return None;
+        }
+        let last = table.latest_in(UnixMillis::EPOCH, now).map(|at| format!(": the last was {}", rfc3339(at, table.zone())));
+        let last = last.unwrap_or_default();
+        Some(format!("jobs.{name}: no time to come{last}; it runs only when asked, by schedctl run {name}"))
+    };
+    config.jobs.iter().filter_map(told).collect()
 }

@@ -12,6 +12,7 @@ use clap::error::ErrorKind;
 use super::args::Args;
 use super::render::one_line;
 use crate::domain::human_time::InstantError;
+use crate::domain::schedule::Schedule;
 use crate::engine::person::WishError;
 use crate::engine::planting::PlantingError;
 use crate::store::{AddressError, StoreError};
@@ -115,7 +116,12 @@ pub(super) fn tell_usage(error: &clap::Error) -> ExitCode {
             let _ = error.print();
         }
         _ => {
-            let line = condensed(&error.to_string(), named_verb().as_deref());
+            let verb = named_verb();
+            if let Some(line) = verb.as_deref().and_then(refused_expression) {
+                let _ = writeln!(std::io::stderr(), "schedctl: {line}");
+                return ExitCode::from(2);
+            }
+            let line = condensed(&error.to_string(), verb.as_deref());
             // The commonest slips of add: clap, which knows only that a word is missing or one too many, cannot say it.
             let hint = match error.kind() {
                 _ if !line.contains("schedctl add") => "",
@@ -129,6 +135,14 @@ pub(super) fn tell_usage(error: &clap::Error) -> ExitCode {
         }
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// Why an expression that begins with `-`, and so was taken as a flag, is none.
+fn refused_expression(verb: &str) -> Option<String> {
+    let takes_one = matches!(verb, "next" | "describe");
+    let is_expression = |word: &String| word.starts_with('-') && word.contains(char::is_whitespace);
+    let word = std::env::args().skip(1).find(|word| takes_one && is_expression(word))?;
+    Schedule::of_cron(&word).err().map(|error| error.to_string())
 }
 
 /// The verb on the command line, whatever else is wrong there.

@@ -82,6 +82,11 @@ fn both_comings(at: UnixMillis, zone: &Zone) -> Option<(UnixMillis, UnixMillis)>
     first.zip(second)
 }
 
+/// Says at which instant a job runs once.
+pub(super) fn tell_due(at: UnixMillis, now: UnixMillis, zone: &Zone, console: &mut Console) {
+    console.note(&format!("at {} ({}), {}", rfc3339(at, zone), zone.name(), Relative { now }.either(at)));
+}
+
 /// Refuses an instant that is past, and says which one was understood.
 pub(super) fn judge_instant(
     args: &AddArgs,
@@ -99,7 +104,7 @@ pub(super) fn judge_instant(
             shown(at, zone)
         )));
     }
-    console.note(&format!("at {} ({name}), {}", rfc3339(at, zone), Relative { now }.either(at)));
+    tell_due(at, now, zone, console);
     if let Some(note) = &instant.note {
         console.note(note);
     }

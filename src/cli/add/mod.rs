@@ -74,6 +74,9 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
         ));
     }
     let (name, result, next_due) = apply(&store, args, &job, &host_zone).await?;
+    if let Some(due) = next_due.filter(|_| job.start_in.is_some() && matches!(result, "created" | "updated")) {
+        instant::tell_due(due, now, &zone, console);
+    }
     let schedule = &job.spec.schedule;
     let has_none_by_nature = *schedule == Schedule::Manual || schedule.is_at_boot();
     if result == "created" && next_due.is_none() && job.start_in.is_none() && !has_none_by_nature {

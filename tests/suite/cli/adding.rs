@@ -32,6 +32,17 @@ fn json_gives_the_name_and_when_it_is_due() {
 }
 
 #[test]
+fn the_instant_a_job_is_due_in_is_told_beside_its_name() {
+    let bench = Bench::start();
+    let added = bench.ctl.run(&["add", "--name", "soon", "--in", "10m", "--tz", "Asia/Tokyo", "--", "x"]).good();
+    let due = bench.ctl.run(&["show", "soon", "--json"]).good().json()["next_due"].clone();
+    assert_eq!(added.stdout, "soon\n");
+    assert!(added.stderr.starts_with(&format!("at {} (Asia/Tokyo), in ", due.as_str().unwrap())), "{added:?} {due}");
+    let quiet = bench.ctl.run(&["add", "--name", "later", "--in", "10m", "--quiet", "--", "x"]).good();
+    assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("later\n", ""));
+}
+
+#[test]
 fn in_no_time_is_due_at_once() {
     let bench = Bench::start();
     bench.add(&["--name", "now", "--in", "0s", "--", "x"]);

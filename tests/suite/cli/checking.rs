@@ -40,6 +40,27 @@ fn every_problem_is_told_with_its_place_and_what_was_meant() {
 }
 
 #[test]
+fn a_schedule_whose_last_time_is_past_is_told_and_no_problem() {
+    let jobs = [
+        ("at", "at = '2020-05-06T07:08:09Z'"),
+        ("ended", "cron = '0 9 * * *'\nend = '2021-01-01'"),
+        ("daily", "cron = '0 9 * * *'"),
+        ("pausing", "delay = '1h'"),
+        ("by-hand", ""),
+        ("boot", "cron = '@reboot'"),
+    ];
+    let tables = jobs.map(|(name, lines)| format!("[jobs.{name}]\ntz = 'UTC'\nshell = 'x'\n{lines}\n"));
+    let (ctl, _) = with_file(&tables.concat());
+    let checked = ctl.run(&["check"]).good();
+    assert_eq!(checked.stdout, "jobs.toml: 6 jobs, no problems\n", "{checked:?}");
+    let told: Vec<&str> = checked.stderr.lines().collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("jobs.toml: jobs.at: no time to come: the last was 2020-05-06T07:08:09.000"), "{told:?}");
+    assert!(told[1].contains("jobs.ended: no time to come: the last was 2020-12-31T09:00:00.000"), "{told:?}");
+    assert_eq!(ctl.run(&["check", "--json"]).good().json()["warnings"].as_array().unwrap().len(), 2);
+}
+
+#[test]
 fn a_missing_file_is_a_bad_one() {
     let ctl = Schedctl::alone();
     let finished = ctl.run(&["check", "/no/such.toml"]);

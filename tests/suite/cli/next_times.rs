@@ -42,6 +42,9 @@ fn what_never_comes_or_cannot_be_read_is_refused() {
     let alone = alone();
     alone.run(&["next", "0 0 30 2 *"]).refused(2, &["never comes"]);
     alone.run(&["next", "* * * *"]).refused(2, &["4 fields"]);
+    alone.run(&["next", "-1 * * * *"]).refused(2, &["cron \"-1 * * * *\": minute", "wanted 0-59"]);
+    alone.run(&["describe", "-1 * * * *"]).refused(2, &["cron \"-1 * * * *\": minute"]);
+    alone.run(&["next", "--frm", "now", "@daily"]).refused(2, &["unexpected argument '--frm'"]);
     alone.run(&["next", "A"]).refused(2, &["cron \"A\""]);
     alone.run(&["next", "@daily", "--tz", "Europe/Munich"]).refused(2, &["Munich"]);
     alone.run(&["next", "@daily", "--from", "yesterdy"]).refused(2, &["--from", "yesterdy"]);
