@@ -27,11 +27,19 @@ pub(in crate::cli) enum Colour {
     Dim,
 }
 
+/// Where lines go.
+#[derive(Debug)]
+enum Sink {
+    Stdout(BufWriter<Stdout>),
+    /// Kept, for a screen to be made of them.
+    Page(Vec<u8>),
+}
+
 /// Where a verb writes.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each asked for by its own name")]
 pub(in crate::cli) struct Console {
-    out: BufWriter<Stdout>,
+    out: Sink,
     is_closed: bool,
     trouble: Option<io::Error>,
     is_json: bool,
@@ -47,18 +55,45 @@ impl Console {
     pub(in crate::cli) fn new(global: &Global) -> Self {
         let is_terminal = io::stdout().is_terminal();
         let unwanted = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         Self {
-            out: BufWriter::new(io::stdout()),
+            out: Sink::Stdout(BufWriter::new(io::stdout())),
             is_closed: false,
             trouble: None,
             is_json: global.json,
             has_headers: !global.no_headers,
             is_quiet: global.quiet,
             is_terminal,
-            has_colour: is_terminal && !is_dumb && !unwanted("NO_COLOR"),
+            has_colour: is_terminal && !is_dumb() && !unwanted("NO_COLOR"),
             detail: if is_terminal && has_few_columns() { Detail::Brief } else { Detail::Full },
         }
+    }
+
+    /// A console like this one whose lines are kept, for a person those of the standard error too: see [`Console::take_page`].
+    pub(in crate::cli) fn page(&self) -> Self {
+        Self { out: Sink::Page(Vec::new()), trouble: None, ..*self }
+    }
+
+    /// The same without colours.
+    pub(in crate::cli) fn plain_page(&self) -> Self {
+        Self { has_colour: false, ..self.page() }
+    }
+
+    /// What was kept since the last time.
+    pub(in crate::cli) fn take_page(&mut self) -> String {
+        match &mut self.out {
+            Sink::Page(bytes) => String::from_utf8_lossy(&std::mem::take(bytes)).into_owned(),
+            Sink::Stdout(_) => String::new(),
+        }
+    }
+
+    /// Whether there are colours here.
+    pub(in crate::cli) fn has_colour(&self) -> bool {
+        self.has_colour
+    }
+
+    /// Whether text can be put anywhere on a screen here.
+    pub(in crate::cli) fn can_be_drawn_on(&self) -> bool {
+        self.is_terminal && !self.is_json && !is_dumb()
     }
 
     /// Whether JSON was asked for.
@@ -114,7 +149,7 @@ impl Console {
 
     /// Hands on what is written so far.
     pub(in crate::cli) fn flush(&mut self) {
-        self.attempt(Write::flush);
+        self.attempt(|out| out.flush());
     }
 
     /// Writes a JSON document on a line of its own.
@@ -172,6 +207,13 @@ impl Console {
 
     /// Writes bytes to the standard error as they are.
     pub(in crate::cli) fn aside_bytes(&mut self, bytes: &[u8]) {
+        if let Sink::Page(page) = &mut self.out
+            && self.is_terminal
+            && !self.is_json
+        {
+            page.extend_from_slice(bytes);
+            return;
+        }
         self.flush();
         // There is nowhere left to complain about it.
         let _ = io::stderr().write_all(bytes);
@@ -189,19 +231,30 @@ impl Console {
         }
     }
 
-    fn attempt(&mut self, write: impl FnOnce(&mut BufWriter<Stdout>) -> io::Result<()>) {
+    fn attempt(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
         if self.is_closed {
             return;
         }
-        if let Err(error) = write(&mut self.out) {
+        let written = match &mut self.out {
+            Sink::Stdout(out) => write(out),
+            Sink::Page(page) => write(page),
+        };
+        if let Err(error) = written {
             self.is_closed = true;
             // What is left in the buffer would be tried again when it is dropped.
-            let (_, _) = std::mem::replace(&mut self.out, BufWriter::new(io::stdout())).into_parts();
+            if let Sink::Stdout(out) = std::mem::replace(&mut self.out, Sink::Page(Vec::new())) {
+                let (_, _) = out.into_parts();
+            }
             if error.kind() != io::ErrorKind::BrokenPipe {
                 self.trouble = Some(error);
             }
         }
     }
+}
+
+/// Whether the terminal is one that only writes on.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb")
 }
 
 /// Whether the terminal is known to be narrow; one that does not know its size says 0.

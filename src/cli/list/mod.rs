@@ -5,6 +5,8 @@
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
+mod watch;
+
 use std::collections::BTreeSet;
 
 use clap::ValueEnum;
@@ -14,6 +16,7 @@ use super::connect::connect;
 use super::failure::Failure;
 use super::render::{Cell, Console, Detail, JobView, JsonArray, Relative, Table, running_jobs, shown_in, view_jobs};
 use crate::domain::ids::{JobName, QueueName};
+use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::store::{JobRecord, SourceKind, Store};
 
@@ -57,8 +60,12 @@ Examples:
   schedctl list
   schedctl list --state paused
   schedctl list --all --json --limit 100 --offset 200
+  schedctl list --watch=5s
 
-A job counts as running from the start of a run to its end, also while a retry waits.";
+A job counts as running from the start of a run to its end, also while a retry waits.
+
+With --watch the list is drawn anew on a terminal, as many jobs as it has lines; anywhere else, and
+with --json, one list follows the other. Ctrl-C ends it (130).";
 
 /// Lists jobs by the time they run next, those without such a time last.
 #[derive(Debug, clap::Args)]
@@ -82,25 +89,46 @@ pub(super) struct List {
     /// Leave out so many at the beginning
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) offset: usize,
+    /// List again and again, after so long each time [default: 2s]
+    #[arg(long, value_name = "INTERVAL", num_args = 0..=1, require_equals = true, default_missing_value = "2s")]
+    pub(super) watch: Option<String>,
 }
 
 /// Lists jobs.
 pub(super) async fn list(global: &Global, args: &List, console: &mut Console) -> Result<u8, Failure> {
+    if let Some(text) = &args.watch {
+        return watch::watch(global, args, watch::interval(text)?, console).await;
+    }
     let wanted = Wanted::of(args)?;
     let store = connect(global, console).await?;
-    let mut sheet = Sheet::new(Relative { now: store.now().await? });
-    let mut pager = Pager::new(&store, args, wanted.includes_finished()).await?;
-    let mut code = 0;
-    while let Some(page) = pager.next(console, &mut code).await? {
+    Ok(print(&store, args, &wanted, usize::MAX, console).await?.code)
+}
+
+/// A list that was written.
+struct Printed {
+    /// Redis' time before it was read.
+    now: UnixMillis,
+    /// 1 if a job in it cannot be read.
+    code: u8,
+}
+
+/// Writes the jobs that are wanted, `most` of them at most.
+async fn print(store: &Store, args: &List, wanted: &Wanted, most: usize, console: &mut Console) -> Result<Printed, Failure> {
+    let now = store.now().await?;
+    let mut printed = Printed { now, code: 0 };
+    let mut sheet = Sheet::new(Relative { now });
+    let mut pager = Pager::new(store, args, most, wanted.includes_finished()).await?;
+    while let Some(page) = pager.next(console, &mut printed.code).await? {
         let views: Vec<JobView> = page.into_iter().filter(|view| wanted.takes(view)).collect();
         let taken = pager.cut(views);
         sheet.page(&taken, console);
         if console.is_closed() {
-            return Ok(code);
+            return Ok(printed);
         }
     }
-    sheet.end(console);
-    Ok(code)
+    let which = if pager.left == 0 && most < usize::MAX { "the first " } else { "" };
+    sheet.end(which, console);
+    Ok(printed)
 }
 
 /// Which jobs are wanted.
@@ -157,8 +185,8 @@ struct Pager<'s> {
 }
 
 impl<'s> Pager<'s> {
-    async fn new(store: &'s Store, args: &List, with_finished: bool) -> Result<Self, Failure> {
-        let left = if args.limit == 0 { usize::MAX } else { args.limit };
+    async fn new(store: &'s Store, args: &List, most: usize, with_finished: bool) -> Result<Self, Failure> {
+        let left = if args.limit == 0 { most } else { args.limit.min(most) };
         let last_index = if with_finished { Index::Over } else { Index::Defined };
         let running = running_jobs(store).await?;
         Ok(Self { store, running, index: Index::Defined, position: 0, last_index, to_skip: args.offset, left })
@@ -254,14 +282,15 @@ impl Sheet {
         ]
     }
 
-    fn end(self, console: &mut Console) {
+    /// Writes the end; `which` of the jobs were listed, if not all.
+    fn end(self, which: &str, console: &mut Console) {
         if console.is_json() {
             self.array.end(console);
         } else if console.is_terminal() {
             match self.count {
                 0 => console.note("no jobs"),
-                1 => console.note("1 job"),
-                count => console.note(&format!("{count} jobs")),
+                1 => console.note(&format!("{which}1 job")),
+                count => console.note(&format!("{which}{count} jobs")),
             }
         }
     }
