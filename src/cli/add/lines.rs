@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 use tokio::sync::mpsc;
 
 use super::pools::Pools;
+use super::progress::Progress;
 use super::reading::{BATCH, Batch, read_batches};
 use super::{Added, DRAWS, draw_name, is_dropped, key_taken, line_json, pending, request, skew, taken};
 use crate::cli::add::AddArgs;
@@ -37,7 +38,9 @@ pub(super) async fn add_lines(global: &Global, args: &AddArgs, host_zone: Zone, 
     let zone = host_zone.clone();
     // Not joined: it may wait for input that never comes after Redis has gone, and ends with the process.
     std::thread::spawn(move || read_batches(std::io::stdin().lock(), &zone, &sender));
-    let mut sheet = Sheet { store: &store, args, pools, host_zone, array: JsonArray::default(), refused: 0, added: 0, there: 0 };
+    let progress = Progress::new(console);
+    let array = JsonArray::default();
+    let mut sheet = Sheet { store: &store, args, pools, host_zone, array, progress, refused: 0, added: 0, there: 0 };
     let mut outcome = Ok(());
     while let Some(first) = batches.recv().await {
         let is_counted = first.jobs.iter().any(|(_, job)| job.start_in.is_some());
@@ -49,6 +52,7 @@ pub(super) async fn add_lines(global: &Global, args: &AddArgs, host_zone: Zone, 
             break;
         }
     }
+    drop(sheet.progress);
     if console.is_json() {
         sheet.array.end(console);
     } else if sheet.there > 0 {
@@ -83,6 +87,7 @@ struct Sheet<'a> {
     pools: Pools,
     host_zone: Zone,
     array: JsonArray,
+    progress: Progress,
     refused: usize,
     added: usize,
     /// Lines whose name or unique key another job had.
@@ -94,6 +99,7 @@ impl Sheet<'_> {
     /// the later line is to win.
     async fn add(&mut self, batches: Vec<Batch>, console: &mut Console) -> Result<(), Failure> {
         let mut settled = Vec::with_capacity(batches.len());
+        let (lines, bytes) = batches.iter().fold((0, 0), |(lines, bytes), batch| (lines + batch.lines(), bytes + batch.consumed));
         if shares_a_name(&batches) {
             for batch in batches {
                 let told = self.settle(batch).await;
@@ -113,6 +119,7 @@ impl Sheet<'_> {
                 Err(failure) => outcome = outcome.and(Err(failure)),
             }
         }
+        self.progress.add(lines, bytes);
         outcome
     }
 
@@ -205,24 +212,28 @@ impl Sheet<'_> {
     }
 
     fn tell(&mut self, told: Told, console: &mut Console) {
-        for (line, what) in told {
-            if let Ok((_, result, _)) = &what {
-                *(if *result == "exists" { &mut self.there } else { &mut self.added }) += 1;
-            }
-            match what {
-                Err(why) => {
-                    self.refused += 1;
-                    console.error(&format!("line {line}: {why}"));
+        // The bar is out of the way meanwhile.
+        let Self { array, progress, refused, added, there, .. } = self;
+        progress.aside(|| {
+            for (line, what) in told {
+                if let Ok((_, result, _)) = &what {
+                    *(if *result == "exists" { &mut *there } else { &mut *added }) += 1;
                 }
-                Ok(added) if console.is_json() => {
-                    let next = added.2.map(|at| rfc3339(at, &Zone::utc()));
-                    self.array.push(console, &line_json(line, &added, next.as_deref()));
+                match what {
+                    Err(why) => {
+                        *refused += 1;
+                        console.error(&format!("line {line}: {why}"));
+                    }
+                    Ok(added) if console.is_json() => {
+                        let next = added.2.map(|at| rfc3339(at, &Zone::utc()));
+                        array.push(console, &line_json(line, &added, next.as_deref()));
+                    }
+                    Ok(_) if console.is_quiet() => {}
+                    Ok((name, ..)) => console.line(name.as_str()),
                 }
-                Ok(_) if console.is_quiet() => {}
-                Ok((name, ..)) => console.line(name.as_str()),
             }
-        }
-        console.flush();
+            console.flush();
+        });
     }
 }
 

@@ -8,6 +8,7 @@ mod from_flags;
 mod instant;
 mod lines;
 mod pools;
+mod progress;
 mod reading;
 mod skew;
 mod taken;

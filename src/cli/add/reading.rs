@@ -25,6 +25,8 @@ pub(super) struct Batch {
     pub(super) refused: Vec<(usize, String)>,
     /// How long the lines of the jobs were.
     bytes: usize,
+    /// How much of the input it was, with what is told of nowhere: blank lines and line ends.
+    pub(super) consumed: u64,
 }
 
 impl Batch {
@@ -42,6 +44,7 @@ impl Batch {
         self.jobs.append(&mut next.jobs);
         self.refused.append(&mut next.refused);
         self.bytes += next.bytes;
+        self.consumed += next.consumed;
     }
 }
 
@@ -50,7 +53,10 @@ pub(super) fn read_batches(input: impl Read, host_zone: &Zone, sender: &mpsc::Se
     let mut input = BufReader::with_capacity(MAX_JSON_BYTES, input);
     let mut batch = Batch::default();
     for number in 1.. {
-        let read = read_line(&mut input);
+        let read = read_line(&mut input).map(|(line, length)| {
+            batch.consumed += length;
+            line
+        });
         let is_end = matches!(read, Ok(Line::End) | Err(_));
         match read {
             Ok(Line::Text(text)) => {
@@ -98,23 +104,24 @@ enum Line {
     End,
 }
 
-/// Reads a line without its end; of one that is too long nothing is kept.
-fn read_line(input: &mut impl BufRead) -> std::io::Result<Line> {
+/// Reads a line without its end, and gives how long it was with that; of one that is too long nothing is kept.
+fn read_line(input: &mut impl BufRead) -> std::io::Result<(Line, u64)> {
     let limit = MAX_JSON_BYTES + 1;
     let mut line = Vec::new();
     let mut limited = input.take(u64::try_from(limit).unwrap_or(u64::MAX));
-    if limited.read_until(b'\n', &mut line)? == 0 {
-        return Ok(Line::End);
+    let length = limited.read_until(b'\n', &mut line)? as u64;
+    if length == 0 {
+        return Ok((Line::End, 0));
     }
     if line.last() == Some(&b'\n') {
         line.pop();
-        return Ok(Line::Text(line));
+        return Ok((Line::Text(line), length));
     }
     if line.len() < limit {
-        return Ok(Line::Text(line));
+        return Ok((Line::Text(line), length));
     }
-    input.skip_until(b'\n')?;
-    Ok(Line::TooLong)
+    let skipped = input.skip_until(b'\n')? as u64;
+    Ok((Line::TooLong, length + skipped))
 }
 
 #[cfg(test)]
@@ -135,6 +142,7 @@ mod tests {
         assert_eq!(read.len(), 1);
         assert_eq!(read[0].jobs.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [1, 6]);
         assert_eq!(read[0].refused.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [4, 5]);
+        assert_eq!(read[0].consumed, input.len() as u64);
     }
 
     #[test]
@@ -144,6 +152,7 @@ mod tests {
         let read = batches(&input);
         assert!(read[0].refused[0].1.contains("256 KiB"));
         assert_eq!(read[0].jobs[0].0, 2);
+        assert_eq!(read[0].consumed, input.len() as u64);
     }
 
     #[test]
