@@ -114,6 +114,9 @@ pub(super) enum Verb {
     /// Print the state of the whole in numbers
     #[command(after_help = "Example:\n  schedctl stats --json")]
     Stats,
+    /// Watch what is due, runs and ended, and act on it
+    #[command(after_help = super::top::HELP)]
+    Top,
     /// List the schedd processes
     #[command(
         after_help = "Example:\n  schedctl nodes\n\nA node that was not seen for 15 seconds is shown as gone. Where the files of nodes have one job\notherwise, the last change holds, and both nodes say so."

@@ -31,7 +31,7 @@ pub(super) async fn cancel(global: &Global, args: &Cancel, console: &mut Console
     let (mut worst, mut document) = (0, Vec::new());
     for (target, text) in targets.iter().zip(&args.targets) {
         let done = match target {
-            Target::Run(run) => cancel_run(&store, run).await,
+            Target::Run(run) => stop_run(&store, run).await,
             Target::Job(name) if args.backfill => cancel_backfill(&store, name).await,
             Target::Job(name) => cancel_job(&store, name, running).await,
         };
@@ -52,7 +52,12 @@ pub(super) async fn cancel(global: &Global, args: &Cancel, console: &mut Console
     Ok(worst)
 }
 
-async fn cancel_run(store: &Store, run: &RunId) -> Result<Done, Failure> {
+/// Cancels one run; what became of it, as a sentence.
+pub(super) async fn cancel_run(store: &Store, run: &RunId) -> Result<String, Failure> {
+    stop_run(store, run).await.map(|done| done.sentence)
+}
+
+async fn stop_run(store: &Store, run: &RunId) -> Result<Done, Failure> {
     match person::cancel_run(store, run, REASON).await? {
         CancelReply::Cancelled => Ok(Done { result: "cancelled", sentence: format!("{run} cancelled") }),
         CancelReply::Requested => {

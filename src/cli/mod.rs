@@ -6,7 +6,7 @@
 //! - `args` what may be written, and the texts of `--help`; `connect` which Redis is meant; `target` which job or run;
 //!   `ended` which of the runs that ended; `sight` looking at a run again and again
 //! - one file a verb: `add` `list` `show` `history` `explain` `logs` `next` `describe` `run` `rerun` `backfill` `cancel` `dead`
-//!   `switch` `queue` `check` `stats` `nodes` `groups` `losses` `doctor`
+//!   `switch` `queue` `check` `stats` `top` `nodes` `groups` `losses` `doctor`
 //! - `render` how things are shown; `failure` what can go wrong, and with which code
 
 mod add;
@@ -37,6 +37,7 @@ mod sight;
 mod stats;
 mod switch;
 mod target;
+mod top;
 
 use std::process::ExitCode;
 
@@ -85,6 +86,7 @@ async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
         Verb::Queues => queue::queues(global, console).await,
         Verb::Check(check) => check::check(global, &check, console),
         Verb::Stats => stats::stats(global, console).await,
+        Verb::Top => top::top(global, console).await,
         Verb::Nodes => nodes::nodes(global, console).await,
         Verb::Groups => groups::groups(global, console).await,
         Verb::Doctor(args) => doctor::doctor(global, &args, console).await,

@@ -29,9 +29,14 @@ const RUNS: usize = 5;
 pub(super) async fn show(global: &Global, args: &Show, console: &mut Console) -> Result<u8, Failure> {
     let target = Target::parse(&args.target)?;
     let store = connect(global, console).await?;
+    show_target(&store, &target, console).await
+}
+
+/// Shows what is named; its code.
+pub(super) async fn show_target(store: &Store, target: &Target, console: &mut Console) -> Result<u8, Failure> {
     match target {
-        Target::Job(name) => show_job(&store, &name, console).await,
-        Target::Run(run) => show_run(&store, &run, console).await,
+        Target::Job(name) => show_job(store, name, console).await,
+        Target::Run(run) => show_run(store, run, console).await,
     }
 }
 

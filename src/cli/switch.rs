@@ -32,11 +32,7 @@ pub(super) async fn switch(global: &Global, args: &Jobs, to: To, console: &mut C
     let store = connect(global, console).await?;
     let (mut worst, mut document) = (0, Vec::new());
     for name in names {
-        let done = match to {
-            To::Paused => pause(&store, &name).await,
-            To::Resumed => resume(&store, &name).await,
-        };
-        match done {
+        match turn(&store, &name, to).await {
             Ok(Done { result, sentence, next_due }) => {
                 if console.is_json() {
                     document.push(json!({"name": name.as_str(), "result": result, "next_due": next_due}));
@@ -51,6 +47,18 @@ pub(super) async fn switch(global: &Global, args: &Jobs, to: To, console: &mut C
         console.json(&Value::Array(document));
     }
     Ok(worst)
+}
+
+/// Pauses or resumes one job; what became of it, as a sentence.
+pub(super) async fn switch_job(store: &Store, name: &JobName, to: To) -> Result<String, Failure> {
+    turn(store, name, to).await.map(|done| done.sentence)
+}
+
+async fn turn(store: &Store, name: &JobName, to: To) -> Result<Done, Failure> {
+    match to {
+        To::Paused => pause(store, name).await,
+        To::Resumed => resume(store, name).await,
+    }
 }
 
 async fn pause(store: &Store, name: &JobName) -> Result<Done, Failure> {

@@ -5,7 +5,7 @@ mod overview;
 use clap::Subcommand;
 use serde_json::json;
 
-pub(super) use overview::queues;
+pub(super) use overview::{Standing, queues, standings};
 
 use super::args::Global;
 use super::connect::connect;

@@ -20,14 +20,23 @@ use crate::store::{LaneAsk, LanePoll, QueueDepth, QueueRecord, RunTimes, Store};
 /// Runs whose times are read: those of all queues that ended last.
 const SAMPLED: usize = 1_000;
 
+/// How one queue stands.
+pub(in crate::cli) struct Standing {
+    /// Its name.
+    pub(in crate::cli) name: QueueName,
+    /// What holds for it.
+    pub(in crate::cli) record: QueueRecord,
+    /// How full it is.
+    pub(in crate::cli) depth: QueueDepth,
+    /// The word for whether its runs start.
+    pub(in crate::cli) state: &'static str,
+    /// Nodes there are that serve it.
+    pub(in crate::cli) nodes: u64,
+}
+
 /// One queue.
 struct View {
-    name: QueueName,
-    record: QueueRecord,
-    depth: QueueDepth,
-    state: &'static str,
-    /// Nodes there are that serve it.
-    nodes: u64,
+    standing: Standing,
     times: Times,
 }
 
@@ -67,6 +76,14 @@ pub(in crate::cli) async fn queues(global: &Global, console: &mut Console) -> Re
 }
 
 async fn view_all(store: &Store) -> Result<(UnixMillis, Vec<View>), Failure> {
+    let (now, standings) = standings(store).await?;
+    let mut times = sorted_by_queue(store.read_run_times(SAMPLED).await?);
+    let view = |standing: Standing| View { times: times.remove(&standing.name).unwrap_or_default(), standing };
+    Ok((now, standings.into_iter().map(view).collect()))
+}
+
+/// How every queue stands, and Redis' time.
+pub(in crate::cli) async fn standings(store: &Store) -> Result<(UnixMillis, Vec<Standing>), Failure> {
     let mut names: BTreeSet<QueueName> = store.read_queues().await?.into_keys().collect();
     names.insert(QueueName::default_queue());
     let mut lanes = store.list_lanes().await?;
@@ -83,25 +100,23 @@ async fn view_all(store: &Store) -> Result<(UnixMillis, Vec<View>), Failure> {
     let asked: Vec<LaneAsk> = lanes.iter().map(|lane| LaneAsk::new(lane.clone(), 1)).collect();
     let polls = store.list_ripe(&asked).await?.lanes;
     let stands: Vec<((Lane, QueueDepth), LanePoll)> = lanes.into_iter().zip(depths).zip(polls).collect();
-    let mut times = sorted_by_queue(store.read_run_times(SAMPLED).await?);
-    let views = names.into_iter().zip(records).map(|(name, record)| {
+    let standings = names.into_iter().zip(records).map(|(name, record)| {
         let own: Vec<&((Lane, QueueDepth), LanePoll)> = stands.iter().filter(|((lane, _), _)| *lane.queue() == name).collect();
         let depth = own.iter().map(|((_, depth), _)| *depth).reduce(together).unwrap_or_default();
         let mut ripe = own.iter().filter(|((_, depth), _)| depth.ready > 0).map(|((lane, _), _)| lane).peekable();
         let is_unserved = ripe.peek().is_some() && ripe.all(|lane| Unserved::of(lane, &serving).is_some());
-        View {
+        Standing {
             state: match state(&record, depth, own.iter().map(|(_, poll)| poll)) {
                 "open" if is_unserved => "unserved",
                 state => state,
             },
-            times: times.remove(&name).unwrap_or_default(),
             nodes: serving.iter().filter(|node: &&Serving| node.takes_queue(&name)).count() as u64,
             name,
             record,
             depth,
         }
     });
-    Ok((now, views.collect()))
+    Ok((now, standings.collect()))
 }
 
 /// How two lanes of one queue stand together.
@@ -161,31 +176,31 @@ fn spread_json(sorted: &[u64]) -> Value {
 impl View {
     /// How many may execute at once: its limit, or what all nodes there are may.
     fn capacity(&self) -> u64 {
-        let settings = &self.record.settings;
-        let of_nodes = u64::from(settings.concurrency).saturating_mul(self.nodes);
+        let settings = &self.standing.record.settings;
+        let of_nodes = u64::from(settings.concurrency).saturating_mul(self.standing.nodes);
         settings.limit.map_or(of_nodes, |limit| u64::from(limit).min(of_nodes))
     }
 
     fn utilisation(&self) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "both are small")]
         let part = |running: u64, capacity: u64| running as f64 / capacity as f64;
-        (self.capacity() > 0).then(|| part(self.depth.running, self.capacity()))
+        (self.capacity() > 0).then(|| part(self.standing.depth.running, self.capacity()))
     }
 
     fn json(&self, now: UnixMillis) -> Value {
-        let QueueRecord { settings, paused, set, .. } = &self.record;
+        let QueueRecord { settings, paused, set, .. } = &self.standing.record;
         let weight = match settings.share {
             Share::Strict => None,
             Share::Weight(weight) => Some(weight),
         };
         json!({
-            "name": self.name.as_str(),
-            "state": self.state,
-            "depth": self.depth.ready,
-            "oldest_ready": self.depth.oldest.map(|at| at.to_string()),
-            "oldest_age_ms": self.depth.oldest.map(|at| now.as_i64().saturating_sub(at.as_i64())),
-            "scheduled": self.depth.scheduled,
-            "running": self.depth.running,
+            "name": self.standing.name.as_str(),
+            "state": self.standing.state,
+            "depth": self.standing.depth.ready,
+            "oldest_ready": self.standing.depth.oldest.map(|at| at.to_string()),
+            "oldest_age_ms": self.standing.depth.oldest.map(|at| now.as_i64().saturating_sub(at.as_i64())),
+            "scheduled": self.standing.depth.scheduled,
+            "running": self.standing.depth.running,
             "limit": settings.limit,
             "concurrency": settings.concurrency,
             "capacity": self.capacity(),
@@ -202,13 +217,13 @@ impl View {
             "wait_ms": spread_json(&self.times.wait_ms),
             "run_ms": spread_json(&self.times.run_ms),
             "sampled_runs": self.times.run_ms.len(),
-            "nodes": self.nodes,
+            "nodes": self.standing.nodes,
         })
     }
 
     fn row(&self, now: UnixMillis) -> [Cell; 13] {
-        let settings = &self.record.settings;
-        let colour = match self.state {
+        let settings = &self.standing.record.settings;
+        let colour = match self.standing.state {
             "open" => Colour::Green,
             "spoilt" => Colour::Red,
             _ => Colour::Yellow,
@@ -218,19 +233,19 @@ impl View {
             format!("{rate}{burst}")
         });
         [
-            Cell::new(self.name.as_str()),
-            Cell::new(self.state).coloured(colour),
-            Cell::new(self.depth.ready.to_string()),
-            Cell::maybe(self.depth.oldest.map(|at| span(now.since(at)))),
-            Cell::new(self.depth.scheduled.to_string()),
-            Cell::new(self.depth.running.to_string()),
+            Cell::new(self.standing.name.as_str()),
+            Cell::new(self.standing.state).coloured(colour),
+            Cell::new(self.standing.depth.ready.to_string()),
+            Cell::maybe(self.standing.depth.oldest.map(|at| span(now.since(at)))),
+            Cell::new(self.standing.depth.scheduled.to_string()),
+            Cell::new(self.standing.depth.running.to_string()),
             Cell::maybe(settings.limit.map(|limit| limit.to_string())),
             Cell::new(settings.concurrency.to_string()),
             Cell::maybe(self.utilisation().map(|part| format!("{:.0}%", part * 100.0))),
             Cell::maybe(rate),
             Cell::new(spread(&self.times.wait_ms)),
             Cell::new(spread(&self.times.run_ms)),
-            Cell::new(self.nodes.to_string()),
+            Cell::new(self.standing.nodes.to_string()),
         ]
     }
 }

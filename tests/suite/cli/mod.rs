@@ -16,6 +16,7 @@ mod durations;
 mod following;
 mod lanes;
 mod listing;
+mod live_views;
 mod next_times;
 mod played;
 mod queueing;

@@ -1,13 +1,15 @@
 //! What a person sees: help, colour, and nothing that steers the terminal.
 
+use std::process::Stdio;
+
 use schedd::domain::run::RunState;
 
 use super::Bench;
 use crate::support::ctl::Schedctl;
 
-const VERBS: [&str; 16] = [
+const VERBS: [&str; 17] = [
     "add", "list", "cancel", "show", "history", "logs", "next", "describe", "run", "rerun", "backfill", "pause", "resume",
-    "check", "stats", "nodes",
+    "check", "stats", "top", "nodes",
 ];
 
 #[test]
@@ -116,6 +118,58 @@ fn what_a_job_wrote_cannot_steer_the_terminal_unless_it_may() {
     for args in [&["history", "a"][..], &["show", "a"], &["show", &claim.run.to_string()]] {
         let seen = bench.ctl.run(args).good().stdout;
         assert!(!seen.contains(['\u{1b}', '\u{202e}']) && seen.contains("no \\u{1b}[31mred\\n\\u{202e}line"), "{seen}");
+    }
+}
+
+#[test]
+fn no_verb_minds_a_reader_that_has_gone() {
+    let bench = Bench::start();
+    bench.node.beat("");
+    bench.add(&["--name", "a", "--every", "1s", "--", "x"]);
+    let claim = bench.node.claim("a");
+    bench.node.write(&claim, b"out\n", b"", 0);
+    bench.node.finish(&claim, RunState::Failed, &[("exit_code", "3")]);
+    let id = claim.run.to_string();
+    std::fs::write(bench.ctl.home().join("jobs.toml"), "[jobs.f]\nevery = \"1h\"\nshell = \"x\"\n").unwrap();
+    for args in [
+        &["--help"][..],
+        &["--version"],
+        &["list"],
+        &["list", "--json"],
+        &["list", "--watch"],
+        &["show", "a"],
+        &["show", &id, "--json"],
+        &["history", "a"],
+        &["history", "--dead", "--json"],
+        &["logs", &id],
+        &["logs", &id, "--json"],
+        &["logs", "-f", &id, "--quiet"],
+        &["explain", "a", "--last"],
+        &["next", "a", "-n", "100"],
+        &["next", "@hourly", "-n", "5000"],
+        &["next", "--file", "jobs.toml"],
+        &["describe", "@daily"],
+        &["check", "jobs.toml"],
+        &["stats"],
+        &["nodes"],
+        &["queues"],
+        &["groups"],
+        &["losses"],
+        &["doctor"],
+        &["pause", "a"],
+        &["resume", "a"],
+        &["run", "a"],
+        &["retry", &id],
+        &["queue", "pause", "default"],
+        &["add", "--in", "1h", "--", "x"],
+        &["cancel", "a"],
+    ] {
+        let mut child = bench.ctl.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!said.contains("panicked") && !said.contains("cannot be written"), "{args:?}: {said}");
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
     }
 }
 

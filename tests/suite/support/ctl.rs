@@ -62,6 +62,13 @@ impl Schedctl {
         command
     }
 
+    /// Another program, about to be called where this one is and with the same environment.
+    pub(crate) fn command_of(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        self.settle(&mut command);
+        command
+    }
+
     fn settle(&self, command: &mut Command) {
         command
             .env_clear()

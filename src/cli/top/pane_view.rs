@@ -1,0 +1,105 @@
+//! One list of `top`: a title across, the columns there is room for, and the rows around the chosen one.
+
+use std::fmt::Write as _;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Modifier;
+use ratatui::text::Line;
+use ratatui::widgets::{Paragraph, Widget};
+
+use super::lists::{Pane, Row};
+use super::model::Model;
+use super::view::Theme;
+use crate::cli::render::Colour;
+
+/// Columns between two columns.
+const GAP: usize = 2;
+/// What is left of the last column, which is cut, before another one goes.
+const NARROWEST: usize = 10;
+
+/// The columns of a list, each with its rank: the highest goes first where there is no room. The last one is never left out.
+fn columns(pane: Pane) -> &'static [(&'static str, u8)] {
+    match pane {
+        Pane::Due => &[("IN", 1), ("DUE", 4), ("STATE", 2), ("QUEUE", 3), ("JOB", 0)],
+        Pane::Running => &[("FOR", 1), ("NODE", 2), ("TRY", 4), ("STANDS AT", 3), ("RUN", 0)],
+        Pane::Recent => &[("ENDED", 2), ("STATE", 1), ("TOOK", 4), ("RUN", 0), ("WHY", 3)],
+        Pane::Queues => &[("STATE", 1), ("READY", 2), ("OLDEST", 4), ("RUNNING", 3), ("LIMIT", 5), ("NODES", 6), ("QUEUE", 0)],
+    }
+}
+
+/// Draws one list.
+pub(super) fn draw_pane(model: &Model, pane: Pane, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    if area.height == 0 || area.width == 0 {
+        return;
+    }
+    let rows = model.rows(pane);
+    let has_cursor = model.pane == pane;
+    let width = usize::from(area.width);
+    let room = usize::from(area.height.saturating_sub(2));
+    let at = model.position(pane).min(rows.len().saturating_sub(1));
+    // The chosen row stays in sight.
+    let from = if at < room { 0 } else { at + 1 - room };
+    let seen = rows.get(from..rows.len().min(from.saturating_add(room))).unwrap_or_default();
+    let fitted = fit(columns(pane), seen, width);
+
+    let mut lines = vec![title(model, pane, rows.len(), theme, width)];
+    let header = fitted.iter().map(|(column, width)| (columns(pane)[*column].0, *width));
+    lines.push(Line::styled(text(header), theme.style(Colour::Dim)));
+    for (index, row) in seen.iter().enumerate() {
+        let cells = fitted.iter().map(|(column, width)| (row.cells.get(*column).map_or("", String::as_str), *width));
+        let mut style = theme.style(row.colour);
+        if model.away.is_some() {
+            style = theme.style(Colour::Dim);
+        }
+        let is_chosen = has_cursor && from + index == at;
+        let shown = text(cells);
+        // The whole line, not only its text, shows where the cursor is.
+        let shown = if is_chosen { format!("{shown:<width$}") } else { shown };
+        lines.push(Line::styled(shown, if is_chosen { style.add_modifier(Modifier::REVERSED) } else { style }));
+    }
+    Paragraph::new(lines).render(area, buffer);
+}
+
+fn title<'a>(model: &Model, pane: Pane, shown: usize, theme: &Theme, width: usize) -> Line<'a> {
+    let total = model.total(pane);
+    let count = if shown as u64 == total { total.to_string() } else { format!("{shown} of {total}") };
+    let order = if model.is_by_name { ", by name" } else { "" };
+    let name = format!("{} {} ({count}{order}) ", pane as usize + 1, pane.title());
+    let rest = width.saturating_sub(name.chars().count());
+    let line = format!("{name}{}", theme.rule().repeat(rest));
+    Line::styled(line, theme.style(if model.pane == pane { Colour::Bold } else { Colour::Dim }))
+}
+
+/// Cells of these widths in one line; what is too long is cut.
+fn text<'c>(cells: impl Iterator<Item = (&'c str, usize)>) -> String {
+    let mut line = String::new();
+    for (cell, width) in cells {
+        let cut: String = cell.chars().take(width).collect();
+        let _ = write!(line, "{cut:<width$}");
+        line.extend(std::iter::repeat_n(' ', GAP));
+    }
+    line.trim_end().to_owned()
+}
+
+/// The columns there is room for, each with its width. The last of them has what is left.
+fn fit(columns: &[(&str, u8)], rows: &[&Row], width: usize) -> Vec<(usize, usize)> {
+    let natural = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.cells.get(column)).map(|cell| cell.chars().count());
+        cells.max().unwrap_or(0).max(columns[column].0.len())
+    };
+    let mut fitted: Vec<(usize, usize)> = (0..columns.len()).map(|column| (column, natural(column))).collect();
+    let needs = |fitted: &[(usize, usize)]| -> usize {
+        let Some(((_, last), before)) = fitted.split_last() else { return 0 };
+        before.iter().map(|(_, width)| width + GAP).sum::<usize>() + (*last).min(NARROWEST)
+    };
+    while needs(&fitted) > width && fitted.len() > 1 {
+        let Some(worst) = (0..fitted.len()).max_by_key(|at| columns[fitted[*at].0].1) else { break };
+        fitted.remove(worst);
+    }
+    let before: usize = fitted.iter().rev().skip(1).map(|(_, width)| width + GAP).sum();
+    if let Some((_, last)) = fitted.last_mut() {
+        *last = width.saturating_sub(before);
+    }
+    fitted
+}

@@ -1,0 +1,287 @@
+//! `list --watch`, `top` and the bar of `add --stdin` on a real terminal: what comes, what ends them, and what they leave behind.
+
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use rustix::process::{Pid, Signal, kill_process};
+use schedd::domain::run::RunState;
+use serde_json::Value;
+
+use super::{Bench, lines};
+use crate::support::ctl::Schedctl;
+use crate::support::redis::TestRedis;
+use crate::support::wait::{LONG, until};
+
+/// The key that takes a letter back.
+const BACK: &str = "\u{7f}";
+/// What leaves the second screen of a terminal.
+const LEAVE: &str = "\u{1b}[?1049l";
+
+/// A `schedctl` on a terminal of its own, with somebody at the keys.
+struct Session {
+    child: Child,
+    keys: Option<ChildStdin>,
+    seen: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Session {
+    /// Starts it on a terminal of so many columns and lines. Its number comes first, and after it ends its code and how the
+    /// terminal is set.
+    fn start(ctl: &Schedctl, (columns, rows): (u32, u32), args: &str) -> Self {
+        let line = format!(
+            "trap : INT; stty cols {columns} rows {rows}; before=$(stty -g); \
+             sh -c 'echo number $$.; exec {program} {args}'; code=$?; \
+             [ \"$before\" = \"$(stty -g)\" ] && echo restored; echo \"code $code.\"",
+            program = env!("CARGO_BIN_EXE_schedctl"),
+        );
+        let mut command: Command = ctl.command_of("script");
+        command.env("SHELL", "/bin/sh").args(["-qec", &line, "/dev/null"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (mut output, keeping) = (child.stdout.take().unwrap(), seen.clone());
+        let reader = std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count) = output.read(&mut bytes)
+                && count > 0
+            {
+                keeping.lock().unwrap().extend_from_slice(&bytes[..count]);
+            }
+        });
+        Self { keys: child.stdin.take(), child, seen, reader: Some(reader) }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
+    }
+
+    /// How much was seen so far: what comes later is behind it.
+    fn length(&self) -> usize {
+        self.text().len()
+    }
+
+    #[track_caller]
+    fn wait_for(&self, text: &str) {
+        self.wait_after(0, text);
+    }
+
+    #[track_caller]
+    fn wait_after(&self, from: usize, text: &str) {
+        until(&format!("{text:?} is seen; {:?}", self.text()), LONG, || self.text().get(from..)?.contains(text).then_some(()));
+    }
+
+    fn press(&mut self, keys: &str) {
+        let input = self.keys.as_mut().unwrap();
+        input.write_all(keys.as_bytes()).unwrap();
+        input.flush().unwrap();
+    }
+
+    /// Sends it a signal from elsewhere.
+    fn signal(&self, signal: Signal) {
+        let text = self.text();
+        let number = text.split("number ").nth(1).and_then(|rest| rest.split('.').next()?.parse().ok());
+        kill_process(Pid::from_raw(number.unwrap()).unwrap(), signal).unwrap();
+    }
+
+    /// All that was seen, once it has ended with this code and left the terminal as it was.
+    #[track_caller]
+    fn end(mut self, code: i32) -> String {
+        self.wait_for(&format!("code {code}."));
+        drop(self.keys.take());
+        self.child.wait().unwrap();
+        self.reader.take().unwrap().join().unwrap();
+        let text = self.text();
+        assert!(text.contains("restored"), "{text:?}");
+        text
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn terminal(redis: &TestRedis) -> Schedctl {
+    Schedctl::on(redis).env("TZ", "UTC").env("TERM", "xterm").env("LANG", "C.UTF-8")
+}
+
+#[test]
+fn a_watched_list_is_drawn_in_its_place_and_the_terminal_given_back() {
+    let bench = Bench::start();
+    bench.add(&["--name", "a", "--in", "1h", "--", "x"]);
+    let mut session = Session::start(&terminal(&bench.redis), (80, 10), "list --watch=500ms");
+    session.wait_for("1 job\u{1b}[K\u{1b}[J");
+    let input = lines(0..20, |n| format!("{{\"name\": \"b{n:02}\", \"in\": \"2h\", \"shell\": \"x\"}}"));
+    bench.ctl.run_with_input(&["add", "--stdin", "--quiet"], input.as_bytes()).good();
+    session.wait_for("the first 6 jobs");
+    session.press("\u{3}");
+    let seen = session.end(130);
+    let (before, behind) = seen.split_once(LEAVE).unwrap();
+    assert!(before.contains("every 500ms") && before.contains("\u{1b}[?1049h"), "{before:?}");
+    assert!(before.contains("b04") && !before.contains("b05"), "{before:?}");
+    assert!(!behind.contains("1 job"), "{behind:?}");
+
+    let session = Session::start(&terminal(&bench.redis), (80, 10), "list --watch");
+    session.wait_for("the first 6 jobs");
+    session.signal(Signal::TERM);
+    assert!(session.end(143).contains(LEAVE));
+}
+
+#[test]
+fn a_watched_list_goes_on_when_redis_is_back() {
+    let mut redis = TestRedis::durable();
+    let ctl = terminal(&redis);
+    ctl.run(&["add", "--name", "a", "--in", "1h", "--", "x"]).good();
+    let mut session = Session::start(&ctl, (80, 24), "list --watch=500ms");
+    session.wait_for("1 job");
+    let before = session.length();
+    redis.kill9();
+    session.wait_after(before, "redis.sock");
+    redis.restart();
+    let before = session.length();
+    session.wait_after(before, "every 500ms");
+    session.press("\u{3}");
+    session.end(130);
+}
+
+#[test]
+fn a_list_watched_by_a_program_is_an_array_a_line() {
+    let bench = Bench::start();
+    bench.add(&["--name", "a", "--in", "1h", "--", "x"]);
+    bench.add(&["--name", "b", "--in", "2h", "--", "x"]);
+    let watch = |args: &[&str], wanted: usize| {
+        let mut command = bench.ctl.command(&[&["list", "--watch=500ms"], args].concat());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut output = child.stdout.take().unwrap();
+        let mut text = String::new();
+        let mut bytes = [0; 4096];
+        while text.lines().count() < wanted {
+            let count = output.read(&mut bytes).unwrap();
+            text.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
+        }
+        // A reader that goes ends it.
+        drop(output);
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!((ended.status.code(), ended.stderr.as_slice()), (Some(0), &b""[..]));
+        text
+    };
+    let arrays = watch(&["--json"], 2);
+    let arrays: Vec<Value> = arrays.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(arrays.len() >= 2 && arrays.iter().all(|array| array[0]["name"] == "a" && array[1]["name"] == "b"), "{arrays:?}");
+    let tables = watch(&[], 10);
+    assert_eq!(tables.lines().filter(|line| line.starts_with("NEXT")).count(), 2, "{tables}");
+    for bad in ["10ms", "5", "soon"] {
+        bench.ctl.run(&["list", &format!("--watch={bad}")]).refused(2, &["--watch"]);
+    }
+}
+
+#[test]
+fn top_shows_what_is_due_runs_and_ended_and_its_keys_act() {
+    let bench = Bench::start();
+    bench.node.beat("");
+    bench.add(&["--name", "nightly", "--in", "1h", "--", "x"]);
+    bench.add(&["--name", "ended", "--in", "0s", "--", "x"]);
+    let ended = bench.node.claim("ended");
+    bench.node.write(&ended, b"last\x1b[2Jwords\n", b"", 0);
+    bench.node.finish(&ended, RunState::Failed, &[("exit_code", "3")]);
+    bench.add(&["--name", "busy", "--in", "0s", "--", "x"]);
+    let busy = bench.node.claim("busy");
+
+    let mut session = Session::start(&terminal(&bench.redis), (150, 40), "top");
+    for word in ["nightly", &busy.run.to_string(), &ended.run.to_string(), "web-1", "default"] {
+        session.wait_for(word);
+    }
+    session.press("/nightly\r");
+    session.wait_for("only");
+    session.press("p");
+    until("the job is paused", LONG, || (bench.ctl.run(&["show", "nightly", "--json"]).json()["paused"] == true).then_some(()));
+    session.press("p");
+    until("the job is resumed", LONG, || (bench.ctl.run(&["show", "nightly", "--json"]).json()["paused"] == false).then_some(()));
+    session.press("r");
+    assert_eq!(bench.node.claim("nightly").run.job().as_str(), "nightly");
+    session.press(&format!("/{}", BACK.repeat(8)));
+    session.press("2/busy\r");
+    session.press("c");
+    session.wait_for("y/n");
+    session.press("y");
+    until("the run is asked to stop", LONG, || {
+        let mut connection = bench.redis.connection();
+        let asked: Option<String> =
+            redis::cmd("HGET").arg("{schedd}:stops").arg(busy.run.to_string()).query(&mut connection).unwrap();
+        asked
+    });
+    session.press(&format!("3/{}ended\r\r", BACK.repeat(4)));
+    session.wait_for("\\u{1b}[2Jwords");
+    // Out of the page about the run, then out of it all.
+    session.press("qq");
+    let seen = session.end(0);
+    assert!(!seen.contains("\u{1b}[2Jwords"), "what a job wrote steers nothing");
+    assert!(seen.contains(LEAVE), "{seen:?}");
+}
+
+#[test]
+fn top_gives_the_terminal_back_whatever_ends_it() {
+    let bench = Bench::start();
+    for (signal, code) in [(Some(Signal::TERM), 143), (Some(Signal::HUP), 129), (Some(Signal::INT), 130), (None, 130)] {
+        let mut session = Session::start(&terminal(&bench.redis), (20, 6), "top");
+        session.wait_for("nodes");
+        match signal {
+            Some(signal) => session.signal(signal),
+            None => session.press("\u{3}"),
+        }
+        let seen = session.end(code);
+        assert!(seen.contains("\u{1b}[?1049h") && seen.contains(LEAVE), "{seen:?}");
+    }
+}
+
+#[test]
+fn top_says_that_redis_is_away_and_goes_on_when_it_is_back() {
+    let mut redis = TestRedis::durable();
+    let ctl = terminal(&redis);
+    ctl.run(&["add", "--name", "nightly", "--in", "1h", "--", "x"]).good();
+    let mut session = Session::start(&ctl, (80, 24), "top");
+    session.wait_for("nightly");
+    let before = session.length();
+    redis.kill9();
+    session.wait_after(before, "redis.sock");
+    redis.restart();
+    let before = session.length();
+    session.wait_after(before, "UTC");
+    session.press("q");
+    session.end(0);
+}
+
+#[test]
+fn top_without_a_terminal_is_refused_in_one_line() {
+    let bench = Bench::start();
+    bench.ctl.run(&["top"]).refused(2, &["top: wanted a terminal", "list --watch"]);
+    bench.ctl.run(&["top", "--json"]).refused(2, &["top --json", "list"]);
+    let seen = Schedctl::on(&bench.redis).env("TERM", "dumb").run_on_terminal(&["top"]);
+    assert!(seen.code == 2 && seen.stdout.contains("TERM is dumb"), "{seen:?}");
+}
+
+#[test]
+fn a_long_bulk_add_shows_how_far_it_is_on_a_terminal_only_and_leaves_nothing() {
+    let bench = Bench::start();
+    // A slow writer: the bar appears only when the adding takes a while.
+    let slow = |flags: &str| {
+        let line = r#"{\"shell\": \"x\"}"#;
+        let program = env!("CARGO_BIN_EXE_schedctl");
+        let line = format!("(for n in 1 2 3 4 5 6; do echo \"{line}\"; sleep 0.3; done) | {program} add --stdin {flags} > names");
+        let ctl = terminal(&bench.redis);
+        let mut command = ctl.command_of("script");
+        let output = command.env("SHELL", "/bin/sh").args(["-qec", &line, "/dev/null"]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let seen = slow("");
+    assert!(seen.contains(" a second") && seen.contains("lines"), "{seen:?}");
+    assert!(seen.ends_with("\u{1b}[2K") || seen.trim_end().ends_with("[2K"), "nothing is left of it: {seen:?}");
+    assert_eq!(slow("--quiet"), "");
+    let input = lines(0..3_000, |_| r#"{"shell": "x"}"#.to_owned());
+    assert_eq!(bench.ctl.run_with_input(&["add", "--stdin"], input.as_bytes()).good().stderr, "");
+}
