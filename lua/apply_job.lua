@@ -192,6 +192,14 @@ if not is_live then
   return {'created'}
 end
 
+-- What passed behind the planned run is told now: later nobody knows the old schedule any more.
+if ARGV[12] ~= 'rest' and ARGV[19] ~= '' and redis.call('EXISTS', KEYS[11]) == 0 then
+  local facts = tell_stretch(k.job, ARGV[20], ARGV[21],
+    {'job', name, 'due', string.match(ARGV[19], '@(%d+)'), 'queue', ARGV[10], 'kind', 'regular', 'rev', rev})
+  end_run({history = k.history, job_history = KEYS[8], run = KEYS[11], totals = KEYS[12]}, ARGV[19], 'skipped',
+    job[8] and 'paused' or 'missed', now, facts)
+  if tonumber(ARGV[21]) > 1 then tally(KEYS[12], 'skipped', tonumber(ARGV[21]) - 1) end
+end
 redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'token', ARGV[8], 'queue', ARGV[10], 'once', ARGV[11],
   'applied', 'updated', 'delay', ARGV[25], 'max_runs', ARGV[26])
 redis.call('HSETNX', k.job, 'tz', ARGV[9])
@@ -203,14 +211,6 @@ local old = job[6]
 local old_ready = old and old ~= '' and redis.call('ZSCORE', KEYS[4], old)
 if ARGV[12] ~= 'rest' then
   redis.call('HSET', k.job, 'since', int(now))
-  -- What passed behind the planned run is told now: later nobody knows the old schedule any more.
-  if ARGV[19] ~= '' and redis.call('EXISTS', KEYS[11]) == 0 then
-    local facts = {'job', name, 'due', string.match(ARGV[19], '@(%d+)'), 'queue', ARGV[10], 'kind', 'regular', 'rev', rev,
-      'skipped_to', ARGV[20], 'skipped_count', ARGV[21]}
-    end_run({history = k.history, job_history = KEYS[8], run = KEYS[11], totals = KEYS[12]}, ARGV[19], 'skipped',
-      job[8] and 'paused' or 'missed', now, facts)
-    if tonumber(ARGV[21]) > 1 then tally(KEYS[12], 'skipped', tonumber(ARGV[21]) - 1) end
-  end
   if job[8] then
     if planted == '' then redis.call('HDEL', k.job, 'held') else redis.call('HSET', k.job, 'held', planted) end
   elseif old_ready and tonumber(old_ready) <= now and not is_burst then

@@ -85,6 +85,22 @@ local function end_run(k, id, state, reason, now, facts)
   tally(k.totals, state, 1)
 end
 
+-- The facts of a stretch of occurrences that is told as skipped in one record, with the definition it was counted by as far as
+-- that is short: one of them whose run a journal gives back is taken out of it. `told` lets whoever gives back see that it came.
+local COUNTED_BY = 4096
+local function tell_stretch(job_key, last, count, facts)
+  facts[#facts + 1], facts[#facts + 2] = 'skipped_to', last
+  facts[#facts + 1], facts[#facts + 2] = 'skipped_count', count
+  local job = redis.call('HMGET', job_key, 'def', 'tz', 'anchor', 'since')
+  if tonumber(count) > 1 and job[1] and #job[1] <= COUNTED_BY then
+    for at, field in ipairs({'of_def', 'of_tz', 'of_anchor', 'of_since'}) do
+      facts[#facts + 1], facts[#facts + 2] = field, job[at] or ''
+    end
+  end
+  redis.call('HSET', job_key, 'told', int(whole(redis.call('HGET', job_key, 'told'), COUNT - 1) + 1))
+  return facts
+end
+
 -- The lane the job has now, if that is another than `read`, the one its reader saw: what the end of a run brings on lies there.
 local function moved_to(k, read)
   local lane = redis.call('HGET', k.job, 'queue')

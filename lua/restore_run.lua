@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 -- Writes back how a run ended, from the journal of the node that ended it, after Redis lost that: it is taken out wherever it
--- stands, and its job's next is planted if it was the planned one.
+-- stands, also out of a stretch that was told as skipped, and its job's next is planted if it was the planned one. The job's rev
+-- rises: whoever is about to tell a stretch looks again at what has an end of its own.
 -- Guard: the data still has the mark the loss gave it; Redis knows neither this end, nor another, nor a later claim; rev as
--- given if the run is the planned one.
+-- given if the run is the planned one; told and the stretch as read.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
@@ -24,6 +25,8 @@
 -- KEYS 19 successor_run
 -- KEYS 20 spread
 -- KEYS 21 epoch
+-- KEYS 22 stretch_run: the record of the stretch that tells of the run, else the run
+-- KEYS 23 rest_run: the record of what is left of that stretch, else the run
 -- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 read: the epoch this is done under
@@ -41,54 +44,86 @@
 -- ARGV 14 successor_due
 -- ARGV 15 successor_ready
 -- ARGV 16 gates: at which the run stands
+-- ARGV 17 told: how many stretches of the job had been told of, as read
+-- ARGV 18 stretch_to: its last occurrence, as read, or '' if no stretch tells of the run
+-- ARGV 19 stretch_count: as read
+-- ARGV 20 rest: id of what is left of it, or ''
+-- ARGV 21 rest_due
+-- ARGV 22 rest_to
+-- ARGV 23 rest_count
 -- ARGV* field: facts of the run
 -- ARGV* value
 -- Reply restored
 -- Reply known: Redis knows this end, or what came after it
--- Reply stale: the run is the planned one of a job that was read otherwise
+-- Reply stale: the job, or what tells of the run as skipped, was read otherwise
 -- Reply occupied: the successor's id already has a record
 -- Reply moved: epoch
 -- Reply places: the gates it stands at; the call does not have them all
 -- Reply wrong_type: key, found, wanted
-local now = clock(ARGV[1])
+local now, micros = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
   waiting = KEYS[8], stops = KEYS[9], history = KEYS[10], job_history = KEYS[11], finished = KEYS[12], totals = KEYS[13],
   nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16], running = KEYS[17], queue = KEYS[18],
   gates = gates_of(ARGV[16])}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.leases, 'zset',
   k.open, 'zset', k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash',
-  k.dead, 'zset', k.job_dead, 'zset', k.running, 'zset', k.queue, 'hash', KEYS[20], 'zset', KEYS[21], 'string'})
+  k.dead, 'zset', k.job_dead, 'zset', k.running, 'zset', k.queue, 'hash', KEYS[20], 'zset', KEYS[21], 'string',
+  KEYS[22], 'hash', KEYS[23], 'hash'})
 if bad then return bad end
 local epoch = redis.call('GET', KEYS[21]) or ''
 if epoch ~= ARGV[2] then return {'moved', epoch} end
 local id, fence = ARGV[3], tonumber(ARGV[11])
 local run = redis.call('HMGET', k.run, 'state', 'fence', 'settled', 'places')
 local last = whole(run[2], FENCE)
+-- One that was skipped unclaimed ran before Redis lost that.
+local is_skipped = run[1] == 'skipped' and not run[2]
 -- One that Redis knew to be settled and that is to run again was asked for again by somebody.
-if run[1] and run[1] ~= 'scheduled' and run[1] ~= 'running' then return {'known'} end
+if run[1] and run[1] ~= 'scheduled' and run[1] ~= 'running' and not is_skipped then return {'known'} end
 if last > fence or run[3] == ARGV[11] then return {'known'} end
 local member = id .. '#' .. ARGV[11]
 if ARGV[7] == 'claimed' and redis.call('ZSCORE', k.leases, member) then return {'known'} end
-local job = redis.call('HMGET', k.job, 'rev', 'pending', 'held', 'begun', 'max_runs')
+local job = redis.call('HMGET', k.job, 'rev', 'pending', 'held', 'begun', 'max_runs', 'told')
 local is_pending, is_held = job[2] == id, job[3] == id
 if is_pending or is_held then
   if job[1] ~= ARGV[12] then return {'stale'} end
   if is_planted_before(ARGV[13], KEYS[19]) then return {'occupied', ARGV[13]} end
+end
+local is_regular = not string.find(id, '~', 1, true)
+local is_told, rest = ARGV[18] ~= '', ARGV[20]
+local is_first = is_told and KEYS[22] == k.run
+if is_regular and whole(job[6], COUNT) ~= tonumber(ARGV[17]) or is_skipped ~= is_first then return {'stale'} end
+if is_told then
+  local kept = redis.call('HMGET', KEYS[22], 'state', 'skipped_to', 'skipped_count')
+  if kept[1] ~= 'skipped' or (kept[2] or ARGV[5]) ~= ARGV[18] or (kept[3] or '1') ~= ARGV[19] then return {'stale'} end
+  if is_first and rest ~= '' and redis.call('EXISTS', KEYS[23]) == 1 then return {'stale'} end
 end
 local gates_bad = missing_places(k.gates, run[4] or '')
 if gates_bad then return gates_bad end
 local places = gate_names(run[4])
 
 local facts = {'job', ARGV[4], 'due', ARGV[5], 'queue', ARGV[6], 'fence', ARGV[11], 'settled', ARGV[11], 'verdict', ARGV[8],
-  'kind', string.find(id, '~', 1, true) and 'manual' or 'regular'}
-for at = 17, #ARGV do facts[#facts + 1] = ARGV[at] end
+  'kind', is_regular and 'regular' or 'manual'}
+for at = 24, #ARGV do facts[#facts + 1] = ARGV[at] end
+if is_told then
+  if is_first and rest ~= '' then
+    local ended = redis.call('ZSCORE', k.history, id) or now
+    redis.call('HSET', KEYS[23], unpack(redis.call('HGETALL', k.run)))
+    redis.call('HSET', KEYS[23], 'due', ARGV[21])
+    redis.call('ZADD', k.history, ended, rest)
+    redis.call('ZADD', k.job_history, ended, rest)
+  end
+  if rest ~= '' then redis.call('HSET', KEYS[23], 'skipped_to', ARGV[22], 'skipped_count', ARGV[23]) end
+  if is_first then redis.call('DEL', k.run) end
+  tally(k.totals, 'skipped', -1)
+end
 end_run(k, id, ARGV[8], ARGV[9], math.min(tonumber(ARGV[10]), now), facts)
 -- A beginning that Redis lost too counts for max_runs.
 local begun = whole(job[4], COUNT)
-if last == 0 and job[1] and not string.find(id, '~', 1, true) then
+if last == 0 and job[1] and is_regular then
   begun = begun + 1
   redis.call('HSET', k.job, 'begun', begun)
 end
+if job[1] and is_regular then redis.call('HSET', k.job, 'rev', int(math.max(whole(job[1], FENCE - 1) + 1, micros))) end
 local is_used_up = begun >= (tonumber(job[5]) or math.huge)
 if is_pending then
   plant_pending(k, ARGV[4], is_used_up and '' or ARGV[13], ARGV[14], ARGV[15])

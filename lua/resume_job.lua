@@ -41,8 +41,8 @@ if not job[4] then return {'already'} end
 if job[1] ~= ARGV[3] or (job[3] or '') ~= ARGV[4] then return {'stale'} end
 if is_planted_before(ARGV[8], KEYS[9]) then return {'occupied', ARGV[8]} end
 if ARGV[4] ~= '' and ARGV[6] ~= '' then
-  end_run(k, ARGV[4], 'skipped', 'paused', now, {'job', ARGV[2], 'due', ARGV[5], 'queue', job[5] or '', 'kind', 'regular', 'rev', job[1],
-    'skipped_to', ARGV[6], 'skipped_count', ARGV[7]})
+  end_run(k, ARGV[4], 'skipped', 'paused', now, tell_stretch(k.job, ARGV[6], ARGV[7],
+    {'job', ARGV[2], 'due', ARGV[5], 'queue', job[5] or '', 'kind', 'regular', 'rev', job[1]}))
   if tonumber(ARGV[7]) > 1 then tally(k.totals, 'skipped', tonumber(ARGV[7]) - 1) end
 end
 -- Of a job with a delay the end of its open run plants the next.

@@ -41,8 +41,8 @@ local job = redis.call('HMGET', k.job, 'rev', 'pending')
 if not redis.call('ZSCORE', k.job_due, id) or job[2] ~= id then return {'gone'} end
 if job[1] ~= ARGV[5] then return {'stale'} end
 if is_planted_before(ARGV[10], KEYS[10]) then return {'occupied', ARGV[10]} end
-end_run(k, id, 'skipped', ARGV[7], now, {'job', ARGV[3], 'due', ARGV[4], 'queue', ARGV[6], 'kind', 'regular', 'rev', ARGV[5],
-  'skipped_to', ARGV[8], 'skipped_count', ARGV[9]})
+end_run(k, id, 'skipped', ARGV[7], now, tell_stretch(k.job, ARGV[8], ARGV[9],
+  {'job', ARGV[3], 'due', ARGV[4], 'queue', ARGV[6], 'kind', 'regular', 'rev', ARGV[5]}))
 if count > 1 then tally(k.totals, 'skipped', count - 1) end
 plant_pending(k, ARGV[3], ARGV[10], ARGV[11], ARGV[12])
 redis.call('ZREM', k.job_due, id)

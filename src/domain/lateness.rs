@@ -165,6 +165,63 @@ pub fn without(timetable: &Timetable, since: UnixMillis, stretch: Stretch, known
     Some(Stretch { first, last, count })
 }
 
+/// What is left of a stretch when one of its occurrences is told of elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// All of it: it never told of that one.
+    All,
+    /// This much.
+    Some(Stretch),
+    /// Nothing.
+    Nothing,
+}
+
+/// A stretch without the occurrence `at`, which has an end of its own; `is_recorded` tells which others have. Without the
+/// timetable it was counted by, and since when that held, each instant within it counts as one of its occurrences.
+pub fn taken_out(
+    counted_by: Option<(&Timetable, UnixMillis)>,
+    stretch: Stretch,
+    at: UnixMillis,
+    is_recorded: impl Fn(UnixMillis) -> bool,
+) -> Rest {
+    let Stretch { mut first, mut last, count } = stretch;
+    let behind = counted_by.map_or(first, |(_, since)| first.max(since));
+    let is_counted = |(table, _): (&Timetable, UnixMillis)| at > behind && table.count_in(at, at) == 1;
+    if at < first || at > last || at != first && (count < 2 || !counted_by.is_none_or(is_counted)) {
+        return Rest::All;
+    }
+    if count < 2 {
+        return Rest::Nothing;
+    }
+    let next_after = |from: UnixMillis| match counted_by {
+        Some((table, _)) => table.next_after(from),
+        None => Some(one_after(from)),
+    };
+    let latest_before = |until: UnixMillis| {
+        let until = until.saturating_sub(Duration::from_millis(1));
+        counted_by.map_or(Some(until), |(table, _)| table.latest_in(one_after(behind), until))
+    };
+    if at == first {
+        let mut next = next_after(behind);
+        while next.is_some_and(is_recorded_before(last, &is_recorded)) {
+            next = next.and_then(next_after);
+        }
+        let Some(next) = next.filter(|next| *next <= last) else { return Rest::Nothing };
+        first = next;
+    } else if at == last {
+        while last > first && (last == at || is_recorded(last)) {
+            last = latest_before(last).map_or(first, |before| before.max(first));
+        }
+    }
+    // Past what is counted exactly, one less is not known to be right.
+    let count = if count > u64::from(Timetable::COUNTED) { count } else { count - 1 };
+    Rest::Some(Stretch { first, last, count })
+}
+
+fn is_recorded_before(last: UnixMillis, is_recorded: impl Fn(UnixMillis) -> bool) -> impl Fn(UnixMillis) -> bool {
+    move |at| at <= last && is_recorded(at)
+}
+
 /// The occurrences up to `now` behind a run that is owed, if it is and there are any.
 pub fn stretch_behind(timetable: &Timetable, owed: UnixMillis, since: UnixMillis, now: UnixMillis) -> Option<Stretch> {
     let base = owed.max(since);

@@ -8,7 +8,7 @@ use crate::domain::schedule::Timetable;
 use crate::domain::shape::Shape;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::{Zone, ZoneError};
-use crate::store::{JobRecord, Successor};
+use crate::store::{CountedBy, JobRecord, Successor};
 
 /// A job, read and understood.
 #[derive(Debug, Clone)]
@@ -36,11 +36,7 @@ impl Definition {
     /// Understands a record.
     pub fn of(record: JobRecord) -> Result<Self, DefinitionError> {
         let spec = config::from_surface(&record.definition)?;
-        let zone = match &spec.tz {
-            Some(name) => Zone::load(name)?,
-            None => Zone::load(&record.tz.parse()?)?,
-        };
-        let timetable = Timetable::shaped(spec.schedule.for_job(&record.name, spec.dst), &spec.shape, zone, record.anchor);
+        let timetable = timetable(&record.name, &spec, &record.tz, record.anchor)?;
         Ok(Self { record, spec, timetable })
     }
 
@@ -102,8 +98,28 @@ impl Definition {
     /// From when the schedule's occurrences count. A one-shot's instant counts whenever it was named: it may be the moment of
     /// the edit itself.
     pub fn since(&self) -> UnixMillis {
-        if self.timetable.is_one_shot() { UnixMillis::EPOCH } else { self.record.since }
+        since(&self.timetable, self.record.since)
     }
+}
+
+/// The occurrences of `job` by its definition, the zone kept with it and what `every` counts from.
+fn timetable(job: &JobName, spec: &JobSpec, tz: &str, anchor: UnixMillis) -> Result<Timetable, DefinitionError> {
+    let zone = match &spec.tz {
+        Some(name) => Zone::load(name)?,
+        None => Zone::load(&tz.parse()?)?,
+    };
+    Ok(Timetable::shaped(spec.schedule.for_job(job, spec.dst), &spec.shape, zone, anchor))
+}
+
+fn since(timetable: &Timetable, since: UnixMillis) -> UnixMillis {
+    if timetable.is_one_shot() { UnixMillis::EPOCH } else { since }
+}
+
+/// By which occurrences a stretch of `job` was counted, and from when on.
+pub(super) fn counted_by(job: &JobName, kept: &CountedBy) -> Result<(Timetable, UnixMillis), DefinitionError> {
+    let timetable = timetable(job, &config::from_surface(&kept.definition)?, &kept.tz, kept.anchor)?;
+    let since = since(&timetable, kept.since);
+    Ok((timetable, since))
 }
 
 /// The run of `job` due at `due`, ready when `shape` says.

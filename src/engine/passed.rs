@@ -1,14 +1,95 @@
-//! A stretch of occurrences that passed, told in one record: without those that have records of their own, as runs have that a
-//! journal gave back.
+//! Stretches of occurrences that passed, each told in one record, and the runs among them that have ends of their own, as those have
+//! that a journal gave back.
 //!
-//! Invariant: an occurrence whose run is on record is not counted as skipped too.
+//! Invariant: an occurrence whose run is on record is not counted as skipped too: whoever tells a stretch leaves it out, and
+//! whoever gives a run back takes it out.
 
-use crate::domain::lateness::{self, Stretch};
-use crate::engine::definition::Definition;
-use crate::store::{Store, StoreError};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::definition::{self, Definition};
+use crate::domain::ids::{JobName, RunId};
+use crate::domain::lateness::{self, Rest, Stretch};
+use crate::domain::time::UnixMillis;
+use crate::store::{JobRecord, KeptStretch, Store, StoreError, TakenFrom};
 
 /// What of `stretch` is not on record; none if all of it is.
 pub(super) async fn unrecorded(store: &Store, definition: &Definition, stretch: Stretch) -> Result<Option<Stretch>, StoreError> {
     let known = store.recorded_within(&definition.record.name, stretch.first, stretch.last).await?;
     Ok(lateness::without(&definition.timetable, definition.since(), stretch, &known))
+}
+
+/// The part of a stretch that begins with `run` up to the first occurrence that has a record: those after that one are a stretch
+/// of their own. `next` comes after it; nothing up to `taken` does.
+pub async fn up_to_recorded(
+    store: &Store,
+    definition: &Definition,
+    run: &RunId,
+    (last, count, next): (UnixMillis, u64, Option<UnixMillis>),
+    taken: UnixMillis,
+) -> Result<(UnixMillis, u64, Option<UnixMillis>), StoreError> {
+    if count < 2 {
+        return Ok((last, count, next));
+    }
+    let moment = Duration::from_millis(1);
+    let first = run.due().saturating_add(moment);
+    let known = store.recorded_within(run.job(), first, last).await?;
+    let Some(known) = known.first().copied() else { return Ok((last, count, next)) };
+    let behind = first.max(definition.since().saturating_add(moment));
+    let before = known.saturating_sub(moment);
+    let next = definition.next_after(known.max(taken));
+    let table = &definition.timetable;
+    Ok((table.latest_in(behind, before).unwrap_or(run.due()), 1 + table.count_in(behind, before), next))
+}
+
+/// The stretches of a job, from which runs that are given back are taken.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Told {
+    /// How many had been told of before they were read.
+    pub(super) count: u64,
+    stretches: Vec<KeptStretch>,
+    recorded: BTreeSet<UnixMillis>,
+}
+
+impl Told {
+    /// Reads those of a job, as it was read before.
+    pub(super) async fn read(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<Self, StoreError> {
+        let stretches = store.list_stretches(name).await?;
+        let bounds = |all: &[KeptStretch]| {
+            let first = all.iter().map(|kept| kept.stretch.first).min()?;
+            Some((first, all.iter().map(|kept| kept.stretch.last).max()?))
+        };
+        let recorded = match bounds(&stretches) {
+            Some((first, last)) => store.recorded_within(name, first, last).await?,
+            None => Vec::new(),
+        };
+        Ok(Self { count: job.map_or(0, |job| job.told), stretches, recorded: recorded.into_iter().collect() })
+    }
+
+    /// Takes `run` out of the stretch that tells of it as skipped, if one does: it has an end of its own from now on.
+    pub(super) fn take(&mut self, run: &RunId) -> Option<TakenFrom> {
+        let at = run.due();
+        let taken = self.stretches.iter().enumerate().find_map(|(place, kept)| {
+            // What cannot be worked with here is as if it had not been kept.
+            let counted_by = kept.counted_by.as_ref().and_then(|by| definition::counted_by(run.job(), by).ok());
+            let counted_by = counted_by.as_ref().map(|(timetable, since)| (timetable, *since));
+            match lateness::taken_out(counted_by, kept.stretch, at, |due| self.recorded.contains(&due)) {
+                Rest::All => None,
+                Rest::Some(rest) => Some((place, Some(rest))),
+                Rest::Nothing => Some((place, None)),
+            }
+        });
+        self.recorded.insert(at);
+        let (place, rest) = taken?;
+        let kept = self.stretches.get_mut(place)?;
+        let stretch = kept.stretch;
+        match rest {
+            Some(rest) => {
+                kept.stretch = rest;
+                self.recorded.insert(rest.first);
+            }
+            None => drop(self.stretches.remove(place)),
+        }
+        Some(TakenFrom { stretch, rest })
+    }
 }

@@ -9,7 +9,7 @@ use super::Store;
 use super::error::StoreError;
 use super::reply::text_of;
 use crate::domain::gate::Gate;
-use crate::domain::ids::{Fence, JobName, RunId, RunKind};
+use crate::domain::ids::{Fence, JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
@@ -316,28 +316,6 @@ impl Store {
         self.run_ids(&self.keys.spread(job), 1_000).await
     }
 
-    /// The occurrences of a job within `[first, last]` whose runs have records, in order: of those that are open or wait, and of its
-    /// runs that ended, the newest 10,000.
-    pub async fn recorded_within(
-        &self,
-        job: &JobName,
-        first: UnixMillis,
-        last: UnixMillis,
-    ) -> Result<Vec<UnixMillis>, StoreError> {
-        let mut pipeline = redis::pipe();
-        pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(0).arg(9_999).arg("REV");
-        for key in [self.keys.open(job), self.keys.waiting(job)] {
-            let range = pipeline.cmd("ZRANGE").arg(key).arg(first.as_i64()).arg(last.as_i64());
-            range.arg("BYSCORE").arg("LIMIT").arg(0).arg(1_000);
-        }
-        let answers = self.link.query(&mut pipeline).await?;
-        let runs = answers.chunks(1).flat_map(ids_of).filter(|run| run.kind() == RunKind::Regular);
-        let mut dues: Vec<UnixMillis> = runs.map(|run| run.due()).filter(|due| first <= *due && *due <= last).collect();
-        dues.sort_unstable();
-        dues.dedup();
-        Ok(dues)
-    }
-
     pub(super) async fn run_ids(&self, index: &str, limit: usize) -> Result<Vec<RunId>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(index).arg(0).arg(limit.saturating_sub(1));
@@ -345,7 +323,7 @@ impl Store {
     }
 }
 
-fn ids_of(answer: &[Value]) -> Vec<RunId> {
+pub(super) fn ids_of(answer: &[Value]) -> Vec<RunId> {
     let Some(Value::Array(ids)) = answer.first() else { return Vec::new() };
     ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect()
 }

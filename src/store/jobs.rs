@@ -91,6 +91,8 @@ pub struct JobRecord {
     pub is_once: bool,
     /// How many of its regular runs have begun.
     pub begun: u32,
+    /// How many stretches of its occurrences were told of as skipped.
+    pub told: u64,
     /// What is left of the time its missed runs are being spread over.
     pub window: Option<Window>,
     /// The unique key it names.
@@ -137,6 +139,7 @@ impl JobRecord {
             ended_at: instant("ended_at"),
             is_once: text("once")? == "1",
             begun: map.get("begun").and_then(|count| count.parse().ok()).unwrap_or(0),
+            told: map.get("told").and_then(|count| count.parse().ok()).unwrap_or(0),
             window: map.get("window").and_then(|text| Window::parse(text)),
             unique: map.get("unique").and_then(|key| key.parse().ok()),
             listed_by: map

@@ -51,6 +51,7 @@ mod scripts;
 mod sections;
 mod spreading;
 mod stats;
+mod stretches;
 mod switching;
 mod uniques;
 
@@ -83,12 +84,13 @@ pub use putting_back::PutBackReply;
 pub use quarantine::{EntryKind, QuarantineEntry, Quarantined, SetAside};
 pub use queues::{QueueDepth, QueueReply, QueueSwitch, RunTimes};
 pub use reboots::RebootReply;
-pub use restoring::{Known, RestoreOrder, RestoreReply, ReturnReply};
+pub use restoring::{Known, RestoreOrder, RestoreReply, ReturnReply, TakenFrom};
 pub use retrying::{Beside, RetryOrder, RetryReply};
 pub use runs::{ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Successor, Verdict};
 pub use sections::{DeclareReply, QueueRecord, Section, SectionText};
 pub use spreading::{SpreadOrder, SpreadReply, Window};
 pub use stats::Stats;
+pub use stretches::{CountedBy, KeptStretch};
 pub use switching::{PauseReply, ResumeOrder, ResumeReply};
 pub use uniques::UniqueHolder;
 

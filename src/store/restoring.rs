@@ -10,6 +10,7 @@ use super::scripts::{self, Invocation};
 use crate::domain::gate::Gate;
 use crate::domain::ids::{Fence, RunId};
 use crate::domain::lane::Lane;
+use crate::domain::lateness::Stretch;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
@@ -54,8 +55,21 @@ pub struct RestoreOrder {
     pub fence: Fence,
     /// The job's rev and next run, if this is its planned one.
     pub planned: Option<(Rev, Option<Successor>)>,
+    /// How many stretches of its job had been told of when those that could tell of this run were read.
+    pub told: u64,
+    /// The stretch that tells of this run as skipped, if one does.
+    pub taken_from: Option<TakenFrom>,
     /// Facts of the run, as fields of its record.
     pub facts: Vec<(String, String)>,
+}
+
+/// A stretch that tells of a run as skipped, and what is to be left of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TakenFrom {
+    /// It, as read.
+    pub stretch: Stretch,
+    /// What is left; none if it told of that run only.
+    pub rest: Option<Stretch>,
 }
 
 /// What became of it.
@@ -65,7 +79,7 @@ pub enum RestoreReply {
     Restored,
     /// Redis knows this end, or what came after it.
     Known,
-    /// The job was read otherwise: read it again.
+    /// The job, or what tells of the run as skipped, was read otherwise: read it again.
     Stale,
     /// The successor's occurrence has a record already: decide on the one after it.
     Occupied,
@@ -121,10 +135,18 @@ impl Store {
         let (keys, job) = (&self.keys, order.run.job());
         let next = order.planned.as_ref().and_then(|(_, next)| next.as_ref());
         let call = self.settling_keys(Invocation::new(&scripts::RESTORE_RUN), &order.run, &order.lane, &order.job_lane);
+        let run_at = |due: UnixMillis| RunId::regular(job.clone(), due);
+        let taken = order.taken_from;
+        let rest = taken.and_then(|taken| taken.rest);
+        let stretch_run = taken.map_or_else(|| order.run.clone(), |taken| run_at(taken.stretch.first));
+        let rest_run = rest.map(|rest| run_at(rest.first));
+        let number = |number: Option<i64>| number.map_or_else(String::new, |number| number.to_string());
         let call = call
             .key("successor_run", self.successor_key(next, job))
             .key("spread", keys.spread(job))
             .key("epoch", keys.epoch())
+            .key("stretch_run", keys.run(&stretch_run))
+            .key("rest_run", keys.run(rest_run.as_ref().unwrap_or(&order.run)))
             .arg("now", self.now_arg())
             .arg("read", &order.epoch)
             .arg("id", order.run.to_string())
@@ -141,6 +163,13 @@ impl Store {
             .arg("successor_due", Successor::due(next))
             .arg("successor_ready", Successor::ready(next))
             .arg("gates", names_of(places))
+            .arg("told", order.told)
+            .arg("stretch_to", number(taken.map(|taken| taken.stretch.last.as_i64())))
+            .arg("stretch_count", taken.map_or(0, |taken| taken.stretch.count))
+            .arg("rest", rest_run.as_ref().map_or_else(String::new, RunId::to_string))
+            .arg("rest_due", number(rest.map(|rest| rest.first.as_i64())))
+            .arg("rest_to", number(rest.map(|rest| rest.last.as_i64())))
+            .arg("rest_count", rest.map_or(0, |rest| rest.count))
             .gate_keys(keys, places);
         order.facts.iter().fold(call, |call, (field, value)| call.arg("field", field).arg("value", value))
     }

@@ -198,3 +198,32 @@ fn what_is_known_of_a_stretch_is_left_out_of_it_at_its_ends_and_in_between() {
     // Nor was one that passed under the schedule before, though this one would have it too.
     assert_eq!(without(&minutely(), at(3), stretch(1, 6, 4), &[at(2)]), Some(stretch(1, 6, 4)));
 }
+
+#[test]
+fn an_occurrence_taken_out_of_a_stretch_leaves_the_others_told_exactly() {
+    let stretch = |first: i64, last: i64, count: u64| Stretch { first: at(first), last: at(last), count };
+    let rest = |table: Option<(&Timetable, UnixMillis)>, whole: Stretch, out: UnixMillis, recorded: &[i64]| {
+        taken_out(table, whole, out, |due| recorded.iter().any(|minutes| at(*minutes) == due))
+    };
+    let table = minutely();
+    let known = Some((&table, at(-9)));
+    assert_eq!(rest(known, stretch(1, 6, 6), at(3), &[]), Rest::Some(stretch(1, 6, 5)));
+    assert_eq!(rest(known, stretch(1, 6, 6), at(1), &[]), Rest::Some(stretch(2, 6, 5)));
+    assert_eq!(rest(known, stretch(1, 6, 6), at(6), &[]), Rest::Some(stretch(1, 5, 5)));
+    assert_eq!(rest(known, stretch(1, 6, 3), at(1), &[2, 3]), Rest::Some(stretch(4, 6, 2)));
+    assert_eq!(rest(known, stretch(1, 6, 3), at(6), &[3, 4, 5]), Rest::Some(stretch(1, 2, 2)));
+    assert_eq!(rest(known, stretch(1, 6, 1), at(1), &[]), Rest::Nothing);
+    for outside in [at(0), at(7), at(3).saturating_add(Duration::from_secs(1))] {
+        assert_eq!(rest(known, stretch(1, 6, 6), outside, &[]), Rest::All);
+    }
+    // What stands alone tells of its first only, and what was counted since a time of nothing before that but its first.
+    assert_eq!(rest(known, stretch(1, 6, 1), at(3), &[]), Rest::All);
+    assert_eq!(rest(Some((&table, at(3))), stretch(1, 6, 4), at(2), &[]), Rest::All);
+    assert_eq!(rest(Some((&table, at(3))), stretch(1, 6, 4), at(1), &[]), Rest::Some(stretch(4, 6, 3)));
+    // Nobody knows by what it was counted.
+    let moment = |minutes: i64, by: i64| UnixMillis::new(at(minutes).as_i64() + by).unwrap();
+    assert_eq!(rest(None, stretch(1, 6, 6), at(3), &[]), Rest::Some(stretch(1, 6, 5)));
+    assert_eq!(rest(None, stretch(1, 6, 6), at(1), &[]), Rest::Some(Stretch { first: moment(1, 1), ..stretch(1, 6, 5) }));
+    assert_eq!(rest(None, stretch(1, 6, 6), at(6), &[]), Rest::Some(Stretch { last: moment(6, -1), ..stretch(1, 6, 5) }));
+    assert_eq!(rest(known, stretch(1, 999_999, 100_001), at(3), &[]), Rest::Some(stretch(1, 999_999, 100_001)));
+}

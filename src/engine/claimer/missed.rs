@@ -12,10 +12,8 @@ use crate::domain::ids::RunId;
 use crate::domain::lateness::{self, Decision, Due};
 use crate::domain::time::UnixMillis;
 use crate::engine::definition::Definition;
+use crate::engine::passed;
 use crate::store::{SkipOrder, SkipReply, SpreadOrder, SpreadReply, StoreError, Successor, Window};
-
-/// The last of the occurrences in a row, how many there are, and the one after them.
-type Stretch = (UnixMillis, u64, Option<UnixMillis>);
 
 /// Runs spread by one call at most.
 const BATCH: usize = 100;
@@ -47,7 +45,8 @@ impl Claimer {
         count: u64,
         next: Option<UnixMillis>,
     ) -> Result<Dealt, StoreError> {
-        let stretch = self.unrecorded(definition, run, (last, count, next)).await;
+        let taken = self.occupied.get(run).copied().unwrap_or(UnixMillis::EPOCH);
+        let stretch = passed::up_to_recorded(&self.shared.store, definition, run, (last, count, next), taken).await;
         let (last, count, next) = match stretch {
             Ok(stretch) => stretch,
             Err(error) => return self.cannot(run, error),
@@ -80,25 +79,6 @@ impl Claimer {
             }
             SkipReply::Gone => Dealt::Owed,
         })
-    }
-
-    /// The stretch up to the first occurrence that has a record, as one that a journal gave back has: what became of that one
-    /// is known, and it is not skipped too. Those after it are a stretch of their own.
-    async fn unrecorded(&self, definition: &Definition, run: &RunId, stretch: Stretch) -> Result<Stretch, StoreError> {
-        let (last, count, _) = stretch;
-        if count < 2 {
-            return Ok(stretch);
-        }
-        let moment = Duration::from_millis(1);
-        let first = run.due().saturating_add(moment);
-        let known = self.shared.store.recorded_within(run.job(), first, last).await?;
-        let Some(known) = known.first().copied() else { return Ok(stretch) };
-        let behind = first.max(definition.since().saturating_add(moment));
-        let before = known.saturating_sub(moment);
-        let taken = self.occupied.get(run).copied().unwrap_or(UnixMillis::EPOCH);
-        let next = definition.next_after(known.max(taken));
-        let table = &definition.timetable;
-        Ok((table.latest_in(behind, before).unwrap_or(run.due()), 1 + table.count_in(behind, before), next))
     }
 
     /// Gives the missed occurrences from `run` on that are to run ready times within `within` from now.

@@ -10,7 +10,7 @@
 //! has said so by then. One that comes later compares with what was written down, and notices the loss all the same, although
 //! fences have risen since. Claims and skips made from a poll go to the server that was polled only.
 //!
-//! - [`mod@judge`] what the data is; [`upload`] gives back; [`catalog`] keeps the names of the jobs no file would bring back
+//! - [`mod@judge`] what the data is; [`upload`] what the journal gives back; [`catalog`] keeps the names of the jobs no file would bring back
 //!
 //! Invariant: nothing of a journal goes into data that it is not the journal of.
 
@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 use tracing::{error, info, warn};
 
 use self::judge::{Finding, Remembered, judge};
-use self::upload::Given;
+use super::giving_back::Given;
 use super::journal::{Journal, Line};
 use super::shared::Shared;
 use crate::domain::time::UnixMillis;

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use schedd::domain::ids::{Fence, RunId};
 use schedd::domain::job::Overlap;
+use schedd::domain::lateness::Stretch;
 use schedd::domain::run::RunState;
 use schedd::domain::time::UnixMillis;
+use schedd::engine::giving_back::{self, Given};
 use schedd::store::{
     ApplyOrder, EpochReply, Known, LaneAsk, LanePoll, Loss, LossKind, LossReport, ReportReply, RestoreOrder, RestoreReply,
-    ReturnReply, Successor, Verdict,
+    ReturnReply, SkipOrder, SkipReply, Successor, TakenFrom, Verdict,
 };
 
 use super::world::{LEASE, World, definition, queue, run_of, successor, t};
@@ -45,6 +47,8 @@ pub(super) fn restoring(run: &RunId, epoch: &str, fence: u64) -> RestoreOrder {
         finished_at: t(500),
         fence: Fence::new(fence).unwrap(),
         planned: None,
+        told: 0,
+        taken_from: None,
         facts: vec![("attempt".to_owned(), "1".to_owned()), ("restored".to_owned(), "n1".to_owned())],
     }
 }
@@ -246,6 +250,111 @@ async fn a_planned_run_is_written_back_only_by_the_definition_read_and_never_ove
     let order = RestoreOrder { planned: Some((world.job("a").await.rev, Some(next))), ..restoring(&run, "", LATER) };
     assert_eq!(restore(&world, 900, &order).await, RestoreReply::Occupied);
     assert_eq!(world.snapshot(), before);
+}
+
+/// A job `a` of every second, of which those due at 0 to 5 s were skipped, as one stretch.
+async fn skipped() -> World {
+    let world = World::new();
+    let run = world.plant_as(ApplyOrder { definition: r#"{"every":"1s","shell":"true"}"#.to_owned(), ..definition("a", 0) }).await;
+    let order = SkipOrder {
+        run,
+        rev: world.job("a").await.rev,
+        lane: queue("default"),
+        reason: "missed",
+        last_due: t(5000),
+        count: 6,
+        successor: Some(successor("a", 6000)),
+    };
+    assert_eq!(world.at(6000).skip_run(&order).await.unwrap(), SkipReply::Skipped);
+    world
+}
+
+/// Gives back runs of the job `a` due at these times, in this order, as a node does.
+async fn give_back(world: &World, dues: &[i64]) -> Given {
+    let orders: Vec<RestoreOrder> = dues.iter().map(|due| restoring(&run_of("a", *due), "", LATER)).collect();
+    giving_back::give_back(&world.at(7000), &orders, |run, error| panic!("{run}: {error}")).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_run_given_back_into_a_stretch_that_was_skipped_leaves_it_and_is_told_once() {
+    let stretch = |world: &World, first: i64| {
+        let (run, store) = (run_of("a", first), world.store.clone());
+        async move { store.read_run(&run).await.unwrap().and_then(|run| run.skipped).map(|(last, count)| (last.as_i64(), count)) }
+    };
+    let left = |last: i64, count: u64| Some((t(last).as_i64(), count));
+    // In the middle, at the end, and the first one, whose record was that of the stretch.
+    for (out, first, rest) in [(2000, 0, left(5000, 5)), (5000, 0, left(4000, 5)), (0, 1000, left(5000, 5))] {
+        let world = skipped().await;
+        assert_eq!(give_back(&world, &[out]).await, Given { restored: 1, ..Given::default() });
+        assert_eq!(world.run(&run_of("a", out)).await.state, RunState::Succeeded);
+        assert_eq!(stretch(&world, first).await, rest, "without {out}");
+        assert_eq!((world.total("skipped"), world.total("succeeded")), (5, 1));
+        assert_eq!(world.run(&run_of("a", first)).await.reason.as_deref(), Some("missed"));
+        world.assert_sound();
+        // Once more changes nothing.
+        assert_eq!(give_back(&world, &[out]).await, Given { known: 1, ..Given::default() });
+        assert_eq!((stretch(&world, first).await, world.total("skipped")), (rest, 5));
+    }
+    // All of them: nothing is left of it.
+    let world = skipped().await;
+    assert_eq!(give_back(&world, &[3000, 0, 5000, 1000, 4000, 2000]).await, Given { restored: 6, ..Given::default() });
+    for due in 0..6 {
+        assert_eq!(world.run(&run_of("a", due * 1000)).await.state, RunState::Succeeded);
+    }
+    assert_eq!((world.total("skipped"), world.total("succeeded")), (0, 6));
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_run_is_given_back_only_out_of_the_stretch_that_was_read() {
+    let world = skipped().await;
+    let stretch = Stretch { first: t(0), last: t(5000), count: 6 };
+    let rest = Stretch { count: 5, ..stretch };
+    let order = |told, taken: Option<(Stretch, Stretch)>, due| RestoreOrder {
+        told,
+        taken_from: taken.map(|(stretch, rest)| TakenFrom { stretch, rest: Some(rest) }),
+        ..restoring(&run_of("a", due), "", LATER)
+    };
+    let before = world.snapshot();
+    for wrong in [
+        // A stretch has been told since.
+        order(0, None, 2000),
+        // It tells of another number, or to another end.
+        order(1, Some((Stretch { count: 7, ..stretch }, rest)), 2000),
+        order(1, Some((Stretch { last: t(4000), ..stretch }, rest)), 2000),
+        // Its first is told as skipped, and nobody saw that.
+        order(1, None, 0),
+        // What was to begin with another now has a record.
+        order(1, Some((stretch, Stretch { first: t(6000), ..rest })), 0),
+    ] {
+        if wrong.taken_from.is_some_and(|taken| taken.rest.is_some_and(|rest| rest.first == t(6000))) {
+            world.raw::<i64>("HSET", &format!("run:{}", run_of("a", 6000)), &["state", "running"]);
+            assert_eq!(restore(&world, 7000, &wrong).await, RestoreReply::Stale);
+            world.raw::<i64>("DEL", &format!("run:{}", run_of("a", 6000)), &[]);
+        } else {
+            assert_eq!(restore(&world, 7000, &wrong).await, RestoreReply::Stale);
+        }
+        assert_eq!(world.snapshot(), before);
+    }
+    assert_eq!(restore(&world, 7000, &order(1, Some((stretch, rest)), 2000)).await, RestoreReply::Restored);
+}
+
+#[tokio::test]
+async fn a_stretch_is_not_told_from_what_was_read_before_a_run_was_given_back() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    let read = world.job("a").await.rev;
+    assert_eq!(restore(&world, 900, &restoring(&run_of("a", 1000), "", LATER)).await, RestoreReply::Restored);
+    let order = SkipOrder {
+        run,
+        rev: read,
+        lane: queue("default"),
+        reason: "missed",
+        last_due: t(2000),
+        count: 3,
+        successor: Some(successor("a", 3000)),
+    };
+    assert_eq!(world.at(5000).skip_run(&order).await.unwrap(), SkipReply::Stale);
 }
 
 #[tokio::test]

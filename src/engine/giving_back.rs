@@ -1,0 +1,211 @@
+//! Gives back to Redis how runs ended that it lost.
+//!
+//! Invariant: what Redis knows better stays as it is. First the runs that are nobody's planned one, so that planting what comes
+//! after a planned one passes over all that have run. What was told as skipped meanwhile is told no more (`passed`).
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use super::definition::Definition;
+use super::passed::Told;
+use crate::domain::ids::{JobName, RunId, RunKind};
+use crate::domain::time::UnixMillis;
+use crate::store::{JobRecord, Known, RestoreOrder, RestoreReply, Store, StoreError};
+
+/// Runs given back in one call.
+const BATCH: usize = 200;
+/// Jobs whose stretches are read at once.
+const AT_ONCE: usize = 16;
+/// How often a job is read again for one run: more runs of it than are remembered cannot stand in the way.
+const ROUNDS: usize = 2_000;
+
+/// The field of a run given back that names the occurrence it follows, ms.
+const FOLLOWS: &str = "follows";
+/// How far back that is looked for, step by step, so that a job of every second is not asked for those of a day.
+const NEAR: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(300), Duration::from_secs(25 * 3_600)];
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Given {
+    /// Ended runs written back.
+    pub restored: u64,
+    /// Runs whose end nobody knows, and that may not start again.
+    pub lost: u64,
+    /// Redis knew them.
+    pub known: u64,
+    /// Not written, for what their keys hold.
+    pub failed: u64,
+}
+
+/// Gives back the runs of `orders`, in the order they ended. Ends early if the data is lost once more. What cannot be written for
+/// what its keys hold is told to `failed` and keeps no other back.
+pub async fn give_back(
+    store: &Store,
+    orders: &[RestoreOrder],
+    failed: impl Fn(&RunId, &StoreError),
+) -> Result<Given, StoreError> {
+    let done: HashSet<RunId> = orders.iter().map(|order| order.run.clone()).collect();
+    let mut given = Given::default();
+    let mut planned = Vec::new();
+    let mut told: HashMap<JobName, Told> = HashMap::new();
+    for batch in orders.chunks(BATCH) {
+        let jobs = read_jobs(store, batch).await?;
+        told.extend(read_told(store, batch, &jobs, &told).await?);
+        let (mut now_planned, mut others): (Vec<RestoreOrder>, Vec<RestoreOrder>) =
+            batch.iter().cloned().partition(|order| jobs.get(order.run.job()).is_some_and(|job| is_planned(job, &order.run)));
+        planned.append(&mut now_planned);
+        for order in &mut others {
+            if let Some(job) = jobs.get(order.run.job()) {
+                order.job_lane = job.lane.clone();
+                if let Ok(definition) = Definition::of(job.clone()) {
+                    note_predecessor(order, &definition);
+                }
+            }
+            if let Some(told) = told.get_mut(order.run.job()) {
+                take_out(order, told);
+            }
+        }
+        let replies = store.restore_runs(&others).await?;
+        for (order, reply) in others.into_iter().zip(replies) {
+            match reply {
+                Ok(RestoreReply::Moved) => return Ok(given),
+                Ok(RestoreReply::Stale | RestoreReply::Occupied) => {
+                    told.remove(order.run.job());
+                    planned.push(order);
+                }
+                reply => given.count(&order, reply, &failed)?,
+            }
+        }
+    }
+    // The earliest first: what it plants may be the next of these.
+    planned.sort_by_key(|order| order.run.due());
+    for order in planned {
+        let reply = give_back_planned(store, &order, &done).await;
+        if matches!(reply, Ok(RestoreReply::Moved)) {
+            return Ok(given);
+        }
+        given.count(&order, reply, &failed)?;
+    }
+    Ok(given)
+}
+
+impl Given {
+    fn count(
+        &mut self,
+        order: &RestoreOrder,
+        reply: Result<RestoreReply, StoreError>,
+        failed: impl Fn(&RunId, &StoreError),
+    ) -> Result<(), StoreError> {
+        match reply {
+            Ok(RestoreReply::Restored) if order.known == Known::Claimed => self.lost += 1,
+            Ok(RestoreReply::Restored) => self.restored += 1,
+            Ok(RestoreReply::Known) => self.known += 1,
+            Ok(_) => self.failed += 1,
+            Err(error) if error.is_passing() => return Err(error),
+            Err(error) => {
+                failed(&order.run, &error);
+                self.failed += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_planned(job: &JobRecord, run: &RunId) -> bool {
+    job.pending.as_ref() == Some(run) || job.held.as_ref() == Some(run)
+}
+
+async fn read_jobs(store: &Store, orders: &[RestoreOrder]) -> Result<HashMap<JobName, JobRecord>, StoreError> {
+    let names: HashSet<JobName> = orders.iter().map(|order| order.run.job().clone()).collect();
+    let names: Vec<JobName> = names.into_iter().collect();
+    let records = store.read_jobs(&names).await?;
+    // One that cannot be read has no planned run that anybody would start.
+    Ok(names.into_iter().zip(records).filter_map(|(name, record)| Some((name, record.ok()??))).collect())
+}
+
+/// The stretches of the jobs of `orders` that are not among those `read` already.
+async fn read_told(
+    store: &Store,
+    orders: &[RestoreOrder],
+    jobs: &HashMap<JobName, JobRecord>,
+    read: &HashMap<JobName, Told>,
+) -> Result<HashMap<JobName, Told>, StoreError> {
+    let names: HashSet<&JobName> = orders.iter().map(|order| order.run.job()).filter(|name| !read.contains_key(*name)).collect();
+    let reading = names.into_iter().map(|name| async move {
+        let told = Told::read(store, name, jobs.get(name)).await;
+        match told {
+            // What its keys hold keeps its runs from being written, which is told then.
+            Err(error) if !error.is_passing() => Ok((name.clone(), Told::default())),
+            told => told.map(|told| (name.clone(), told)),
+        }
+    });
+    stream::iter(reading.collect::<Vec<_>>()).buffer_unordered(AT_ONCE).try_collect().await
+}
+
+/// Takes the run out of what tells of it as skipped. A run by hand is no occurrence.
+fn take_out(order: &mut RestoreOrder, told: &mut Told) {
+    if order.run.kind() == RunKind::Regular {
+        order.told = told.count;
+        order.taken_from = told.take(&order.run);
+    }
+}
+
+/// Gives one back that is its job's planned run, and has what comes after it planted.
+async fn give_back_planned(store: &Store, order: &RestoreOrder, done: &HashSet<RunId>) -> Result<RestoreReply, StoreError> {
+    let mut order = order.clone();
+    let mut from = order.run.due();
+    for _ in 0..ROUNDS {
+        let job = store.read_job(order.run.job()).await?;
+        let mut told = Told::read(store, order.run.job(), job.as_ref()).await?;
+        take_out(&mut order, &mut told);
+        order.planned = None;
+        if let Some(job) = job {
+            order.job_lane = job.lane.clone();
+            if is_planned(&job, &order.run) {
+                let (name, rev) = (job.name.clone(), job.rev.clone());
+                let definition = Definition::of(job)
+                    .map_err(|error| StoreError::Corrupt { subject: format!("job {name}"), found: error.to_string() })?;
+                note_predecessor(&mut order, &definition);
+                from = after_all(&definition, from, done);
+                let next = definition.next_after(from).map(|due| definition.planned(due));
+                order.planned = Some((rev, next));
+            }
+        }
+        let replies = store.restore_runs(std::slice::from_ref(&order)).await?;
+        match replies.into_iter().next() {
+            Some(Ok(RestoreReply::Occupied)) => {
+                from = order.planned.as_ref().and_then(|(_, next)| next.as_ref()).map_or(from, |next| next.run.due());
+            }
+            Some(Ok(RestoreReply::Stale)) => {}
+            Some(other) => return other,
+            None => break,
+        }
+    }
+    Ok(RestoreReply::Stale)
+}
+
+/// Notes which occurrence a run follows, if that is near: when both are trimmed they are told of together, for nothing between
+/// them is missing.
+fn note_predecessor(order: &mut RestoreOrder, definition: &Definition) {
+    if order.facts.iter().any(|(field, _)| field == FOLLOWS) {
+        return;
+    }
+    let due = order.run.due();
+    let before = due.saturating_sub(Duration::from_millis(1));
+    let near = NEAR.iter().find_map(|near| definition.timetable.latest_in(due.saturating_sub(*near), before));
+    order.facts.extend(near.map(|at| (FOLLOWS.to_owned(), at.as_i64().to_string())));
+}
+
+/// The last occurrence from `from` on before the first that is not among those done.
+fn after_all(definition: &Definition, mut from: UnixMillis, done: &HashSet<RunId>) -> UnixMillis {
+    while let Some(next) = definition.next_after(from) {
+        if !done.contains(&RunId::regular(definition.record.name.clone(), next)) {
+            break;
+        }
+        from = next;
+    }
+    from
+}
+
