@@ -216,6 +216,11 @@ local function claim(k, a)
     return {'gone'}
   end
   if tonumber(ready) > now then return {'early', ready} end
+  -- Left behind in a lane that its job had once: it executes already, or is over.
+  if run[2] and run[2] ~= 'scheduled' then
+    redis.call('ZREM', due, id)
+    return {'gone'}
+  end
   if claimed >= slots then return {'full'} end
   local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'once', 'begun')
   if not job[1] then return {'orphan'} end

@@ -121,6 +121,8 @@ elseif #due_in > 1 then
   for _, due in ipairs(due_in) do
     if due ~= kept then leave(due, 'due in one queue') end
   end
+-- The lane read may be the one its job had a moment ago. It runs from there all the same, and nobody runs it twice: a claim takes
+-- out what executes or is over, in whichever lane it stands.
 elseif state == 'scheduled' and #due_in == 0 and not is_waiting and not queued_at and job[1] then
   redis.call('ZADD', k.job_due, now, id)
   nudge_if_head(k.nudge, k.job_due, id)

@@ -3,7 +3,7 @@
 -- stands, also out of a stretch that was told as skipped, and its job's next is planted if it was the planned one. The job's rev
 -- rises: whoever is about to tell a stretch looks again at what has an end of its own.
 -- Guard: the data still has the mark the loss gave it; Redis knows neither this end, nor another, nor a later claim; rev as
--- given if the run is the planned one; told and the stretch as read.
+-- given if the run is the planned one; told, the stretch and the job's lane as read.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
@@ -51,6 +51,7 @@
 -- ARGV 21 rest_due
 -- ARGV 22 rest_to
 -- ARGV 23 rest_count
+-- ARGV 24 job_lane: of the job as read, or '' of one that was not
 -- ARGV* field: facts of the run
 -- ARGV* value
 -- Reply restored
@@ -91,6 +92,9 @@ end
 local is_regular = not string.find(id, '~', 1, true)
 local is_told, rest = ARGV[18] ~= '', ARGV[20]
 local is_first = is_told and KEYS[22] == k.run
+-- What its end brings on lies in the lane of the job. An entry of its own in another lane, which the job had once, starts nothing:
+-- a claim takes out what is over.
+if ARGV[24] ~= '' and moved_to(k, ARGV[24]) then return {'stale'} end
 if is_regular and whole(job[6], COUNT) ~= tonumber(ARGV[17]) or is_skipped ~= is_first then return {'stale'} end
 if is_told then
   local kept = redis.call('HMGET', KEYS[22], 'state', 'skipped_to', 'skipped_count')
@@ -103,7 +107,7 @@ local places = gate_names(run[4])
 
 local facts = {'job', ARGV[4], 'due', ARGV[5], 'queue', ARGV[6], 'fence', ARGV[11], 'settled', ARGV[11], 'verdict', ARGV[8],
   'kind', is_regular and 'regular' or 'manual'}
-for at = 24, #ARGV do facts[#facts + 1] = ARGV[at] end
+for at = 25, #ARGV do facts[#facts + 1] = ARGV[at] end
 if is_told then
   if is_first and rest ~= '' then
     local ended = redis.call('ZSCORE', k.history, id) or now

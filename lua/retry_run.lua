@@ -65,7 +65,7 @@ end
 local attempt = whole(run[3], COUNT)
 if redis.call('HEXISTS', k.run, 'past:' .. attempt) == 0 then keep_past(k.run, attempt, ARGV[10]) end
 redis.call('HSET', k.run, 'state', 'scheduled', 'queue', ARGV[8], 'ready', int(now), 'reason', '', 'failures', 0, 'recoveries', 0,
-  'unclear', 0)
+  'unclear', 0, 'retried_at', int(now))
 redis.call('HDEL', k.run, 'finished_at')
 redis.call('ZREM', k.dead, id)
 redis.call('ZREM', k.job_dead, id)

@@ -5,14 +5,14 @@
 -- ARGV 1 now
 -- ARGV 2 node
 -- ARGV 3 every_ms
--- Reply turn: now, the place to go on from or '', the findings as JSON or ''
+-- Reply turn: now, the place to go on from or '', the findings as JSON or '', when the last round ended or ''
 -- Reply later
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'hash'})
 if bad then return bad end
-local audit = redis.call('HMGET', KEYS[1], 'taken_at', 'place', 'list')
+local audit = redis.call('HMGET', KEYS[1], 'taken_at', 'place', 'list', 'round_at')
 local since = now - whole(audit[1], PARKED)
 if audit[1] and since >= 0 and since < tonumber(ARGV[3]) then return {'later'} end
 redis.call('HSET', KEYS[1], 'taken_at', int(now), 'node', ARGV[2])
-return {'turn', now, audit[2] or '', audit[3] or ''}
+return {'turn', now, audit[2] or '', audit[3] or '', audit[4] or ''}

@@ -45,17 +45,20 @@ pub(super) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
     ];
     let numbers: [(&str, Option<u64>, &str); 25] = numbers.map(|(word, count, meaning)| (word, Some(count), meaning));
     let rows = numbers.into_iter().chain(memory);
-    let audited_at = stats.audited_at.map(|at| at.to_string());
+    let instants = [("audited_at", stats.audited_at), ("audit_round_at", stats.audit_round_at)];
+    let instants = instants.map(|(word, at)| (word, at.map(|at| at.to_string())));
     if console.is_json() {
         let mut fields: Map<String, Value> = rows.map(|(word, count, _)| (word.to_owned(), count.into())).collect();
-        fields.insert("audited_at".to_owned(), json!(audited_at));
+        fields.extend(instants.map(|(word, at)| (word.to_owned(), json!(at))));
         console.json(&Value::Object(fields));
     } else {
         for (word, count, meaning) in rows {
             let count = count.map_or_else(|| "-".to_owned(), |count| count.to_string());
             console.line(format!("{word:<21} {count:>12}  {meaning}").trim_end());
         }
-        console.line(&format!("{:<18} {}", "audited_at", audited_at.as_deref().unwrap_or("-")));
+        for (word, at) in instants {
+            console.line(&format!("{word:<18} {}", at.as_deref().unwrap_or("-")));
+        }
     }
     Ok(0)
 }

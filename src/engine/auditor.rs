@@ -20,7 +20,7 @@ use crate::domain::lane::Lane;
 use crate::store::{AuditNote, Index, Store, StoreError};
 
 /// How often a slice is looked at, by whichever node comes first.
-const EVERY: Duration = Duration::from_secs(60);
+pub const EVERY: Duration = Duration::from_secs(60);
 /// How often a node asks whether it is its turn.
 const ASK: Duration = Duration::from_secs(5);
 /// Members of indexes looked at in one turn.
@@ -52,7 +52,7 @@ async fn turn(shared: &Shared) -> Result<(), StoreError> {
     let mut found = books.look_at(&known.subjects).await?;
     let lanes = books.lanes();
     let mut place = Place::parse(&turn.place, &lanes);
-    let (first, mut looked_at) = (place.part.clone(), 0);
+    let (first, mut looked_at, mut round_at) = (place.part.clone(), 0, turn.round_at);
     // What only many keys together tell is told again only by them.
     let mut is_counted = known.has_of_many_keys();
     while looked_at < SLICE {
@@ -65,6 +65,9 @@ async fn turn(shared: &Shared) -> Result<(), StoreError> {
         }
         if place.cursor == 0 {
             place = place.next(&lanes);
+            if place.is_beginning() {
+                round_at = Some(turn.now);
+            }
             if place.part == first {
                 break;
             }
@@ -88,8 +91,13 @@ async fn turn(shared: &Shared) -> Result<(), StoreError> {
         info!("The books agree again.");
     }
     let list: Vec<Value> = found.iter().take(KEPT).map(finding_json).collect();
-    let note =
-        AuditNote { at: turn.now, place: place.text(), list: Value::Array(list).to_string(), findings: found.len() as u64 };
+    let note = AuditNote {
+        at: turn.now,
+        round_at,
+        place: place.text(),
+        list: Value::Array(list).to_string(),
+        findings: found.len() as u64,
+    };
     store.note_audit(&note).await
 }
 
@@ -221,6 +229,11 @@ impl Place {
             (Some(part), Ok(cursor)) => Self { part, cursor },
             _ => Self { part: Part::Index(Index::Jobs), cursor: 0 },
         }
+    }
+
+    /// Whether a round begins here.
+    fn is_beginning(&self) -> bool {
+        self.part == Part::Index(Index::Jobs)
     }
 
     fn text(&self) -> String {

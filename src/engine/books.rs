@@ -7,11 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::definition::{Definition, DefinitionError};
+use super::passed;
 use crate::config::SurfaceError;
-use crate::domain::books::{self, BadField, Finding, KeyFacts, Plan, Rule, Subject};
+use crate::domain::books::{self, BadField, Finding, KeyFacts, Plan, RecordFacts, Rule, Subject};
 use crate::domain::gate::{Gate, gates_of};
 use crate::domain::ids::{Fence, JobName, RunId};
 use crate::domain::lane::Lane;
+use crate::domain::run::RunState;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::UniqueKey;
@@ -80,6 +82,9 @@ impl<'a> Books<'a> {
                     {
                         facts.has_manual_out = self.has_manual_out(&facts.name).await?;
                     }
+                    if facts.open > 0 && facts.pending.is_some() && matches!(facts.plan, Plan::AfterEnd) {
+                        facts.open_unasked = self.open_unasked(&facts.name).await?;
+                    }
                     facts.listed_by = listed.remove(&facts.name).unwrap_or_default();
                     findings.extend(books::judge_job(&facts));
                 }
@@ -109,6 +114,13 @@ impl<'a> Books<'a> {
         self.store.has_manual_queued(job, &gates).await
     }
 
+    /// The first open run of `job` that no person asked for again.
+    async fn open_unasked(&self, job: &JobName) -> Result<Option<RunId>, StoreError> {
+        let open = self.store.list_open(job).await?;
+        let records = self.store.read_runs(&open).await?.into_iter().filter_map(|record| record.ok().flatten());
+        Ok(records.into_iter().find(|record| record.retried_at.is_none()).map(|record| record.run))
+    }
+
     /// What does not agree in these runs, each with the fence of a lease it was found under.
     pub async fn look_at_runs(&mut self, runs: &[(RunId, Option<Fence>)]) -> Result<Vec<Finding>, StoreError> {
         let names: BTreeSet<JobName> = runs.iter().map(|(run, _)| run.job().clone()).collect();
@@ -119,12 +131,21 @@ impl<'a> Books<'a> {
         let held = |run: &RunId, fence: Option<Fence>| fence.or_else(|| self.leased.get(run).and_then(|all| all.last().copied()));
         let runs: BTreeSet<(RunId, Option<Fence>)> = runs.iter().map(|(run, fence)| (run.clone(), held(run, *fence))).collect();
         let runs: Vec<_> = runs.into_iter().collect();
-        let mut findings = Vec::new();
+        let (mut findings, mut skipped) = (Vec::new(), Vec::new());
         for facts in self.store.inspect_runs(&runs, &self.lanes()).await? {
             match facts {
-                Ok(facts) => findings.extend(books::judge_run(&facts)),
+                Ok(facts) => {
+                    findings.extend(books::judge_run(&facts));
+                    if matches!(facts.record, RecordFacts::Known { state: RunState::Skipped, .. }) {
+                        skipped.push(facts.run);
+                    }
+                }
                 Err(error) => findings.extend(self.of_key(error).await?),
             }
+        }
+        match passed::look_at_stretches(self.store, &skipped).await {
+            Ok(stretches) => findings.extend(stretches.iter().filter_map(books::judge_stretch)),
+            Err(error) => findings.extend(self.of_key(error).await?),
         }
         Ok(findings)
     }

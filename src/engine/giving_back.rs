@@ -58,7 +58,7 @@ pub async fn give_back(
         planned.append(&mut now_planned);
         for order in &mut others {
             if let Some(job) = jobs.get(order.run.job()) {
-                order.job_lane = job.lane.clone();
+                order.job_lane = Some(job.lane.clone());
                 if let Ok(definition) = Definition::of(job.clone()) {
                     note_predecessor(order, &definition);
                 }
@@ -162,7 +162,7 @@ async fn give_back_planned(store: &Store, order: &RestoreOrder, done: &HashSet<R
         take_out(&mut order, &mut told);
         order.planned = None;
         if let Some(job) = job {
-            order.job_lane = job.lane.clone();
+            order.job_lane = Some(job.lane.clone());
             if is_planned(&job, &order.run) {
                 let (name, rev) = (job.name.clone(), job.rev.clone());
                 let definition = Definition::of(job)
@@ -208,4 +208,3 @@ fn after_all(definition: &Definition, mut from: UnixMillis, done: &HashSet<RunId
     }
     from
 }
-

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::books::{Books, LEASES, gate_of_key, read_bad_fields, unique_key};
 use super::definition::Definition;
-use crate::domain::books::{CountFacts, Finding, Mend, Rule, Subject, shown};
+use super::passed;
+use crate::domain::books::{CountFacts, Finding, Mend, Rule, Subject, judge_stretch, shown};
 use crate::domain::ids::{Fence, JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::schedule::Schedule;
@@ -59,6 +60,9 @@ pub async fn mend(store: &Store, more: &BTreeSet<Lane>, findings: &[&Finding]) -
                 if finding.rule == Rule::Blocked {
                     job.waiting = Waiting::Freed;
                 }
+            }
+            Subject::Run(run, _) if finding.rule == Rule::StretchWrong => {
+                note(&mut done, at, passing(mend_stretch(store, run).await)?);
             }
             Subject::Run(run, found_under) => {
                 let new = BadRun { run, found_under: *found_under, at, rules: BTreeSet::new() };
@@ -178,6 +182,14 @@ async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError
         }
     }
     Ok(done)
+}
+
+/// Has a stretch tell of those of its occurrences only that have no end of their own.
+async fn mend_stretch(store: &Store, run: &RunId) -> Result<Vec<String>, StoreError> {
+    let facts = passed::look_at_stretches(store, std::slice::from_ref(run)).await?;
+    let Some(facts) = facts.first().filter(|facts| judge_stretch(facts).is_some()) else { return Ok(Vec::new()) };
+    let is_mended = store.mend_stretch(run, facts.told, facts.possible).await?;
+    Ok(is_mended.then(|| format!("it tells of {} now", facts.possible.count)).into_iter().collect())
 }
 
 async fn mend_jobs(store: &Store, more: &BTreeSet<Lane>, page: &mut [BadJob<'_>], done: &mut Done) -> Result<(), StoreError> {

@@ -17,7 +17,7 @@
 //!   gathers what `explain` judges
 
 mod abandoned;
-mod auditor;
+pub mod auditor;
 pub mod backfilling;
 pub mod books;
 mod claimer;

@@ -4,12 +4,14 @@
 //! Invariant: an occurrence whose run is on record is not counted as skipped too: whoever tells a stretch leaves it out, and
 //! whoever gives a run back takes it out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::definition::{self, Definition};
+use crate::domain::books::StretchFacts;
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::lateness::{self, Rest, Stretch};
+use crate::domain::schedule::Timetable;
 use crate::domain::time::UnixMillis;
 use crate::store::{JobRecord, KeptStretch, Store, StoreError, TakenFrom};
 
@@ -42,6 +44,39 @@ pub async fn up_to_recorded(
     Ok((table.latest_in(behind, before).unwrap_or(run.due()), 1 + table.count_in(behind, before), next))
 }
 
+/// Those of some runs that tell of a stretch, and what they could tell: its occurrences without those that have records. Left out
+/// is one that tells of itself only, or of more than are counted exactly, or whose definition is not kept with it.
+pub(super) async fn look_at_stretches(store: &Store, runs: &[RunId]) -> Result<Vec<StretchFacts>, StoreError> {
+    let exact = 2..=u64::from(Timetable::COUNTED);
+    let mut of_job: BTreeMap<&JobName, Vec<(&RunId, KeptStretch)>> = BTreeMap::new();
+    for (run, kept) in runs.iter().zip(store.read_stretches(runs).await?) {
+        if let Some(kept) = kept.filter(|kept| kept.counted_by.is_some() && exact.contains(&kept.stretch.count)) {
+            of_job.entry(run.job()).or_default().push((run, kept));
+        }
+    }
+    let mut facts = Vec::new();
+    for (job, stretches) in of_job {
+        let Some((first, last)) = bounds(stretches.iter().map(|(_, kept)| kept)) else { continue };
+        let recorded = store.recorded_within(job, first, last).await?;
+        for (run, kept) in stretches {
+            let told = kept.stretch;
+            let Some(Ok((timetable, since))) = kept.counted_by.map(|by| definition::counted_by(job, &by)) else { continue };
+            let behind = told.first.max(since).saturating_add(Duration::from_millis(1));
+            let whole = Stretch { count: 1 + timetable.count_in(behind, told.last), ..told };
+            let others: Vec<UnixMillis> = recorded.iter().copied().filter(|due| told.first < *due && *due <= told.last).collect();
+            let possible = lateness::without(&timetable, since, whole, &others);
+            facts.extend(possible.map(|possible| StretchFacts { run: run.clone(), told, possible }));
+        }
+    }
+    Ok(facts)
+}
+
+/// From the first of the occurrences of some stretches to the last.
+fn bounds<'a>(stretches: impl Iterator<Item = &'a KeptStretch> + Clone) -> Option<(UnixMillis, UnixMillis)> {
+    let first = stretches.clone().map(|kept| kept.stretch.first).min()?;
+    Some((first, stretches.map(|kept| kept.stretch.last).max()?))
+}
+
 /// The stretches of a job, from which runs that are given back are taken.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Told {
@@ -55,11 +90,7 @@ impl Told {
     /// Reads those of a job, as it was read before.
     pub(super) async fn read(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<Self, StoreError> {
         let stretches = store.list_stretches(name).await?;
-        let bounds = |all: &[KeptStretch]| {
-            let first = all.iter().map(|kept| kept.stretch.first).min()?;
-            Some((first, all.iter().map(|kept| kept.stretch.last).max()?))
-        };
-        let recorded = match bounds(&stretches) {
+        let recorded = match bounds(stretches.iter()) {
             Some((first, last)) => store.recorded_within(name, first, last).await?,
             None => Vec::new(),
         };

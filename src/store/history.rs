@@ -57,6 +57,8 @@ pub struct RunRecord {
     pub failures: u32,
     /// Times in a row it was lost with its node.
     pub recoveries: u32,
+    /// When a person last asked for it again.
+    pub retried_at: Option<UnixMillis>,
     /// Times in a row its `done_check` gave no clear answer.
     pub unclear: u32,
     /// For a skipped stretch: its last occurrence, and how many there are.
@@ -162,6 +164,7 @@ impl RunRecord {
             left_processes: false,
             failures: 0,
             recoveries: 0,
+            retried_at: None,
             unclear: 0,
             skipped: None,
             by: None,
@@ -220,6 +223,7 @@ impl RunRecord {
             left_processes: map.get("left_processes").is_some_and(|flag| flag == "1"),
             failures: count("failures"),
             recoveries: count("recoveries"),
+            retried_at: instant("retried_at"),
             unclear: count("unclear"),
             skipped: instant("skipped_to").zip(number("skipped_count")),
             by: text("by"),

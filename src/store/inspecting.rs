@@ -310,6 +310,7 @@ fn job_facts(mut reply: Reply, job: &JobToInspect<'_>) -> Result<Option<JobFacts
         pending,
         has_held: held.is_some(),
         open: number()?,
+        open_unasked: None,
         waiting: number()?,
         has_manual_out: false,
         spread: number()?,

@@ -41,8 +41,8 @@ pub struct RestoreOrder {
     pub epoch: String,
     /// The queue it was claimed from.
     pub lane: Lane,
-    /// The queue of its job, where the successor goes.
-    pub job_lane: Lane,
+    /// The queue of its job as read, where the successor goes; none if the job could not be read.
+    pub job_lane: Option<Lane>,
     /// How much is known.
     pub known: Known,
     /// How it ended.
@@ -106,7 +106,7 @@ impl Store {
         if orders.is_empty() {
             return Ok(Vec::new());
         }
-        self.note_lanes(orders.iter().flat_map(|order| [&order.lane, &order.job_lane])).await?;
+        self.note_lanes(orders.iter().flat_map(|order| [Some(&order.lane), order.job_lane.as_ref()]).flatten()).await?;
         let calls: Vec<Invocation> = orders.iter().map(|order| self.restoring(order, &[])).collect();
         let mut replies = self.link.invoke_all(&calls).await?;
         for (order, answer) in orders.iter().zip(&mut replies) {
@@ -134,7 +134,8 @@ impl Store {
     fn restoring(&self, order: &RestoreOrder, places: &[Gate]) -> Invocation {
         let (keys, job) = (&self.keys, order.run.job());
         let next = order.planned.as_ref().and_then(|(_, next)| next.as_ref());
-        let call = self.settling_keys(Invocation::new(&scripts::RESTORE_RUN), &order.run, &order.lane, &order.job_lane);
+        let job_lane = order.job_lane.as_ref().unwrap_or(&order.lane);
+        let call = self.settling_keys(Invocation::new(&scripts::RESTORE_RUN), &order.run, &order.lane, job_lane);
         let run_at = |due: UnixMillis| RunId::regular(job.clone(), due);
         let taken = order.taken_from;
         let rest = taken.and_then(|taken| taken.rest);
@@ -170,6 +171,7 @@ impl Store {
             .arg("rest_due", number(rest.map(|rest| rest.first.as_i64())))
             .arg("rest_to", number(rest.map(|rest| rest.last.as_i64())))
             .arg("rest_count", rest.map_or(0, |rest| rest.count))
+            .arg("job_lane", order.job_lane.as_ref().map_or("", Lane::as_str))
             .gate_keys(keys, places);
         order.facts.iter().fold(call, |call, (field, value)| call.arg("field", field).arg("value", value))
     }

@@ -119,6 +119,7 @@ scripts! {
     MEND_GATE "mend_gate";
     MEND_JOB "mend_job";
     MEND_RUN "mend_run";
+    MEND_STRETCH "mend_stretch";
     NOTE_EVENTS "note_events";
     NOTE_LANES "note_lanes";
     OPEN_GATE "open_gate";

@@ -45,6 +45,8 @@ pub struct Stats {
     pub findings: u64,
     /// When a slice of the books was last checked.
     pub audited_at: Option<UnixMillis>,
+    /// When the last check of all of them ended.
+    pub audit_round_at: Option<UnixMillis>,
 }
 
 impl Store {
@@ -95,7 +97,8 @@ impl Store {
             quarantined: number(quarantined),
             nodes: number(nodes),
             findings: audit.as_ref().map_or(0, |audit| audit.findings),
-            audited_at: audit.map(|audit| audit.at),
+            audited_at: audit.as_ref().map(|audit| audit.at),
+            audit_round_at: audit.and_then(|audit| audit.round_at),
         })
     }
 

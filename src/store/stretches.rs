@@ -9,6 +9,7 @@ use super::Store;
 use super::error::StoreError;
 use super::history::ids_of;
 use super::reply::text_of;
+use super::scripts::{self, Invocation};
 use crate::domain::ids::{JobName, RunId, RunKind};
 use crate::domain::lateness::Stretch;
 use crate::domain::time::UnixMillis;
@@ -89,6 +90,23 @@ impl Store {
         let mut runs = ids_of(&self.link.query(&mut pipeline).await?);
         runs.retain(|run| run.kind() == RunKind::Regular);
         self.read_stretches(&runs).await.map(|all| all.into_iter().flatten().collect())
+    }
+
+    /// Has the record of a stretch tell `wanted` where it told `read`, with the same first occurrence. Whether it did tell that.
+    pub async fn mend_stretch(&self, run: &RunId, read: Stretch, wanted: Stretch) -> Result<bool, StoreError> {
+        let call = Invocation::new(&scripts::MEND_STRETCH)
+            .key("run", self.keys.run(run))
+            .key("totals", self.keys.totals())
+            .arg("last", read.last.as_i64())
+            .arg("count", read.count)
+            .arg("new_last", wanted.last.as_i64())
+            .arg("new_count", wanted.count);
+        let reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "mended" => Ok(true),
+            "stale" => Ok(false),
+            _ => Err(reply.unknown()),
+        }
     }
 
     /// The stretch that each of these runs tells of; none of one that is not skipped, or was claimed before.

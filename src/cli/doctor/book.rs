@@ -1,17 +1,25 @@
 //! The books in the report: how much was looked at, what does not agree, and what was done about it.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::report::line;
+use crate::cli::nodes::is_present;
 use crate::cli::render::{Colour, Console, one_line};
 use crate::domain::books::{Finding, Mend, Subject};
 use crate::domain::ids::Fence;
 use crate::domain::time::UnixMillis;
+use crate::domain::wording::span;
+use crate::engine::auditor::EVERY;
 use crate::engine::examination::{Examination, Mended};
-use crate::store::{Check, Level, Store};
+use crate::store::{AuditNote, Check, Level, NodeRecord, Store};
+
+/// A node looks at a slice of the books each minute: where none has for so long, while one is there, something keeps them from it.
+const OVERDUE: Duration = EVERY.saturating_mul(10);
 
 /// How much was looked at, and what the nodes found meanwhile.
-pub(super) async fn summary(store: &Store, exam: &Examination, now: UnixMillis) -> Vec<Check> {
+pub(super) async fn summary(store: &Store, exam: &Examination, nodes: &[NodeRecord], now: UnixMillis) -> Vec<Check> {
     let looked_at = format!("{} keys, {} jobs, {} runs looked at", exam.keys, exam.jobs, exam.runs);
     let mut checks = vec![match (exam.findings.len(), &exam.partial) {
         (_, Some(why)) => Check::new("books", Level::Fail, format!("{looked_at}; {why}")),
@@ -20,14 +28,31 @@ pub(super) async fn summary(store: &Store, exam: &Examination, now: UnixMillis) 
         (count, None) => Check::new("books", Level::Fail, format!("{looked_at}; {count} findings")),
     }];
     checks.push(match store.read_audit().await {
-        Ok(Some(audit)) => {
-            let text = format!("{} findings, last looked {} s ago", audit.findings, now.since(audit.at).as_secs());
-            Check::new("slow check", Level::Ok, text)
-        }
-        Ok(None) => Check::new("slow check", Level::Ok, "no node has looked yet"),
+        Ok(audit) => slow_check(audit.as_ref(), nodes, now),
         Err(error) => Check::new("slow check", Level::Warn, error.to_string()),
     });
     checks
+}
+
+fn slow_check(audit: Option<&AuditNote>, nodes: &[NodeRecord], now: UnixMillis) -> Check {
+    let ago = |at: UnixMillis| format!("{} ago", span(now.since(at)));
+    let text = match audit {
+        Some(audit) => {
+            let round = audit.round_at.map_or_else(
+                || "no whole round has ended yet".to_owned(),
+                |at| format!("the last whole round ended {}", ago(at)),
+            );
+            format!("{} findings, last looked {}; {round}", audit.findings, ago(audit.at))
+        }
+        None => "no node has looked yet".to_owned(),
+    };
+    let is_long = |at: UnixMillis| now.since(at) > OVERDUE;
+    let was_there = nodes.iter().any(|node| is_present(node, now) && node.started_at.is_some_and(is_long));
+    if was_there && audit.is_none_or(|audit| is_long(audit.at)) {
+        let why = "a slice is due each minute; the logs of the nodes say what keeps them from it (\"the books are not checked\")";
+        return Check::new("slow check", Level::Warn, format!("{text}: {why}"));
+    }
+    Check::new("slow check", Level::Ok, text)
 }
 
 /// What was mended, then what is left.

@@ -93,7 +93,7 @@ pub(in crate::cli) async fn doctor(global: &Global, args: &DoctorArgs, console: 
     let exam = examination::examine(&store).await?;
     let (mended, exam) = if args.fix { exam.mend(&store).await? } else { (Vec::new(), exam) };
     report.add("sources", surroundings::sources(&store, &nodes).await);
-    report.add("books", book::summary(&store, &exam, now).await);
+    report.add("books", book::summary(&store, &exam, &nodes, now).await);
     let (count, quarantined) = store.list_quarantine(aside::SHOWN).await.unwrap_or_default();
     let dropped = store.read_stats().await.map_or(0, |stats| stats.totals.get("quarantine_dropped").copied().unwrap_or(0));
     report.add("quarantine", aside::summary(count, dropped));

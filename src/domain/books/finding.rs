@@ -49,6 +49,10 @@ pub enum Rule {
     SpreadWrong,
     /// The list of backfills names the jobs with something to be made up for.
     BackfillWrong,
+    /// An occurrence that has an end of its own is not told as skipped too.
+    StretchWrong,
+    /// A job that comes again after each run has a planned run or an open one.
+    PlannedBeside,
     /// Only runs that are not over are asked to stop.
     StopWrong,
     /// History names runs that are over, and all of them.
@@ -109,6 +113,8 @@ impl Rule {
             Self::GateWrong => "gate_wrong",
             Self::SpreadWrong => "spread_wrong",
             Self::BackfillWrong => "backfill_wrong",
+            Self::StretchWrong => "stretch_wrong",
+            Self::PlannedBeside => "planned_beside",
             Self::StopWrong => "stop_wrong",
             Self::HistoryWrong => "history_wrong",
             Self::DeadWrong => "dead_wrong",

@@ -60,6 +60,8 @@ pub struct JobFacts {
     pub has_held: bool,
     /// Its open runs.
     pub open: u64,
+    /// Of one that comes again after each run and has a planned one: an open one that no person asked for again.
+    pub open_unasked: Option<RunId>,
     /// Its waiting runs.
     pub waiting: u64,
     /// Whether a run asked for by hand is due or executes, whose end frees one that waits.
@@ -169,6 +171,14 @@ pub fn judge_job(facts: &JobFacts) -> Vec<Finding> {
             Some(score) => format!("the index of jobs has it at {score}, not at {wanted}"),
         };
         fixed(Rule::JobIndex, found, "its place in the index by its planned run", "puts it there");
+    }
+    let planned =
+        facts.pending.as_ref().filter(|pending| !matches!(pending.state, Some(Ok(state)) if state != RunState::Scheduled));
+    if let (Some(PendingFacts { run, .. }), Some(open)) = (planned, &facts.open_unasked) {
+        let found = format!("its run {run} is planned, and {open} is open, whose end plants the next");
+        let advice = format!("schedctl cancel {run} takes the planned one out");
+        let wanted = "a planned run or an open one of a job that comes again after each run";
+        findings.push(Finding::by_hand(Rule::PlannedBeside, subject(), found, wanted, advice));
     }
     if let Plan::Unreadable { why, advice } = &facts.plan {
         findings.push(unreadable_job(&facts.name, why, *advice));

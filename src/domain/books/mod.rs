@@ -10,6 +10,7 @@ mod gate;
 mod job;
 mod key;
 mod run;
+mod stretch;
 mod unique;
 
 pub use counts::{CountFacts, SizeFacts, judge_counts};
@@ -21,6 +22,7 @@ pub use key::{
     KeyFacts, Known, Member, bad_entries, judge_key, judge_member, judge_outputs, known_key, member_bytes, unknown_lane,
 };
 pub use run::{CountedIn, RecordFacts, RunFacts, Standing, judge_run};
+pub use stretch::{StretchFacts, judge_stretch};
 pub use unique::{UniqueFacts, judge_unique};
 
 /// The score in the index of jobs of one that has no next due time.

@@ -46,7 +46,7 @@ fn ended_order(run: &EndedRun, epoch: &str, node: &str) -> Option<RestoreOrder> 
     Some(RestoreOrder {
         run: run.run.parse().ok()?,
         epoch: epoch.to_owned(),
-        job_lane: lane.clone(),
+        job_lane: None,
         lane,
         known: Known::Ended,
         state: run.state.parse().ok().filter(|state: &RunState| state.is_final())?,
@@ -71,7 +71,7 @@ fn claimed_order(run: &ClaimedRun, epoch: &str, node: &str, now: UnixMillis) -> 
     Some(RestoreOrder {
         run: run.run.parse().ok()?,
         epoch: epoch.to_owned(),
-        job_lane: lane.clone(),
+        job_lane: None,
         lane,
         known: Known::Claimed,
         state: RunState::Lost,

@@ -94,13 +94,17 @@ async fn one_node_has_the_turn_and_the_next_goes_on_where_it_ended() {
     let every = Duration::from_secs(60);
     assert_eq!(world.at(0).take_audit(&one, every).await.unwrap().unwrap().place, "");
     assert!(world.at(59_999).take_audit(&two, every).await.unwrap().is_none());
-    let note = AuditNote { at: t(0), place: "history 7".to_owned(), list: "[]".to_owned(), findings: 3 };
+    let note = AuditNote { at: t(0), round_at: Some(t(-9)), place: "history 7".to_owned(), list: "[]".to_owned(), findings: 3 };
     world.store.note_audit(&note).await.unwrap();
     assert_eq!(world.at(60_000).take_audit(&two, every).await.unwrap().unwrap().place, "history 7");
     // A clock that was set back keeps nobody waiting.
     assert!(world.at(0).take_audit(&one, every).await.unwrap().is_some());
     let stats = world.store.read_stats().await.unwrap();
-    assert_eq!((stats.findings, stats.audited_at), (3, Some(t(0))));
+    assert_eq!((stats.findings, stats.audited_at, stats.audit_round_at), (3, Some(t(0)), Some(t(-9))));
+    // One in the midst of a round keeps when the last ended.
+    world.store.note_audit(&AuditNote { round_at: None, ..note }).await.unwrap();
+    assert_eq!(world.store.read_stats().await.unwrap().audit_round_at, Some(t(-9)));
+    assert_eq!(world.at(120_000).take_audit(&two, every).await.unwrap().unwrap().round_at, Some(t(-9)));
 }
 
 #[tokio::test]

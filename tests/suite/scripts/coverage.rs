@@ -164,6 +164,8 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("restore_key", "refused", "a_key_comes_back_only_if_it_holds_what_its_name_says_and_the_name_is_free"),
     ("report_loss", "reported", "a_report_stands_once_with_its_loss_and_raises_the_fence"),
     ("report_loss", "moved", "a_report_stands_once_with_its_loss_and_raises_the_fence"),
+    ("mend_stretch", "mended", "a_stretch_is_set_right_only_while_it_tells_what_was_read"),
+    ("mend_stretch", "stale", "a_stretch_is_set_right_only_while_it_tells_what_was_read"),
     ("restore_run", "restored", "an_ended_run_is_written_back_wherever_it_stands_and_its_job_goes_on"),
     ("restore_run", "known", "what_redis_knows_better_stays_as_it_is"),
     ("restore_run", "stale", "a_planned_run_is_written_back_only_by_the_definition_read_and_never_over_a_taken_occurrence"),

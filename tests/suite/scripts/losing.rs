@@ -40,7 +40,7 @@ pub(super) fn restoring(run: &RunId, epoch: &str, fence: u64) -> RestoreOrder {
         run: run.clone(),
         epoch: epoch.to_owned(),
         lane: queue("default"),
-        job_lane: queue("default"),
+        job_lane: Some(queue("default")),
         known: Known::Ended,
         state: RunState::Succeeded,
         reason: "restored".to_owned(),
@@ -58,7 +58,7 @@ async fn restore(world: &World, at: i64, order: &RestoreOrder) -> RestoreReply {
 }
 
 /// A fence past all that claims of a test's time give.
-const LATER: u64 = 1_800_000_000_000_000;
+pub(super) const LATER: u64 = 1_800_000_000_000_000;
 
 #[tokio::test]
 async fn of_several_that_notice_one_loss_one_marks_it_and_a_repeated_call_marks_nothing_twice() {
@@ -255,7 +255,8 @@ async fn a_planned_run_is_written_back_only_by_the_definition_read_and_never_ove
 /// A job `a` of every second, of which those due at 0 to 5 s were skipped, as one stretch.
 async fn skipped() -> World {
     let world = World::new();
-    let run = world.plant_as(ApplyOrder { definition: r#"{"every":"1s","shell":"true"}"#.to_owned(), ..definition("a", 0) }).await;
+    let run =
+        world.plant_as(ApplyOrder { definition: r#"{"every":"1s","shell":"true"}"#.to_owned(), ..definition("a", 0) }).await;
     let order = SkipOrder {
         run,
         rev: world.job("a").await.rev,
@@ -340,6 +341,22 @@ async fn a_run_is_given_back_only_out_of_the_stretch_that_was_read() {
 }
 
 #[tokio::test]
+async fn a_stretch_is_set_right_only_while_it_tells_what_was_read() {
+    let world = skipped().await;
+    let (run, store) = (run_of("a", 0), world.at(7000));
+    let told = Stretch { first: t(0), last: t(5000), count: 6 };
+    let wanted = Stretch { last: t(4000), count: 4, ..told };
+    let before = world.snapshot();
+    for read in [Stretch { count: 5, ..told }, Stretch { last: t(4000), ..told }] {
+        assert!(!store.mend_stretch(&run, read, wanted).await.unwrap());
+    }
+    assert!(!store.mend_stretch(&run_of("a", 6000), told, wanted).await.unwrap());
+    assert_eq!(world.snapshot(), before);
+    assert!(store.mend_stretch(&run, told, wanted).await.unwrap());
+    assert_eq!((world.run(&run).await.skipped, world.total("skipped")), (Some((t(4000), 4)), 4));
+}
+
+#[tokio::test]
 async fn a_stretch_is_not_told_from_what_was_read_before_a_run_was_given_back() {
     let world = World::new();
     let run = world.plant("a", 0).await;
@@ -355,6 +372,27 @@ async fn a_stretch_is_not_told_from_what_was_read_before_a_run_was_given_back() 
         successor: Some(successor("a", 3000)),
     };
     assert_eq!(world.at(5000).skip_run(&order).await.unwrap(), SkipReply::Stale);
+}
+
+#[tokio::test]
+async fn what_an_end_that_is_written_back_brings_on_goes_where_its_job_is_and_an_entry_left_behind_starts_nothing() {
+    // The job moves to another queue while a run of it waits behind the one that is given back.
+    let world = World::new();
+    let first = world.plant("a", 0).await;
+    world.win_with(0, &first, Overlap::Queue { max: 5 }, 1000).await;
+    let order = world.order(&run_of("a", 1000)).await;
+    world.claim(1000, &schedd::store::ClaimOrder { overlap: Overlap::Queue { max: 5 }, ..order }).await;
+    world.raw::<i64>("HSET", "job:a", &["queue", "other"]);
+    assert_eq!(restore(&world, 2000, &restoring(&first, "", LATER)).await, RestoreReply::Stale);
+    let read = RestoreOrder { job_lane: Some(queue("other")), ..restoring(&first, "", LATER) };
+    assert_eq!(restore(&world, 2000, &read).await, RestoreReply::Restored);
+    assert_eq!(world.score("due:other", "a@0"), None);
+    assert!(world.score("due:other", &run_of("a", 1000).to_string()).is_some(), "its turn has come, where its job is");
+    // One that is over and due somewhere is not claimed, and not due any more.
+    let _: i64 = world.raw("ZADD", "due:default", &[&t(0).as_i64().to_string(), &first.to_string()]);
+    let order = world.order(&first).await;
+    assert!(matches!(world.claim(3000, &order).await, schedd::store::ClaimReply::Gone));
+    assert_eq!(world.score("due:default", &first.to_string()), None);
 }
 
 #[tokio::test]

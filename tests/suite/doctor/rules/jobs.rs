@@ -1,6 +1,9 @@
 //! The rules of jobs: what is planned of one, and what waits.
 
 use schedd::domain::books::Rule;
+use schedd::domain::run::RunState;
+use schedd::engine::{person, retrying};
+use schedd::store::Verdict;
 use serde_json::json;
 
 use crate::doctor::desk::Desk;
@@ -50,6 +53,30 @@ async fn a_job_with_a_delay_that_is_planned_nowhere_is_planted_its_delay_from_no
     desk.unplan(&run);
     desk.mend(Rule::Unplanned, "job a").await;
     assert_eq!(desk.pending("a").await.due(), t(desk.now() + 60_000));
+}
+
+#[tokio::test]
+async fn a_job_with_a_delay_has_no_planned_run_beside_an_open_one_unless_a_person_asked_for_that_again() {
+    let mut desk = Desk::new();
+    let first = desk.add("a", json!({"delay": "1m"})).await;
+    desk.go_on_to(60_000);
+    let claim = desk.win(60_000, &first).await;
+    // By its end the next is planned; the first is a dead letter that a person asks for again.
+    desk.finish(60_001, &claim, Verdict::Final(RunState::Failed)).await;
+    let next = desk.pending("a").await;
+    desk.go_on_to(60_002);
+    retrying::retry_run(&desk.at(60_002), &first).await.unwrap();
+    desk.demand_sound("it was asked for again").await;
+    desk.break_by("HDEL", &format!("run:{first}"), &["retried_at"]);
+    desk.leaves(Rule::PlannedBeside, "job a", &format!("schedctl cancel {next}")).await;
+    person::cancel_run(&desk.at(60_003), &next, "by a test").await.unwrap();
+    desk.demand_sound("one of both is gone").await;
+    assert_eq!(desk.job("a").await.pending, None);
+    let again = desk.win(60_004, &first).await;
+    desk.succeed(60_005, &again).await;
+    assert_eq!(desk.pending("a").await.due(), t(120_005), "the end of the open one plants the next");
+    desk.go_on_to(60_005);
+    desk.demand_sound("it rests").await;
 }
 
 #[tokio::test]

@@ -1,12 +1,13 @@
 //! The rules of runs: each stands where its record says, and nowhere else.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use schedd::domain::books::Rule;
 use schedd::domain::ids::{JobName, RunId};
 use schedd::domain::lane::Lane;
 use schedd::engine::books::Books;
-use schedd::store::Verdict;
+use schedd::store::{SkipOrder, SkipReply, Successor, Verdict};
 use serde_json::json;
 
 use crate::doctor::desk::{Desk, demand};
@@ -199,4 +200,39 @@ async fn a_run_that_executes_is_counted_in_its_queue_and_what_does_not_is_not() 
         desk.break_by("ZADD", "running:default", &["5", &gone]);
         desk.mend(Rule::RunningWrong, &gone).await;
     }
+}
+
+#[tokio::test]
+async fn an_occurrence_with_an_end_of_its_own_that_a_stretch_tells_as_skipped_too_is_taken_out_of_that() {
+    let mut desk = Desk::new();
+    let run = desk.minutely("a").await;
+    desk.go_on_to(400_000);
+    let order = SkipOrder {
+        run: run.clone(),
+        rev: desk.job("a").await.rev,
+        lane: Lane::default_lane(),
+        reason: "missed",
+        last_due: run.due(),
+        count: 5,
+        successor: None,
+    };
+    let due = |minutes: u64| RunId::regular("a".parse().unwrap(), run.due().saturating_add(Duration::from_secs(60 * minutes)));
+    let order = SkipOrder { last_due: due(4).due(), ..order };
+    let next = Successor::on_time(run.job(), due(5).due());
+    assert_eq!(desk.at(400_000).skip_run(&SkipOrder { successor: Some(next), ..order }).await.unwrap(), SkipReply::Skipped);
+    desk.demand_sound("all of them were skipped").await;
+    // Two of them have records, and nobody took them out: one in the middle, and the last.
+    for minutes in [2, 4] {
+        let (at, id) = (t(400_000).as_i64().to_string(), due(minutes).to_string());
+        let facts = ["state", "succeeded", "job", "a", "finished_at", &at, "kind", "regular", "queue", "default"];
+        desk.break_by("HSET", &format!("run:{id}"), &facts);
+        desk.break_by("ZADD", "history", &[&at, &id]);
+        desk.break_by("ZADD", "history:a", &[&at, &id]);
+    }
+    let told = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(told.len() == 1 && told[0].contains("tells 5 occurrences") && told[0].contains("only 3 of those"), "{told:?}");
+    let mended = desk.mend(Rule::StretchWrong, &run.to_string()).await;
+    assert_eq!(mended[0].done, ["it tells of 3 now"]);
+    assert_eq!(desk.run(&run).await.skipped, Some((due(3).due(), 3)));
+    assert_eq!(desk.total("skipped"), 3);
 }

@@ -23,6 +23,8 @@ impl Play {
                 (None, None) => era.timetable.is_one_shot() || *due <= self.instant(),
             }));
         }
+        // What was given back ran, though those before it are still to come.
+        dues.extend(self.given_back.iter().copied());
         // Owed from an older schedule, so not yet in any place but this.
         if let Some(planned) = &planned {
             dues.remove(&planned.due());

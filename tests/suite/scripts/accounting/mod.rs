@@ -5,6 +5,7 @@ mod judging;
 mod play;
 
 use proptest::prelude::*;
+use schedd::engine::examination::examine;
 use serde_json::{Value, json};
 
 pub(crate) use self::play::Play;
@@ -23,6 +24,8 @@ pub(crate) enum Step {
     Cancel(usize),
     Manual,
     Remove,
+    /// A node that was away gives back that it executed one of the occurrences so far, which Redis lost.
+    GiveBack(usize),
 }
 
 pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -59,6 +62,17 @@ pub(crate) fn rules() -> impl Strategy<Value = Value> {
     })
 }
 
+/// Steps with losses of data in between, of which what was done comes back at any time and in any order.
+fn steps_with_losses() -> impl Strategy<Value = Vec<Step>> {
+    let losses = prop::collection::vec((any::<prop::sample::Index>(), 0..40_usize), 0..25);
+    (steps(), losses).prop_map(|(mut steps, losses)| {
+        for (at, which) in losses {
+            steps.insert(at.index(steps.len() + 1), Step::GiveBack(which));
+        }
+        steps
+    })
+}
+
 async fn play(rules: Value, steps: &[Step]) {
     let mut play = Play::begin(rules).await;
     for (at, step) in steps.iter().enumerate() {
@@ -68,6 +82,17 @@ async fn play(rules: Value, steps: &[Step]) {
         }
     }
     play.assert_accounted().await;
+    let exam = examine(&play.world.at(play.now)).await.unwrap();
+    assert!(exam.findings.is_empty() && exam.partial.is_none(), "{:#?}", exam.findings);
+}
+
+#[test]
+fn runs_that_journals_give_back_stand_in_exactly_one_place_whenever_and_in_whatever_order_they_come() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let config = ProptestConfig { cases: 120, failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::default() };
+    proptest!(config, |(rules in rules(), steps in steps_with_losses())| {
+        runtime.block_on(play(rules, &steps));
+    });
 }
 
 #[test]

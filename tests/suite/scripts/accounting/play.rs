@@ -1,5 +1,7 @@
 //! A job that lives through steps: what is done to it, and which schedule held when.
 
+use std::collections::BTreeSet;
+
 use schedd::config;
 use schedd::domain::ids::RunId;
 use schedd::domain::lateness::{self, Decision, Due};
@@ -8,13 +10,14 @@ use schedd::domain::schedule::Timetable;
 use schedd::domain::time::UnixMillis;
 use schedd::domain::zone::Zone;
 use schedd::engine::planting::{self, Applied, Request};
-use schedd::engine::{Definition, orphans, person};
+use schedd::engine::{Definition, giving_back, orphans, passed, person};
 use schedd::store::{
-    Claim, ClaimOrder, ClaimReply, Existing, LaneAsk, LanePoll, ManualReply, RecoverReply, SkipOrder, SkipReply, SourceKind,
-    SpreadOrder, SpreadReply, StopRunning, Successor, Verdict,
+    Claim, ClaimOrder, ClaimReply, Existing, LaneAsk, LanePoll, ManualReply, RecoverReply, RestoreOrder, SkipOrder, SkipReply,
+    SourceKind, SpreadOrder, SpreadReply, StopRunning, Successor, Verdict,
 };
 use serde_json::{Value, json};
 
+use super::super::losing::{LATER, restoring};
 use super::super::recovering::{expired, recovery};
 use super::super::world::{LEASE, World, claimant, name, queue, t, token};
 use super::Step;
@@ -37,6 +40,8 @@ pub(crate) struct Play {
     pub(crate) running: Vec<(Claim, i64)>,
     pub(super) is_allowed: bool,
     pub(super) is_forgotten: bool,
+    /// The occurrences that were given back.
+    pub(super) given_back: BTreeSet<UnixMillis>,
 }
 
 impl Play {
@@ -54,6 +59,7 @@ impl Play {
             running: Vec::new(),
             is_allowed,
             is_forgotten: false,
+            given_back: BTreeSet::new(),
         };
         let spec = play.spec();
         play.apply(&spec).await;
@@ -145,6 +151,7 @@ impl Play {
                 self.apply(&spec).await;
             }
             Step::Cancel(at) => self.cancel(*at).await,
+            Step::GiveBack(which) => self.give_back(*which).await,
             Step::Manual => {
                 let Some(definition) = self.definition().await.filter(|old| old.record.is_live()) else { return };
                 let run = RunId::manual(name("a"), self.instant(), "hand").unwrap();
@@ -169,6 +176,32 @@ impl Play {
         if at < self.running.len() {
             let (claim, _) = self.running.remove(at);
             self.world.finish(self.now, &claim, verdict).await;
+        }
+    }
+
+    /// Gives back that one of the occurrences so far was executed, which Redis does not know of. None that executes: its holder
+    /// ends it.
+    async fn give_back(&mut self, which: usize) {
+        if self.is_forgotten {
+            return;
+        }
+        let now = self.instant();
+        let mut dues = BTreeSet::new();
+        for era in &self.eras {
+            let all = std::iter::successors(era.timetable.next_after(era.from), |at| era.timetable.next_after(*at));
+            dues.extend(all.take_while(|due| *due <= era.until.unwrap_or(now).min(now)));
+        }
+        for (claim, _) in &self.running {
+            dues.remove(&claim.run.due());
+        }
+        let Some(due) = dues.iter().nth(which % dues.len().max(1)) else { return };
+        let run = RunId::regular(name("a"), *due);
+        let orders = [RestoreOrder { finished_at: now, ..restoring(&run, "", LATER) }];
+        let given =
+            giving_back::give_back(&self.world.at(self.now), &orders, |run, error| panic!("{run}: {error}")).await.unwrap();
+        assert_eq!(given.restored + given.known, 1, "{run}: {given:?}");
+        if given.restored == 1 {
+            self.given_back.insert(*due);
         }
     }
 
@@ -199,12 +232,21 @@ impl Play {
     }
 
     async fn take(&mut self, run: &RunId) {
+        let mut taken = UnixMillis::EPOCH;
+        while let Some(occupied) = self.take_once(run, taken).await {
+            assert!(occupied > taken, "{run} finds no next one past {taken}");
+            taken = occupied;
+        }
+    }
+
+    /// The same, with what comes next past `taken`; an occurrence that would come next and has a record, if that is so.
+    async fn take_once(&mut self, run: &RunId, taken: UnixMillis) -> Option<UnixMillis> {
         let store = self.world.at(self.now);
         let Some(definition) = self.definition().await else {
             // Its job was forgotten: it ends in history, as a node ends it.
             self.is_forgotten = true;
             assert!(orphans::end_orphan(&store, run).await.unwrap(), "{run} is left to quarantine");
-            return;
+            return None;
         };
         let (record, spec) = (&definition.record, &definition.spec);
         let mut order = ClaimOrder {
@@ -225,7 +267,7 @@ impl Play {
             let due = Due {
                 timetable: &definition.timetable,
                 since: definition.since(),
-                taken: UnixMillis::EPOCH,
+                taken,
                 catch_up: &spec.catch_up,
                 skip_if_late: None,
                 late_after: spec.late_after,
@@ -234,6 +276,9 @@ impl Play {
             };
             match lateness::judge(due) {
                 Decision::Skip { last, count, successor } => {
+                    let stretch = (last, count, successor);
+                    let (last, count, successor) =
+                        passed::up_to_recorded(&store, &definition, run, stretch, taken).await.unwrap();
                     let skip = SkipOrder {
                         run: run.clone(),
                         rev: record.rev.clone(),
@@ -244,7 +289,8 @@ impl Play {
                         successor: next(successor),
                     };
                     match store.skip_run(&skip).await.unwrap() {
-                        SkipReply::Skipped => return,
+                        SkipReply::Skipped => return None,
+                        SkipReply::Occupied => return successor,
                         SkipReply::Gone => order.overlap = spec.overlap_when_missed(),
                         other => panic!("{other:?}"),
                     }
@@ -266,7 +312,8 @@ impl Play {
                         successor: next(missed.successor),
                     };
                     match store.spread_runs(&spread).await.unwrap() {
-                        SpreadReply::Spread => return,
+                        SpreadReply::Spread => return None,
+                        SpreadReply::Occupied => return missed.successor,
                         SpreadReply::Gone => order.overlap = spec.overlap_when_missed(),
                         other => panic!("{other:?}"),
                     }
@@ -279,6 +326,7 @@ impl Play {
                 }
             }
         }
+        let next = order.successor.as_ref().map(|next| next.run.due());
         let is_first = self.world.raw::<Option<String>>("HGET", &format!("run:{run}"), &["fence"]).is_none();
         let replies = store.claim_runs(&claimant("n1"), &queue("default"), &token(), &[order]).await.unwrap();
         match replies.into_iter().next().unwrap() {
@@ -288,8 +336,10 @@ impl Play {
                 self.running.push((claim, self.now));
             }
             ClaimReply::Blocked(_) | ClaimReply::Gone => {}
+            ClaimReply::Occupied => return next,
             other => panic!("{run}: {other:?}"),
         }
+        None
     }
 
     /// Forgets the job if it is over and idle.

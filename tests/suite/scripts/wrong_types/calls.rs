@@ -195,6 +195,10 @@ async fn call_on_the_books(script: &str, scene: &Scene) -> Result<String, StoreE
                 JobMending { name, record, planted: Some(successor("a", 1000)), pending_ready: None, waiting: Waiting::Freed };
             format!("{:?}", store.mend_jobs(&[mending], &[queue("default")]).await?.remove(0)?)
         }
+        "mend_stretch" => {
+            let stretch = Stretch { first: t(0), last: t(1000), count: 2 };
+            format!("{:?}", store.mend_stretch(run, stretch, Stretch { last: t(0), count: 1, ..stretch }).await?)
+        }
         "mend_run" => {
             let mending = RunMending { run: run.clone(), lane: queue("default"), found_under: None };
             format!("{:?}", store.mend_runs(&[mending], &[queue("default")]).await?.remove(0)?)

@@ -4,10 +4,11 @@ use schedd::domain::ids::{NodeName, RunId};
 use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
 use schedd::store::{
-    ApplyOrder, Beat, JobRecord, NameClaim, NodeFacts, OutputFrames, RipeEntry, SourceKind, StoreError, Stream, Verdict,
+    ApplyOrder, Beat, JobRecord, NameClaim, NodeFacts, OutputFrames, RipeEntry, SkipOrder, SkipReply, SourceKind, StoreError,
+    Stream, Verdict,
 };
 
-use super::super::world::{World, definition, name, queue, run_of, t};
+use super::super::world::{World, definition, name, queue, run_of, successor, t};
 use crate::support::redis::TestRedis;
 
 /// Everything the calls below name: job `a` of node n1's file, due at 0, next at 1000; it has run once, at -500.
@@ -30,6 +31,7 @@ pub(super) enum Stage {
     KeyAside,
     Lost,
     Backfilled,
+    Skipped,
 }
 
 pub(super) fn stage_of(script: &str) -> Stage {
@@ -40,6 +42,7 @@ pub(super) fn stage_of(script: &str) -> Stage {
         "restore_entry" => Stage::EntryAside,
         "restore_key" => Stage::KeyAside,
         "return_run" => Stage::Lost,
+        "mend_stretch" => Stage::Skipped,
         "plant_backfill" | "drop_backfill" => Stage::Backfilled,
         _ => Stage::Planted,
     }
@@ -80,6 +83,10 @@ pub(super) async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Sc
     if stage == Stage::Backfilled {
         world.at(0).queue_backfill(&name("a"), &[backfilled()]).await.unwrap();
     }
+    if stage == Stage::Skipped {
+        let order = skipping(&world.job("a").await, &run);
+        assert_eq!(world.at(2000).skip_run(&order).await.unwrap(), SkipReply::Skipped);
+    }
     if stage == Stage::Paused {
         world.at(0).pause_job(&world.job("a").await).await.unwrap();
     }
@@ -96,6 +103,19 @@ pub(super) async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Sc
         world.at(0).quarantine_key("stops", "a test", None).await.unwrap();
     }
     Scene { world, job, run, claim, entry }
+}
+
+/// The run and the occurrence behind it, which were missed.
+fn skipping(job: &JobRecord, run: &RunId) -> SkipOrder {
+    SkipOrder {
+        run: run.clone(),
+        rev: job.rev.clone(),
+        lane: queue("default"),
+        reason: "missed",
+        last_due: t(1000),
+        count: 2,
+        successor: Some(successor("a", 2000)),
+    }
 }
 
 pub(super) fn printed() -> OutputFrames {
@@ -142,7 +162,7 @@ pub(super) fn key_named(script: &str, name: &str, run: &RunId) -> Option<String>
         "run" if script == "apply_job" => format!("run:{}", run_of("a", 2000)),
         "run" if matches!(script, "plant_manual" | "plant_reboot") => format!("run:{}", by_hand()),
         "run" if script == "forget_runs" => format!("run:{}", run_of("a", -500)),
-        "run" | "pending_run" => format!("run:{run}"),
+        "run" | "pending_run" | "stretch_run" | "rest_run" => format!("run:{run}"),
         "passed_run" => format!("run:{}", run_of("a", 7)),
         "successor_run" | "planted_run" => format!("run:{}", run_of("a", 1000)),
         "output" if script == "forget_outputs" => format!("output:{}#1", run_of("a", -500)),
