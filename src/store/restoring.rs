@@ -106,7 +106,11 @@ impl Store {
         if orders.is_empty() {
             return Ok(Vec::new());
         }
-        self.note_lanes(orders.iter().flat_map(|order| [Some(&order.lane), order.job_lane.as_ref()]).flatten()).await?;
+        let mut lanes: Vec<&Lane> = Vec::with_capacity(orders.len() * 2);
+        for order in orders {
+            lanes.extend([Some(&order.lane), order.job_lane.as_ref()].into_iter().flatten());
+        }
+        self.note_lanes(lanes).await?;
         let calls: Vec<Invocation> = orders.iter().map(|order| self.restoring(order, &[])).collect();
         let mut replies = self.link.invoke_all(&calls).await?;
         for (order, answer) in orders.iter().zip(&mut replies) {

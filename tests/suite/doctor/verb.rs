@@ -46,6 +46,38 @@ fn a_finding_is_code_1_and_mending_it_says_what_was_done_and_is_code_0() {
 }
 
 #[test]
+fn that_no_node_has_checked_the_books_for_long_is_a_warning_while_one_is_there_to_do_so() {
+    let redis = TestRedis::start();
+    let ctl = Schedctl::on(&redis);
+    let eye = Eye::on(&redis);
+    let now = eye.ask(eye.store().now()).unwrap().as_i64();
+    let ago = |minutes: i64| now - minutes * 60_000;
+    let mut connection = redis.connection();
+    let mut told = |started: i64, looked: Option<i64>| {
+        // Seen last in a moment to come, so that it stays there however slow the test is.
+        let _: i64 = connection.zadd("{schedd}:nodes", "one", now + 600_000).unwrap();
+        let fields = [("state", "running".to_owned()), ("incarnation", "i".to_owned()), ("version", "0".to_owned())];
+        let _: () = connection.hset_multiple("{schedd}:node:one", &fields).unwrap();
+        let _: () = connection.hset("{schedd}:node:one", "started_at", started).unwrap();
+        if let Some(at) = looked {
+            let _: () =
+                connection.hset_multiple("{schedd}:audit", &[("at", at), ("findings", 0), ("round_at", ago(60))]).unwrap();
+        }
+        let document = ctl.run(&["doctor", "--json"]).good().json();
+        let row = document["books"].as_array().unwrap().iter().find(|row| row["name"] == "slow check").unwrap().clone();
+        (row["level"].as_str().unwrap().to_owned(), row["text"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(told(ago(5), None).0, "ok", "it has hardly begun");
+    assert_eq!(told(ago(300), None).0, "warn");
+    let (level, text) = told(ago(300), Some(ago(120)));
+    assert!(level == "warn" && text.contains("last looked 2h") && text.contains("due each minute"), "{level} {text}");
+    let (level, text) = told(ago(300), Some(ago(2)));
+    assert!(level == "ok" && text.contains("the last whole round ended 1h"), "{level} {text}");
+    // After a night in which no node was there nothing is wrong yet.
+    assert_eq!(told(ago(5), Some(ago(500))).0, "ok");
+}
+
+#[test]
 fn a_redis_that_may_drop_keys_is_told_and_is_code_1() {
     let redis = TestRedis::start();
     let () = redis::cmd("CONFIG").arg("SET").arg("maxmemory-policy").arg("allkeys-lru").query(&mut redis.connection()).unwrap();
