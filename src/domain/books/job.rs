@@ -172,18 +172,24 @@ pub fn judge_job(facts: &JobFacts) -> Vec<Finding> {
         };
         fixed(Rule::JobIndex, found, "its place in the index by its planned run", "puts it there");
     }
-    let planned =
-        facts.pending.as_ref().filter(|pending| !matches!(pending.state, Some(Ok(state)) if state != RunState::Scheduled));
-    if let (Some(PendingFacts { run, .. }), Some(open)) = (planned, &facts.open_unasked) {
-        let found = format!("its run {run} is planned, and {open} is open, whose end plants the next");
-        let advice = format!("schedctl cancel {run} takes the planned one out");
-        let wanted = "a planned run or an open one of a job that comes again after each run";
-        findings.push(Finding::by_hand(Rule::PlannedBeside, subject(), found, wanted, advice));
-    }
+    findings.extend(planned_beside(facts));
     if let Plan::Unreadable { why, advice } = &facts.plan {
         findings.push(unreadable_job(&facts.name, why, *advice));
     }
     findings
+}
+
+/// What there is to say of a job that comes again after each run, and has a planned one beside an open one.
+fn planned_beside(facts: &JobFacts) -> Option<Finding> {
+    let PendingFacts { run, state, .. } = facts.pending.as_ref()?;
+    let open = facts.open_unasked.as_ref()?;
+    if matches!(state, Some(Ok(state)) if *state != RunState::Scheduled) {
+        return None;
+    }
+    let found = format!("its run {run} is planned, and {open} is open, whose end plants the next");
+    let advice = format!("schedctl cancel {run} takes the planned one out");
+    let wanted = "a planned run or an open one of a job that comes again after each run";
+    Some(Finding::by_hand(Rule::PlannedBeside, Subject::Job(facts.name.clone()), found, wanted, advice))
 }
 
 /// What there is to say of a job whose record or definition cannot be read. `advice` is for one that only cannot be read here.

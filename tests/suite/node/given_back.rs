@@ -83,11 +83,11 @@ fn a_node_that_comes_back_after_its_runs_were_written_as_skipped_takes_them_out_
     let last = last.as_i64();
     assert_eq!(u64::try_from((last - first) / 1_000 + 1).unwrap(), count, "{skipped:?}");
     node.start_again();
-    let lost: Vec<&String> =
+    let forgotten: Vec<&String> =
         executed.iter().filter(|run| run.rsplit('@').next().unwrap().parse::<i64>().unwrap() >= first).collect();
-    assert!(lost.len() >= 3, "{executed:?}");
+    assert!(forgotten.len() >= 3, "{executed:?}");
     until("what was executed is told as that", LONG, || {
-        lost.iter().all(|run| eye.run(run).is_some_and(|run| run.state == RunState::Succeeded)).then_some(())
+        forgotten.iter().all(|run| eye.run(run).is_some_and(|run| run.state == RunState::Succeeded)).then_some(())
     });
     // Each occurrence of the stretch is told of once.
     assert_eq!(told(&eye, "beat", first, last), count);

@@ -292,7 +292,7 @@ impl Play {
                         SkipReply::Skipped => return None,
                         SkipReply::Occupied => return successor,
                         SkipReply::Gone => order.overlap = spec.overlap_when_missed(),
-                        other => panic!("{other:?}"),
+                        other @ SkipReply::Stale => panic!("{other:?}"),
                     }
                 }
                 Decision::Run { is_missed: true, .. } if spec.catch_up.spread.is_some() => {
@@ -315,7 +315,7 @@ impl Play {
                         SpreadReply::Spread => return None,
                         SpreadReply::Occupied => return missed.successor,
                         SpreadReply::Gone => order.overlap = spec.overlap_when_missed(),
-                        other => panic!("{other:?}"),
+                        other @ SpreadReply::Stale => panic!("{other:?}"),
                     }
                 }
                 Decision::Run { successor, is_missed } => {
