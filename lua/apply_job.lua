@@ -58,6 +58,7 @@
 -- ARGV 31 holder_name: of the job that holds the key, as read, or ''
 -- ARGV 32 old_key: as read, or ''
 -- ARGV 33 old_queue: as read, or ''
+-- ARGV 34 tells: whom its runs are told to
 -- Reply created
 -- Reply updated
 -- Reply unchanged
@@ -170,12 +171,17 @@ local function hold_unique()
   end
 end
 
+local function set_tells()
+  if ARGV[34] ~= '' then redis.call('HSET', k.job, 'tells', ARGV[34]) elseif job[1] then redis.call('HDEL', k.job, 'tells', 'failing') end
+end
+
 local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
 set_shunned(KEYS[16], KEYS[17], k.job, name, ARGV[27])
 if not is_live then
   redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'kind', kind, 'token', ARGV[8], 'queue', ARGV[10],
     'once', ARGV[11], 'applied', 'created', 'tz', ARGV[9], 'anchor', ARGV[16], 'since', int(now), 'created_at', int(now),
     'source', ARGV[7], 'created_by', ARGV[22], 'delay', ARGV[25], 'max_runs', ARGV[26])
+  set_tells()
   -- Of a one-shot, of which there are the most, its record alone says who added it.
   if ARGV[11] ~= '1' then note_deed(KEYS[13], now, 'added', ARGV[22], {}) end
   list_in_source()
@@ -183,7 +189,7 @@ if not is_live then
   plant_pending(k, name, planted, ARGV[14], ARGV[15])
   if job[1] then
     -- An earlier job of this name leaves nothing behind, nor do the files that listed it list this one.
-    redis.call('HDEL', k.job, 'ended', 'ended_at', 'paused', 'held', 'begun')
+    redis.call('HDEL', k.job, 'ended', 'ended_at', 'paused', 'held', 'begun', 'failing')
     redis.call('ZREM', KEYS[6], name)
     for _, field in ipairs(kind ~= 'file' and redis.call('HKEYS', k.job) or {}) do
       if string.sub(field, 1, 4) == 'src:' then redis.call('HDEL', k.job, field) end
@@ -202,6 +208,7 @@ if ARGV[12] ~= 'rest' and ARGV[19] ~= '' and redis.call('EXISTS', KEYS[11]) == 0
 end
 redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'token', ARGV[8], 'queue', ARGV[10], 'once', ARGV[11],
   'applied', 'updated', 'delay', ARGV[25], 'max_runs', ARGV[26])
+set_tells()
 redis.call('HSETNX', k.job, 'tz', ARGV[9])
 list_in_source()
 redis.call('HSET', k.job, 'source', ARGV[7])

@@ -19,6 +19,7 @@
 -- KEYS 13 queue_state
 -- KEYS 14 shunned
 -- KEYS 15 shunned_lately
+-- KEYS 16 notices
 -- KEYS* run
 -- KEYS* job
 -- KEYS* open
@@ -75,7 +76,7 @@ local now, micros = clock(ARGV[1])
 local due, leases, fence_key, stops, nudge = KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[9]
 local bad = wrong_type({due, 'zset', leases, 'zset', fence_key, 'string', KEYS[4], 'zset', stops, 'hash', KEYS[6], 'zset',
   KEYS[7], 'zset', KEYS[8], 'hash', KEYS[10], 'zset', KEYS[11], 'zset', KEYS[12], 'hash', KEYS[13], 'hash',
-  KEYS[14], 'zset', KEYS[15], 'zset'})
+  KEYS[14], 'zset', KEYS[15], 'zset', KEYS[16], 'zset'})
 if bad then return bad end
 local gates, last_key = gates_of(ARGV[7])
 local has_shunned = redis.call('EXISTS', KEYS[14]) == 1
@@ -197,6 +198,12 @@ local function pass_gates(k, a, names, places)
   return nil, stands
 end
 
+-- Tells of a run that starts later than it may.
+local function tell_late(k, id, tells, due_ms)
+  local late = string.match(tells or '', 'late=(%d+)')
+  if late and now - tonumber(due_ms) > tonumber(late) then tell(k, 'on_late', id, 'start', now) end
+end
+
 local claimed, slots = 0, tonumber(ARGV[8])
 
 local function claim(k, a)
@@ -222,7 +229,7 @@ local function claim(k, a)
     return {'gone'}
   end
   if claimed >= slots then return {'full'} end
-  local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'once', 'begun')
+  local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'once', 'begun', 'tells')
   if not job[1] then return {'orphan'} end
   if job[1] ~= a.rev then return {'stale'} end
   local is_pending = job[2] == id
@@ -317,6 +324,7 @@ local function claim(k, a)
     taken = taken + 1
     if a.kind == 'regular' then redis.call('ZADD', k.open, a.due_ms, id) end
     if begins then
+      tell_late(k, id, job[7], a.due_ms)
       begun = begun + 1
       redis.call('HSET', k.job, 'begun', begun)
       if begun >= most and not is_pending then end_schedule(k, a.job_name, job[2]) end
@@ -351,10 +359,10 @@ local function claim(k, a)
 end
 
 local reply = {'items', now, is_spoilt and 1 or 0}
-local run_at, arg_at = 16, 9
+local run_at, arg_at = 17, 9
 while run_at <= last_key do
   local k = {jobs = KEYS[4], history = KEYS[6], finished = KEYS[7], totals = KEYS[8], nudge = nudge, dead = KEYS[10], gates = gates,
-    leases = leases, shunned_lately = KEYS[15],
+    leases = leases, shunned_lately = KEYS[15], notices = KEYS[16],
     run = KEYS[run_at], job = KEYS[run_at + 1], open = KEYS[run_at + 2], waiting = KEYS[run_at + 3], job_history = KEYS[run_at + 4],
     job_due = KEYS[run_at + 5], successor_run = KEYS[run_at + 6], spread = KEYS[run_at + 7], job_dead = KEYS[run_at + 8]}
   local a = {id = ARGV[arg_at], job_name = ARGV[arg_at + 1], due_ms = ARGV[arg_at + 2], kind = ARGV[arg_at + 3],

@@ -73,6 +73,40 @@ end
 -- The states of a dead letter: a script that can end a run so has the keys `dead` and `job_dead`.
 local DEAD = {failed = true, timed_out = true, lost = true}
 
+-- What is kept of a run in a notice of it.
+local TOLD = {'state', 'reason', 'attempt', 'due', 'started_at', 'finished_at', 'exit_code', 'signal', 'http_status', 'error', 'node', 'skipped_count'}
+
+-- Notes that people are to be told of the run, whose record stands: any node makes a run of it (plant_notice.lua). `stamp` tells two
+-- things that befell one run apart.
+local function tell(k, kind, id, stamp, now)
+  local found = redis.call('HMGET', k.run, unpack(TOLD))
+  local notice = {kind = kind, run = id, stamp = stamp, at = int(now)}
+  for at, field in ipairs(TOLD) do
+    if found[at] and found[at] ~= '' then notice[field] = found[at] end
+  end
+  redis.call('ZADD', k.notices, now, cjson.encode(notice))
+  redis.call('PUBLISH', k.nudge, 'told')
+end
+
+-- Tells of the end of a run whom its job wants told: `tells` names the kinds. A job is failing from its first dead letter on, until
+-- a run of it succeeds.
+local function tell_end(k, id, state, reason, now)
+  local tells = redis.call('HGET', k.job, 'tells')
+  if not tells or tells == '' then return end
+  local function wants(kind) return string.find(tells, kind, 1, true) end
+  local stamp = redis.call('HGET', k.run, 'fence') or state
+  if DEAD[state] then
+    redis.call('HSET', k.job, 'failing', '1')
+    if wants('on_failure') then tell(k, 'on_failure', id, stamp, now) end
+  elseif state == 'succeeded' then
+    local has_recovered = redis.call('HDEL', k.job, 'failing') == 1
+    if has_recovered and wants('on_recovered') then tell(k, 'on_recovered', id, stamp, now) end
+    if wants('on_success') then tell(k, 'on_success', id, stamp, now) end
+  elseif state == 'skipped' and reason == 'missed' and wants('on_late') then
+    tell(k, 'on_late', id, 'start', now)
+  end
+end
+
 -- Writes a run's final state and puts it into history. `facts` is a list of field, value.
 local function end_run(k, id, state, reason, now, facts)
   if DEAD[state] then
@@ -83,6 +117,7 @@ local function end_run(k, id, state, reason, now, facts)
   redis.call('ZADD', k.job_history, now, id)
   redis.call('HSET', k.run, 'state', state, 'reason', reason, 'finished_at', int(now), unpack(facts))
   tally(k.totals, state, 1)
+  if k.notices then tell_end(k, id, state, reason, now) end
 end
 
 -- The facts of a stretch of occurrences that is told as skipped in one record, with the definition it was counted by as far as

@@ -22,11 +22,12 @@
 -- KEYS 16 job_dead
 -- KEYS 17 running
 -- KEYS 18 queue
--- KEYS 19 successor_run
--- KEYS 20 spread
--- KEYS 21 epoch
--- KEYS 22 stretch_run: the record of the stretch that tells of the run, else the run
--- KEYS 23 rest_run: the record of what is left of that stretch, else the run
+-- KEYS 19 notices
+-- KEYS 20 successor_run
+-- KEYS 21 spread
+-- KEYS 22 epoch
+-- KEYS 23 stretch_run: the record of the stretch that tells of the run, else the run
+-- KEYS 24 rest_run: the record of what is left of that stretch, else the run
 -- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 read: the epoch this is done under
@@ -64,14 +65,14 @@
 local now, micros = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
   waiting = KEYS[8], stops = KEYS[9], history = KEYS[10], job_history = KEYS[11], finished = KEYS[12], totals = KEYS[13],
-  nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16], running = KEYS[17], queue = KEYS[18],
+  nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16], running = KEYS[17], queue = KEYS[18], notices = KEYS[19],
   gates = gates_of(ARGV[16])}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.leases, 'zset',
   k.open, 'zset', k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash',
-  k.dead, 'zset', k.job_dead, 'zset', k.running, 'zset', k.queue, 'hash', KEYS[20], 'zset', KEYS[21], 'string',
-  KEYS[22], 'hash', KEYS[23], 'hash'})
+  k.dead, 'zset', k.job_dead, 'zset', k.running, 'zset', k.queue, 'hash', k.notices, 'zset', KEYS[21], 'zset', KEYS[22], 'string',
+  KEYS[23], 'hash', KEYS[24], 'hash'})
 if bad then return bad end
-local epoch = redis.call('GET', KEYS[21]) or ''
+local epoch = redis.call('GET', KEYS[22]) or ''
 if epoch ~= ARGV[2] then return {'moved', epoch} end
 local id, fence = ARGV[3], tonumber(ARGV[11])
 local run = redis.call('HMGET', k.run, 'state', 'fence', 'settled', 'places')
@@ -87,19 +88,19 @@ local job = redis.call('HMGET', k.job, 'rev', 'pending', 'held', 'begun', 'max_r
 local is_pending, is_held = job[2] == id, job[3] == id
 if is_pending or is_held then
   if job[1] ~= ARGV[12] then return {'stale'} end
-  if is_planted_before(ARGV[13], KEYS[19]) then return {'occupied', ARGV[13]} end
+  if is_planted_before(ARGV[13], KEYS[20]) then return {'occupied', ARGV[13]} end
 end
 local is_regular = not string.find(id, '~', 1, true)
 local is_told, rest = ARGV[18] ~= '', ARGV[20]
-local is_first = is_told and KEYS[22] == k.run
+local is_first = is_told and KEYS[23] == k.run
 -- What its end brings on lies in the lane of the job. An entry of its own in another lane, which the job had once, starts nothing:
 -- a claim takes out what is over.
 if ARGV[24] ~= '' and moved_to(k, ARGV[24]) then return {'stale'} end
 if is_regular and whole(job[6], COUNT) ~= tonumber(ARGV[17]) or is_skipped ~= is_first then return {'stale'} end
 if is_told then
-  local kept = redis.call('HMGET', KEYS[22], 'state', 'skipped_to', 'skipped_count')
+  local kept = redis.call('HMGET', KEYS[23], 'state', 'skipped_to', 'skipped_count')
   if kept[1] ~= 'skipped' or (kept[2] or ARGV[5]) ~= ARGV[18] or (kept[3] or '1') ~= ARGV[19] then return {'stale'} end
-  if is_first and rest ~= '' and redis.call('EXISTS', KEYS[23]) == 1 then return {'stale'} end
+  if is_first and rest ~= '' and redis.call('EXISTS', KEYS[24]) == 1 then return {'stale'} end
 end
 local gates_bad = missing_places(k.gates, run[4] or '')
 if gates_bad then return gates_bad end
@@ -111,12 +112,12 @@ for at = 25, #ARGV do facts[#facts + 1] = ARGV[at] end
 if is_told then
   if is_first and rest ~= '' then
     local ended = redis.call('ZSCORE', k.history, id) or now
-    redis.call('HSET', KEYS[23], unpack(redis.call('HGETALL', k.run)))
-    redis.call('HSET', KEYS[23], 'due', ARGV[21])
+    redis.call('HSET', KEYS[24], unpack(redis.call('HGETALL', k.run)))
+    redis.call('HSET', KEYS[24], 'due', ARGV[21])
     redis.call('ZADD', k.history, ended, rest)
     redis.call('ZADD', k.job_history, ended, rest)
   end
-  if rest ~= '' then redis.call('HSET', KEYS[23], 'skipped_to', ARGV[22], 'skipped_count', ARGV[23]) end
+  if rest ~= '' then redis.call('HSET', KEYS[24], 'skipped_to', ARGV[22], 'skipped_count', ARGV[23]) end
   if is_first then redis.call('DEL', k.run) end
   tally(k.totals, 'skipped', -1)
 end
@@ -138,7 +139,7 @@ if places[1] then redis.call('HDEL', k.run, 'places') end
 leave_gates(k, id, places, 'ended', now)
 redis.call('ZREM', k.due, id)
 redis.call('ZREM', k.job_due, id)
-redis.call('ZREM', KEYS[20], id)
+redis.call('ZREM', KEYS[21], id)
 redis.call('ZREM', k.leases, member, id .. '#' .. int(last))
 leave_queue(k, id)
 redis.call('HDEL', k.stops, id)

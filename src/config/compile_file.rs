@@ -118,6 +118,9 @@ fn compile_defaults(table: &Table<'_>, origin: Origin<'_>, problems: &mut Proble
 fn compile_jobs(root: &Table<'_>, context: JobContext<'_>, problems: &mut Problems) -> BTreeMap<JobName, JobSpec> {
     let mut jobs = BTreeMap::new();
     for (name, table) in named_tables::<JobName>(root, "jobs", problems) {
+        let name = name.and_then(|name| {
+            name.for_people().map_err(|error| problems.fault(&table.path, table.span.clone(), error.to_string())).ok()
+        });
         let spec = compile_job(&table, context, problems);
         if let (Some(name), Some(mut spec)) = (name, spec) {
             // [defaults] may name it for the others.

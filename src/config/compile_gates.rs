@@ -52,6 +52,9 @@ pub(super) fn compile_not_while(spot: &Spot<'_>, problems: &mut Problems) -> Opt
         None if spot.as_text().is_some() => vec![spot.parsed("backup", problems)?],
         None => return spot.wanted(problems, "names of jobs such as [\"backup\"]"),
     };
+    if names.iter().any(JobName::is_hidden) {
+        return spot.wanted(problems, "names of jobs; the runs of notices keep nobody waiting");
+    }
     let count = names.len();
     let mut distinct = BTreeSet::new();
     for name in names {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::compile_action::{Keys, compile_action, refuse_oversize};
 use super::compile_clock_changes::refuse_idle_clock_changes;
+use super::compile_notices::refuse_oversize_notices;
 use super::compile_references::refuse_faulty_references;
 use super::compile_retry::refuse_impossible_codes;
 use super::compile_schedule::{Clock, compile_schedule};
@@ -79,6 +80,7 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
         refuse_faulty_references(table, problems);
     }
     refuse_oversize(table, &spec.action, &spec.env, problems);
+    refuse_oversize_notices(table, &spec.notices, problems);
     if let (Some(check), Some(own)) = (&spec.done_check, table.get("done_check").and_then(|spot| spot.as_table())) {
         refuse_oversize(&own, &check.question, &BTreeMap::new(), problems);
     }

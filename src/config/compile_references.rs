@@ -5,9 +5,10 @@
 
 use super::problem::Problems;
 use super::reader::{Spot, Table};
+use crate::domain::notice::NoticeKind;
 use crate::domain::reference;
 
-/// Notes every faulty reference of a table with an action, rules, or both, and of the `done_check` in it.
+/// Notes every faulty reference of a table with an action, rules, or both, and of the `done_check` and the notices in it.
 pub(super) fn refuse_faulty_references(table: &Table<'_>, problems: &mut Problems) {
     each_text(table, "env", problems);
     if let Some(http) = table.get("http") {
@@ -25,8 +26,9 @@ pub(super) fn refuse_faulty_references(table: &Table<'_>, problems: &mut Problem
             spot.fault(problems, message);
         }
     }
-    if let Some(check) = table.get("done_check").and_then(|spot| spot.as_table()) {
-        refuse_faulty_references(&check, problems);
+    let others = NoticeKind::ALL.into_iter().map(NoticeKind::as_str).chain(["done_check"]);
+    for other in others.filter_map(|key| table.get(key)?.as_table()) {
+        refuse_faulty_references(&other, problems);
     }
 }
 

@@ -49,6 +49,11 @@ fn whole(message: String) -> Vec<Problem> {
     vec![Problem::new("", None, message)]
 }
 
+fn compile_name(spot: &Spot<'_>, problems: &mut Problems) -> Option<JobName> {
+    let name: JobName = spot.parsed("backup", problems)?;
+    name.for_people().map_err(|error| spot.fault(problems, error.to_string())).ok()
+}
+
 fn compile(node: &Node<'_>, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> {
     let Some(table) = Spot::root(node).as_table() else {
         return Err(whole(format!(
@@ -57,7 +62,7 @@ fn compile(node: &Node<'_>, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> 
         )));
     };
     let mut problems = Problems::default();
-    let name = table.get("name").and_then(|spot| spot.parsed("backup", &mut problems));
+    let name = table.get("name").and_then(|spot| compile_name(&spot, &mut problems));
     let start_in = table.get("in").and_then(|spot| compile_in(&spot, &mut problems));
     let context = JobContext { defaults: &Policies::default(), host_zone: Some(host_zone), origin: Origin::Line };
     let spec = compile_job(&table, context, &mut problems);

@@ -58,10 +58,13 @@ pub(super) const POLICY: &[&str] = &[
     "exclude",
     "only_on",
     "skip_if_late",
+    "on_failure",
+    "on_success",
+    "on_late",
+    "on_recovered",
 ];
 /// Keys of jobs of later versions.
-pub(super) const LATER_JOB: &[&str] =
-    &["on_failure", "on_success", "on_late", "on_recovered", "limits", "limit", "rate", "weight", "user", "stdin", "ping_url"];
+pub(super) const LATER_JOB: &[&str] = &["limits", "limit", "rate", "weight", "user", "stdin", "ping_url"];
 
 /// `[calendars.X]`
 pub(super) const CALENDAR: &[&str] = &["dates", "file", "tz"];

@@ -15,6 +15,7 @@ mod compile_gates;
 mod compile_http;
 mod compile_job;
 mod compile_lane;
+mod compile_notices;
 mod compile_pools;
 mod compile_references;
 mod compile_retry;

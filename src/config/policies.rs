@@ -12,6 +12,7 @@ use super::compile_done_check::compile_done_check;
 use super::compile_env::{compile_env, compile_env_files};
 use super::compile_gates::{compile_not_while, compile_per_key};
 use super::compile_lane::{compile_labels, compile_priority};
+use super::compile_notices::{Notices, compile_notices};
 use super::compile_retry::compile_retry;
 use super::compile_shape::{Shaping, compile_shaping};
 use super::keys;
@@ -67,6 +68,7 @@ pub(super) struct Policies {
     late_after: Option<Duration>,
     delivery: Option<Delivery>,
     done_check: Option<DoneCheck>,
+    notices: Notices,
     pub(super) shaping: Shaping,
 }
 
@@ -107,6 +109,7 @@ impl Policies {
             late_after: self.late_after.or(below.late_after),
             delivery: self.delivery.or(below.delivery),
             done_check: self.done_check.or_else(|| below.done_check.clone()),
+            notices: self.notices.over(&below.notices),
             shaping: self.shaping.over(&below.shaping),
         }
     }
@@ -122,6 +125,7 @@ impl Policies {
         spec.cwd = self.cwd;
         spec.group = self.group;
         spec.done_check = self.done_check;
+        spec.notices = self.notices.into_actions();
         set(&mut spec.dst, self.dst);
         set(&mut spec.env, self.env);
         set(&mut spec.env_files, self.env_files);
@@ -169,6 +173,7 @@ pub(super) fn compile_policies(table: &Table<'_>, origin: Origin<'_>, problems: 
             spot.choice(&[("at-least-once", Delivery::AtLeastOnce), ("at-most-once", Delivery::AtMostOnce)], problems)
         }),
         done_check: table.get("done_check").and_then(|spot| compile_done_check(&spot, problems)),
+        notices: compile_notices(table, problems),
         shaping: compile_shaping(table, origin, problems),
     }
 }
@@ -214,6 +219,10 @@ fn compile_cwd(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> 
 
 fn compile_queue(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<QueueName> {
     let queue: QueueName = spot.parsed("default", problems)?;
+    // The hidden jobs whose runs are notices have a queue of their own.
+    if matches!(origin, Origin::Surface) && queue == QueueName::of_notices() {
+        return Some(queue);
+    }
     if queue.is_of_host() {
         return spot.wanted(problems, "a name without @: the queue of a host holds what @reboot plants there");
     }

@@ -246,6 +246,11 @@ impl<'n> Spot<'n> {
         self.wanted(problems, format_args!("a number such as {example}, more than 0, at most {most}"))
     }
 
+    /// Whether it is true or false.
+    pub(super) fn is_flag(&self) -> bool {
+        matches!(self.node.value, Value::Bool(_))
+    }
+
     /// True or false.
     pub(super) fn flag(&self, problems: &mut Problems) -> Option<bool> {
         if let Value::Bool(flag) = self.node.value { Some(flag) } else { self.wanted(problems, "true or false") }

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::compile_http::default_method;
 use super::compile_job::{JobContext, compile_job};
+use super::compile_notices::NOTICE_METHOD;
 use super::compile_retry::default_max_delay;
 use super::node_json;
 use super::policies::{Origin, Policies};
@@ -115,6 +116,9 @@ pub fn to_surface(spec: &JobSpec) -> String {
     }
     if let Some(check) = &spec.done_check {
         out.put("done_check", done_check(check));
+    }
+    for (kind, action) in &spec.notices {
+        out.put(kind.as_str(), notice(action));
     }
     if let Some(rule) = &spec.unique {
         out.put("unique", unique(rule));
@@ -256,8 +260,18 @@ fn put_action(out: &mut Sheet, action: &Action) {
     match action {
         Action::Command(words) => out.put("command", words.clone()),
         Action::Shell(line) => out.put("shell", line.as_str()),
-        Action::Http(request) => out.put("http", http(request)),
+        Action::Http(request) => out.put("http", http(request, default_method(&request.body))),
     }
+}
+
+/// The action of a notice: a request that names no method has another one there.
+fn notice(action: &Action) -> Value {
+    let mut out = Sheet::default();
+    match action {
+        Action::Http(request) => out.put("http", http(request, NOTICE_METHOD)),
+        Action::Command(_) | Action::Shell(_) => put_action(&mut out, action),
+    }
+    out.value()
 }
 
 fn clock_changes(rule: ClockChanges) -> Value {
@@ -284,10 +298,10 @@ fn done_check(check: &DoneCheck) -> Value {
     out.value()
 }
 
-fn http(request: &HttpRequest) -> Value {
+fn http(request: &HttpRequest, unnamed: &str) -> Value {
     let HttpRequest { method, url, headers, body, expect, redirects } = request;
     let mut out = Sheet::of([("url", url.as_str().into())]);
-    if method != default_method(body) {
+    if method != unnamed {
         out.put("method", method.as_str());
     }
     if !headers.is_empty() {

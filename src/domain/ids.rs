@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::notice::NoticeKind;
 pub use super::run_id::{RunId, RunKind};
 
 /// Why a text is no name or id; the text names what was found and what is wanted.
@@ -59,9 +60,20 @@ pub(super) fn shortened(text: &str) -> String {
     cut
 }
 
-/// A name, or that of a host's own queue.
+/// The queue of notices: no host can be called so.
+const NOTICES: &str = "@@notices";
+
+/// A name, or that of a host's own queue, or that of notices.
 fn is_queue_name(text: &str) -> bool {
-    is_name(text.strip_prefix('@').unwrap_or(text))
+    is_name(text.strip_prefix('@').unwrap_or(text)) || text == NOTICES
+}
+
+/// A name, or that of the hidden job whose runs are notices.
+fn is_job_name(text: &str) -> bool {
+    match text.split_once('/') {
+        Some((job, kind)) => is_name(job) && NoticeKind::parse(kind).is_some(),
+        None => is_name(text),
+    }
 }
 
 macro_rules! name_type {
@@ -98,10 +110,10 @@ macro_rules! name_type {
 }
 
 name_type!(
-    /// A job's name: `[a-z0-9][a-z0-9._-]{0,62}`.
+    /// A job's name: `[a-z0-9][a-z0-9._-]{0,62}`; that of a hidden job, whose runs are notices, has the kind behind it: `backup/on_failure`.
     JobName,
     "job",
-    is_name
+    is_job_name
 );
 name_type!(
     /// A queue's name, of the same form as a job's; with `@` before it that of a host, which only its own nodes serve.
@@ -129,7 +141,35 @@ name_type!(
     is_name
 );
 
+impl JobName {
+    /// The hidden job whose runs are the notices of `kind` of `told`.
+    pub fn of_notice(told: &Self, kind: NoticeKind) -> Self {
+        Self(format!("{told}/{kind}"))
+    }
+
+    /// The job whose runs a hidden job tells of, and in which case; none for a job of people.
+    pub fn told_of(&self) -> Option<(Self, NoticeKind)> {
+        let (job, kind) = self.0.split_once('/')?;
+        Some((Self(job.to_owned()), NoticeKind::parse(kind)?))
+    }
+
+    /// The name, if people may define a job of it; else what is wrong with it.
+    pub fn for_people(self) -> Result<Self, IdError> {
+        if self.is_hidden() { Err(IdError::Name { kind: "job", found: shortened(&self.0) }) } else { Ok(self) }
+    }
+
+    /// Whether it is that of a hidden job, which people cannot define.
+    pub fn is_hidden(&self) -> bool {
+        self.0.contains('/')
+    }
+}
+
 impl QueueName {
+    /// The queue of notices, which every node serves.
+    pub fn of_notices() -> Self {
+        Self(NOTICES.to_owned())
+    }
+
     /// The queue of a job that names none: `default`.
     pub fn default_queue() -> Self {
         Self("default".to_owned())
@@ -140,7 +180,7 @@ impl QueueName {
         Self(format!("@{}", NodeName::from_host_name(host)))
     }
 
-    /// Whether it is the queue of a host: not one a job or a file may name.
+    /// Whether it is the queue of a host, or that of notices: not one a job or a file may name.
     pub fn is_of_host(&self) -> bool {
         self.0.starts_with('@')
     }

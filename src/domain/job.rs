@@ -12,6 +12,7 @@ use super::env_file::EnvFile;
 use super::gate::{PerKey, SharedKey};
 use super::ids::{GroupName, JobName, Label, QueueName};
 use super::lane::{Lane, Priority};
+use super::notice::NoticeKind;
 use super::schedule::Schedule;
 use super::shape::Shape;
 use super::unique::{Second, Unique};
@@ -62,6 +63,8 @@ pub struct JobSpec {
     pub done_check: Option<DoneCheck>,
     /// What it is the only one of, of a job that was added.
     pub unique: Option<Unique>,
+    /// What is done to tell people of its runs.
+    pub notices: BTreeMap<NoticeKind, Action>,
     /// Variables added to the small fixed environment. Names are `[A-Za-z_][A-Za-z0-9_]*`; values hold no NUL, and secrets only by
     /// [`reference`](super::reference).
     pub env: BTreeMap<String, String>,
@@ -255,6 +258,7 @@ impl JobSpec {
             delivery: Delivery::AtLeastOnce,
             done_check: None,
             unique: None,
+            notices: BTreeMap::new(),
             env: BTreeMap::new(),
             env_files: Vec::new(),
             cwd: None,

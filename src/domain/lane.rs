@@ -74,6 +74,11 @@ impl Lane {
         QueueName::of_host(host).into()
     }
 
+    /// The one lane of the queue of notices.
+    pub fn of_notices() -> Self {
+        QueueName::of_notices().into()
+    }
+
     /// Its text.
     pub fn as_str(&self) -> &str {
         &self.text
@@ -99,7 +104,7 @@ impl Lane {
         self.text == self.queue.as_str()
     }
 
-    /// Whether it is the queue of a host.
+    /// Whether it is the queue of a host, or that of notices.
     pub fn is_of_host(&self) -> bool {
         self.queue.is_of_host()
     }

@@ -24,6 +24,7 @@ pub mod lateness;
 #[cfg(test)]
 pub(crate) mod mutation;
 pub mod node_event;
+pub mod notice;
 pub mod queue;
 pub mod rate;
 pub mod recurrence;

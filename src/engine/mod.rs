@@ -6,6 +6,7 @@
 //! - [`gatekeeper`] gives free places to runs that wait at a gate
 //! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held, and
 //!   [`pulse`] tells it whether this node itself stood still
+//! - [`teller`] makes runs of what people are to be told, [`telling`] gives those what they tell
 //! - [`rebooting`] plants what is to run once after a boot of this host
 //! - [`rezoning`] moves planned runs when the zone data has changed
 //! - [`reconciler`] makes Redis say what `jobs.toml` says; [`janitor`] forgets what is past its time; [`presence`] says that
@@ -54,6 +55,8 @@ mod runner;
 mod settling;
 mod shared;
 mod slots;
+mod teller;
+mod telling;
 mod ticker;
 mod uniqueness;
 mod weather;

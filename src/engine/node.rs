@@ -22,7 +22,7 @@ use super::reconciler::{Removal, Wanted, Wish};
 use super::shared::{Keeping, Phase, Shared};
 use super::{
     Journal, auditor, janitor, lease_keeper, loss, notes, nudges, presence, pulse, reaper, rebooting, reconciler, rezoning,
-    ticker,
+    teller, ticker,
 };
 use crate::config::{Config, ServingConfig};
 use crate::domain::ids::{Label, NodeName, QueueName};
@@ -128,6 +128,8 @@ impl Engine {
         tasks.spawn(go_on("janitor", move || ended_by(until.clone(), janitor::run(node.clone()))));
         let (node, until) = (shared.clone(), intake.clone());
         tasks.spawn(go_on("auditor", move || ended_by(until.clone(), auditor::run(node.clone()))));
+        let (node, until) = (shared.clone(), intake.clone());
+        tasks.spawn(go_on("teller", move || ended_by(until.clone(), teller::run(node.clone()))));
         let (node, until) = (shared.clone(), intake.clone());
         tasks.spawn(go_on("zone data", move || ended_by(until.clone(), rezoning::run(node.clone()))));
         let (node, until, wishes) = (shared.clone(), intake.clone(), wish.clone());

@@ -19,6 +19,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 let mut nudges = std::pin::pin!(nudges);
                 while let Some(nudge) = nudges.next().await {
                     match nudge.as_str() {
+                        "told" => shared.tell_now.notify_one(),
                         "stop" => shared.renew_now.notify_one(),
                         // Lanes are read with the beat.
                         "lanes" => shared.beat_now.notify_one(),

@@ -11,6 +11,7 @@ use super::uniqueness::{Held, read_held};
 use crate::config;
 use crate::domain::ids::JobName;
 use crate::domain::job::JobSpec;
+use crate::domain::notice::tells;
 use crate::domain::schedule::{Schedule, Timetable};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::{Zone, ZoneError};
@@ -233,6 +234,7 @@ impl<'a> Open<'a> {
             },
             max_runs: self.spec.shape.max_runs,
             not_while: self.spec.not_while.clone(),
+            tells: tells(&self.spec, name),
             change,
             planted: first
                 .filter(|_| change == Change::Schedule && !self.spec.shape.max_runs.is_some_and(is_used_up))

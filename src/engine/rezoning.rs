@@ -13,6 +13,7 @@ use super::definition::Definition;
 use super::planting;
 use super::shared::Shared;
 use crate::domain::ids::JobName;
+use crate::domain::notice::tells;
 use crate::domain::time::UnixMillis;
 use crate::store::{ApplyOrder, ApplyReply, Change, Existing, StoreError};
 
@@ -92,6 +93,7 @@ async fn move_run(
         delay: None,
         max_runs: definition.spec.shape.max_runs,
         not_while: definition.spec.not_while.clone(),
+        tells: tells(&definition.spec, name),
         unique: None,
         old_key: None,
     };

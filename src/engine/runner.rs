@@ -17,10 +17,11 @@ use super::holdings::{Lease, Tenure};
 use super::journal::{ClaimedRun, EndedRun, Line};
 use super::settling::{self, Settled};
 use super::shared::{Phase, Shared};
+use super::telling;
 use crate::domain::ids::RunKind;
 use crate::domain::job::Delivery;
 use crate::domain::run::{Ending, Outcome, RunState};
-use crate::executor::{self, Attempt, Control, OutputBuffer};
+use crate::executor::{self, Attempt, Control, OutputBuffer, Tidings};
 use crate::keeper::BootInstant;
 use crate::store::{Claim, FinishReply, OutputFrames, ReturnReply, StoreError, Stream, Verdict};
 
@@ -104,7 +105,13 @@ impl Runner {
     /// Asks whether the work is done already, where that is to be asked, and else makes the attempt. With what was printed.
     async fn follow(&self, control: Control) -> (Course, Option<OutputBuffer>) {
         let Self { shared, definition, claim, lease } = self;
-        let attempt = attempt_of(shared, definition, claim);
+        let mut attempt = attempt_of(shared, definition, claim);
+        if claim.run.job().is_hidden()
+            && let Err(error) = telling::tell_of(&shared.store, &mut attempt).await
+        {
+            shared.weather.failed(&error, "nobody is told of how runs ended");
+            return (Course::CutShort(Outcome::bare(Ending::NotStarted)), None);
+        }
         shared.holdings.earlier_ended(lease).await;
         if let Some(check) = done_check::asked_before(&definition.spec, claim) {
             let (question, printed) = (done_check::question(check, &attempt), OutputBuffer::new(shared.settings.output));
@@ -250,6 +257,7 @@ fn attempt_of(shared: &Shared, definition: &Definition, claim: &Claim) -> Attemp
         action: spec.action.clone(),
         env: spec.env.clone(),
         env_files: spec.env_files.clone(),
+        tidings: Tidings::default(),
         cwd: spec.cwd.clone(),
         timeout: spec.timeout,
         kill_grace: spec.kill_grace,

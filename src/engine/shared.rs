@@ -36,6 +36,8 @@ pub(super) struct Shared {
     pub(super) watch: Watch,
     /// Wakes the ticker: something earlier was planted, or a slot was given back.
     pub(super) poll_now: Arc<Notify>,
+    /// Wakes the teller: somebody is to be told something.
+    pub(super) tell_now: Notify,
     /// Wakes the lease keeper: a run was asked to stop.
     pub(super) renew_now: Notify,
     /// Wakes the janitor: more is kept of a job than its bounds say.
@@ -120,6 +122,7 @@ impl Shared {
             weather: Weather::default(),
             said: Said::default(),
             poll_now,
+            tell_now: Notify::new(),
             renew_now: Notify::new(),
             tidy_now: Notify::new(),
             reconcile_now: Notify::new(),

@@ -155,7 +155,7 @@ impl Slots {
         // What was set by hand holds on each node, whatever its own file says.
         let by_hand = |queue: &QueueName| state.known.get(queue).is_some_and(|record| record.is_concurrency_by_hand);
         all.extend(state.own.iter().filter(|(queue, _)| !by_hand(queue)).map(|(queue, own)| (queue.clone(), *own)));
-        for queue in state.of_host.iter().cloned().chain([QueueName::default_queue()]) {
+        for queue in state.of_host.iter().cloned().chain([QueueName::default_queue(), QueueName::of_notices()]) {
             all.entry(queue).or_insert(QueueSettings::DEFAULT_CONCURRENCY);
         }
         all.retain(|queue, _| state.serving.takes_queue(queue));
@@ -232,8 +232,11 @@ mod tests {
         text.split_whitespace().map(|lane| lane.parse().unwrap()).collect()
     }
 
+    /// Beside the queue of notices, which is offered whatever a node serves.
     fn offered(slots: &Slots) -> Vec<(String, usize)> {
-        slots.offers().into_iter().map(|offer| (offer.queue.to_string(), offer.slots)).collect()
+        let mut offers = slots.offers();
+        assert_eq!(offers.remove(0).queue, QueueName::of_notices());
+        offers.into_iter().map(|offer| (offer.queue.to_string(), offer.slots)).collect()
     }
 
     #[test]
@@ -275,7 +278,7 @@ mod tests {
         slots.set_lanes(lanes("default!-3 default!5+gpu default!5 default+eu,gpu default+ssd other!1").into_iter().collect());
         let labels = ["gpu", "eu"].map(|label| label.parse().unwrap()).into();
         slots.set_serving(Serving { queues: None, labels }, None);
-        let offers = slots.offers();
+        let offers: Vec<Offer> = slots.offers().into_iter().filter(|offer| !offer.queue.is_of_host()).collect();
         assert_eq!(offers.len(), 1, "a lane of a queue nobody declares is no reason to serve it");
         assert_eq!(offers[0].lanes, lanes("default!5 default!5+gpu default default+eu,gpu default!-3"));
     }

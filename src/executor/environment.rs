@@ -58,7 +58,15 @@ impl Account {
             ("SCHEDD_NODE", attempt.node.to_string()),
         ];
         let named = |(name, value): (&str, String)| (name.to_owned(), value);
-        Variables(basis.into_iter().map(named).chain(own).chain(facts.into_iter().map(named)).collect())
+        Variables(
+            basis
+                .into_iter()
+                .map(named)
+                .chain(own)
+                .chain(attempt.tidings.variables.clone())
+                .chain(facts.into_iter().map(named))
+                .collect(),
+        )
     }
 
     /// Where a process of `attempt` starts.

@@ -58,7 +58,12 @@ pub(super) async fn execute(
     // Of what was never sent nothing is left; of what was, only the receiver knows.
     let when_lost = if guard.interruption().is_some() { Ending::LeaseLost } else { Ending::OutOfSight };
     let request = match guard.run(filling::request(request, credentials)).await {
-        Ok(Ok(request)) => request,
+        Ok(Ok(mut filled)) => {
+            if filled.request.body.is_empty() && !matches!(filled.request.method.as_str(), "GET" | "HEAD") {
+                filled.request.body.clone_from(&attempt.tidings.body);
+            }
+            filled
+        }
         Ok(Err(why)) => return Outcome::failed(format!("cannot start: {why}")),
         Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
     };

@@ -67,6 +67,8 @@ pub struct Attempt {
     pub env: BTreeMap<String, String>,
     /// Where more of them are.
     pub env_files: Vec<EnvFile>,
+    /// What it tells, if it is one of a notice.
+    pub tidings: Tidings,
     /// Where a process starts; none = the home of the user schedd runs as.
     pub cwd: Option<PathBuf>,
     /// How long it may take, all in all.
@@ -75,6 +77,15 @@ pub struct Attempt {
     pub kill_grace: Duration,
     /// The lease's length; its tenth lies between TERM and KILL when it is lost.
     pub lease: Duration,
+}
+
+/// What a notice tells: texts of others, given on as they are, so that nothing in them stands for a credential.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tidings {
+    /// Variables of a process, which beat those of its job.
+    pub variables: BTreeMap<String, String>,
+    /// The body of a request that has none of its own and a method that takes one; empty = none.
+    pub body: String,
 }
 
 /// What happens to an attempt from outside while it runs.

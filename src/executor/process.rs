@@ -117,6 +117,7 @@ mod tests {
             action: Action::Shell("true".to_owned()),
             env: std::collections::BTreeMap::new(),
             env_files: Vec::new(),
+            tidings: crate::executor::Tidings::default(),
             cwd: None,
             timeout: Duration::from_secs(1),
             kill_grace: Duration::ZERO,

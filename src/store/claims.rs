@@ -209,6 +209,7 @@ impl Store {
             .key("queue_state", keys.queue_state(lane.queue()))
             .key("shunned", keys.shunned())
             .key("shunned_lately", keys.shunned_lately())
+            .key("notices", keys.notices())
             .arg("now", self.now_arg())
             .arg("node", claimant.node.as_str())
             .arg("incarnation", &claimant.incarnation)

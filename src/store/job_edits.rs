@@ -93,6 +93,8 @@ pub struct ApplyOrder {
     pub passed: Option<Stretch>,
     /// Of a change of the schedule: the old one and the new one in words.
     pub schedules: Option<(String, String)>,
+    /// Whom its runs are told to, see [`tells`](crate::domain::notice::tells).
+    pub tells: String,
     /// The unique key it names.
     pub unique: Option<UniqueOrder>,
     /// The unique key the live job of this name names, as read.
@@ -277,6 +279,7 @@ impl Store {
             .arg("holder_name", holder.map_or("", JobName::as_str))
             .arg("old_key", text(old_key))
             .arg("old_queue", order.read.as_ref().map_or("", |(_, lane)| lane.as_str()))
+            .arg("tells", &order.tells)
     }
 
     /// The list of a file source; what is no node's name (the command line) gets a key no node can have.

@@ -30,7 +30,7 @@ macro_rules! shared_keys {
 impl Keys {
     /// The keys of `namespace`. Fails unless it has the form of a job's name.
     pub fn new(namespace: &str) -> Result<Self, IdError> {
-        match namespace.parse::<JobName>() {
+        match namespace.parse::<JobName>().and_then(JobName::for_people) {
             Ok(name) => Ok(Self { namespace: name.as_str().to_owned() }),
             Err(_) => Err(IdError::Name { kind: "namespace", found: namespace.to_owned() }),
         }
@@ -96,6 +96,8 @@ impl Keys {
         servers;
         /// hash entry -> what was wrong with it.
         quarantine;
+        /// zset what people are to be told, JSON -> since when, ms: taken out when a run of it is planted.
+        notices;
         /// zset gate -> when it is to be looked at, ms: a place was given up there, or time alone opens it.
         gate_wakes;
         /// zset `B A`, a job that is not to run beside another and that job -> 0.
@@ -105,7 +107,7 @@ impl Keys {
         /// hash: the slow check of the books, whose turn it was, where it is, what it found.
         audit;
         /// The channel that wakes nodes: `due` something earlier was planted, `stop` a run is asked to stop, `lanes` there is a new
-        /// lane, `pools` the settings of a queue or group changed.
+        /// lane, `pools` the settings of a queue or group changed, `told` somebody is to be told something.
         nudge;
     }
 

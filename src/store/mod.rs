@@ -34,6 +34,7 @@ mod mending;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 mod nodes;
+mod notices;
 mod outputs;
 mod polling;
 mod preflight;
@@ -77,6 +78,7 @@ pub use ledger::{Ledger, LedgerRange};
 pub use losses::{EpochReply, JOBS_NAMED, Loss, LossKind, LossRecord, LossReport, ReportReply, begun_at, new_epoch};
 pub use mending::{JobMending, MendReply, RunMending, Waiting};
 pub use nodes::{Beat, BeatReply, NameClaim, NodeFacts, NodeRecord};
+pub use notices::{About, MOST_OPEN, Notice, NoticeOrder, NoticeReply};
 pub use outputs::{KeptOutput, OutputFrames, OutputMark, OutputSoFar, Stream};
 pub use polling::{LaneAsk, LanePoll, Marks, Met, Poll, RipeEntry};
 pub use preflight::Findings;

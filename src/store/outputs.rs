@@ -96,7 +96,7 @@ impl KeptOutput {
 }
 
 /// The frames of a kept part.
-fn frames(mut part: &[u8]) -> impl Iterator<Item = (Stream, &[u8])> {
+pub(super) fn frames(mut part: &[u8]) -> impl Iterator<Item = (Stream, &[u8])> {
     std::iter::from_fn(move || {
         let [stream, a, b, c, d, rest @ ..] = part else { return None };
         let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;

@@ -35,7 +35,7 @@ impl Store {
         Ok(answer.first().is_some_and(|score| !matches!(score, redis::Value::Nil)))
     }
 
-    /// The lanes of hosts that have runs due, of the boots remembered.
+    /// The lanes of hosts that have runs due, of the boots remembered; and that of notices, if any is due.
     pub async fn list_host_lanes(&self) -> Result<Vec<Lane>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.boots()).arg(0).arg(MOST_BOOTS - 1);
@@ -47,10 +47,8 @@ impl Store {
             _ => None,
         });
         let host = |member: &redis::Value| text_of(member)?.split(' ').find(|word| word.starts_with('@'))?.parse().ok();
-        let hosts: BTreeSet<Lane> = members.flatten().filter_map(|member| host(&member)).collect();
-        if hosts.is_empty() {
-            return Ok(Vec::new());
-        }
+        let mut hosts: BTreeSet<Lane> = members.flatten().filter_map(|member| host(&member)).collect();
+        hosts.insert(Lane::of_notices());
         let mut pipeline = redis::pipe();
         for host in &hosts {
             pipeline.cmd("EXISTS").arg(self.keys.due(host));

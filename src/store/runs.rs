@@ -175,6 +175,7 @@ impl Store {
             .key("successor_run", self.successor_key(next, job))
             .key("open", keys.open(job))
             .key("waiting", keys.waiting(job))
+            .key("notices", keys.notices())
             .arg("now", self.now_arg())
             .arg("id", order.run.to_string())
             .arg("job_name", job.as_str())
@@ -286,7 +287,7 @@ impl Store {
         }
     }
 
-    /// The keys of the two scripts that settle an attempt.
+    /// The keys of the scripts that settle an attempt.
     pub(super) fn settling_keys(&self, call: Invocation, run: &RunId, lane: &Lane, job_lane: &Lane) -> Invocation {
         let (keys, job) = (&self.keys, run.job());
         call.key("run", keys.run(run))
@@ -307,6 +308,7 @@ impl Store {
             .key("job_dead", keys.job_dead(job))
             .key("running", keys.running(lane.queue()))
             .key("queue", keys.queue(lane.queue()))
+            .key("notices", keys.notices())
     }
 
     /// Leases from the one with the earliest end on, at most `limit`, each with its end as text. A member that is no lease

@@ -126,6 +126,7 @@ scripts! {
     PAUSE_JOB "pause_job";
     PLANT_BACKFILL "plant_backfill";
     PLANT_MANUAL "plant_manual";
+    PLANT_NOTICE "plant_notice";
     PLANT_REBOOT "plant_reboot";
     QUARANTINE_KEY "quarantine_key";
     QUARANTINE_RUN "quarantine_run";

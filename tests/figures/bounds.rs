@@ -71,6 +71,7 @@ async fn define(store: &Store) {
         token: "t".to_owned(),
         tz: "UTC".to_owned(),
         lane: schedd::domain::lane::Lane::default_lane(),
+        tells: String::new(),
         not_while: std::collections::BTreeSet::new(),
         delay: None,
         max_runs: None,

@@ -228,6 +228,19 @@ pub(in crate::cli) struct AddArgs {
     #[arg(long, value_name = "WHEN", requires = "done_check", help_heading = "Rules")]
     pub(super) done_check_on: Option<String>,
 
+    /// When a run has failed for good, timed out or is lost: a line of /bin/sh, or a URL that gets a JSON body by POST
+    #[arg(long, value_name = "LINE|URL", help_heading = "Being told")]
+    pub(super) on_failure: Option<String>,
+    /// When a run has succeeded
+    #[arg(long, value_name = "LINE|URL", help_heading = "Being told")]
+    pub(super) on_success: Option<String>,
+    /// When a run starts late or is skipped as missed
+    #[arg(long, value_name = "LINE|URL", help_heading = "Being told")]
+    pub(super) on_late: Option<String>,
+    /// When a run has succeeded after one that had not
+    #[arg(long, value_name = "LINE|URL", help_heading = "Being told")]
+    pub(super) on_recovered: Option<String>,
+
     /// Refuse to add while another job holds this key: until that is over, or for --unique-for
     #[arg(long, value_name = "KEY", help_heading = "Only once")]
     pub(super) unique: Option<String>,
@@ -247,6 +260,7 @@ pub(in crate::cli) struct AddArgs {
         "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "env_file", "cwd", "queue", "priority", "requires", "group", "key", "per_key", "per_key_rate", "per_key_burst",
          "not_while", "timeout", "kill_grace", "retry", "overlap",
         "catch_up", "max_age", "spread", "delivery", "done_check", "only", "unique_for",
+        "on_failure", "on_success", "on_late", "on_recovered",
     ])]
     pub(super) stdin: bool,
     /// If the name is taken, change that job

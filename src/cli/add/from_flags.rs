@@ -95,6 +95,14 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &Bounds) -> Result<Value, 
     put("delivery", text(&args.delivery));
     put("done_check", args.done_check.as_deref().map(|line| done_check_of(args, line)));
     put("unique", unique_of(args));
+    for (key, told) in [
+        ("on_failure", &args.on_failure),
+        ("on_success", &args.on_success),
+        ("on_late", &args.on_late),
+        ("on_recovered", &args.on_recovered),
+    ] {
+        put(key, told.as_deref().map(notice_of));
+    }
     Ok(Value::Object(keys))
 }
 
@@ -131,6 +139,14 @@ fn per_key_of(args: &AddArgs) -> Option<Value> {
 
 fn done_check_of(args: &AddArgs, line: &str) -> Value {
     without_nulls(json!({"shell": line, "on": args.done_check_on}))
+}
+
+/// A URL is requested, anything else is a line for the shell.
+fn notice_of(text: &str) -> Value {
+    let is_url = ["http://", "https://"]
+        .iter()
+        .any(|scheme| text.get(..scheme.len()).is_some_and(|head| head.eq_ignore_ascii_case(scheme)));
+    if is_url { json!({"http": text}) } else { json!({"shell": text}) }
 }
 
 /// The flag a unique key is given by, its mode and the key.

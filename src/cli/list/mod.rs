@@ -226,7 +226,7 @@ impl<'s> Pager<'s> {
     fn belongs(&self, record: &JobRecord) -> bool {
         match self.index {
             Index::Defined => record.is_live(),
-            Index::Over => !record.is_live() && record.is_once,
+            Index::Over => !record.is_live() && (record.is_once || record.name.is_hidden()),
         }
     }
 

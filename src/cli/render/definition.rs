@@ -13,6 +13,7 @@ use crate::domain::duration::format_duration;
 use crate::domain::gate::PerKey;
 use crate::domain::ids::{GroupName, JobName};
 use crate::domain::job::{Action, AskedOn, Backoff, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
+use crate::domain::notice::NoticeKind;
 use crate::domain::schedule::{CronExpr, Schedule};
 use crate::domain::shape::Shape;
 use crate::domain::time::UnixMillis;
@@ -128,6 +129,15 @@ pub(in crate::cli) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
     Value::Object(keys)
 }
 
+fn notice_word(kind: NoticeKind) -> &'static str {
+    match kind {
+        NoticeKind::Failure => "on failure",
+        NoticeKind::Success => "on success",
+        NoticeKind::Late => "on late",
+        NoticeKind::Recovered => "on recovered",
+    }
+}
+
 /// What it does, on one line.
 pub(in crate::cli) fn action_line(action: &Action) -> String {
     match action {
@@ -183,6 +193,9 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
     if let Some(check) = &spec.done_check {
         let timeout = format_duration(check.timeout);
         lines.push(("done check", format!("{}, {}, at most {timeout}", action_line(&check.question), asked_on(check.on).1)));
+    }
+    for (kind, action) in &spec.notices {
+        lines.push((notice_word(*kind), action_line(action)));
     }
     if let Some(unique) = &spec.unique {
         let held = match unique.second {

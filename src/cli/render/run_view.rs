@@ -73,6 +73,8 @@ impl RunView {
         let kind = self.record.run.kind();
         // What is done anew, or made up for, is not late: it is of another day.
         let is_of_now = matches!(kind, RunKind::Regular | RunKind::Manual | RunKind::Boot);
+        // Nor is a notice: it is due when the run was that it tells of.
+        let is_of_now = is_of_now && !self.record.run.job().is_hidden();
         first_start(&self.record).filter(|_| is_of_now).map(|at| at.since(self.record.run.due()))
     }
 

@@ -156,7 +156,7 @@ fn at_most_once_with_retries_is_a_contradiction_that_is_explained() {
 
 #[test]
 fn keys_of_later_versions_are_named_as_such() {
-    for key in ["on_failure", "user", "stdin"] {
+    for key in ["limits", "user", "stdin"] {
         let fault = job_fault(&format!("shell = 'true'\n{key} = 1"));
         assert!(fault.contains(&format!("3:1: jobs.a.{key}: not supported by this version of schedd")), "{fault}");
     }

@@ -44,7 +44,7 @@ fn two_forms_of_a_schedule_are_refused() {
 
 #[test]
 fn all_problems_of_a_line_are_told_at_once() {
-    let problems = line(r#"{"name": "A B", "in": "x", "shel": "true", "timeout": 30, "on_failure": 1}"#).unwrap_err();
+    let problems = line(r#"{"name": "A B", "in": "x", "shel": "true", "timeout": 30, "weight": 1}"#).unwrap_err();
     assert_eq!(problems.len(), 5, "{problems:#?}");
     for wanted in
         ["name: job name \"A B\" is not valid", "in: ", "shel: unknown key, did you mean \"shell\"?", "timeout: found integer 30"]

@@ -12,6 +12,7 @@ use crate::domain::job::{
     Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec, Overlap, Retry,
 };
 use crate::domain::lane::Priority;
+use crate::domain::notice::NoticeKind;
 use crate::domain::rate::Rate;
 use crate::domain::schedule::{Recurrence, Schedule};
 use crate::domain::shape::Shape;
@@ -279,6 +280,7 @@ prop_compose! {
             ),
             prop::option::of("/[^\0]{0,9}"),
         ),
+        notices in prop::collection::btree_map(prop::sample::select(NoticeKind::ALL.to_vec()), actions(), 0..4),
     ) -> JobSpec {
         let unique = done_check.as_ref().map(|(_, millis)| {
             let window = Duration::from_millis(*millis);
@@ -298,7 +300,7 @@ prop_compose! {
             queue: queue.parse().unwrap(), priority: Priority::new(priority).unwrap(),
             requires: requires.iter().map(|label| label.parse().unwrap()).collect(),
             per_key: key.as_ref().map_or_else(PerKey::default, |_| per_key), key: key.map(|key| key.parse().unwrap()),
-            not_while: not_while.iter().map(|job| job.parse().unwrap()).collect(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, unique, env,
+            not_while: not_while.iter().map(|job| job.parse().unwrap()).collect(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, unique, notices, env,
             env_files: env_files.iter().map(|file| file.parse().unwrap()).collect(),
             cwd: cwd.map(Into::into),
         }

@@ -35,7 +35,7 @@ pub fn known_key(rest: &str) -> Known {
     match (family, is_of_one) {
         (
             "leases" | "jobs" | "finished" | "history" | "dead" | "outputs" | "nodes" | "noted_nodes" | "losses" | "backfills"
-            | "boots" | "boot_runs" | "uniques" | "lanes" | "gate_wakes" | "shunned" | "shunned_lately",
+            | "boots" | "boot_runs" | "uniques" | "lanes" | "gate_wakes" | "shunned" | "shunned_lately" | "notices",
             false,
         )
         | (
@@ -131,7 +131,7 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             _ => Err("it is no unique key".to_owned()),
         },
         "ledger" => is_range(member).then_some(Member::Other).ok_or_else(|| "it is no range (TO:COUNT:STATE:REASON)".to_owned()),
-        "deeds" | "events" | "losses" => {
+        "deeds" | "events" | "losses" | "notices" => {
             let is_object = matches!(serde_json::from_slice(&member_bytes(member)), Ok(serde_json::Value::Object(_)));
             is_object.then_some(Member::Other).ok_or_else(|| "it is no JSON object".to_owned())
         }

@@ -31,6 +31,7 @@ mod sharing;
 mod spoilt;
 mod stopping;
 mod storm;
+mod telling;
 mod weathering;
 
 /// A short lease, so that tests of recovery are short.

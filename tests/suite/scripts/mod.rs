@@ -43,6 +43,7 @@ mod sections;
 mod skipping;
 mod spoilt;
 mod spreading;
+mod telling;
 mod timeliness;
 mod uniques;
 pub(crate) mod world;

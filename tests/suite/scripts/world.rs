@@ -83,6 +83,7 @@ pub(crate) fn definition(job: &str, offset: i64) -> ApplyOrder {
         delay: None,
         max_runs: None,
         not_while: BTreeSet::new(),
+        tells: String::new(),
         change: Change::Schedule,
         planted: Some(successor(job, offset)),
         anchor: t(0),

@@ -100,6 +100,7 @@ pub(crate) fn attempt(action: Action) -> Attempt {
         action,
         env: BTreeMap::new(),
         env_files: Vec::new(),
+        tidings: schedd::executor::Tidings::default(),
         cwd: Some(PathBuf::from("/")),
         timeout: Duration::from_secs(60),
         kill_grace: Duration::from_millis(300),

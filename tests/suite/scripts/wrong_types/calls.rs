@@ -10,9 +10,9 @@ use schedd::domain::queue::{QueueChange, QueueKey, QueueSettings};
 use schedd::domain::run::RunState;
 use schedd::domain::unique::Second;
 use schedd::store::{
-    ApplyOrder, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll, QueueSwitch, RemoveOrder,
-    RestoreOrder, ResumeOrder, RunMending, Section, SectionText, SkipOrder, SourceKind, SpreadOrder, StopRunning, StoreError,
-    Successor, Verdict, Waiting,
+    ApplyOrder, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll, NoticeOrder, QueueSwitch,
+    RemoveOrder, RestoreOrder, ResumeOrder, RunMending, Section, SectionText, SkipOrder, SourceKind, SpreadOrder, StopRunning,
+    StoreError, Successor, Verdict, Waiting,
 };
 
 use super::super::losing::{loss, report, restoring};
@@ -42,7 +42,7 @@ fn spreading(job: &JobRecord, run: &RunId) -> SpreadOrder {
 /// Calls `script` as the engine would; what it answered, in words.
 #[allow(clippy::too_many_lines, reason = "an arm a script")]
 pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreError> {
-    let Scene { world, job, run, claim, entry } = scene;
+    let Scene { world, job, run, claim, entry, notice } = scene;
     let store = world.at(20_000);
     let claim = || claim.clone().unwrap();
     Ok(match script {
@@ -133,6 +133,10 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         "plant_backfill" => format!("{:?}", store.plant_backfill(&backfilled(), &queue("default")).await?),
         "queue_backfill" => format!("{:?}", store.queue_backfill(&job.name, &[backfilled()]).await?),
         "plant_manual" => format!("{:?}", store.plant_manual(&by_hand(), &queue("default")).await?),
+        "plant_notice" => {
+            let order = NoticeOrder { definition: Some(("{}".to_owned(), "hash1".to_owned())), tz: "UTC".to_owned() };
+            format!("{:?}", store.plant_notice(notice.as_ref().unwrap(), &order).await?)
+        }
         "plant_reboot" => format!("{:?}", store.plant_reboot(&by_hand(), &Lane::of_host("one"), "b1").await?),
         "quarantine_run" => format!("{:?}", store.quarantine_run(&queue("default"), entry, "x").await?),
         "recover_run" => format!("{:?}", store.recover_run(&expired(&claim(), 10_000), &recovery(None)).await?),

@@ -55,7 +55,7 @@ async fn every_script_tells_each_of_its_keys_that_holds_something_else_and_chang
         for name in &header.keys {
             let namespace = format!("w{cases}");
             let scene = scene(redis, &namespace, stage_of(script)).await;
-            if let Some(key) = key_named(script, name, &scene.run) {
+            if let Some(key) = key_named(script, name, &scene) {
                 let _: i64 = scene.world.raw("DEL", &key, &[]);
                 let _: i64 = scene.world.raw("RPUSH", &key, &["not ours"]);
                 let before = scene.world.snapshot();

@@ -4,8 +4,8 @@ use schedd::domain::ids::{NodeName, RunId};
 use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
 use schedd::store::{
-    ApplyOrder, Beat, JobRecord, NameClaim, NodeFacts, OutputFrames, RipeEntry, SkipOrder, SkipReply, SourceKind, StoreError,
-    Stream, Verdict,
+    ApplyOrder, Beat, JobRecord, NameClaim, NodeFacts, Notice, OutputFrames, RipeEntry, SkipOrder, SkipReply, SourceKind,
+    StoreError, Stream, Verdict,
 };
 
 use super::super::world::{World, definition, name, queue, run_of, successor, t};
@@ -18,6 +18,8 @@ pub(super) struct Scene {
     pub(super) run: RunId,
     pub(super) claim: Option<schedd::store::Claim>,
     pub(super) entry: RipeEntry,
+    /// Of the end of the first run.
+    pub(super) notice: Option<Notice>,
 }
 
 /// The state a script is called in.
@@ -32,6 +34,7 @@ pub(super) enum Stage {
     Lost,
     Backfilled,
     Skipped,
+    Told,
 }
 
 pub(super) fn stage_of(script: &str) -> Stage {
@@ -44,13 +47,15 @@ pub(super) fn stage_of(script: &str) -> Stage {
         "return_run" => Stage::Lost,
         "mend_stretch" => Stage::Skipped,
         "plant_backfill" | "drop_backfill" => Stage::Backfilled,
+        "plant_notice" => Stage::Told,
         _ => Stage::Planted,
     }
 }
 
 pub(super) async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Scene {
     let world = World::on(redis, namespace);
-    let order = ApplyOrder { kind: SourceKind::File, source: "n1".to_owned(), ..definition("a", -500) };
+    let tells = if stage == Stage::Told { "on_success" } else { "" }.to_owned();
+    let order = ApplyOrder { kind: SourceKind::File, source: "n1".to_owned(), tells, ..definition("a", -500) };
     let first = world.plant_as(order).await;
     let claim = world.win_with(-500, &first, Overlap::Skip, 0).await;
     world.at(-499).write_output(&claim, &printed()).await.unwrap();
@@ -102,7 +107,8 @@ pub(super) async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Sc
         let _: i64 = world.raw("HSET", "stops", &["b@5", "x"]);
         world.at(0).quarantine_key("stops", "a test", None).await.unwrap();
     }
-    Scene { world, job, run, claim, entry }
+    let notice = world.at(0).list_notices(1).await.unwrap().pop();
+    Scene { world, job, run, claim, entry, notice }
 }
 
 /// The run and the occurrence behind it, which were missed.
@@ -144,7 +150,8 @@ pub(super) async fn beat(world: &World) -> Result<(), StoreError> {
 }
 
 /// The key a script's header calls `name`, less the namespace; none for the channel, which is no key.
-pub(super) fn key_named(script: &str, name: &str, run: &RunId) -> Option<String> {
+pub(super) fn key_named(script: &str, name: &str, scene: &Scene) -> Option<String> {
+    let run = &scene.run;
     Some(match name {
         "nudge" => return None,
         "backfill" => "backfill:a".to_owned(),
@@ -153,6 +160,9 @@ pub(super) fn key_named(script: &str, name: &str, run: &RunId) -> Option<String>
         "key" if script == "quarantine_key" => return None,
         "key" => "stops".to_owned(),
         "aside" => format!("quarantined:stops:{}", t(0).as_i64()),
+        "job" | "open" if script == "plant_notice" => format!("{name}:a/on_success"),
+        "run" if script == "plant_notice" => format!("run:{}", scene.notice.as_ref().unwrap().run),
+        "due" if script == "plant_notice" => "due:@@notices".to_owned(),
         "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before" | "deeds" => format!("{name}:a"),
         "job_dead" => "dead:a".to_owned(),
         "job_history" => "history:a".to_owned(),

@@ -1,0 +1,61 @@
+#!lua
+-- Makes a run of a notice: of a hidden job, which is written as it is to be by now and stands among those that are over, so that
+-- only what is planted so runs. While so many notices of that job are not over, another one is only counted; the next one that is
+-- planted tells how many there were. Refused by Redis itself when memory is full: the notice stays where it is.
+-- Guard: the notice is still to be told. Planting the same id twice answers told twice.
+-- KEYS 1 notices
+-- KEYS 2 job: the hidden one
+-- KEYS 3 run
+-- KEYS 4 due
+-- KEYS 5 open: notices of that job that are not over
+-- KEYS 6 finished
+-- KEYS 7 totals
+-- KEYS 8 nudge
+-- ARGV 1 now
+-- ARGV 2 notice: as it stands there
+-- ARGV 3 id
+-- ARGV 4 job_name
+-- ARGV 5 due_ms
+-- ARGV 6 definition: or '' if nobody is to be told any more
+-- ARGV 7 hash
+-- ARGV 8 tz
+-- ARGV 9 lane
+-- ARGV 10 most: not over at once
+-- Reply planted
+-- Reply told: before
+-- Reply suppressed: only counted
+-- Reply dropped: nobody is to be told any more
+-- Reply gone: another node was first
+-- Reply wrong_type: key, found, wanted
+local now, micros = clock(ARGV[1])
+local k = {notices = KEYS[1], job = KEYS[2], run = KEYS[3], due = KEYS[4], open = KEYS[5]}
+local bad = wrong_type({k.notices, 'zset', k.job, 'hash', k.run, 'hash', k.due, 'zset', k.open, 'zset', KEYS[6], 'zset', KEYS[7], 'hash'})
+if bad then return bad end
+local notice, id = ARGV[2], ARGV[3]
+if not redis.call('ZSCORE', k.notices, notice) then return {'gone'} end
+local function done(word)
+  redis.call('ZREM', k.notices, notice)
+  return {word}
+end
+if ARGV[6] == '' then return done('dropped') end
+if redis.call('EXISTS', k.run) == 1 then return done('told') end
+if redis.call('ZCARD', k.open) >= tonumber(ARGV[10]) then
+  tally(k.job, 'suppressed', 1)
+  tally(KEYS[7], 'suppressed', 1)
+  return done('suppressed')
+end
+local job = redis.call('HMGET', k.job, 'rev', 'hash', 'suppressed')
+if not job[1] or job[2] ~= ARGV[7] then
+  redis.call('HSET', k.job, 'rev', int(math.max(whole(job[1], FENCE - 1) + 1, micros)), 'def', ARGV[6], 'hash', ARGV[7], 'kind', 'api',
+    'source', 'notices', 'token', '', 'queue', ARGV[9], 'once', '0', 'applied', 'created', 'tz', ARGV[8], 'anchor', int(now),
+    'since', int(now), 'pending', '')
+end
+redis.call('HSET', k.job, 'ended', 'finished', 'ended_at', int(now))
+redis.call('HDEL', k.job, 'suppressed')
+redis.call('ZADD', KEYS[6], now, ARGV[4])
+redis.call('HSET', k.run, 'job', ARGV[4], 'due', ARGV[5], 'queue', ARGV[9], 'kind', 'manual', 'state', 'scheduled', 'planted_at', int(now),
+  'about', notice, 'suppressed', int(whole(job[3], COUNT)))
+redis.call('ZADD', k.open, ARGV[5], id)
+redis.call('ZADD', k.due, now, id)
+nudge_if_head(KEYS[8], k.due, id)
+return done('planted')

@@ -1,0 +1,133 @@
+//! Notices: what people are told of a job's runs. A notice is a run of a hidden job, `JOB/on_failure`, which no job of people can
+//! be called.
+//!
+//! Where what lives: `prelude.lua` notes in `notices` that somebody is to be told, in the step that writes an end (add before
+//! remove, nothing else is decided there); any node's `engine::teller` makes a run of it by `plant_notice.lua`, which writes the
+//! hidden job from the definition its own has by then. From there on it is a run like others: claimed, retried, recorded, a dead
+//! letter in the end. `engine::telling` gives it what it tells.
+//!
+//! Invariant: the id of a notice comes from the run, its kind and what befell the run, so each is planted once however often it
+//! is asked for, and a receiver knows a repeated one by it. A hidden job asks for no notices.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::ids::{IdError, JobName, RunId};
+use super::job::{Action, Backoff, JobSpec, Overlap, Retry};
+use super::schedule::Schedule;
+
+/// Of what people are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NoticeKind {
+    /// A run became a dead letter.
+    Failure,
+    /// A run succeeded.
+    Success,
+    /// A run started late, or was skipped as missed.
+    Late,
+    /// A run succeeded after one that failed.
+    Recovered,
+}
+
+impl NoticeKind {
+    /// Every kind, in the order in which they are told of one end.
+    pub const ALL: [Self; 4] = [Self::Failure, Self::Recovered, Self::Success, Self::Late];
+
+    /// The word for it: the key of a job that asks for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Failure => "on_failure",
+            Self::Success => "on_success",
+            Self::Late => "on_late",
+            Self::Recovered => "on_recovered",
+        }
+    }
+
+    /// The kind of that word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+}
+
+impl fmt::Display for NoticeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How often a notice is tried, how long apart, and how long one try may take.
+const RETRIES: u32 = 5;
+const RETRY_DELAY: Duration = Duration::from_secs(10);
+const LONGEST_DELAY: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Letters of the word behind a notice's id.
+const WORD_LEN: usize = 12;
+
+/// The id of the notice of `kind` of what befell `about`; `stamp` tells two things that befell one run apart.
+pub fn notice_id(about: &RunId, kind: NoticeKind, stamp: &str) -> Result<RunId, IdError> {
+    let word = sha1_smol::Sha1::from(format!("{about}|{stamp}")).digest().to_string();
+    RunId::manual(JobName::of_notice(about.job(), kind), about.due(), word.get(..WORD_LEN).unwrap_or_default())
+}
+
+/// The hidden job whose runs are the notices of `kind` of a job; none if that wants nobody told.
+pub fn notice_job(told: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
+    let action: Action = told.notices.get(&kind)?.clone();
+    let mut spec = JobSpec::with_defaults(Schedule::Manual, action);
+    spec.queue = super::ids::QueueName::of_notices();
+    spec.overlap = Overlap::Allow;
+    spec.timeout = TIMEOUT;
+    spec.retry =
+        Retry { limit: RETRIES, delay: RETRY_DELAY, backoff: Backoff::Exponential, max_delay: LONGEST_DELAY, ..Retry::default() };
+    spec.env.clone_from(&told.env);
+    spec.env_files.clone_from(&told.env_files);
+    spec.cwd.clone_from(&told.cwd);
+    Some(spec)
+}
+
+/// What the scripts know of whom a job wants told: the words of the kinds, and after how many ms a start is late; empty if nobody.
+pub fn tells(spec: &JobSpec, name: &JobName) -> String {
+    let mut words: Vec<String> = spec.notices.keys().map(|kind| kind.as_str().to_owned()).collect();
+    if spec.notices.contains_key(&NoticeKind::Late) {
+        let late = spec.late_after.saturating_add(spec.shape.latest_shift(name));
+        words.push(format!("late={}", late.as_millis()));
+    }
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_has_one_id_for_what_befell_a_run() {
+        let about: RunId = "backup@1790000000000".parse().unwrap();
+        let id = notice_id(&about, NoticeKind::Failure, "7").unwrap();
+        assert_eq!(id.job().as_str(), "backup/on_failure");
+        assert_eq!(
+            id.job().told_of().map(|(job, kind)| (job.to_string(), kind)),
+            Some(("backup".to_owned(), NoticeKind::Failure))
+        );
+        assert_eq!(id, notice_id(&about, NoticeKind::Failure, "7").unwrap());
+        assert_eq!(id.to_string().parse::<RunId>(), Ok(id.clone()));
+        for other in [
+            notice_id(&about, NoticeKind::Failure, "8"),
+            notice_id(&about, NoticeKind::Success, "7"),
+            notice_id(&"backup@1790000000000~x".parse().unwrap(), NoticeKind::Failure, "7"),
+        ] {
+            assert_ne!(other.unwrap(), id);
+        }
+    }
+
+    #[test]
+    fn a_hidden_job_tells_nobody_and_waits_in_a_queue_every_node_serves() {
+        let mut told = JobSpec::with_defaults(Schedule::Manual, Action::Shell("true".to_owned()));
+        let name: JobName = "a".parse().unwrap();
+        assert_eq!((notice_job(&told, NoticeKind::Late), tells(&told, &name)), (None, String::new()));
+        told.notices.insert(NoticeKind::Late, Action::Shell("mail".to_owned()));
+        told.env.insert("TO".to_owned(), "me".to_owned());
+        let hidden = notice_job(&told, NoticeKind::Late).unwrap();
+        assert!(hidden.notices.is_empty() && hidden.queue.is_of_host() && hidden.env == told.env);
+        assert_eq!(tells(&told, &name), "on_late late=60000");
+    }
+}

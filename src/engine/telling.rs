@@ -1,0 +1,147 @@
+//! What a notice tells: variables for a process, a JSON body for a request that has none of its own.
+//!
+//! Invariant: it tells of its run what was so when that ended, however late it is told; what the job printed is bounded and is
+//! text, whatever it was.
+
+use serde_json::{Value, json};
+
+use crate::domain::duration::format_duration;
+use crate::domain::ids::RunId;
+use crate::domain::job::Action;
+use crate::domain::notice::NoticeKind;
+use crate::domain::time::UnixMillis;
+use crate::executor::{Attempt, Tidings};
+use crate::store::{About, Store, StoreError};
+
+/// How much of the end of what a run printed is told, in bytes.
+const OUTPUT: usize = 8 * 1024;
+
+/// Gives the attempt of a notice what it tells.
+pub(super) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), StoreError> {
+    let Some((_, kind)) = attempt.run.job().told_of() else { return Ok(()) };
+    let about = store.read_about(&attempt.run).await?;
+    let subject: Option<RunId> = about.text("run").and_then(|run| run.parse().ok());
+    let number = about.number("attempt").and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
+    let printed = match &subject {
+        Some(subject) => store.read_output_tail(subject, number, OUTPUT).await?,
+        None => Vec::new(),
+    };
+    let told = Told { kind, about: &about, subject: subject.as_ref(), number, output: readable(&printed) };
+    let body = match attempt.action {
+        Action::Http(_) => told.body(&attempt.run).to_string(),
+        Action::Command(_) | Action::Shell(_) => String::new(),
+    };
+    attempt.tidings = Tidings { variables: told.variables().into_iter().collect(), body };
+    Ok(())
+}
+
+struct Told<'a> {
+    kind: NoticeKind,
+    about: &'a About,
+    subject: Option<&'a RunId>,
+    number: u32,
+    output: String,
+}
+
+impl Told<'_> {
+    fn instant(&self, field: &str) -> Option<UnixMillis> {
+        self.about.number(field).and_then(UnixMillis::new)
+    }
+
+    fn duration_ms(&self) -> Option<u64> {
+        let took = self.instant("finished_at")?.since(self.instant("started_at")?);
+        u64::try_from(took.as_millis()).ok()
+    }
+
+    /// Why the run ended as it did, in words.
+    fn reason(&self) -> Option<String> {
+        let text = |field| self.about.text(field).map(str::to_owned);
+        let coded = |word: &str, field| self.about.number(field).map(|code| format!("{word} {code}"));
+        let said = text("reason").or_else(|| text("error"));
+        said.or_else(|| coded("signal", "signal"))
+            .or_else(|| coded("exit code", "exit_code"))
+            .or_else(|| coded("status", "http_status"))
+    }
+
+    /// All of it in one sentence.
+    fn sentence(&self) -> String {
+        let run = self.subject.map_or_else(|| "a run".to_owned(), ToString::to_string);
+        let state = self.about.text("state").unwrap_or("unknown").replace('_', " ");
+        let why = self.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
+        match self.kind {
+            NoticeKind::Recovered => format!("{run} succeeded, after a failure"),
+            NoticeKind::Late if state == "running" => {
+                let late = self.instant("started_at").zip(self.instant("due")).map(|(at, due)| at.since(due));
+                let late = late.map(|late| format!(" {} late", format_duration(late))).unwrap_or_default();
+                format!("{run} started{late}")
+            }
+            NoticeKind::Failure | NoticeKind::Success | NoticeKind::Late => format!("{run} {state}{why}"),
+        }
+    }
+
+    fn variables(&self) -> Vec<(String, String)> {
+        let number = |field| self.about.number(field).map_or_else(String::new, |number| number.to_string());
+        let job = self.subject.map_or_else(String::new, |run| run.job().to_string());
+        let facts = [
+            ("KIND", self.kind.as_str().to_owned()),
+            ("JOB", job),
+            ("RUN", self.subject.map_or_else(String::new, ToString::to_string)),
+            ("STATE", self.about.text("state").unwrap_or_default().to_owned()),
+            ("REASON", self.reason().unwrap_or_default()),
+            ("DUE", self.instant("due").map_or_else(String::new, |due| due.to_string())),
+            ("ATTEMPTS", self.number.to_string()),
+            ("EXIT_CODE", number("exit_code")),
+            ("HTTP_STATUS", number("http_status")),
+            ("DURATION_MS", self.duration_ms().map_or_else(String::new, |took| took.to_string())),
+            ("NODE", self.about.text("node").unwrap_or_default().to_owned()),
+            ("SUPPRESSED", self.about.suppressed.to_string()),
+            ("TEXT", self.sentence()),
+            ("OUTPUT", self.output.clone()),
+        ];
+        // No variable can hold a NUL.
+        facts.into_iter().map(|(name, value)| (format!("SCHEDD_ABOUT_{name}"), value.replace('\0', "\u{fffd}"))).collect()
+    }
+
+    fn body(&self, run: &RunId) -> Value {
+        let instant = |field| self.instant(field).map(|at| at.to_string());
+        json!({
+            "kind": self.kind.as_str(),
+            "text": self.sentence(),
+            "notice": run.to_string(),
+            "job": self.subject.map(|run| run.job().to_string()),
+            "run_id": self.subject.map(ToString::to_string),
+            "state": self.about.text("state"),
+            "reason": self.reason(),
+            "due": instant("due"),
+            "started_at": instant("started_at"),
+            "finished_at": instant("finished_at"),
+            "duration_ms": self.duration_ms(),
+            "attempts": self.number,
+            "exit_code": self.about.number("exit_code"),
+            "signal": self.about.number("signal"),
+            "http_status": self.about.number("http_status"),
+            "node": self.about.text("node"),
+            "skipped": self.about.number("skipped_count"),
+            "suppressed": self.about.suppressed,
+            "output": self.output,
+        })
+    }
+}
+
+/// Bytes as text: one that was cut at the beginning loses the half of a letter that is left there.
+fn readable(bytes: &[u8]) -> String {
+    let halves = bytes.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count();
+    String::from_utf8_lossy(bytes.get(halves..).unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::readable;
+
+    #[test]
+    fn what_is_cut_within_a_letter_begins_with_the_next() {
+        assert_eq!(readable(&"äb".as_bytes()[1..]), "b");
+        assert_eq!(readable(b"a\xff"), "a\u{fffd}");
+        assert_eq!(readable(b""), "");
+    }
+}

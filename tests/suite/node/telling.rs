@@ -1,0 +1,202 @@
+//! People are told of runs: by a line of the shell, by a request, also when the node dies between the end and the telling.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::QUICK;
+use crate::support::ctl::Schedctl;
+use crate::support::daemon::Schedd;
+use crate::support::eye::Eye;
+use crate::support::http_sink::{Answer, HttpSink, Recorded};
+use crate::support::redis::TestRedis;
+use crate::support::wait::{LONG, until};
+use schedd::domain::run::RunState;
+
+/// Redis, a look at it, a place for what is told, and a server that is told.
+struct Desk {
+    redis: TestRedis,
+    eye: Eye,
+    dir: TempDir,
+    sink: HttpSink,
+    _server: tokio::runtime::Runtime,
+}
+
+impl Desk {
+    fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let server = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let sink = server.block_on(HttpSink::start(answers));
+        let redis = TestRedis::durable();
+        let eye = Eye::on(&redis);
+        let dir = tempfile::Builder::new().prefix("schedd-told-").tempdir_in("/tmp").unwrap();
+        Self { redis, eye, dir, sink, _server: server }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    fn lines(&self, name: &str) -> Vec<String> {
+        std::fs::read_to_string(self.dir.path().join(name)).unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+
+    #[track_caller]
+    fn wait_for_lines(&self, name: &str, count: usize) -> Vec<String> {
+        until(&format!("{count} lines in {name}"), LONG, || Some(self.lines(name)).filter(|lines| lines.len() >= count))
+    }
+
+    #[track_caller]
+    fn wait_for_requests(&self, count: usize) -> Vec<Recorded> {
+        until(&format!("{count} requests"), LONG, || Some(self.sink.requests()).filter(|requests| requests.len() >= count))
+    }
+
+    /// Fails unless the books agree.
+    #[track_caller]
+    fn assert_sound(&self) {
+        let exam = self.eye.ask(schedd::engine::examination::examine(self.eye.store())).unwrap();
+        assert!(exam.findings.is_empty(), "{:#?}", exam.findings);
+    }
+}
+
+#[test]
+fn a_failure_is_told_in_the_end_only_and_a_success_after_it_as_recovered() {
+    let desk = Desk::new([]);
+    let _node = Schedd::on(&desk.redis).start();
+    let (told, marker) = (desk.path("told"), desk.path("marker"));
+    let line = |kind: &str| {
+        json!({"shell": format!(
+            "echo {kind} $SCHEDD_ABOUT_KIND $SCHEDD_ABOUT_JOB $SCHEDD_ABOUT_STATE $SCHEDD_ABOUT_ATTEMPTS $SCHEDD_ABOUT_EXIT_CODE \
+             $(printf %s \"$SCHEDD_ABOUT_OUTPUT\" | tr '\\n' '|') $SCHEDD_JOB >> {told}"
+        )})
+    };
+    desk.eye.add(&json!({
+        "name": "work", "shell": format!("echo hello; echo oops >&2; test -e {marker} || exit 7"), "retry": {"limit": 1, "delay": "0s"},
+        "on_failure": line("f"), "on_success": line("s"), "on_recovered": line("r"), "on_late": line("l"),
+    }));
+    let ctl = Schedctl::on(&desk.redis);
+    ctl.run(&["run", "work", "--wait"]);
+    assert_eq!(desk.wait_for_lines("told", 1), ["f on_failure work failed 2 7 hello|oops| work/on_failure"]);
+    std::fs::write(&marker, "").unwrap();
+    ctl.run(&["run", "work", "--wait"]).good();
+    let mut lines = desk.wait_for_lines("told", 3)[1..].to_vec();
+    lines.sort_unstable();
+    let wanted = [
+        "r on_recovered work succeeded 1 0 hello|oops| work/on_recovered",
+        "s on_success work succeeded 1 0 hello|oops| work/on_success",
+    ];
+    assert_eq!(lines, wanted);
+    let ended = desk.eye.wait_for_history("work/on_failure", 1).remove(0);
+    assert_eq!((ended.state, ended.attempt), (RunState::Succeeded, 1));
+    // Hidden, and yet there for whoever asks.
+    let names = |flags: &[&str]| -> Vec<String> {
+        let list = ctl.run(&[&["list", "--json"], flags].concat()).good().json();
+        list.as_array().unwrap().iter().map(|job| job["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&[]), ["work"]);
+    assert!(names(&["--all"]).contains(&"work/on_failure".to_owned()));
+    let shown = ctl.run(&["show", "work"]).good().stdout;
+    assert!(shown.contains("on failure  /bin/sh -c "), "{shown}");
+    let shown = ctl.run(&["show", &ended.run.to_string(), "--json"]).good().json();
+    assert_eq!((&shown["state"], &shown["late_ms"], &shown["queue"]), (&json!("succeeded"), &Value::Null, &json!("@@notices")));
+    ctl.run(&["logs", &ended.run.to_string()]).good();
+    ctl.run(&["explain", "work/on_failure"]).good();
+    assert_eq!(ctl.run(&["run", "work/on_failure"]).code, 3, "nobody runs it by hand");
+    desk.assert_sound();
+}
+
+#[test]
+fn a_request_gets_a_json_body_and_is_made_again_with_the_same_key_until_it_is_taken() {
+    let desk = Desk::new([Answer::status(503).header("retry-after", "0")]);
+    let _node = Schedd::on(&desk.redis).start();
+    desk.eye.add(&json!({
+        "name": "work", "in": "0s", "shell": "printf 'a\\nb $%s' '{credential:x}'; exit 3", "on_failure": {"http": desk.sink.url("/alert")},
+    }));
+    let run = desk.eye.wait_for_history("work", 1).remove(0).run;
+    // The wait before the second attempt is that of any notice: its first one tells enough.
+    let first = desk.wait_for_requests(1).remove(0);
+    assert_eq!((first.method.as_str(), first.target.as_str()), ("POST", "/alert"));
+    assert_eq!(first.header("content-type"), Some("application/json"));
+    let body: Value = serde_json::from_str(&first.body).unwrap();
+    for (field, wanted) in [
+        ("kind", json!("on_failure")),
+        ("job", json!("work")),
+        ("run_id", json!(run.to_string())),
+        ("state", json!("failed")),
+        ("reason", json!("exit code 3")),
+        ("attempts", json!(1)),
+        ("exit_code", json!(3)),
+        ("output", json!("a\nb ${credential:x}")),
+        ("suppressed", json!(0)),
+        ("text", json!(format!("{run} failed: exit code 3"))),
+    ] {
+        assert_eq!(body[field], wanted, "{field}: {body}");
+    }
+    assert_eq!(first.header("idempotency-key"), body["notice"].as_str());
+    let waits = || desk.eye.run(body["notice"].as_str()?).filter(|run| run.state == RunState::Scheduled && run.failures == 1);
+    until("it waits for its second attempt", LONG, waits);
+    let second = desk.wait_for_requests(2).remove(1);
+    assert_eq!((second.header("idempotency-key"), &second.body), (first.header("idempotency-key"), &first.body));
+    assert_eq!(desk.eye.wait_for_history("work/on_failure", 1)[0].state, RunState::Succeeded);
+    desk.assert_sound();
+}
+
+#[test]
+fn a_node_that_dies_right_after_the_end_leaves_the_telling_to_another_and_each_end_is_told_once() {
+    const JOBS: usize = 12;
+    let desk = Desk::new([]);
+    let told = desk.path("told");
+    let mut first = Schedd::on(&desk.redis).node("one").jobs(QUICK).start();
+    let mut second = Schedd::on(&desk.redis).node("two").jobs(QUICK).start();
+    for number in 0..JOBS {
+        desk.eye.add(&json!({
+            "name": format!("j{number}"), "in": format!("{}ms", number * 100), "shell": "exit 1",
+            "on_failure": {"shell": format!("echo $SCHEDD_ABOUT_RUN $SCHEDD_RUN_ID >> {told}")},
+        }));
+    }
+    desk.eye.wait_for_history("j2", 1);
+    first.kill9();
+    desk.eye.wait_for_history("j6", 1);
+    second.kill9();
+    first.start_again();
+    let lines = until("each is told", Duration::from_secs(60), || {
+        let lines = desk.lines("told");
+        let about: std::collections::BTreeSet<_> =
+            lines.iter().filter_map(|line| line.split(' ').next().map(str::to_owned)).collect();
+        (about.len() == JOBS).then_some(lines)
+    });
+    for number in 0..JOBS {
+        let ended = desk.eye.wait_for_history(&format!("j{number}/on_failure"), 1);
+        assert_eq!((ended.len(), ended[0].state), (1, RunState::Succeeded));
+    }
+    // A line may be written again where a node died in the midst of telling, by the same run.
+    let mut pairs: Vec<&String> = lines.iter().collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    assert_eq!(pairs.len(), JOBS, "{lines:#?}");
+    desk.assert_sound();
+}
+
+#[test]
+fn defaults_tell_of_every_job_but_those_that_say_false_and_add_has_a_flag_for_each() {
+    let desk = Desk::new([]);
+    let jobs = format!(
+        "[defaults]\non_failure = {{ shell = 'echo $SCHEDD_ABOUT_JOB >> {}' }}\n[jobs.a]\nat = '2001-01-01T00:00:00Z'\nshell = 'false'\n\
+         [jobs.loud]\nshell = 'false'\n[jobs.quiet]\nshell = 'false'\non_failure = false\n",
+        desk.path("told")
+    );
+    let _node = Schedd::on(&desk.redis).jobs(&jobs).start();
+    until("the file is taken", LONG, || desk.eye.job("quiet"));
+    let ctl = Schedctl::on(&desk.redis);
+    for job in ["quiet", "loud"] {
+        ctl.run(&["run", job, "--wait"]);
+    }
+    let url = desk.sink.url("/late");
+    ctl.run(&["add", "--name", "flags", "--on-failure", "echo f", "--on-late", &url, "--shell", "true"]).good();
+    let shown = ctl.run(&["show", "flags", "--json"]).good().json();
+    assert_eq!(shown["definition"]["on_failure"], json!({"shell": "echo f"}));
+    assert_eq!(shown["definition"]["on_late"], json!({"http": {"url": url}}));
+    assert_eq!(desk.wait_for_lines("told", 1), ["loud"]);
+    let refused = ctl.run(&["add", "--name", "a/on_failure", "--shell", "true"]);
+    assert!(refused.code == 2 && refused.stderr.contains("job name \"a/on_failure\" is not valid"), "{refused:?}");
+}

@@ -1,0 +1,217 @@
+//! `plant_notice`, and what asks for it: each end of a run tells whom its job wants told, once, and however much there is to tell.
+
+use schedd::domain::ids::RunId;
+use schedd::domain::job::Overlap;
+use schedd::domain::run::RunState;
+use schedd::engine::examination::examine;
+use schedd::store::{ApplyOrder, ClaimReply, MOST_OPEN, Notice, NoticeOrder, NoticeReply, SkipOrder, SkipReply, Verdict};
+
+use super::recovering::{expired, recovery};
+use super::world::{World, claimant, definition, queue, successor, token};
+
+const ALL: &str = "on_failure on_success on_late on_recovered late=60000";
+
+fn wanted() -> NoticeOrder {
+    NoticeOrder { definition: Some((r#"{"shell":"true"}"#.to_owned(), "h".to_owned())), tz: "UTC".to_owned() }
+}
+
+impl World {
+    async fn telling(&self, tells: &str) -> RunId {
+        self.plant_as(ApplyOrder { tells: tells.to_owned(), ..definition("a", 0) }).await
+    }
+
+    async fn notices(&self) -> Vec<Notice> {
+        self.store.list_notices(100).await.unwrap()
+    }
+
+    /// The kinds that are to be told, each with its run.
+    async fn told(&self) -> Vec<(&'static str, RunId)> {
+        self.notices().await.into_iter().map(|notice| (notice.kind.as_str(), notice.about)).collect()
+    }
+
+    /// Ends the run that is due at `offset` so; the next is due a second later.
+    async fn end(&self, offset: i64, run: &RunId, state: RunState) -> RunId {
+        let claim = self.win_with(offset, run, Overlap::Skip, offset + 1_000).await;
+        self.finish(offset + 1, &claim, Verdict::Final(state)).await;
+        super::world::run_of("a", offset + 1_000)
+    }
+
+    async fn tell_all(&self, offset: i64) -> Vec<NoticeReply> {
+        let mut replies = Vec::new();
+        for notice in self.notices().await {
+            replies.push(self.at(offset).plant_notice(&notice, &wanted()).await.unwrap());
+        }
+        replies
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_run_asks_for_the_notices_its_job_wants_and_each_is_planted_once() {
+    let world = World::new();
+    let first = world.telling(ALL).await;
+    let second = world.end(0, &first, RunState::Failed).await;
+    let third = world.end(1_000, &second, RunState::TimedOut).await;
+    let fourth = world.end(2_000, &third, RunState::Succeeded).await;
+    let fifth = world.end(3_000, &fourth, RunState::Succeeded).await;
+    world.end(4_000, &fifth, RunState::Cancelled).await;
+    let kinds: Vec<_> = world.told().await;
+    assert_eq!(
+        kinds,
+        [
+            ("on_failure", first.clone()),
+            ("on_failure", second),
+            ("on_recovered", third.clone()),
+            ("on_success", third),
+            ("on_success", fourth)
+        ]
+    );
+    let notices = world.notices().await;
+    assert_eq!(world.tell_all(5_000).await, [NoticeReply::Planted; 5]);
+    assert!(world.notices().await.is_empty());
+    let before = world.snapshot();
+    for notice in &notices {
+        assert_eq!(world.at(6_000).plant_notice(notice, &wanted()).await.unwrap(), NoticeReply::Gone);
+    }
+    assert_eq!(world.snapshot(), before);
+    world.assert_sound();
+    // A run like others, of a job no list shows.
+    let notice = notices[0].run.clone();
+    assert_eq!((notice.job().as_str(), notice.due()), ("a/on_failure", first.due()));
+    let order = world.order(&notice).await;
+    let replies = world.at(5_001).claim_runs(&claimant("n1"), &queue("@@notices"), &token(), &[order]).await.unwrap();
+    let claim = World::won(replies.into_iter().next().unwrap());
+    world.assert_sound();
+    let about = world.store.read_about(&notice).await.unwrap();
+    assert_eq!(
+        (about.text("state"), about.text("run"), about.number("exit_code")),
+        (Some("failed"), Some(&*first.to_string()), Some(0))
+    );
+    world.finish(5_002, &claim, Verdict::Final(RunState::Failed)).await;
+    assert!(world.notices().await.is_empty(), "a notice tells of no other");
+    assert_eq!(world.score("jobs", "a/on_failure"), None);
+    world.assert_sound();
+    let exam = examine(&world.at(5_003)).await.unwrap();
+    let found: Vec<_> = exam.findings.iter().filter(|finding| finding.rule != schedd::domain::books::Rule::Definition).collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[tokio::test]
+async fn a_job_that_wants_nobody_told_asks_for_nothing() {
+    let world = World::new();
+    let first = world.telling("").await;
+    let second = world.end(0, &first, RunState::Failed).await;
+    world.end(1_000, &second, RunState::Succeeded).await;
+    assert!(world.notices().await.is_empty());
+}
+
+#[tokio::test]
+async fn an_end_told_twice_asks_once_and_so_does_a_lost_node() {
+    let world = World::new();
+    let run = world.telling("on_failure").await;
+    let claim = world.win_with(0, &run, Overlap::Skip, 100_000).await;
+    for _ in 0..2 {
+        world.finish(1, &claim, Verdict::Final(RunState::Failed)).await;
+    }
+    assert_eq!(world.told().await, [("on_failure", run)]);
+    let next = super::world::run_of("a", 100_000);
+    let claim = world.win_with(100_000, &next, Overlap::Skip, 200_000).await;
+    for _ in 0..2 {
+        let lost = recovery(Some(RunState::Lost));
+        let _ = world.at(120_000).recover_run(&expired(&claim, 110_000), &lost).await.unwrap();
+    }
+    assert_eq!(world.told().await.len(), 2);
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_notice_asked_for_again_is_not_told_again() {
+    let world = World::new();
+    let run = world.telling("on_failure").await;
+    world.end(0, &run, RunState::Failed).await;
+    let member: Vec<String> = world.raw("ZRANGE", "notices", &["0", "-1"]);
+    assert_eq!(world.tell_all(1).await, [NoticeReply::Planted]);
+    let _: i64 = world.raw("ZADD", "notices", &["5", &member[0]]);
+    assert_eq!(world.tell_all(2).await, [NoticeReply::Told]);
+    assert!(world.notices().await.is_empty());
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn beyond_ten_that_wait_a_notice_is_only_counted_and_the_next_one_tells_how_many() {
+    let world = World::new();
+    let mut run = world.telling("on_failure").await;
+    for number in 0..13 {
+        run = world.end(number * 1_000, &run, RunState::Failed).await;
+    }
+    let replies = world.tell_all(20_000).await;
+    assert_eq!(replies[..MOST_OPEN], [NoticeReply::Planted; MOST_OPEN]);
+    assert_eq!(replies[MOST_OPEN..], [NoticeReply::Suppressed; 3]);
+    assert_eq!(world.total("suppressed"), 3);
+    // One of them is told: there is room for another.
+    let waiting: Vec<String> = world.raw("ZRANGE", "open:a/on_failure", &["0", "0"]);
+    let told: RunId = waiting[0].parse().unwrap();
+    let order = world.order(&told).await;
+    let replies = world.at(20_001).claim_runs(&claimant("n1"), &queue("@@notices"), &token(), &[order]).await.unwrap();
+    let claim = World::won(replies.into_iter().next().unwrap());
+    world.finish(20_002, &claim, Verdict::Final(RunState::Succeeded)).await;
+    world.end(21_000, &run, RunState::Failed).await;
+    let last = world.notices().await.pop().unwrap().run;
+    assert_eq!(world.tell_all(21_002).await, [NoticeReply::Planted]);
+    assert_eq!(world.store.read_about(&last).await.unwrap().suppressed, 3);
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_notice_nobody_wants_any_more_is_dropped() {
+    let world = World::new();
+    let run = world.telling("on_failure").await;
+    world.end(0, &run, RunState::Failed).await;
+    let notice = world.notices().await.pop().unwrap();
+    let nobody = NoticeOrder { definition: None, tz: String::new() };
+    assert_eq!(world.at(1).plant_notice(&notice, &nobody).await.unwrap(), NoticeReply::Dropped);
+    assert!(world.notices().await.is_empty());
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_late_start_and_a_missed_stretch_are_told_and_a_start_on_time_is_not() {
+    let world = World::new();
+    let first = world.telling(ALL).await;
+    let claim = world.win_with(60_000, &first, Overlap::Skip, 100_000).await;
+    assert!(world.notices().await.is_empty(), "as late as it may be");
+    world.finish(60_001, &claim, Verdict::Final(RunState::Cancelled)).await;
+    let second = super::world::run_of("a", 100_000);
+    let claim = world.win_with(160_001, &second, Overlap::Skip, 200_000).await;
+    assert_eq!(world.told().await, [("on_late", second.clone())]);
+    // Handed back and claimed anew it is told no second time.
+    world.finish(160_002, &claim, Verdict::Release).await;
+    let claim = world.win(160_003, &second).await;
+    assert_eq!(world.told().await.len(), 1);
+    world.finish(160_004, &claim, Verdict::Final(RunState::Cancelled)).await;
+    let third = super::world::run_of("a", 200_000);
+    let order = SkipOrder {
+        run: third.clone(),
+        rev: world.job("a").await.rev,
+        lane: queue("default"),
+        reason: "missed",
+        last_due: super::world::t(400_000),
+        count: 3,
+        successor: Some(successor("a", 500_000)),
+    };
+    assert_eq!(world.at(450_000).skip_run(&order).await.unwrap(), SkipReply::Skipped);
+    assert_eq!(world.told().await[1], ("on_late", third));
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_retry_that_comes_too_late_ends_failed_and_is_told() {
+    let world = World::new();
+    let run = world.telling("on_failure").await;
+    let claim = world.win_with(0, &run, Overlap::Skip, 900_000).await;
+    world.finish(1, &claim, Verdict::Retry(std::time::Duration::ZERO)).await;
+    assert!(world.notices().await.is_empty(), "there is another attempt");
+    let order = schedd::store::ClaimOrder { max_age: Some(std::time::Duration::from_secs(1)), ..world.order(&run).await };
+    assert!(!matches!(world.claim(60_000, &order).await, ClaimReply::Claimed(_)));
+    assert_eq!(world.told().await, [("on_failure", run)]);
+    world.assert_sound();
+}
