@@ -1,7 +1,7 @@
 //! Layer 4: the story of the process `schedd`.
 //!
 //! Arguments, log, file, Redis, keeper, name, loops; then signals until one says stop. What is wrong with the arguments or
-//! the file ends it before anything is started; a Redis that is not there is waited for.
+//! the file ends it before anything is started; a Redis that is not there is waited for. A service manager is told of it all.
 
 mod args;
 mod config_watch;
@@ -9,8 +9,11 @@ mod gauges;
 mod host;
 mod log_writer;
 mod logging;
+mod notify_socket;
 mod setup;
 mod signals;
+mod status;
+mod systemd;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,6 +24,7 @@ use args::Args;
 use config_watch::{JobsFile, Watch};
 use setup::{Failure, Redis};
 use signals::{Asked, Signals};
+use systemd::ServiceManager;
 
 use crate::config::{self, Config};
 use crate::domain::zone::Zone;
@@ -44,9 +48,11 @@ pub fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return Failure::other(format!("the runtime cannot be started: {error}")).told(),
     };
-    let ran = runtime.block_on(run(args));
+    let manager = ServiceManager::from_env();
+    let ran = runtime.block_on(run(args, &manager));
     // Not waited for: a name still being looked up, or a file system that hangs.
     runtime.shutdown_background();
+    manager.close();
     drop(log);
     match ran {
         Ok(()) => ExitCode::SUCCESS,
@@ -54,7 +60,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-async fn run(args: Args) -> Result<(), Failure> {
+async fn run(args: Args, manager: &ServiceManager) -> Result<(), Failure> {
     let mut signals = Signals::listen().map_err(|error| Failure::other(format!("signals cannot be listened to: {error}")))?;
     let host_zone = Zone::of_host();
     let files = JobsFile::new(args.jobs.clone());
@@ -68,6 +74,7 @@ async fn run(args: Args) -> Result<(), Failure> {
         None => config::compile_text("", "no file", &host_zone).map_err(|error| Failure::config(error.to_string()))?,
     };
     let keys = Keys::new(&args.namespace).map_err(|error| Failure::usage(error.to_string()))?;
+    manager.waiting("Looking for Redis".to_owned());
     let redis = tokio::select! {
         redis = Redis::find(&args, &config) => redis?,
         // A private server that still reads its data goes on, for the next daemon to find.
@@ -75,7 +82,7 @@ async fn run(args: Args) -> Result<(), Failure> {
     };
     let store = Store::new(redis.address(), keys).map_err(|error| Failure::redis(&error))?;
     // Whatever happens from here on, a private server is ended last.
-    let served = serve(&args, file, config, &store, host_zone, &mut signals).await;
+    let served = serve(&args, file, config, &store, host_zone, &mut signals, manager).await;
     redis.stop().await;
     served
 }
@@ -94,6 +101,7 @@ async fn serve(
     store: &Store,
     host_zone: Zone,
     signals: &mut Signals,
+    manager: &ServiceManager,
 ) -> Result<(), Failure> {
     let host = host::facts();
     let incarnation = setup::incarnation();
@@ -101,7 +109,7 @@ async fn serve(
     let told = args.told();
     let serving = told.over(&config.serving.serving);
     let announced = tokio::select! {
-        announced = setup::announce(store, &wanted, naming, &incarnation, &host, &serving) => announced?,
+        announced = setup::announce(store, &wanted, naming, &incarnation, &host, &serving, manager) => announced?,
         () = signals.stop() => return Ok(()),
     };
     let (node, started_at) = (announced.node, announced.now);
@@ -142,7 +150,9 @@ async fn serve(
         told,
     };
     let engine = Engine::start(store.clone(), executors, journal, settings, host_zone.clone(), file.read.as_ref());
-    attend(file, config, &engine, Arc::new(host_zone), signals).await;
+    manager.up(engine.glance());
+    attend(file, config, &engine, Arc::new(host_zone), signals, manager).await;
+    manager.stopping(engine.longest_stop());
     engine.stop(signals.stop()).await;
     keeper.stop().await;
     info!("Stopped.");
@@ -156,6 +166,7 @@ async fn attend(
     engine: &Engine,
     host_zone: Arc<Zone>,
     signals: &mut Signals,
+    manager: &ServiceManager,
 ) {
     let mut asked_again = None;
     loop {
@@ -170,6 +181,9 @@ async fn attend(
                 () = watch.changed() => Removal::Held,
             }
         };
+        if removal == Removal::Allowed {
+            manager.reloading();
+        }
         let reading = async {
             if removal == Removal::Allowed {
                 // What is read now is not to be taken again for having changed: that would take back what the signal allowed.
@@ -204,6 +218,9 @@ async fn attend(
                 warn!("jobs.toml is not taken, what ran before goes on: {error}");
                 engine.report_config_error(error);
             }
+        }
+        if removal == Removal::Allowed {
+            manager.reloaded();
         }
     }
 }

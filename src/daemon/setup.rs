@@ -8,6 +8,7 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::args::Args;
+use super::systemd::ServiceManager;
 use crate::config::Config;
 use crate::domain::ids::NodeName;
 use crate::domain::serving::Serving;
@@ -141,6 +142,7 @@ pub(super) async fn announce(
     incarnation: &str,
     host: &HostFacts,
     serving: &Serving,
+    manager: &ServiceManager,
 ) -> Result<Announced, Failure> {
     let mut is_waiting = false;
     loop {
@@ -160,6 +162,7 @@ pub(super) async fn announce(
             Err(PresenceError::Store(error @ StoreError::Unavailable { .. })) => {
                 if !is_waiting {
                     info!("{error}; waiting for it.");
+                    manager.waiting(format!("Waiting for Redis: {error}"));
                     is_waiting = true;
                 }
                 tokio::time::sleep(TRY_AGAIN).await;

@@ -21,6 +21,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
     let lease = shared.settings.lease;
     let mut pause = lease / 3;
     loop {
+        shared.progress.lease_keeper.back_within(pause);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = shared.renew_now.notified() => {}

@@ -13,6 +13,7 @@
 //!   this node is there
 //! - [`auditor`] checks the books slowly; [`books`] is one look at them, [`mending`] what makes them agree
 //! - [`loss`] notices data that is not what it was, and gives back what the node's own [`journal`] knows
+//! - [`progress`] tells whether the loops come round, and [`standing`] how the node stands, for whoever watches over it
 //! - [`notes`] keeps what befalls this node, for `explain`
 //! - [`planting`], [`person`] and [`retrying`] carry out what files and people ask, for the command line too; [`explaining`]
 //!   gathers what `explain` judges
@@ -44,6 +45,7 @@ pub mod passed;
 pub mod person;
 pub mod planting;
 mod presence;
+mod progress;
 mod pulse;
 mod reaper;
 mod rebooting;
@@ -55,6 +57,7 @@ mod runner;
 mod settling;
 mod shared;
 mod slots;
+mod standing;
 mod teller;
 mod telling;
 mod ticker;
@@ -67,3 +70,4 @@ pub use journal::Journal;
 pub use node::{Engine, EngineSettings, Told};
 pub use presence::{GONE_AFTER, HostFacts, Naming, PresenceError, announce};
 pub use reconciler::Removal;
+pub use standing::{Glance, Standing};

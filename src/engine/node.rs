@@ -20,6 +20,7 @@ use tracing::{error, info, warn};
 use super::presence::HostFacts;
 use super::reconciler::{Removal, Wanted, Wish};
 use super::shared::{Keeping, Phase, Shared};
+use super::standing::Glance;
 use super::{
     Journal, auditor, janitor, lease_keeper, loss, notes, nudges, presence, pulse, reaper, rebooting, reconciler, rezoning,
     teller, ticker,
@@ -170,6 +171,18 @@ impl Engine {
     /// Says what is wrong with the file; what was taken before stays.
     pub fn report_config_error(&self, error: String) {
         self.shared.note_file(error);
+    }
+
+    /// What tells others how this node stands.
+    pub fn glance(&self) -> Glance {
+        Glance::new(self.shared.clone(), self.wish.clone())
+    }
+
+    /// How long a stop that begins now takes at the most, what comes after the loops left out.
+    pub fn longest_stop(&self) -> Duration {
+        let longest_grace = self.shared.holdings.all().values().map(|held| held.kill_grace).max().unwrap_or_default();
+        let stages = [LAST_CLAIM, self.shared.settings.shutdown_grace, longest_grace, ABORT_SLACK, LAST_RELEASE, LAST_NOTES];
+        stages.into_iter().fold(Duration::ZERO, Duration::saturating_add)
     }
 
     /// Stops in stages. `urgent` resolves when a second signal asks to stop at once.

@@ -64,6 +64,11 @@ impl Wish {
         self.get().is_some()
     }
 
+    /// How many jobs the file has; none until one has been read.
+    pub(super) fn jobs(&self) -> Option<usize> {
+        self.get().map(|wanted| wanted.jobs.len())
+    }
+
     fn get(&self) -> Option<Wanted> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -13,6 +13,7 @@ use super::journal::Journal;
 use super::loss::Watch;
 use super::node::EngineSettings;
 use super::notes::Notes;
+use super::progress::Progress;
 use super::pulse::Pulse;
 use super::slots::Slots;
 use super::weather::{Said, Weather};
@@ -58,6 +59,8 @@ pub(super) struct Shared {
     pub(super) holdings: Arc<Holdings>,
     /// Whether this node itself stood still.
     pub(super) pulse: Pulse,
+    /// Whether the loops it cannot do without come round.
+    pub(super) progress: Progress,
     /// The claims it never got the answers to.
     pub(super) abandoned: Abandoned,
     /// Wakes presence: the phase or the configuration's state changed.
@@ -133,6 +136,7 @@ impl Shared {
             overfull: Mutex::default(),
             keeping: Mutex::default(),
             holdings: Arc::default(),
+            progress: Progress::default(),
             abandoned: Abandoned::default(),
             beat_now: Notify::new(),
             phase: Mutex::default(),

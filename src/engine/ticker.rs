@@ -20,7 +20,7 @@ use super::slots::Offer;
 use crate::domain::dispatch::Demand;
 use crate::domain::lane::Lane;
 use crate::keeper::{BootInstant, BootTimer};
-use crate::store::{LaneAsk, LanePoll, Met};
+use crate::store::{LaneAsk, LanePoll, Met, Poll};
 
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
@@ -31,6 +31,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let timer = BootTimer::new().inspect_err(|error| warn!("No timer of our own ({error}); runs start up to 2 ms later.")).ok();
     let mut connections_made = 0;
     while !stop.is_cancelled() {
+        shared.progress.ticker.back_within(Duration::ZERO);
         let sleep = round(&shared, &mut claimer, &mut gatekeeper).await;
         // A server that is back after a power cut may have forgotten what it last acknowledged, the push of a file among it.
         let made = shared.store.connections_made();
@@ -40,6 +41,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
         if sleep.is_zero() {
             continue;
         }
+        shared.progress.ticker.back_within(sleep);
         tokio::select! {
             () = stop.cancelled() => return,
             () = rest(timer.as_ref(), sleep) => {}
@@ -91,11 +93,7 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
     };
     shared.weather.answered();
     shared.notes.redis_answered(poll.now);
-    shared.notes.data(match (poll.is_settling, poll.is_held || poll.marks.met == Met::No) {
-        (true, _) => Data::Settles,
-        (false, true) => Data::IsLookedAt,
-        (false, false) => Data::IsSettled,
-    });
+    shared.notes.data(state_of_data(&poll));
     shared.leases_seen.store(poll.leases, Ordering::Relaxed);
     if !shared.watch.knows(&poll, highest) {
         // Data that is not what it was: nothing of it is started before that is dealt with.
@@ -118,6 +116,7 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
     }
     let mut answers = poll.lanes.into_iter();
     let mut found: Vec<(Offer, RipeInLanes)> = Vec::new();
+    let mut first_head: Option<Duration> = None;
     for offer in offers {
         let (mut in_lanes, mut slots, mut hold) = (Vec::new(), offer.slots, None);
         for (lane, answer) in offer.lanes.iter().zip(answers.by_ref()) {
@@ -132,7 +131,9 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
                         shared.slots.saw(lane);
                     }
                     if let Some(head) = head {
-                        next = next.min(head.since(poll.now).saturating_sub(poll.past_now));
+                        let ahead = head.since(poll.now).saturating_sub(poll.past_now);
+                        next = next.min(ahead);
+                        first_head = Some(first_head.map_or(ahead, |first| first.min(ahead)));
                     }
                     if !ripe.is_empty() {
                         in_lanes.push((lane.clone(), ripe));
@@ -145,6 +146,7 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
             found.push((Offer { slots, ..offer }, in_lanes));
         }
     }
+    shared.progress.saw_next(first_head);
     let demands: Vec<Demand> = found.iter().map(|(offer, in_lanes)| demand(offer, in_lanes, claimer)).collect();
     let grants = claimer.shares.grant(room, &demands);
     for ((offer, in_lanes), slots) in found.into_iter().zip(grants) {
@@ -155,6 +157,7 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
             // The slot it waits for wakes this node.
             continue;
         }
+        shared.progress.ticker.back_within(Duration::ZERO);
         match claimer.take(&offer.queue, in_lanes, slots, poll.now).await {
             // Something else may have become ripe behind what was taken.
             Ok(taken) if taken > 0 => next = Duration::ZERO,
@@ -166,6 +169,15 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
         }
     }
     next
+}
+
+/// Whether anything may be ripe in what was polled.
+fn state_of_data(poll: &Poll) -> Data {
+    match (poll.is_settling, poll.is_held || poll.marks.met == Met::No) {
+        (true, _) => Data::Settles,
+        (false, true) => Data::IsLookedAt,
+        (false, false) => Data::IsSettled,
+    }
 }
 
 /// How many runs this node may take on now, of all queues together: none while its host is past a limit.

@@ -110,6 +110,11 @@ impl Weather {
         }
     }
 
+    /// What is wrong now, if Redis does not answer.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.state().outage.as_ref().map(|outage| outage.text.clone())
+    }
+
     /// A call was answered.
     pub(super) fn answered(&self) {
         let over = self.state().outage.take();

@@ -17,6 +17,7 @@ mod private_server;
 mod rules;
 mod scripts;
 mod secrets;
+mod service_manager;
 mod support;
 mod support_itself;
 mod twins;

@@ -37,6 +37,7 @@ impl Claimer {
         let give_up = BootInstant::now().saturating_add(self.shared.settings.lease / 2);
         let mut last_tries = LAST_TRIES;
         loop {
+            self.shared.progress.ticker.back_within(Duration::ZERO);
             let error = match self.shared.store.claim_runs_within(slots, &self.claimant, lane, token, orders).await {
                 // Whether the server in its place knows of a call before is for a poll to find out.
                 Err(error @ StoreError::Replaced { .. }) => return Err(error),

@@ -60,6 +60,9 @@ impl Server {
             .current_dir(dir)
             // A locale of the environment that the host does not have stops a server of 7.2 and later.
             .env("LC_ALL", "C")
+            // What systemd gives its service is not for a server of the service.
+            .env_remove("NOTIFY_SOCKET")
+            .env_remove("CREDENTIALS_DIRECTORY")
             .stdin(Stdio::null())
             .stdout(log)
             .stderr(log_again)

@@ -9,6 +9,7 @@ pub(crate) mod daemon;
 pub(crate) mod effects;
 pub(crate) mod eye;
 pub(crate) mod http_sink;
+pub(crate) mod notified;
 pub(crate) mod proxy;
 pub(crate) mod redis;
 pub(crate) mod replica;

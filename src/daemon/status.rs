@@ -1,0 +1,83 @@
+//! How a node stands, in the one line `systemctl status` shows.
+
+use std::time::Duration;
+
+use jiff::Zoned;
+
+use crate::engine::Standing;
+
+/// The longest trouble told, in characters; the log has it whole.
+const LONGEST_TROUBLE: usize = 200;
+
+/// One line, without control characters; `now` says in which zone the next run is told.
+pub(super) fn words(standing: &Standing, now: &Zoned) -> String {
+    let running = match standing.running {
+        0 => "none running".to_owned(),
+        count => format!("{count} running"),
+    };
+    if standing.is_stopping {
+        return match standing.running {
+            0 => "Stopping.".to_owned(),
+            1 => "Stopping; waiting for 1 run.".to_owned(),
+            count => format!("Stopping; waiting for {count} runs."),
+        };
+    }
+    let jobs = match standing.jobs {
+        None => "no jobs file".to_owned(),
+        Some(1) => "1 job of its file".to_owned(),
+        Some(count) => format!("{count} jobs of its file"),
+    };
+    let next = standing.next.map_or_else(|| "nothing planned".to_owned(), |ahead| format!("next run {}", clock(ahead, now)));
+    let mut line = format!("{jobs}, {running}, {next}");
+    if let Some(trouble) = &standing.trouble {
+        line.push_str("; ");
+        let plain = trouble.chars().map(|c| if c.is_control() { ' ' } else { c });
+        if trouble.chars().count() > LONGEST_TROUBLE {
+            line.extend(plain.take(LONGEST_TROUBLE));
+            line.push_str("...");
+        } else {
+            line.extend(plain);
+        }
+    }
+    line
+}
+
+/// The time of day so long from now, to the nearest second, with its date if that is another day.
+fn clock(ahead: Duration, now: &Zoned) -> String {
+    let ahead = Duration::from_millis(u64::try_from(ahead.as_millis()).unwrap_or(u64::MAX));
+    let Some(at) = now.checked_add(ahead).ok().and_then(|at| at.round(jiff::Unit::Second).ok()) else {
+        return "far away".to_owned();
+    };
+    let form = if at.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
+    format!("at {}", at.strftime(form))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Zoned {
+        "2026-11-21T22:59:59.300+01:00[Europe/Berlin]".parse().unwrap()
+    }
+
+    fn standing() -> Standing {
+        Standing { is_stopping: false, jobs: Some(12), running: 2, next: Some(Duration::from_millis(700)), trouble: None }
+    }
+
+    #[test]
+    fn a_node_is_told_in_one_line() {
+        assert_eq!(words(&standing(), &now()), "12 jobs of its file, 2 running, next run at 23:00:00");
+        let far = Standing { next: Some(Duration::from_secs(7_200)), jobs: None, running: 0, ..standing() };
+        assert_eq!(words(&far, &now()), "no jobs file, none running, next run at 2026-11-22 00:59:59");
+        let bad = Standing { next: None, trouble: Some("a\nb".to_owned()), ..standing() };
+        assert_eq!(words(&bad, &now()), "12 jobs of its file, 2 running, nothing planned; a b");
+        let stopping = Standing { is_stopping: true, running: 1, ..standing() };
+        assert_eq!(words(&stopping, &now()), "Stopping; waiting for 1 run.");
+    }
+
+    #[test]
+    fn a_long_trouble_is_cut() {
+        let long = Standing { trouble: Some("x".repeat(1_000)), ..standing() };
+        assert!(words(&long, &now()).len() < 300);
+    }
+}

@@ -1,0 +1,240 @@
+//! What the service manager is told of this process (`sd_notify(3)`), if one asked to be told.
+//!
+//! Invariant: that all is well is said only while the loops of the engine come round. A Redis that is away is no reason to be
+//! restarted: what waits for it keeps trying. A thread of its own tells, so a manager that does not listen holds up nothing.
+
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use sd_notify::NotifyState;
+use tracing::{error, info, warn};
+
+use super::notify_socket::NotifySocket;
+use super::status::words;
+use crate::engine::Glance;
+
+/// How long a start waits for Redis before it counts as done all the same: who starts a unit is not to wait for ever.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often the state is told at most.
+const STATUS_EVERY: Duration = Duration::from_secs(5);
+/// A loop may be late by half of the watchdog's time, and by this where that is short: a call to Redis may take so long.
+const LEAST_SLACK: Duration = Duration::from_secs(5);
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
+/// What comes after the loops at a stop: the keeper leaves, then a private server.
+const LAST_STAGES: Duration = Duration::from_secs(90);
+/// How long the last message may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// The service manager of this process; without one nothing is told.
+pub(super) struct ServiceManager(Option<Told>);
+
+struct Told {
+    news: Sender<News>,
+    teller: JoinHandle<()>,
+}
+
+enum News {
+    /// The start waits for something.
+    Waiting(String),
+    /// The engine runs.
+    Up(Glance),
+    /// The file is read because a signal asked for it.
+    Reloading,
+    /// It was read, whatever came of it.
+    Reloaded,
+    /// A stop has begun and takes so long at most.
+    Stopping(Duration),
+}
+
+impl ServiceManager {
+    /// The one `NOTIFY_SOCKET` names. One that cannot be told anything is said in the log and done without.
+    pub(super) fn from_env() -> Self {
+        let Some(address) = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty()) else { return Self(None) };
+        let watchdog = sd_notify::watchdog_enabled().filter(|time| !time.is_zero());
+        let started = NotifySocket::connect(&address).and_then(|socket| Told::start(socket, watchdog));
+        Self(started.inspect_err(|error| warn!("The service manager at {} is told nothing: {error}.", address.display())).ok())
+    }
+
+    /// The start waits for what these words say.
+    pub(super) fn waiting(&self, words: String) {
+        self.tell(News::Waiting(words));
+    }
+
+    /// The engine runs.
+    pub(super) fn up(&self, glance: Glance) {
+        self.tell(News::Up(glance));
+    }
+
+    /// A signal asked for the file to be read again.
+    pub(super) fn reloading(&self) {
+        self.tell(News::Reloading);
+    }
+
+    /// It has been.
+    pub(super) fn reloaded(&self) {
+        self.tell(News::Reloaded);
+    }
+
+    /// A stop has begun, in which the loops take so long at most.
+    pub(super) fn stopping(&self, loops: Duration) {
+        self.tell(News::Stopping(loops.saturating_add(LAST_STAGES)));
+    }
+
+    fn tell(&self, news: News) {
+        if let Some(told) = &self.0 {
+            // It ends only with this.
+            let _ = told.news.send(news);
+        }
+    }
+
+    /// Says the last word, and waits a moment for it to be out.
+    pub(super) fn close(self) {
+        let Some(Told { news, teller }) = self.0 else { return };
+        drop(news);
+        let end = Instant::now() + FAREWELL;
+        while !teller.is_finished() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Told {
+    fn start(socket: NotifySocket, watchdog: Option<Duration>) -> io::Result<Self> {
+        let (news, heard) = channel();
+        let teller = Teller::new(socket, watchdog);
+        let teller = std::thread::Builder::new().name("schedd-notify".to_owned()).spawn(move || teller.run(&heard))?;
+        Ok(Self { news, teller })
+    }
+}
+
+/// What the manager was told last of the life of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Starting,
+    Ready,
+    Stopping,
+}
+
+struct Teller {
+    socket: NotifySocket,
+    watchdog: Option<Duration>,
+    began: Instant,
+    stage: Stage,
+    waits_for: String,
+    engine: Option<Glance>,
+    fed_at: Option<Instant>,
+    /// Whether it was said that a loop stands still.
+    is_stuck: bool,
+    status: String,
+    status_at: Option<Instant>,
+}
+
+impl Teller {
+    fn new(socket: NotifySocket, watchdog: Option<Duration>) -> Self {
+        Self {
+            socket,
+            watchdog,
+            began: Instant::now(),
+            stage: Stage::Starting,
+            waits_for: "Starting".to_owned(),
+            engine: None,
+            fed_at: None,
+            is_stuck: false,
+            status: String::new(),
+            status_at: None,
+        }
+    }
+
+    fn run(mut self, heard: &Receiver<News>) {
+        let look = self.watchdog.map_or(LONGEST_LOOK, |time| (time / 4).min(LONGEST_LOOK));
+        loop {
+            match heard.recv_timeout(look) {
+                Ok(news) => self.hear(news),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    if self.stage != Stage::Stopping {
+                        self.socket.send(&[NotifyState::Stopping]);
+                    }
+                    return;
+                }
+            }
+            if self.stage == Stage::Starting && self.began.elapsed() >= PATIENCE {
+                self.be_ready();
+            }
+            self.feed_watchdog();
+            self.tell_status();
+        }
+    }
+
+    fn hear(&mut self, news: News) {
+        match news {
+            News::Waiting(words) => self.waits_for = words,
+            News::Up(glance) => {
+                self.engine = Some(glance);
+                self.status_at = None;
+                self.be_ready();
+            }
+            News::Reloading => match NotifyState::monotonic_usec_now() {
+                Ok(now) => self.socket.send(&[NotifyState::Reloading, now]),
+                // Without the time a manager would take it for a fault.
+                Err(error) => warn!("That the file is read again is not told to the service manager: {error}."),
+            },
+            News::Reloaded => {
+                self.socket.send(&[NotifyState::Ready]);
+                self.status_at = None;
+            }
+            News::Stopping(time) => {
+                self.stage = Stage::Stopping;
+                let time = u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+                self.socket.send(&[NotifyState::Stopping, NotifyState::ExtendTimeoutUsec(time)]);
+                self.status_at = None;
+            }
+        }
+    }
+
+    /// The start is done, once.
+    fn be_ready(&mut self) {
+        if self.stage == Stage::Starting {
+            self.stage = Stage::Ready;
+            self.socket.send(&[NotifyState::Ready]);
+        }
+    }
+
+    /// Says that all is well, if it is, four times in the watchdog's time. Before the engine runs it always is: what a start waits for
+    /// it tries again and again, and each try has an end.
+    fn feed_watchdog(&mut self) {
+        let Some(time) = self.watchdog.filter(|_| self.stage != Stage::Starting) else { return };
+        let slack = (time / 2).max(LEAST_SLACK);
+        if let Some(part) = self.engine.as_ref().and_then(|engine| engine.stuck(slack)) {
+            if !std::mem::replace(&mut self.is_stuck, true) {
+                let late_s = slack.as_secs();
+                error!(part, late_s, "A part of this node stands still; the watchdog is left to end this process.");
+            }
+            return;
+        }
+        if std::mem::take(&mut self.is_stuck) {
+            info!("All parts of this node go on.");
+        }
+        if self.fed_at.is_none_or(|at| at.elapsed() >= time / 4) {
+            self.fed_at = Some(Instant::now());
+            self.socket.send(&[NotifyState::Watchdog]);
+        }
+    }
+
+    fn tell_status(&mut self) {
+        if self.status_at.is_some_and(|at| at.elapsed() < STATUS_EVERY) {
+            return;
+        }
+        let status = match &self.engine {
+            Some(engine) => words(&engine.standing(), &jiff::Zoned::now()),
+            None => format!("{}.", self.waits_for),
+        };
+        if status != self.status {
+            self.socket.send(&[NotifyState::Status(&status)]);
+            self.status = status;
+            self.status_at = Some(Instant::now());
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What a service manager hears of a real daemon on a real socket: when it is up, how it stands, that it reloads and stops, and
+//! a watchdog's sign that comes only while its loops come round.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::support::daemon::{Schedd, ScheddBuilder};
+use crate::support::eye::Eye;
+use crate::support::notified::Notified;
+use crate::support::redis::TestRedis;
+use crate::support::wait::{LONG, until};
+
+const JOBS: &str = "[jobs.a]\ncron = \"30 2 * * *\"\nshell = \"true\"\n";
+/// More than a loop may be late before it counts as stuck.
+const STUCK: Duration = Duration::from_secs(7);
+
+/// Told to `manager`, whose watchdog wants a sign each second.
+fn watched(schedd: ScheddBuilder, manager: &Notified) -> ScheddBuilder {
+    schedd.env("NOTIFY_SOCKET", &manager.address()).env("WATCHDOG_USEC", "1000000")
+}
+
+fn has_sign(heard: &[String]) -> bool {
+    heard.iter().any(|message| message.contains("WATCHDOG=1"))
+}
+
+#[test]
+fn ready_is_told_once_the_node_is_in_redis_and_its_state_in_words() {
+    let (redis, manager) = (TestRedis::start(), Notified::new());
+    let mut node = watched(Schedd::on(&redis), &manager).jobs(JOBS).start();
+    manager.wait_for("READY=1");
+    let eye = Eye::on(&redis);
+    assert_eq!(eye.ask(eye.store().list_nodes()).unwrap().1.len(), 1);
+    let status = manager.wait_for("STATUS=1 job of its file, none running, next run at ");
+    assert!(status.contains(":30:00"), "{status}");
+    manager.wait_for("WATCHDOG=1");
+    node.term();
+    let last = manager.wait_for("STOPPING=1");
+    assert!(last.contains("EXTEND_TIMEOUT_USEC="), "{last}");
+    assert!(node.wait_exit().success());
+}
+
+#[test]
+fn a_start_without_redis_counts_as_done_after_a_while_and_says_what_it_waits_for() {
+    let manager = Notified::new();
+    let mut node = watched(Schedd::at("unix:///tmp/schedd-test-none/redis.sock"), &manager).start();
+    manager.wait_for("STATUS=Waiting for Redis: ");
+    assert!(!manager.all_within(Duration::from_secs(2)).iter().any(|message| message.contains("READY=1")));
+    manager.wait_for("READY=1");
+    manager.wait_for("WATCHDOG=1");
+    node.term();
+    manager.wait_for("STOPPING=1");
+    assert!(node.wait_exit().success());
+}
+
+#[test]
+fn a_reload_is_told_when_it_begins_and_when_it_is_over_also_of_a_file_that_is_not_taken() {
+    let (redis, manager) = (TestRedis::start(), Notified::new());
+    let node = watched(Schedd::on(&redis), &manager).jobs(JOBS).start();
+    manager.wait_for("READY=1");
+    node.hup();
+    let began = manager.wait_for("RELOADING=1");
+    let usec = began.lines().find_map(|line| line.strip_prefix("MONOTONIC_USEC=")).unwrap();
+    assert!(usec.parse::<u64>().unwrap() > 0);
+    manager.wait_for("READY=1");
+    fs::write(node.jobs_file(), "[jobs.a]\nshel = \"true\"\n").unwrap();
+    node.hup();
+    manager.wait_for("RELOADING=1");
+    manager.wait_for("READY=1");
+    let status = manager.wait_for("jobs.toml:2");
+    assert!(status.starts_with("STATUS=1 job of its file") && status.lines().count() == 1, "{status}");
+}
+
+#[test]
+fn a_redis_that_stands_still_is_no_reason_to_be_restarted() {
+    let (redis, manager) = (TestRedis::start(), Notified::new());
+    let _node = watched(Schedd::on(&redis), &manager).jobs(JOBS).start();
+    manager.wait_for("READY=1");
+    redis.stop_signal(Signal::STOP);
+    manager.all_within(STUCK);
+    let heard = manager.all_within(Duration::from_secs(2));
+    redis.stop_signal(Signal::CONT);
+    assert!(has_sign(&heard), "{heard:?}");
+}
+
+#[test]
+fn loops_that_stand_still_are_left_to_the_watchdog_though_the_process_lives() {
+    let Some(freezer) = Freezer::new() else {
+        eprintln!("SKIPPED: no cgroup here that freezes single threads, so no loop was made to stand still");
+        return;
+    };
+    let (redis, manager) = (TestRedis::start(), Notified::new());
+    let node = watched(Schedd::on(&redis), &manager).jobs(JOBS).start();
+    manager.wait_for("WATCHDOG=1");
+    freezer.freeze_workers_of(node.pid());
+    manager.all_within(STUCK);
+    let heard = manager.all_within(Duration::from_secs(2));
+    assert!(!has_sign(&heard), "{heard:?}");
+    node.wait_for_log("A part of this node stands still");
+    freezer.thaw();
+    manager.wait_for("WATCHDOG=1");
+}
+
+#[test]
+fn what_systemd_gives_the_service_never_reaches_a_job() {
+    let (redis, manager) = (TestRedis::start(), Notified::new());
+    let eye = Eye::on(&redis);
+    let given = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "CREDENTIALS_DIRECTORY", "INVOCATION_ID", "JOURNAL_STREAM"];
+    let mut node = watched(Schedd::on(&redis), &manager);
+    for name in given {
+        node = node.env(name, "1");
+    }
+    let _node = node.start();
+    eye.add(&json!({"name": "env", "in": "0s", "command": ["/usr/bin/env"]}));
+    let run = eye.wait_for_history("env", 1).remove(0);
+    let output = eye.ask(eye.store().read_output(&run.run, 1)).unwrap().unwrap();
+    let names = String::from_utf8(output.stdout).unwrap();
+    assert!(names.contains("SCHEDD_JOB=env"), "{names}");
+    for name in given.into_iter().chain(["NOTIFY_SOCKET", "WATCHDOG_USEC"]) {
+        assert!(!names.contains(name), "{name}: {names}");
+    }
+}
+
+/// A cgroup of version 1 that stops single threads of a process, which no signal can.
+struct Freezer(PathBuf);
+
+impl Freezer {
+    fn new() -> Option<Self> {
+        let dir = Path::new("/sys/fs/cgroup/freezer").join(format!("schedd-test-{}", std::process::id()));
+        if !Path::new("/sys/fs/cgroup/freezer/tasks").exists() {
+            return None;
+        }
+        fs::create_dir(&dir).ok()?;
+        Some(Self(dir))
+    }
+
+    fn freeze_workers_of(&self, pid: u32) {
+        for thread in fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten() {
+            let name = fs::read_to_string(thread.path().join("comm")).unwrap();
+            if name.starts_with("tokio") {
+                fs::write(self.0.join("tasks"), thread.file_name().to_str().unwrap()).unwrap();
+            }
+        }
+        assert!(!fs::read_to_string(self.0.join("tasks")).unwrap().is_empty(), "no thread of the runtime was found");
+        self.set("FROZEN");
+    }
+
+    fn thaw(&self) {
+        self.set("THAWED");
+    }
+
+    fn set(&self, state: &str) {
+        fs::write(self.0.join("freezer.state"), state).unwrap();
+        until("the threads obey", LONG, || {
+            Some(()).filter(|()| fs::read_to_string(self.0.join("freezer.state")).unwrap().trim() == state)
+        });
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        let _ = fs::write(self.0.join("freezer.state"), "THAWED");
+        for thread in fs::read_to_string(self.0.join("tasks")).unwrap_or_default().lines() {
+            let _ = fs::write("/sys/fs/cgroup/freezer/tasks", thread);
+        }
+        let _ = fs::remove_dir(&self.0);
+    }
+}
