@@ -9,8 +9,11 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use super::complete;
+
 pub(super) use super::add::AddArgs;
 pub(super) use super::backfill::BackfillArgs;
+pub(super) use super::completions::CompletionsArgs;
 pub(super) use super::dead::{PurgeArgs, RetryArgs};
 pub(super) use super::describe::DescribeArgs;
 pub(super) use super::doctor::DoctorArgs;
@@ -134,6 +137,8 @@ pub(super) enum Verb {
         after_help = "Example:\n  schedctl losses\n\nRESTORED: ended runs that the journals of nodes gave back. LOST: at-most-once runs whose end nobody\nknows. JOBS GONE: jobs added by schedctl, which no file brings back."
     )]
     Losses,
+    /// Print what has a shell complete the words of schedctl, the names of jobs among them
+    Completions(CompletionsArgs),
 }
 
 const CANCEL_EXAMPLES: &str = "\
@@ -152,7 +157,7 @@ editing the file.";
 #[command(after_help = CANCEL_EXAMPLES)]
 pub(super) struct Cancel {
     /// Names of jobs, ids of runs
-    #[arg(required = true, value_name = "JOB|RUN")]
+    #[arg(required = true, value_name = "JOB|RUN", add = complete::jobs_and_runs())]
     pub(super) targets: Vec<String>,
     /// Also stop the running run of a recurring job
     #[arg(long)]
@@ -167,7 +172,7 @@ pub(super) struct Cancel {
 #[command(after_help = "Examples:\n  schedctl show backup\n  schedctl show backup@1790000000000 --json")]
 pub(super) struct Show {
     /// Name of a job or id of a run
-    #[arg(value_name = "JOB|RUN")]
+    #[arg(value_name = "JOB|RUN", add = complete::jobs_and_runs())]
     pub(super) target: String,
 }
 
@@ -187,6 +192,7 @@ With a JOB its open runs (running, or waiting for a retry) come first.";
 #[command(after_help = HISTORY_EXAMPLES)]
 pub(super) struct History {
     /// Only runs of this job
+    #[arg(add = complete::jobs())]
     pub(super) job: Option<String>,
     /// Only dead letters: runs that ended failed, timed_out or lost
     #[arg(long)]
@@ -219,7 +225,7 @@ prints an object a line; state is null in all but the last.";
 #[command(after_help = LOGS_EXAMPLES)]
 pub(super) struct Logs {
     /// Id of a run or name of a job
-    #[arg(value_name = "RUN|JOB")]
+    #[arg(value_name = "RUN|JOB", add = complete::jobs_and_runs())]
     pub(super) target: String,
     /// This attempt instead of the last
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -255,7 +261,7 @@ of its runs that are among the last 1,000 that ended in all queues.";
 #[command(after_help = SWITCH_EXAMPLES)]
 pub(super) struct Jobs {
     /// Names of jobs
-    #[arg(required = true, value_name = "JOB")]
+    #[arg(required = true, value_name = "JOB", add = complete::jobs())]
     pub(super) names: Vec<String>,
 }
 

@@ -41,6 +41,7 @@ as a duration: so long ago. --from counts, --to does not.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct BackfillArgs {
     /// Name of the job
+    #[arg(add = super::complete::jobs())]
     job: String,
     /// The beginning of the window
     #[arg(long, value_name = "TIME")]

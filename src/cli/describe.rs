@@ -32,7 +32,7 @@ Redis. A job has a line for each of its schedules, and for each rule that shapes
 #[command(after_help = DESCRIBE_EXAMPLES)]
 pub(in crate::cli) struct DescribeArgs {
     /// Name of a job, or a cron expression in quotes
-    #[arg(value_name = "JOB|EXPR")]
+    #[arg(value_name = "JOB|EXPR", add = super::complete::jobs())]
     what: String,
     /// Zone of an expression; of a job, which has its own, only the zone a single time is shown in
     #[arg(long, value_name = "ZONE")]

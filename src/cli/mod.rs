@@ -6,14 +6,16 @@
 //! - `args` what may be written, and the texts of `--help`; `connect` which Redis is meant; `target` which job or run;
 //!   `ended` which of the runs that ended; `sight` looking at a run again and again
 //! - one file a verb: `add` `list` `show` `history` `explain` `logs` `next` `describe` `run` `rerun` `backfill` `cancel` `dead`
-//!   `switch` `queue` `check` `stats` `top` `nodes` `groups` `losses` `doctor`
-//! - `render` how things are shown; `failure` what can go wrong, and with which code
+//!   `switch` `queue` `check` `stats` `top` `nodes` `groups` `losses` `doctor` `completions`
+//! - `complete` what a shell may offer for a word; `render` how things are shown; `failure` what can go wrong, and with which code
 
 mod add;
 mod args;
 mod backfill;
 mod cancel;
 mod check;
+mod complete;
+mod completions;
 mod connect;
 mod dead;
 mod describe;
@@ -41,7 +43,8 @@ mod top;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
+use clap_complete::CompleteEnv;
 
 use args::{Args, Verb};
 use failure::Failure;
@@ -49,6 +52,10 @@ use render::Console;
 
 /// Runs `schedctl` with the words of this process' command line. Never panics and never shows a password.
 pub fn main() -> ExitCode {
+    let words = CompleteEnv::with_factory(Args::command).var(complete::ASKED_BY);
+    if matches!(words.try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref()), Ok(true)) {
+        return ExitCode::SUCCESS;
+    }
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return failure::tell_usage(&error),
@@ -60,6 +67,11 @@ pub fn main() -> ExitCode {
     };
     let code = answer.unwrap_or_else(|failure| console.failure(&failure));
     ExitCode::from(console.close(code))
+}
+
+/// What may be written on the command line, for the manual.
+pub fn command() -> clap::Command {
+    Args::command()
 }
 
 /// Runs one verb; its code.
@@ -91,5 +103,6 @@ async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
         Verb::Groups => groups::groups(global, console).await,
         Verb::Doctor(args) => doctor::doctor(global, &args, console).await,
         Verb::Losses => losses::losses(global, console).await,
+        Verb::Completions(args) => completions::completions(&args, console),
     }
 }

@@ -26,7 +26,7 @@ run that failed, under its own id. Exit codes with --wait are those of run --wai
 #[command(after_help = EXAMPLES)]
 pub(super) struct RerunArgs {
     /// Id of the run
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", add = super::complete::runs())]
     run: String,
     #[command(flatten)]
     waiting: WaitArgs,

@@ -47,6 +47,7 @@ Exit codes with --wait: the job's own; 128 + signal; 124 timed out; 75 skipped, 
 #[command(after_help = EXAMPLES)]
 pub(super) struct RunArgs {
     /// Name of the job
+    #[arg(add = super::complete::jobs())]
     job: String,
     #[command(flatten)]
     waiting: WaitArgs,

@@ -101,11 +101,15 @@ pub(super) async fn known_run(store: &Store, run: &RunId) -> Result<Option<RunRe
 
 /// The runs whose id begins like that of `run`, newest first.
 async fn runs_like(store: &Store, run: &RunId) -> Result<Vec<RunId>, Failure> {
-    let (job, begin) = (run.job(), run.to_string());
+    runs_beginning(store, run.job(), &run.to_string(), RUNS_COMPARED).await
+}
+
+/// The runs of a job whose id begins so, newest first; of those that ended only the `newest` are looked at.
+pub(super) async fn runs_beginning(store: &Store, job: &JobName, begin: &str, newest: usize) -> Result<Vec<RunId>, Failure> {
     let mut ids: Vec<RunId> = store.read_job(job).await?.and_then(|job| job.pending).into_iter().collect();
     ids.extend(open_runs(store, job).await?.into_iter().map(|run| run.run));
-    ids.extend(store.read_history(Some(job), 0, RUNS_COMPARED).await?.runs.into_iter().map(|run| run.run));
-    ids.retain(|id| id.to_string().starts_with(&begin));
+    ids.extend(store.read_history(Some(job), 0, newest).await?.runs.into_iter().map(|run| run.run));
+    ids.retain(|id| id.to_string().starts_with(begin));
     ids.sort_by(|a, b| b.cmp(a));
     ids.dedup();
     Ok(ids)

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 
 use super::setup::Failure;
 use crate::domain::ids::{Label, NodeName, QueueName};
@@ -42,6 +42,11 @@ pub(super) struct Args {
     /// The labels this node carries, with commas between [default: those of the file, else none]
     #[arg(long, value_name = "LABELS", env = "SCHEDD_LABELS", value_delimiter = ',')]
     pub(super) labels: Vec<Label>,
+}
+
+/// What may be written on the command line, for the manual.
+pub fn command() -> clap::Command {
+    Args::command()
 }
 
 /// Reads the arguments of this process. The error is how to end: help and version were printed, or one line of what is wrong.

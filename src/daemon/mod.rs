@@ -21,6 +21,7 @@ use std::sync::Arc;
 use tracing::{info, warn};
 
 use args::Args;
+pub use args::command;
 use config_watch::{JobsFile, Watch};
 use setup::{Failure, Redis};
 use signals::{Asked, Signals};

@@ -9,7 +9,9 @@ mod cli;
 mod doctor;
 mod fuzzed;
 mod http_executor;
+mod installing;
 mod keeper;
+mod manual;
 mod model;
 mod node;
 

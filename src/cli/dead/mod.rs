@@ -20,7 +20,7 @@ use crate::store::Store;
 #[derive(Debug, clap::Args)]
 struct Chosen {
     /// Ids of runs
-    #[arg(value_name = "RUN", required_unless_present = "dead", conflicts_with = "dead")]
+    #[arg(value_name = "RUN", add = crate::cli::complete::runs(), required_unless_present = "dead", conflicts_with = "dead")]
     runs: Vec<String>,
     /// All dead letters the filters let through
     #[arg(long)]

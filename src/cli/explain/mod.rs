@@ -31,7 +31,7 @@ is its last coming. Without --at and --last it is the job as it is now.";
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct ExplainArgs {
     /// Name of a job or id of a run
-    #[arg(value_name = "JOB|RUN")]
+    #[arg(value_name = "JOB|RUN", add = crate::cli::complete::jobs_and_runs())]
     target: String,
     /// The occurrence at this time
     #[arg(long, value_name = "TIME", conflicts_with = "last")]

@@ -23,7 +23,7 @@ objects with job and due; with --long each has also local, utc, relative_s, zone
 #[command(after_help = NEXT_EXAMPLES)]
 pub(in crate::cli) struct NextArgs {
     /// Name of a job, or a cron expression in quotes
-    #[arg(value_name = "JOB|EXPR", required_unless_present = "file", conflicts_with = "file")]
+    #[arg(value_name = "JOB|EXPR", add = crate::cli::complete::jobs(), required_unless_present = "file", conflicts_with = "file")]
     pub(super) what: Option<String>,
     /// Every job of this file instead, without asking Redis
     #[arg(long, value_name = "FILE")]

@@ -8,6 +8,7 @@ mod adding_once;
 mod backfilling;
 mod cancelling;
 mod checking;
+mod completing;
 mod connecting;
 mod daemon;
 mod dead;

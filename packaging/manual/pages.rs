@@ -1,0 +1,105 @@
+//! The manual pages: what `--help` says, as pages of commands, and what README says of `jobs.toml`, as a page of a file.
+//!
+//! Invariant: no page says anything that neither `--help` nor README says.
+
+use clap::Command;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+
+use super::markdown;
+
+const README: &str = include_str!("../../README.md");
+/// The sections of README that tell of the file.
+const OF_FILE: [&str; 5] =
+    ["jobs.toml", "Cron and clock changes", "Sharing work", "What a job gets", "What is kept, and for how long"];
+
+/// All pages: the names of their files, and their texts.
+pub(crate) fn all() -> Vec<(String, String)> {
+    let mut pages = Vec::new();
+    let daemon = schedd::daemon::command();
+    let extra = markdown::section(README, "systemd").unwrap_or_default();
+    pages.push(("schedd.8".to_owned(), of_command(daemon, "8", &extra)));
+    let mut ctl = schedd::cli::command().disable_help_subcommand(true);
+    ctl.build();
+    add_commands(&ctl, &mut pages);
+    pages.push(("jobs.toml.5".to_owned(), of_file()));
+    pages
+}
+
+fn add_commands(command: &Command, pages: &mut Vec<(String, String)>) {
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+    pages.push((format!("{name}.1"), of_command(command.clone(), "1", "")));
+    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        add_commands(verb, pages);
+    }
+}
+
+/// The page of a command; what stands below its options in `--help` comes line by line, as it stands there.
+fn of_command(command: Command, section: &str, extra: &str) -> String {
+    let below = command.get_after_long_help().or_else(|| command.get_after_help()).map(ToString::to_string);
+    let (has_options, has_verbs) = (command.get_arguments().next().is_some(), command.has_subcommands());
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
+    let man = Man::new(command).section(section);
+    let mut page = title(&name, section).into_bytes();
+    man.render_name_section(&mut page).expect("written to memory");
+    man.render_synopsis_section(&mut page).expect("written to memory");
+    man.render_description_section(&mut page).expect("written to memory");
+    if has_options {
+        man.render_options_section(&mut page).expect("written to memory");
+    }
+    if has_verbs {
+        man.render_subcommands_section(&mut page).expect("written to memory");
+    }
+    let mut page = String::from_utf8(page).expect("pages are text");
+    for block in below.unwrap_or_default().split("\n\n").filter(|block| !block.trim().is_empty()) {
+        page.push_str(&literal(block));
+    }
+    page.push_str(extra);
+    page.push_str(&see_also());
+    page
+}
+
+/// Lines as they stand, below a heading of their own if they begin with one.
+fn literal(block: &str) -> String {
+    let mut roff = Roff::new();
+    let mut lines = block.lines().peekable();
+    match lines.peek() {
+        Some(&("Examples:" | "Example:")) => {
+            lines.next();
+            roff.control("SH", ["EXAMPLES"]);
+        }
+        _ => {
+            roff.control("SH", ["NOTES"]);
+        }
+    }
+    roff.control("nf", []);
+    for line in lines {
+        roff.text([roman(line)]);
+    }
+    roff.control("fi", []);
+    roff.render()
+}
+
+fn of_file() -> String {
+    let mut roff = Roff::new();
+    roff.control("SH", ["NAME"]);
+    roff.text([roman("jobs.toml - the jobs schedd runs, and what holds for them")]);
+    let mut page = title("jobs.toml", "5") + &roff.render();
+    for title in OF_FILE {
+        page.push_str(&markdown::section(README, title).unwrap_or_else(|| panic!("README has no section {title:?}")));
+    }
+    page.push_str(&see_also());
+    page
+}
+
+/// The first line, without a date: a page is as new as its version.
+fn title(name: &str, section: &str) -> String {
+    format!(".TH \"{}\" \"{section}\" \"\" \"schedd {}\" \"schedd\"\n", name.to_uppercase(), env!("CARGO_PKG_VERSION"))
+}
+
+fn see_also() -> String {
+    let mut roff = Roff::new();
+    roff.control("SH", ["SEE ALSO"]);
+    roff.text([bold("schedd"), roman("(8), "), bold("schedctl"), roman("(1), "), bold("jobs.toml"), roman("(5)")]);
+    roff.render()
+}
