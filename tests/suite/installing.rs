@@ -59,7 +59,7 @@ fn all_is_installed_below_a_prefix_and_goes_again_but_for_the_jobs_file() {
     call("uninstall", &words, dest.path());
     assert_eq!(files_below(dest.path()), [place("etc/schedd/jobs.toml")]);
     call("uninstall", &[&["--purge"], &words[..]].concat(), dest.path());
-    assert_eq!(files_below(dest.path()), [PathBuf::new(); 0]);
+    assert!(files_below(dest.path()).is_empty());
 }
 
 #[test]
