@@ -133,7 +133,7 @@ fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Rela
             field("", &rule, console);
         }
         next_lines(upcoming, timetable.zone(), when, console);
-        field("action", &action_line(&spec.action), console);
+        field("action", &action_line(&spec.action, &spec.process), console);
         for (word, text) in policy_lines(spec) {
             field(word, &text, console);
         }
@@ -215,6 +215,9 @@ fn run_text(view: &RunView, when: Relative, console: &mut Console) {
     instant("finished", record.finished_at);
     if let Some((to, count)) = record.skipped {
         field("skipped", &format!("{count} occurrences up to {}", shown(to, &local)), console);
+    }
+    if let Some(limits) = &record.not_enforced {
+        field("not held to", &format!("its limits of {limits}: its node cannot, schedctl doctor says why"), console);
     }
     if record.recoveries > 0 {
         field("recovered", &format!("{} times in a row", record.recoveries), console);

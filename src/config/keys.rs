@@ -38,6 +38,10 @@ pub(super) const POLICY: &[&str] = &[
     "env",
     "env_file",
     "cwd",
+    "limits",
+    "umask",
+    "stdin",
+    "shell_program",
     "queue",
     "priority",
     "requires",
@@ -64,7 +68,7 @@ pub(super) const POLICY: &[&str] = &[
     "on_recovered",
 ];
 /// Keys of jobs of later versions.
-pub(super) const LATER_JOB: &[&str] = &["limits", "limit", "rate", "weight", "user", "stdin", "ping_url"];
+pub(super) const LATER_JOB: &[&str] = &["limit", "rate", "weight", "user", "ping_url"];
 
 /// `[calendars.X]`
 pub(super) const CALENDAR: &[&str] = &["dates", "file", "tz"];
@@ -79,6 +83,8 @@ pub(super) const ADDED: &[&str] = &["unique", "unique_for"];
 pub(super) const UNIQUE: &[&str] = &["key", "for", "mode"];
 /// `done_check = { ... }`, beside its action.
 pub(super) const DONE_CHECK: &[&str] = &["on", "timeout"];
+/// `limits = { ... }`
+pub(super) const LIMITS: &[&str] = &["memory", "cpu", "pids", "files", "nice"];
 /// `per_key = { ... }`
 pub(super) const PER_KEY: &[&str] = &["limit", "rate", "burst"];
 /// `dst = { ... }`

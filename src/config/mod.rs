@@ -17,6 +17,7 @@ mod compile_job;
 mod compile_lane;
 mod compile_notices;
 mod compile_pools;
+mod compile_process;
 mod compile_references;
 mod compile_retry;
 mod compile_schedule;

@@ -13,6 +13,7 @@ use super::compile_env::{compile_env, compile_env_files};
 use super::compile_gates::{compile_not_while, compile_per_key};
 use super::compile_lane::{compile_labels, compile_priority};
 use super::compile_notices::{Notices, compile_notices};
+use super::compile_process::{Starting, compile_starting};
 use super::compile_retry::compile_retry;
 use super::compile_shape::{Shaping, compile_shaping};
 use super::keys;
@@ -53,6 +54,7 @@ pub(super) struct Policies {
     pub(super) env: Option<BTreeMap<String, String>>,
     env_files: Option<Vec<EnvFile>>,
     cwd: Option<PathBuf>,
+    starting: Starting,
     queue: Option<QueueName>,
     priority: Option<Priority>,
     requires: Option<BTreeSet<Label>>,
@@ -94,6 +96,7 @@ impl Policies {
             env,
             env_files: self.env_files.or_else(|| below.env_files.clone()),
             cwd: self.cwd.or_else(|| below.cwd.clone()),
+            starting: self.starting.over(&below.starting),
             queue: self.queue.or_else(|| below.queue.clone()),
             priority: self.priority.or(below.priority),
             requires: self.requires.or_else(|| below.requires.clone()),
@@ -123,6 +126,7 @@ impl Policies {
         }
         spec.tz = self.tz;
         spec.cwd = self.cwd;
+        spec.process = self.starting.rules();
         spec.group = self.group;
         spec.done_check = self.done_check;
         spec.notices = self.notices.into_actions();
@@ -156,6 +160,7 @@ pub(super) fn compile_policies(table: &Table<'_>, origin: Origin<'_>, problems: 
         env: table.get("env").and_then(|spot| compile_env(&spot, problems)),
         env_files: table.get("env_file").and_then(|spot| compile_env_files(&spot, origin, problems)),
         cwd: table.get("cwd").and_then(|spot| compile_cwd(&spot, origin, problems)),
+        starting: compile_starting(table, origin, problems),
         queue: table.get("queue").and_then(|spot| compile_queue(&spot, origin, problems)),
         priority: table.get("priority").and_then(|spot| compile_priority(&spot, problems)),
         requires: table.get("requires").and_then(|spot| compile_labels(&spot, problems)),

@@ -23,8 +23,11 @@ use crate::domain::gate::PerKey;
 use crate::domain::job::{
     Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec, Overlap, Retry,
 };
+use crate::domain::limits::Limits;
+use crate::domain::process::ProcessRules;
 use crate::domain::schedule::Schedule;
 use crate::domain::shape::Shape;
+use crate::domain::size::format_size;
 use crate::domain::unique::{Second, Unique};
 
 /// Why a text out of Redis is no definition.
@@ -61,6 +64,7 @@ pub fn to_surface(spec: &JobSpec) -> String {
     if let Some(cwd) = &spec.cwd {
         out.put("cwd", cwd.to_string_lossy());
     }
+    put_process(&mut out, &spec.process);
     if !spec.env.is_empty() {
         out.put("env", texts(&spec.env));
     }
@@ -272,6 +276,45 @@ fn notice(action: &Action) -> Value {
         Action::Command(_) | Action::Shell(_) => put_action(&mut out, action),
     }
     out.value()
+}
+
+fn limits_table(limits: Limits) -> Value {
+    let Limits { memory, cpu, pids, files, nice } = limits;
+    let mut out = Sheet::default();
+    if let Some(bytes) = memory {
+        out.put("memory", format_size(bytes));
+    }
+    match cpu {
+        Some(thousandths) if thousandths % 1_000 == 0 => out.put("cpu", thousandths / 1_000),
+        Some(thousandths) => out.put("cpu", f64::from(thousandths) / 1_000.0),
+        None => {}
+    }
+    if let Some(most) = pids {
+        out.put("pids", most);
+    }
+    if let Some(most) = files {
+        out.put("files", most);
+    }
+    if let Some(nice) = nice {
+        out.put("nice", nice);
+    }
+    out.value()
+}
+
+fn put_process(out: &mut Sheet, rules: &ProcessRules) {
+    let ProcessRules { limits, umask, stdin, shell_program } = rules;
+    if *limits != Limits::default() {
+        out.put("limits", limits_table(*limits));
+    }
+    if let Some(umask) = umask {
+        out.put("umask", umask.to_string());
+    }
+    if let Some(stdin) = stdin {
+        out.put("stdin", stdin.as_str());
+    }
+    if let Some(program) = shell_program {
+        out.put("shell_program", program.to_string_lossy());
+    }
 }
 
 fn clock_changes(rule: ClockChanges) -> Value {

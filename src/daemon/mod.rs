@@ -10,6 +10,7 @@ mod host;
 mod log_writer;
 mod logging;
 mod notify_socket;
+mod rooms;
 mod setup;
 mod signals;
 mod status;
@@ -23,6 +24,7 @@ use tracing::{info, warn};
 use args::Args;
 pub use args::command;
 use config_watch::{JobsFile, Watch};
+use rooms::Rooms;
 use setup::{Failure, Redis};
 use signals::{Asked, Signals};
 use systemd::ServiceManager;
@@ -76,6 +78,8 @@ async fn run(args: Args, manager: &ServiceManager) -> Result<(), Failure> {
     };
     let keys = Keys::new(&args.namespace).map_err(|error| Failure::usage(error.to_string()))?;
     manager.waiting("Looking for Redis".to_owned());
+    // Before anything is started, which is to be where this process is.
+    let rooms = Rooms::take(setup::incarnation()).await;
     let redis = tokio::select! {
         redis = Redis::find(&args, &config) => redis?,
         // A private server that still reads its data goes on, for the next daemon to find.
@@ -83,7 +87,8 @@ async fn run(args: Args, manager: &ServiceManager) -> Result<(), Failure> {
     };
     let store = Store::new(redis.address(), keys).map_err(|error| Failure::redis(&error))?;
     // Whatever happens from here on, a private server is ended last.
-    let served = serve(&args, file, config, &store, host_zone, &mut signals, manager).await;
+    let place = Place { rooms, host_zone };
+    let served = serve(&args, file, config, &store, place, &mut signals, manager).await;
     redis.stop().await;
     served
 }
@@ -95,17 +100,23 @@ struct File {
     read: Option<Config>,
 }
 
+/// What this process found around itself.
+struct Place {
+    rooms: Rooms,
+    host_zone: Zone,
+}
+
 async fn serve(
     args: &Args,
     file: File,
     config: Config,
     store: &Store,
-    host_zone: Zone,
+    Place { rooms, host_zone }: Place,
     signals: &mut Signals,
     manager: &ServiceManager,
 ) -> Result<(), Failure> {
+    let incarnation = rooms.incarnation.clone();
     let host = host::facts();
-    let incarnation = setup::incarnation();
     let (wanted, naming) = args.node_name(&host.host);
     let told = args.told();
     let serving = told.over(&config.serving.serving);
@@ -124,6 +135,7 @@ async fn serve(
         incarnation: incarnation.clone(),
         lease: config.daemon.lease,
         output,
+        delegation: rooms.delegation.clone(),
     })
     .await
     .map_err(|error| Failure::other(error.to_string()))?;
@@ -149,6 +161,7 @@ async fn serve(
         shutdown_grace: config.daemon.shutdown_grace,
         output,
         told,
+        no_cgroups: rooms.lacks(),
     };
     let engine = Engine::start(store.clone(), executors, journal, settings, host_zone.clone(), file.read.as_ref());
     manager.up(engine.glance());

@@ -13,6 +13,7 @@ use super::gate::{PerKey, SharedKey};
 use super::ids::{GroupName, JobName, Label, QueueName};
 use super::lane::{Lane, Priority};
 use super::notice::NoticeKind;
+use super::process::ProcessRules;
 use super::schedule::Schedule;
 use super::shape::Shape;
 use super::unique::{Second, Unique};
@@ -72,6 +73,8 @@ pub struct JobSpec {
     pub env_files: Vec<EnvFile>,
     /// The directory a process starts in; none = the home of the user it runs as.
     pub cwd: Option<PathBuf>,
+    /// How its process is started.
+    pub process: ProcessRules,
 }
 
 /// What an attempt does.
@@ -79,7 +82,7 @@ pub struct JobSpec {
 pub enum Action {
     /// Runs a program without a shell. At least one word, the first not empty, no NUL in any.
     Command(Vec<String>),
-    /// Runs a line by `/bin/sh -c`. Not blank, no NUL.
+    /// Runs a line by `/bin/sh -c`, or by another shell. Not blank, no NUL.
     Shell(String),
     /// Makes an HTTP request.
     Http(HttpRequest),
@@ -262,6 +265,7 @@ impl JobSpec {
             env: BTreeMap::new(),
             env_files: Vec::new(),
             cwd: None,
+            process: ProcessRules::default(),
         }
     }
 

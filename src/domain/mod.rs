@@ -21,10 +21,12 @@ pub mod ids;
 pub mod job;
 pub mod lane;
 pub mod lateness;
+pub mod limits;
 #[cfg(test)]
 pub(crate) mod mutation;
 pub mod node_event;
 pub mod notice;
+pub mod process;
 pub mod queue;
 pub mod rate;
 pub mod recurrence;

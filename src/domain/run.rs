@@ -100,6 +100,8 @@ pub struct Outcome {
     pub error: Option<String>,
     /// Whether processes the job left behind had to be killed.
     pub left_processes: bool,
+    /// Which limits of its job its node could not hold it to, as a list; none if there were none.
+    pub not_enforced: Option<String>,
     /// How long the answer asks to be left alone (`Retry-After`), at most 24 h.
     pub retry_after: Option<Duration>,
 }
@@ -128,7 +130,16 @@ pub enum Ending {
 impl Outcome {
     /// An outcome with no facts beside its ending.
     pub fn bare(ending: Ending) -> Self {
-        Self { ending, exit_code: None, signal: None, http_status: None, error: None, left_processes: false, retry_after: None }
+        Self {
+            ending,
+            exit_code: None,
+            signal: None,
+            http_status: None,
+            error: None,
+            left_processes: false,
+            not_enforced: None,
+            retry_after: None,
+        }
     }
 
     /// A failure told in words.

@@ -1,6 +1,6 @@
-//! Sizes as people write them: `"48KiB"`, `"256MiB"`.
+//! Sizes as people write them: `"48KiB"`, `"256MiB"`, `"512M"`.
 //!
-//! Invariant: only the units that mean one thing are read; `KB` and `K` mean two.
+//! Invariant: only units whose meaning is settled are read: `K`, `M` and `G` are those of systemd, by 1,024; `KB` means two things.
 
 /// A text that is no size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -9,7 +9,7 @@ pub struct SizeError {
     found: String,
 }
 
-/// The bytes `text` means. Fails unless it is a whole number and one of `B`, `KiB`, `MiB`, `GiB`.
+/// The bytes `text` means. Fails unless it is a whole number and one of `B`, `KiB`, `MiB`, `GiB`, `K`, `M`, `G`.
 pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     let found = || SizeError { found: text.chars().take(40).collect() };
     let trimmed = text.trim();
@@ -17,12 +17,21 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     let (number, unit) = trimmed.split_at(digits);
     let unit: u64 = match unit.trim_start() {
         "B" => 1,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
+        "KiB" | "K" => 1 << 10,
+        "MiB" | "M" => 1 << 20,
+        "GiB" | "G" => 1 << 30,
         _ => return Err(found()),
     };
     number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(found)
+}
+
+/// The shortest whole number with a unit that means `bytes`, such as `512MiB`.
+pub fn format_size(bytes: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(unit, _)| bytes > 0 && bytes % unit == 0) {
+        Some((unit, word)) => format!("{}{word}", bytes / unit),
+        None => format!("{bytes}B"),
+    }
 }
 
 #[cfg(test)]
@@ -31,14 +40,16 @@ mod tests {
 
     #[test]
     fn a_size_is_a_number_and_its_unit() {
-        for (text, bytes) in [("0B", 0), ("16KiB", 16 * 1024), (" 256 MiB ", 256 << 20), ("1GiB", 1 << 30)] {
+        for (text, bytes) in [("0B", 0), ("16KiB", 16 * 1024), (" 256 MiB ", 256 << 20), ("1GiB", 1 << 30), ("512M", 512 << 20)] {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
+            assert_eq!(parse_size(&format_size(bytes)), Ok(bytes), "{text}");
         }
+        assert_eq!((format_size(512 << 20), format_size(1025)), ("512MiB".to_owned(), "1025B".to_owned()));
     }
 
     #[test]
     fn what_may_mean_two_things_or_none_is_refused() {
-        for text in ["", "16", "16K", "16KB", "16kib", "KiB", "-1B", "1.5MiB", "99999999999999999999B", "99999999999GiB", "1B2"] {
+        for text in ["", "16", "16KB", "16kib", "KiB", "-1B", "1.5MiB", "99999999999999999999B", "99999999999GiB", "1B2"] {
             let error = parse_size(text).unwrap_err().to_string();
             assert!(error.contains("256MiB"), "{text}: {error}");
         }

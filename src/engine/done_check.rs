@@ -4,6 +4,7 @@
 //! attempt's environment and header fields, and is stopped, killed and lost as an attempt is.
 
 use crate::domain::job::{Action, AskedOn, DoneCheck, JobSpec};
+use crate::domain::process::ProcessRules;
 use crate::domain::run::{Ending, Outcome};
 use crate::executor::Attempt;
 use crate::store::Claim;
@@ -44,7 +45,9 @@ pub(super) fn asked_before<'s>(spec: &'s JobSpec, claim: &Claim) -> Option<&'s D
 
 /// The question of `check` as something to execute in the place of `attempt`.
 pub(super) fn question(check: &DoneCheck, attempt: &Attempt) -> Attempt {
-    Attempt { action: check.question.clone(), timeout: check.timeout, ..attempt.clone() }
+    // What the work reads is not for the question about it.
+    let process = ProcessRules { stdin: None, ..attempt.process.clone() };
+    Attempt { action: check.question.clone(), timeout: check.timeout, process, ..attempt.clone() }
 }
 
 /// What comes of a claim whose `check` ended so; none = its work is not done, so its attempt is to be made.

@@ -69,6 +69,8 @@ pub struct EngineSettings {
     pub output: OutputBounds,
     /// What it was told to serve beside its file, which this beats.
     pub told: Told,
+    /// Why its runs have no cgroups of their own, or these not all limits; none if they have.
+    pub no_cgroups: Option<String>,
 }
 
 /// What a node was told to serve by flags or the environment; none = what its file says.

@@ -91,6 +91,8 @@ pub async fn announce(
         clock_offset_ms: None,
         serving: serving.clone(),
         held: None,
+        limits: None,
+        limits_why: String::new(),
     };
     let mut name = wanted.clone();
     let mut number = 1;
@@ -183,6 +185,8 @@ fn facts(shared: &Shared, clock_offset_ms: Option<i64>) -> NodeFacts {
         clock_offset_ms,
         serving: shared.slots.serving(),
         held: shared.flow.held().map(|held| (held.why, held.since)),
+        limits: Some(shared.executors.limits()),
+        limits_why: shared.settings.no_cgroups.clone().unwrap_or_default(),
     }
 }
 

@@ -259,6 +259,7 @@ fn attempt_of(shared: &Shared, definition: &Definition, claim: &Claim) -> Attemp
         env_files: spec.env_files.clone(),
         tidings: Tidings::default(),
         cwd: spec.cwd.clone(),
+        process: spec.process.clone(),
         timeout: spec.timeout,
         kill_grace: spec.kill_grace,
         lease: shared.settings.lease,

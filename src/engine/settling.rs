@@ -84,6 +84,7 @@ pub(super) fn facts(outcome: &Outcome, settled: &Settled) -> Vec<(&'static str, 
         ("http_status", text(outcome.http_status.map(|status| status.to_string()))),
         ("error", text(outcome.error.clone())),
         ("left_processes", u8::from(outcome.left_processes).to_string()),
+        ("not_enforced", text(outcome.not_enforced.clone())),
         ("unclear", settled.unclear.to_string()),
     ]
 }

@@ -45,7 +45,7 @@ impl Account {
             ("PATH", PATH.to_owned()),
             ("HOME", self.home.clone()),
             ("USER", self.user.clone()),
-            ("SHELL", "/bin/sh".to_owned()),
+            ("SHELL", attempt.process.shell().into_owned()),
             ("LANG", "C.UTF-8".to_owned()),
         ];
         let facts = [

@@ -14,7 +14,7 @@ pub mod output;
 mod process;
 mod retry_after;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +24,8 @@ use tokio::sync::watch;
 use crate::domain::env_file::EnvFile;
 use crate::domain::ids::{Fence, NodeName, RunId};
 use crate::domain::job::Action;
+use crate::domain::limits::LimitKind;
+use crate::domain::process::ProcessRules;
 use crate::domain::run::{Ending, Outcome};
 use crate::keeper::{BootInstant, Keeper};
 use crate::secrets::Credentials;
@@ -71,6 +73,8 @@ pub struct Attempt {
     pub tidings: Tidings,
     /// Where a process starts; none = the home of the user schedd runs as.
     pub cwd: Option<PathBuf>,
+    /// How a process is started.
+    pub process: ProcessRules,
     /// How long it may take, all in all.
     pub timeout: Duration,
     /// How long after TERM follows KILL.
@@ -128,6 +132,12 @@ impl Executors {
         self.keeper.is_ready()
     }
 
+    /// Which limits of jobs this host can enforce.
+    pub fn limits(&self) -> BTreeSet<LimitKind> {
+        let by_itself = LimitKind::ALL.into_iter().filter(|kind| kind.controller().is_none());
+        by_itself.chain(self.keeper.limits().iter().copied()).collect()
+    }
+
     /// Runs `attempt` to its end and says how it ended. Never fails: whatever goes wrong is an outcome. Dropped before that,
     /// what was started is killed.
     pub async fn execute(&self, attempt: &Attempt, control: Control, output: &OutputBuffer) -> Outcome {
@@ -136,7 +146,7 @@ impl Executors {
                 return http::execute(&self.client, &self.credentials, request, attempt, control, output).await;
             }
             Action::Command(argv) => argv.clone(),
-            Action::Shell(line) => vec!["/bin/sh".to_owned(), "-c".to_owned(), line.clone()],
+            Action::Shell(line) => vec![attempt.process.shell().into_owned(), "-c".to_owned(), line.clone()],
         };
         let guard = LeaseGuard::new(control.clone(), attempt.timeout);
         let own = match guard.run(filling::variables(attempt, &self.credentials)).await {

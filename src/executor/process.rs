@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use super::environment::Account;
 use super::{Attempt, Control, OutputBuffer, StopReason};
+use crate::domain::limits::listed;
+use crate::domain::process::Umask;
 use crate::domain::run::{Ending, Outcome};
+use crate::domain::size::format_size;
 use crate::keeper::{BootInstant, End, Keeper, Launch, Report, Variables};
 
 /// What is started.
@@ -37,6 +40,9 @@ pub(super) async fn execute(
         argv: program.argv,
         env: program.env,
         cwd: account.directory(attempt),
+        limits: attempt.process.limits,
+        umask: attempt.process.umask.map(Umask::bits),
+        stdin: attempt.process.stdin.clone(),
         timeout: attempt.timeout,
         kill_grace: attempt.kill_grace,
         deadline: *deadline.borrow_and_update(),
@@ -57,7 +63,9 @@ pub(super) async fn execute(
         }
     };
     let reason = *stop.borrow();
-    outcome(report, reason, attempt)
+    let unenforced = attempt.process.limits.unenforced(keeper.limits());
+    let not_enforced = (!unenforced.is_empty() && report.end != End::CannotStart).then(|| listed(&unenforced));
+    Outcome { not_enforced, ..outcome(report, reason, attempt) }
 }
 
 fn outcome(report: Report, reason: Option<StopReason>, attempt: &Attempt) -> Outcome {
@@ -71,6 +79,7 @@ fn outcome(report: Report, reason: Option<StopReason>, attempt: &Attempt) -> Out
         End::Refused => Ending::NotStarted,
     };
     let why = match report.end {
+        End::ByItself if report.out_of_memory && report.exit_code != Some(0) => Some(out_of_memory_in_words(attempt)),
         End::ByItself => report.signal.map(signal_in_words),
         End::TimedOut => Some(format!("took longer than its time-out of {:?}", attempt.timeout)),
         End::LeaseLost | End::OutOfSight => Some("its lease could not be held".to_owned()),
@@ -87,7 +96,15 @@ fn outcome(report: Report, reason: Option<StopReason>, attempt: &Attempt) -> Out
         http_status: None,
         error,
         left_processes: report.left_processes,
+        not_enforced: None,
         retry_after: None,
+    }
+}
+
+fn out_of_memory_in_words(attempt: &Attempt) -> String {
+    match attempt.process.limits.memory {
+        Some(bytes) => format!("killed: out of memory, its limit is {}", format_size(bytes)),
+        None => "killed: out of memory, of its host or of the unit of its schedd".to_owned(),
     }
 }
 
@@ -106,6 +123,7 @@ mod tests {
     use super::*;
     use crate::domain::ids::Fence;
     use crate::domain::job::Action;
+    use crate::domain::process::ProcessRules;
 
     #[test]
     fn what_could_not_be_killed_is_told_of_a_success_and_of_a_time_out() {
@@ -119,13 +137,14 @@ mod tests {
             env_files: Vec::new(),
             tidings: crate::executor::Tidings::default(),
             cwd: None,
+            process: ProcessRules::default(),
             timeout: Duration::from_secs(1),
             kill_grace: Duration::ZERO,
             lease: Duration::from_secs(10),
         };
         let told = |end| {
             let error = Some("2 of its processes could not be killed and may still run".to_owned());
-            let report = Report { end, exit_code: Some(0), signal: None, error, left_processes: true };
+            let report = Report { end, exit_code: Some(0), signal: None, error, left_processes: true, out_of_memory: false };
             outcome(report, None, &attempt)
         };
         let (ended, timed_out) = (told(End::ByItself), told(End::TimedOut));

@@ -3,16 +3,20 @@
 //! Invariant: a run is reported ended only when its direct child is dead and what it left behind is too; TERM comes before
 //! KILL by the grace, but no process of it lives past the lease's deadline for want of our KILL.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek, Write};
 use std::os::fd::OwnedFd;
+use std::process::Stdio;
 use std::rc::Rc;
 use std::time::Duration;
 
+use rustix::fs::MemfdFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::becoming::{Becoming, Step};
 use super::clock::{BootInstant, BootTimer};
 use super::excerpt::Stream;
 use super::house::{House, Pending, Word};
@@ -78,17 +82,28 @@ async fn start(
     program::check_directory(&launch.cwd)?;
     let file = program::find(&name, launch.env.0.get("PATH").map(String::as_str), &launch.cwd)?;
     let timer = BootTimer::new().map_err(not_executed)?;
+    let cgroup = house.make_cgroup(key, &launch.limits).map_err(|error| program::no_cgroup(&error))?;
     let mut waits = TEXT_BUSY_WAITS.into_iter();
     let mut child = loop {
         may_start(launch, words)?;
         let env = launch.env.0.iter().map(|(name, value)| format!("{name}={value}"));
-        match spawn(&file, &launch.argv, env, &launch.cwd) {
+        let door = cgroup.as_ref().map(|cgroup| cgroup.door()).transpose().map_err(|error| program::no_cgroup(&error))?;
+        let ready = Becoming::new(launch, door).and_then(|becoming| Ok((becoming, input(launch)?)));
+        let (becoming, stdin) = ready.map_err(not_executed)?;
+        match spawn(&file, &launch.argv, env, becoming, stdin) {
             Ok(child) => break child,
             Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => match waits.next() {
                 Some(wait) => tokio::time::sleep(wait).await,
                 None => return Err(not_executed(error)),
             },
-            Err(error) => return Err(not_executed(error)),
+            Err(error) => {
+                return Err(match Step::of(error) {
+                    (Step::Exec, error) => not_executed(error),
+                    (Step::Cgroup, error) => program::no_cgroup(&error),
+                    (Step::Files, error) => program::no_limit("files", &error),
+                    (Step::Directory, error) => program::no_directory(&launch.cwd, &error),
+                });
+            }
         }
     };
     let leader = Pid::from_child(&child);
@@ -113,6 +128,15 @@ async fn start(
         let _ = child.wait();
         not_executed(error)
     })
+}
+
+/// The standard input of a child. A text is a file in memory, so that nobody has to wait until the job reads it.
+fn input(launch: &Launch) -> io::Result<Stdio> {
+    let Some(text) = &launch.stdin else { return Ok(Stdio::null()) };
+    let mut file = File::from(rustix::fs::memfd_create("stdin", MemfdFlags::CLOEXEC)?);
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file.into())
 }
 
 async fn read(house: Rc<House>, pipe: pipe::Receiver, stream: Stream, pending: Rc<Pending>) {
@@ -214,6 +238,7 @@ impl Started {
             signal: status.as_ref().and_then(WaitIdStatus::terminating_signal),
             error,
             left_processes,
+            out_of_memory: house.is_out_of_memory(key),
         }
     }
 
@@ -294,6 +319,7 @@ async fn clear_up(
                 let words = format!("{} of its processes could not be killed and may still run", remaining.len());
                 return (left_processes, Some(words));
             }
+            house.kill_cgroup(key);
             super::tree::signal_all(&remaining, Signal::KILL);
             kills += 1;
         }

@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,10 +13,12 @@ use rustix::process::{Pid, Signal};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{Notify, mpsc};
 
+use super::cgroup::Cgroup;
 use super::clock::BootInstant;
 use super::excerpt::{Excerpt, OutputBounds, Stream};
 use super::tree::{self, Claim, Identity, Process, Snapshot};
 use super::wire::{self, Key, News};
+use crate::domain::limits::Limits;
 
 /// What a run's task is told.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +33,7 @@ pub(super) enum Word {
 
 struct Resident {
     identity: Identity,
+    cgroup: Option<Cgroup>,
     /// Number and start of each process once seen to be its own: still so when its parent and its environment are gone.
     known: HashSet<(i32, u64)>,
     words: mpsc::UnboundedSender<Word>,
@@ -44,6 +48,10 @@ pub(super) struct House {
     /// The last reading of all processes, and when it began.
     read: RefCell<Option<(BootInstant, Rc<Snapshot>)>>,
     output: OutputBounds,
+    /// Where each run gets a cgroup of its own.
+    cgroups: Option<Cgroup>,
+    /// Those of runs that are over, which could not be removed yet.
+    left_cgroups: RefCell<Vec<Cgroup>>,
 }
 
 /// What waits for the daemon.
@@ -65,8 +73,8 @@ const BUFFER: usize = 64 * 1024;
 const FRESH: Duration = Duration::from_millis(20);
 
 impl House {
-    /// An empty house and what it will have to say.
-    pub(super) fn new(output: OutputBounds) -> (Rc<Self>, mpsc::UnboundedReceiver<Item>) {
+    /// An empty house, whose runs get cgroups below `cgroups`, and what it will have to say.
+    pub(super) fn new(output: OutputBounds, cgroups: Option<Cgroup>) -> (Rc<Self>, mpsc::UnboundedReceiver<Item>) {
         let (outbox, items) = mpsc::unbounded_channel();
         let house = Self {
             residents: RefCell::default(),
@@ -75,6 +83,8 @@ impl House {
             buffer: RefCell::new(vec![0; BUFFER]),
             read: RefCell::default(),
             output,
+            cgroups,
+            left_cgroups: RefCell::default(),
         };
         (Rc::new(house), items)
     }
@@ -87,9 +97,40 @@ impl House {
         }
         let (words, heard) = mpsc::unbounded_channel();
         let identity = Identity { run: run.to_owned(), fence, leader: None };
-        residents.insert(key, Resident { identity, known: HashSet::new(), words });
+        residents.insert(key, Resident { identity, cgroup: None, known: HashSet::new(), words });
         self.changed.notify_one();
         Some(heard)
+    }
+
+    /// Makes the cgroup of a run; none where runs have none. A run that asks for nothing only a cgroup can give starts without
+    /// one if it cannot be made; for any other that is an error.
+    pub(super) fn make_cgroup(&self, key: Key, limits: &Limits) -> io::Result<Option<Cgroup>> {
+        let Some(cgroups) = &self.cgroups else { return Ok(None) };
+        let made = cgroups.make(&key.to_string()).and_then(|made| match made.limit(limits) {
+            Ok(()) => Ok(made),
+            Err(error) => {
+                made.remove();
+                Err(error)
+            }
+        });
+        let cgroup = match made {
+            Ok(cgroup) => cgroup,
+            Err(_) if limits.asked().iter().all(|kind| kind.controller().is_none()) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if let Some(resident) = self.residents.borrow_mut().get_mut(&key) {
+            resident.cgroup = Some(cgroup.clone());
+        }
+        Ok(Some(cgroup))
+    }
+
+    /// Whether one of a run's processes was killed because memory had run out.
+    pub(super) fn is_out_of_memory(&self, key: Key) -> bool {
+        self.cgroup(key).is_some_and(|cgroup| cgroup.oom_kills() > 0)
+    }
+
+    fn cgroup(&self, key: Key) -> Option<Cgroup> {
+        self.residents.borrow().get(&key)?.cgroup.clone()
     }
 
     /// Notes a run's process. To be called before the next await after its start.
@@ -102,8 +143,22 @@ impl House {
 
     /// Lets a run go: it is over.
     pub(super) fn release(&self, key: Key) {
-        self.residents.borrow_mut().remove(&key);
+        let resident = self.residents.borrow_mut().remove(&key);
+        self.left_cgroups.borrow_mut().extend(resident.and_then(|resident| resident.cgroup));
+        self.remove_left_cgroups();
         self.changed.notify_one();
+    }
+
+    fn remove_left_cgroups(&self) {
+        self.left_cgroups.borrow_mut().retain(|cgroup| !cgroup.remove());
+    }
+
+    /// Kills all in the cgroups of all runs; whether there is nobody.
+    pub(super) fn clear_cgroups(&self) -> bool {
+        self.remove_left_cgroups();
+        let Some(cgroups) = self.cgroups.as_ref().filter(|cgroups| cgroups.is_populated()) else { return true };
+        cgroups.kill();
+        false
     }
 
     /// Passes a word on to a run, if it is still here.
@@ -141,7 +196,7 @@ impl House {
         pipe: &tokio::net::unix::pipe::Receiver,
         stream: Stream,
         pending: &Rc<Pending>,
-    ) -> std::io::Result<bool> {
+    ) -> io::Result<bool> {
         let mut buffer = self.buffer.borrow_mut();
         let count = pipe.try_read(&mut buffer)?;
         pending.excerpt.borrow_mut().append(stream, buffer.get(..count).unwrap_or_default());
@@ -154,7 +209,8 @@ impl House {
     /// The living processes of a run but its leader. Cheap when there are none.
     pub(super) fn remaining(&self, key: Key) -> Vec<Process> {
         // What a dead leader left is our child now, so no living orphan means nothing was left.
-        if self.living_orphans().is_empty() {
+        let is_empty = self.cgroup(key).is_none_or(|cgroup| !cgroup.is_populated());
+        if self.living_orphans().is_empty() && is_empty {
             return Vec::new();
         }
         let remaining = || {
@@ -179,10 +235,19 @@ impl House {
         if let Some(leader) = self.leader(key).and_then(Pid::from_raw) {
             let _ = rustix::process::kill_process_group(leader, Signal::KILL);
         }
+        self.kill_cgroup(key);
+    }
+
+    /// Kills all in the cgroup of a run, if it has one.
+    pub(super) fn kill_cgroup(&self, key: Key) {
+        if let Some(cgroup) = self.cgroup(key) {
+            cgroup.kill();
+        }
     }
 
     /// Kills all of a run.
     pub(super) fn kill(&self, key: Key) {
+        self.kill_cgroup(key);
         tree::signal_all(&self.members(key, &Snapshot::take()).1, Signal::KILL);
     }
 
@@ -207,11 +272,15 @@ impl House {
         let mut residents = self.residents.borrow_mut();
         let leaders: HashSet<i32> = residents.values().filter_map(|resident| resident.identity.leader).collect();
         let is_alone = residents.len() == 1;
-        let Some(Resident { identity, known, .. }) = residents.get_mut(&key) else { return (None, Vec::new()) };
-        let members = snapshot.members(identity, &leaders, |orphan| {
+        let Some(Resident { identity, cgroup, known, .. }) = residents.get_mut(&key) else { return (None, Vec::new()) };
+        let mut members = snapshot.members(identity, &leaders, |orphan| {
             let may_be_taken = is_alone && !leaders.contains(&orphan.pid);
             may_be_taken || known.contains(&(orphan.pid, orphan.started))
         });
+        // Whoever is in its cgroup is its own, whatever else it says.
+        let seen: HashSet<i32> = members.iter().map(|member| member.pid).collect();
+        let inside = cgroup.iter().flat_map(Cgroup::pids).filter(|pid| !seen.contains(pid));
+        members.extend(inside.filter_map(Process::read));
         known.extend(members.iter().map(|member| (member.pid, member.started)));
         (identity.leader, members)
     }
@@ -228,6 +297,7 @@ impl House {
 
     /// Reaps dead orphans and kills those whose run is over. Returns how many children are left beside the residents.
     pub(super) fn sweep(&self) -> usize {
+        self.remove_left_cgroups();
         let orphans = self.living_orphans();
         let residents = self.residents.borrow();
         for orphan in &orphans {

@@ -3,7 +3,7 @@
 //! Invariant: every [`Child`] ends, by the keeper's report or because the keeper is gone and what it had is killed. A child
 //! dropped before its end is killed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,10 +13,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::clock::BootInstant;
+use super::delegation::Delegation;
 use super::excerpt::{OutputBounds, Stream};
 use super::supervise;
 use super::tree::Identity;
 use super::wire::{self, End, Key, Launch, News, Order, Report};
+use crate::domain::limits::LimitKind;
 
 /// One that said nothing for so many looks in a row is given nothing new: it may stand still.
 const DOUBTFUL_LOOKS: u32 = 3;
@@ -36,6 +38,8 @@ pub struct KeeperSettings {
     pub lease: Duration,
     /// How much of what a job prints waits for the daemon, if that is slow.
     pub output: OutputBounds,
+    /// Where its runs get cgroups of their own, if the service manager lets it make some.
+    pub delegation: Option<Arc<Delegation>>,
 }
 
 /// Why there is no keeper.
@@ -68,6 +72,7 @@ pub struct Keeper {
 #[derive(Debug)]
 struct Inner {
     link: watch::Receiver<Option<Arc<Link>>>,
+    limits: BTreeSet<LimitKind>,
     closing: CancellationToken,
     next_key: AtomicU64,
 }
@@ -83,8 +88,9 @@ impl Keeper {
     /// started. Must be called inside a runtime that goes on as long as the keeper is wanted.
     pub async fn start(settings: KeeperSettings) -> Result<Self, KeeperError> {
         let closing = CancellationToken::new();
+        let limits = settings.delegation.as_ref().map(|delegation| delegation.limits().clone()).unwrap_or_default();
         let link = supervise::start(settings, closing.clone()).await?;
-        Ok(Self { inner: Arc::new(Inner { link, closing, next_key: AtomicU64::new(0) }) })
+        Ok(Self { inner: Arc::new(Inner { link, limits, closing, next_key: AtomicU64::new(0) }) })
     }
 
     /// Has it kill what still runs, and waits until it is gone.
@@ -92,6 +98,11 @@ impl Keeper {
         self.inner.closing.cancel();
         let mut link = self.inner.link.clone();
         while link.changed().await.is_ok() {}
+    }
+
+    /// Which limits its cgroups can hold runs to; none without cgroups.
+    pub fn limits(&self) -> &BTreeSet<LimitKind> {
+        &self.inner.limits
     }
 
     /// The process id of the present keeper; none while there is none.

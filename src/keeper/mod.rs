@@ -8,7 +8,10 @@
 //! frozen host.)
 
 mod attend;
+mod becoming;
+mod cgroup;
 pub mod clock;
+mod delegation;
 mod ended;
 pub(crate) mod excerpt;
 mod house;
@@ -22,6 +25,7 @@ mod variables;
 mod wire;
 
 pub use clock::{BootInstant, BootTimer};
+pub use delegation::{Delegation, NotDelegated};
 pub use ended::EndedMark;
 pub use excerpt::{Chunk, Output, OutputBounds, Stream};
 pub use link::{Child, Keeper, KeeperError, KeeperSettings, OutputSink};

@@ -28,9 +28,24 @@ fn cannot_start(subject: &str, error: &io::Error, exit_code: Option<i32>) -> Rep
     Report { exit_code, ..Report::of(End::CannotStart, format!("cannot start: {subject}: {}", words(error))) }
 }
 
+/// A report that the process may not enter its directory.
+pub(super) fn no_directory(cwd: &Path, error: &io::Error) -> Report {
+    cannot_start(&format!("directory {}", cwd.display()), error, None)
+}
+
+/// A report that the process has no cgroup.
+pub(super) fn no_cgroup(error: &io::Error) -> Report {
+    cannot_start("its cgroup", error, None)
+}
+
+/// A report that the process cannot be held to a limit.
+pub(super) fn no_limit(name: &str, error: &io::Error) -> Report {
+    cannot_start(&format!("limits.{name}"), error, None)
+}
+
 /// Checks that a process may start in `cwd`.
 pub(super) fn check_directory(cwd: &Path) -> Result<(), Report> {
-    let refusal = |error: io::Error| cannot_start(&format!("directory {}", cwd.display()), &error, None);
+    let refusal = |error: io::Error| no_directory(cwd, &error);
     let found = std::fs::metadata(cwd).map_err(refusal)?;
     if !found.is_dir() {
         return Err(refusal(Errno::NOTDIR.into()));

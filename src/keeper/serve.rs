@@ -20,6 +20,7 @@ use tokio::net::unix::OwnedReadHalf;
 use tokio::task::LocalSet;
 
 use super::attend::attend;
+use super::cgroup::Cgroup;
 use super::clock::BootInstant;
 use super::ended::EndedMark;
 use super::house::{self, House, Word};
@@ -76,10 +77,10 @@ fn run() -> io::Result<()> {
 
 async fn serve(socket: UnixStream) -> io::Result<()> {
     let (mut orders, to) = tokio::net::UnixStream::from_std(socket)?.into_split();
-    let Some(Order::Serve { ended_file, node, incarnation, output }) = wire::read_order(&mut orders).await? else {
+    let Some(Order::Serve { ended_file, node, incarnation, output, cgroups }) = wire::read_order(&mut orders).await? else {
         return Ok(());
     };
-    let (house, items) = House::new(output);
+    let (house, items) = House::new(output, cgroups.map(Cgroup::at));
     let delivery = tokio::task::spawn_local(house::deliver(items, to));
     let sweeper = tokio::task::spawn_local(house::sweep_now_and_then(Rc::clone(&house)));
     let told = obey(&house, &mut orders).await;
@@ -120,7 +121,7 @@ async fn clear_house(house: &House) -> bool {
     let end = BootInstant::now().saturating_add(PATIENCE);
     loop {
         let below = if tree::own_children().is_empty() { Vec::new() } else { Snapshot::take().descendants() };
-        if below.is_empty() && house.is_empty() {
+        if house.clear_cgroups() && below.is_empty() && house.is_empty() {
             return true;
         }
         if BootInstant::now() >= end {

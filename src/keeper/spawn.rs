@@ -14,6 +14,8 @@ use std::process::{Child, Command, Stdio};
 
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
+use super::becoming::Becoming;
+
 /// What the child becomes: strings and the null-terminated arrays of pointers to them that `execve(2)` wants.
 struct Image {
     program: CString,
@@ -61,21 +63,21 @@ impl Image {
     }
 }
 
-/// Starts `program` with that argument vector and environment (`NAME=value`) in `cwd`; its output comes by pipes. The caller
-/// is the only thread of its process and outlives the child, whose death signal is tied to that thread. Fails with the errno
-/// of `fork`, `chdir` or `execve`.
-pub(super) fn spawn(program: &Path, argv: &[String], env: impl Iterator<Item = String>, cwd: &Path) -> io::Result<Child> {
+/// Starts `program` with that argument vector and environment (`NAME=value`), as `becoming` says and with `stdin`; its output
+/// comes by pipes. The caller is the only thread of its process and outlives the child, whose death signal is tied to that
+/// thread. Fails with the errno of `fork` or `execve`, or of a step of `becoming` ([`super::becoming::Step::of`]).
+pub(super) fn spawn(
+    program: &Path,
+    argv: &[String],
+    env: impl Iterator<Item = String>,
+    becoming: Becoming,
+    stdin: Stdio,
+) -> io::Result<Child> {
     let image = Image::new(program, argv, env)?;
-    let keeper = rustix::process::getpid();
     let mut command = Command::new(program);
-    command.current_dir(cwd).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     let become_the_job = move || {
-        rustix::process::setsid()?;
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-        if rustix::process::getppid() != Some(keeper) {
-            // The keeper died before the death signal was set: nobody would ever stop this child.
-            return Err(rustix::io::Errno::SRCH.into());
-        }
+        becoming.prepare()?;
         Err(image.execute())
     };
     // SAFETY: the closure makes system calls only, see above; the process has one thread, so no lock can be held at the fork.

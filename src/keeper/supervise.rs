@@ -17,6 +17,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::cgroup::Cgroup;
 use super::clock::BootInstant;
 use super::link::{KeeperError, KeeperSettings, Link};
 use super::serve::ARGUMENT;
@@ -78,6 +79,7 @@ async fn launch(settings: &KeeperSettings) -> io::Result<Running> {
         node: settings.node.clone(),
         incarnation: settings.incarnation.clone(),
         output: settings.output,
+        cgroups: settings.delegation.as_ref().map(|delegation| delegation.runs().dir().to_owned()),
     };
     socket.write_all(&wire::order_frame(&serve)?).await?;
     let (to, orders) = mpsc::channel(ORDERS);
@@ -97,7 +99,7 @@ async fn keep_one_running(
         if let Some(keeper) = present.take() {
             let born = tokio::time::Instant::now();
             let pid = keeper.link.pid;
-            let all_gone = accompany(keeper, settings.lease, &closing, &links).await;
+            let all_gone = accompany(keeper, &settings, &closing, &links).await;
             if closing.is_cancelled() {
                 return;
             }
@@ -128,11 +130,12 @@ async fn keep_one_running(
 /// Serves one keeper until it is gone; whether all it ran is too.
 async fn accompany(
     keeper: Running,
-    lease: Duration,
+    settings: &KeeperSettings,
     closing: &CancellationToken,
     links: &watch::Sender<Option<Arc<Link>>>,
 ) -> bool {
     let Running { mut process, socket, link, orders } = keeper;
+    let lease = settings.lease;
     let (from, to) = socket.into_split();
     let mut listener = tokio::spawn(listen(from, Arc::clone(&link)));
     let writer = tokio::spawn(write_orders(orders, to));
@@ -162,7 +165,12 @@ async fn accompany(
     let _ = process.start_kill();
     let is_dead = tokio::time::timeout(BURY, process.wait()).await.is_ok();
     let runs = link.identities();
-    let killed = runs.is_empty() || tokio::task::spawn_blocking(move || tree::kill_runs(&runs, BURY)).await.unwrap_or(false);
+    let cgroups = settings.delegation.as_ref().map(|delegation| delegation.runs().clone());
+    let kill_all = move || {
+        let killed = runs.is_empty() || tree::kill_runs(&runs, BURY);
+        killed & cgroups.is_none_or(|cgroups| cgroups.clear(BURY) && cgroups.children().iter().all(Cgroup::remove))
+    };
+    let killed = tokio::task::spawn_blocking(kill_all).await.unwrap_or(false);
     let all_gone = is_dead && killed;
     link.close(if all_gone { End::LeaseLost } else { End::OutOfSight });
     all_gone

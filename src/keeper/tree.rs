@@ -1,6 +1,6 @@
 //! Which processes belong to a run, read from `/proc`, and signals to all of them.
 //!
-//! Invariant: only descendants of the calling process are ever touched. Both the keeper and the daemon are subreapers
+//! Invariant: only descendants of the calling process are ever touched, and what is in the cgroup of one of its runs. Both the keeper and the daemon are subreapers
 //! (`prctl(2)`), so what a job leaves behind becomes the child of one of them and cannot leave the tree. An orphan is known by
 //! its session, or by `SCHEDD_RUN_ID` and `SCHEDD_FENCE` in its environment; one that wiped them only by being the only run's.
 
@@ -59,7 +59,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    fn read(pid: i32) -> Option<Self> {
+    /// The process of that number, if there is one.
+    pub(super) fn read(pid: i32) -> Option<Self> {
         let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
         // The name in parentheses may hold anything, even spaces and parentheses.
         let after_name = stat.iter().rposition(|byte| *byte == b')')? + 1;

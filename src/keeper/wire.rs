@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use super::clock::BootInstant;
 use super::excerpt::{Output, OutputBounds, Stream};
 use super::variables::Variables;
+use crate::domain::limits::Limits;
 
 /// The longest frame: above what the kernel takes as arguments and environment together, even when each byte is escaped.
 pub(super) const LONGEST: usize = 16 * 1024 * 1024;
@@ -38,6 +39,8 @@ pub enum Order {
         /// How much of a run's output waits for the daemon. A daemon of before does not say it.
         #[serde(default)]
         output: OutputBounds,
+        /// Where each run gets a cgroup of its own; none = they have none.
+        cgroups: Option<PathBuf>,
     },
     /// Start a program.
     Start {
@@ -80,6 +83,13 @@ pub struct Launch {
     pub env: Variables,
     /// Where it starts.
     pub cwd: PathBuf,
+    /// What it is held to. A daemon of before does not say it.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Its umask; none = the keeper's.
+    pub umask: Option<u16>,
+    /// What it reads on its standard input; none = nothing.
+    pub stdin: Option<String>,
     /// How long it may take, counted from the start.
     pub timeout: Duration,
     /// How long after TERM follows KILL.
@@ -126,12 +136,15 @@ pub struct Report {
     pub error: Option<String>,
     /// Whether it left processes behind that had to be killed.
     pub left_processes: bool,
+    /// Whether one of its processes was killed because memory had run out, as its cgroup tells.
+    #[serde(default)]
+    pub out_of_memory: bool,
 }
 
 impl Report {
     /// A report with no facts but why.
     pub(super) fn of(end: End, error: impl Into<String>) -> Self {
-        Self { end, exit_code: None, signal: None, error: Some(error.into()), left_processes: false }
+        Self { end, exit_code: None, signal: None, error: Some(error.into()), left_processes: false, out_of_memory: false }
     }
 }
 

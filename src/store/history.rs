@@ -53,6 +53,8 @@ pub struct RunRecord {
     pub error: Option<String>,
     /// Whether processes it left behind had to be killed.
     pub left_processes: bool,
+    /// Which limits the node of its last attempt could not hold it to, as a list.
+    pub not_enforced: Option<String>,
     /// Attempts that failed by themselves.
     pub failures: u32,
     /// Times in a row it was lost with its node.
@@ -162,6 +164,7 @@ impl RunRecord {
             reason: None,
             error: None,
             left_processes: false,
+            not_enforced: None,
             failures: 0,
             recoveries: 0,
             retried_at: None,
@@ -221,6 +224,7 @@ impl RunRecord {
             reason: text("reason"),
             error: text("error"),
             left_processes: map.get("left_processes").is_some_and(|flag| flag == "1"),
+            not_enforced: text("not_enforced"),
             failures: count("failures"),
             recoveries: count("recoveries"),
             retried_at: instant("retried_at"),

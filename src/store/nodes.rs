@@ -12,6 +12,7 @@ use super::error::StoreError;
 use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
 use crate::domain::ids::{Label, NodeName, QueueName};
+use crate::domain::limits::{LimitKind, kinds_in, listed};
 use crate::domain::serving::Serving;
 use crate::domain::time::UnixMillis;
 
@@ -40,6 +41,10 @@ pub struct NodeFacts {
     pub serving: Serving,
     /// Why it claims nothing, and since when, if it is past a limit of its own.
     pub held: Option<(String, UnixMillis)>,
+    /// Which limits of jobs it can enforce; none = not said yet.
+    pub limits: Option<BTreeSet<LimitKind>>,
+    /// Why not the others; empty if all.
+    pub limits_why: String,
 }
 
 /// How sure a node is of its name.
@@ -116,6 +121,10 @@ pub struct NodeRecord {
     pub serving: Serving,
     /// Why it claims nothing, and since when, if it is past a limit of its own.
     pub held: Option<(String, UnixMillis)>,
+    /// Which limits of jobs it can enforce; none if it does not say.
+    pub limits: Option<BTreeSet<LimitKind>>,
+    /// Why not the others, if it says so.
+    pub limits_why: String,
 }
 
 impl Store {
@@ -142,6 +151,8 @@ impl Store {
             ("clock_offset_ms", facts.clock_offset_ms.map_or_else(String::new, |ms| ms.to_string())),
             ("queues", facts.serving.queues.as_ref().map_or_else(String::new, |all| joined(all.iter().map(QueueName::as_str)))),
             ("labels", joined(facts.serving.labels.iter().map(Label::as_str))),
+            ("limits", facts.limits.as_ref().map_or_else(String::new, listed)),
+            ("limits_why", facts.limits_why.clone()),
             ("held", facts.held.as_ref().map_or_else(String::new, |(why, _)| why.clone())),
             ("held_since", facts.held.as_ref().map_or_else(String::new, |(_, since)| since.as_i64().to_string())),
         ];
@@ -218,6 +229,8 @@ impl Store {
                     queues: Some(names(&text("queues"))).filter(|queues: &BTreeSet<_>| !queues.is_empty()),
                     labels: names(&text("labels")),
                 },
+                limits: Some(kinds_in(&text("limits"))).filter(|kinds| !kinds.is_empty()),
+                limits_why: text("limits_why"),
                 held: Some(text("held")).filter(|why| !why.is_empty()).zip(instant("held_since")),
             }
         };

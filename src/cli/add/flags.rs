@@ -158,6 +158,31 @@ pub(in crate::cli) struct AddArgs {
     #[arg(long, value_name = "DIR", help_heading = "What")]
     pub(super) cwd: Option<String>,
 
+    /// Memory of all its processes together, such as 512M: past it they are killed
+    #[arg(long, value_name = "SIZE", help_heading = "What")]
+    pub(super) limit_memory: Option<String>,
+    /// Processor time of all of them together, in processors, such as 0.5
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "What")]
+    pub(super) limit_cpu: Option<f64>,
+    /// Processes and threads it may have
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "What")]
+    pub(super) limit_pids: Option<i64>,
+    /// Files each of its processes may have open
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "What")]
+    pub(super) limit_files: Option<i64>,
+    /// How far it gives way to others, 0 to 19
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "What")]
+    pub(super) nice: Option<i64>,
+    /// Permissions new files do not get, octal [default: 0022]
+    #[arg(long, value_name = "MASK", help_heading = "What")]
+    pub(super) umask: Option<String>,
+    /// What the command reads on its standard input, or @FILE for what is in a file [default: nothing]
+    #[arg(long, value_name = "TEXT|@FILE", help_heading = "What")]
+    pub(super) stdin_text: Option<String>,
+    /// Shell that runs the line of --shell, by -c [default: /bin/sh]
+    #[arg(long, value_name = "PROGRAM", help_heading = "What")]
+    pub(super) shell_program: Option<String>,
+
     /// Queue it runs in [default: default]
     #[arg(long, value_name = "QUEUE", help_heading = "Rules")]
     pub(super) queue: Option<String>,
@@ -257,7 +282,7 @@ pub(in crate::cli) struct AddArgs {
     /// Read one JSON object a line from the standard input
     #[arg(long, conflicts_with_all = [
         "name", "when", "dtstart", "anchor", "start", "end", "max_runs", "jitter", "splay", "exclude", "only_on", "skip_if_late",
-        "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "env_file", "cwd", "queue", "priority", "requires", "group", "key", "per_key", "per_key_rate", "per_key_burst",
+        "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "env_file", "cwd", "limit_memory", "limit_cpu", "limit_pids", "limit_files", "nice", "umask", "stdin_text", "shell_program", "queue", "priority", "requires", "group", "key", "per_key", "per_key_rate", "per_key_burst",
          "not_while", "timeout", "kill_grace", "retry", "overlap",
         "catch_up", "max_age", "spread", "delivery", "done_check", "only", "unique_for",
         "on_failure", "on_success", "on_late", "on_recovered",

@@ -80,6 +80,10 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &Bounds) -> Result<Value, 
     put("env", (!args.env.is_empty()).then(|| env_of(&args.env)).transpose()?);
     put("env_file", list_of(args.env_file.iter().cloned()));
     put("cwd", text(&args.cwd));
+    put("limits", limits_of(args));
+    put("umask", text(&args.umask));
+    put("stdin", args.stdin_text.as_deref().map(|text| text_of("--stdin-text", text)).transpose()?.map(Value::from));
+    put("shell_program", text(&args.shell_program));
     put("queue", text(&args.queue));
     put("priority", args.priority.map(Value::from));
     put("requires", (!args.requires.is_empty()).then(|| json!(args.requires)));
@@ -137,6 +141,17 @@ fn per_key_of(args: &AddArgs) -> Option<Value> {
     }
 }
 
+fn limits_of(args: &AddArgs) -> Option<Value> {
+    let limits = without_nulls(json!({
+        "memory": args.limit_memory,
+        "cpu": args.limit_cpu,
+        "pids": args.limit_pids,
+        "files": args.limit_files,
+        "nice": args.nice,
+    }));
+    limits.as_object().is_some_and(|limits| !limits.is_empty()).then_some(limits)
+}
+
 fn done_check_of(args: &AddArgs, line: &str) -> Value {
     without_nulls(json!({"shell": line, "on": args.done_check_on}))
 }
@@ -184,14 +199,14 @@ fn http_of(args: &AddArgs, url: &str) -> Result<Value, Failure> {
     }
     let headers = (!headers.is_empty()).then_some(headers);
     let expect = (!args.expect.is_empty()).then_some(&args.expect);
-    let body = args.body.as_deref().map(body_of).transpose()?;
+    let body = args.body.as_deref().map(|text| text_of("--body", text)).transpose()?;
     Ok(without_nulls(json!({"url": url, "method": args.method, "headers": headers, "body": body, "expect": expect})))
 }
 
 /// The text itself, or of `@FILE` what is in the file.
-fn body_of(text: &str) -> Result<String, Failure> {
+fn text_of(flag: &str, text: &str) -> Result<String, Failure> {
     let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
-    let refuse = |why: String| Failure::Invalid(format!("--body {text:?} {why}"));
+    let refuse = |why: String| Failure::Invalid(format!("{flag} {text:?} {why}"));
     let limit = u64::try_from(MAX_JSON_BYTES).unwrap_or(u64::MAX);
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
@@ -248,6 +263,8 @@ fn flag_of(path: &str) -> String {
         "catch_up.spread" => return "--spread".to_owned(),
         "http.method" => return "--method".to_owned(),
         "http.body" => return "--body".to_owned(),
+        "stdin" => return "--stdin-text".to_owned(),
+        "limits.nice" => return "--nice".to_owned(),
         _ => {}
     }
     match first {
@@ -257,6 +274,7 @@ fn flag_of(path: &str) -> String {
         "retry" if path.starts_with("retry.never_on") => "--retry-never-on".to_owned(),
         "command" => "the command".to_owned(),
         "env" => path.replacen("env.", "--env ", 1),
+        "limits" => path.replacen("limits.", "--limit-", 1),
         first => format!("--{}", first.replace('_', "-")),
     }
 }
@@ -290,6 +308,9 @@ mod tests {
             "http.expect[0]",
             "command[2]",
             "env.A",
+            "stdin",
+            "limits.memory",
+            "limits.nice",
         ];
         let told = flags.map(flag_of);
         let wanted = [
@@ -315,6 +336,9 @@ mod tests {
             "--expect",
             "the command",
             "--env A",
+            "--stdin-text",
+            "--limit-memory",
+            "--nice",
         ];
         assert_eq!(told, wanted);
     }

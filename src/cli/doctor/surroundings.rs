@@ -1,5 +1,4 @@
-//! What stands around the books: other spellings of the namespace, the nodes and their clocks, their files, and what no host
-//! enforces.
+//! What stands around the books: other spellings of the namespace, the nodes and their clocks, and their files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,9 +17,9 @@ const TOLERATED_MS: u64 = 1_000;
 /// A loss is a warning for so long, and then good to know.
 const RECENT: Duration = Duration::from_secs(7 * 86_400);
 /// Jobs read in one call.
-const PAGE: usize = 500;
+pub(super) const PAGE: usize = 500;
 /// Jobs named of one trouble.
-const SHOWN: usize = 5;
+pub(super) const SHOWN: usize = 5;
 
 /// Namespaces that differ from this one by their spelling only.
 pub(super) async fn spellings(store: &Store) -> Result<Vec<Check>, StoreError> {
@@ -216,19 +215,4 @@ async fn undeclared(store: &Store) -> Result<BTreeMap<QueueName, Vec<JobName>>, 
             }
         }
     }
-}
-
-/// What this version leaves to the host. Said plainly, so that nobody counts on it.
-pub(super) fn host() -> Vec<Check> {
-    [
-        ("limits", "jobs have no limits of memory, processor or processes of their own: they share those of the schedd unit"),
-        ("user", "jobs run as the user of their schedd: there is no other user for a job"),
-        (
-            "processes",
-            "what a job leaves behind is found by its process group and its environment: one that leaves both goes on unseen",
-        ),
-    ]
-    .map(|(name, text)| Check::new(name, Level::Note, format!("not enforced: {text}")))
-    .into_iter()
-    .collect()
 }

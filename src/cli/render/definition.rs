@@ -13,9 +13,12 @@ use crate::domain::duration::format_duration;
 use crate::domain::gate::PerKey;
 use crate::domain::ids::{GroupName, JobName};
 use crate::domain::job::{Action, AskedOn, Backoff, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
+use crate::domain::limits::Limits;
 use crate::domain::notice::NoticeKind;
+use crate::domain::process::ProcessRules;
 use crate::domain::schedule::{CronExpr, Schedule};
 use crate::domain::shape::Shape;
+use crate::domain::size::format_size;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::{Second, Unique};
 use crate::domain::zone::Zone;
@@ -124,6 +127,10 @@ pub(in crate::cli) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
         ("env", json!(spec.env)),
         ("env_file", json!(spec.env_files.iter().map(ToString::to_string).collect::<Vec<_>>())),
         ("cwd", json!(spec.cwd.as_ref().map(|path| path.to_string_lossy()))),
+        ("limits", keys.get("limits").cloned().unwrap_or(Value::Null)),
+        ("umask", json!(spec.process.umask.map(|umask| umask.to_string()))),
+        ("stdin", json!(spec.process.stdin)),
+        ("shell_program", json!(spec.process.shell_program.as_ref().map(|path| path.to_string_lossy()))),
     ];
     keys.extend(filled.map(|(key, value)| (key.to_owned(), value)));
     Value::Object(keys)
@@ -139,10 +146,10 @@ fn notice_word(kind: NoticeKind) -> &'static str {
 }
 
 /// What it does, on one line.
-pub(in crate::cli) fn action_line(action: &Action) -> String {
+pub(in crate::cli) fn action_line(action: &Action, rules: &ProcessRules) -> String {
     match action {
         Action::Command(words) => words.iter().map(|word| quoted_word(word)).collect::<Vec<_>>().join(" "),
-        Action::Shell(line) => format!("/bin/sh -c {}", quoted_word(line)),
+        Action::Shell(line) => format!("{} -c {}", quoted_word(&rules.shell()), quoted_word(line)),
         Action::Http(request) => format!("{} {}", request.method, request.url),
     }
 }
@@ -192,10 +199,13 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
     }
     if let Some(check) = &spec.done_check {
         let timeout = format_duration(check.timeout);
-        lines.push(("done check", format!("{}, {}, at most {timeout}", action_line(&check.question), asked_on(check.on).1)));
+        lines.push((
+            "done check",
+            format!("{}, {}, at most {timeout}", action_line(&check.question, &spec.process), asked_on(check.on).1),
+        ));
     }
     for (kind, action) in &spec.notices {
-        lines.push((notice_word(*kind), action_line(action)));
+        lines.push((notice_word(*kind), action_line(action, &spec.process)));
     }
     if let Some(unique) = &spec.unique {
         let held = match unique.second {
@@ -214,10 +224,44 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
     if let Some(cwd) = &spec.cwd {
         lines.push(("cwd", cwd.display().to_string()));
     }
+    lines.extend(process_lines(&spec.process));
     for (name, value) in &spec.env {
         lines.push(("env", format!("{name}={value}")));
     }
     lines
+}
+
+/// What its processes are held to.
+fn limit_words(limits: Limits) -> Option<(&'static str, String)> {
+    let processors = |thousandths: u32| f64::from(thousandths) / 1_000.0;
+    let words = [
+        limits.memory.map(|bytes| format!("memory {}", format_size(bytes))),
+        limits.cpu.map(|thousandths| format!("cpu {}", processors(thousandths))),
+        limits.pids.map(|most| format!("pids {most}")),
+        limits.files.map(|most| format!("files {most}")),
+        limits.nice.map(|nice| format!("nice {nice}")),
+    ];
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    (!words.is_empty()).then(|| ("limits", words.join(", ")))
+}
+
+/// How its process is started, as far as it says.
+fn process_lines(rules: &ProcessRules) -> Vec<(&'static str, String)> {
+    let lines = [
+        limit_words(rules.limits),
+        rules.umask.map(|umask| ("umask", umask.to_string())),
+        rules.stdin.as_ref().map(|text| ("stdin", shown_text(text))),
+    ];
+    lines.into_iter().flatten().collect()
+}
+
+/// The beginning of a text on one line, and how much there is.
+fn shown_text(text: &str) -> String {
+    const SHOWN: usize = 60;
+    match text.char_indices().nth(SHOWN) {
+        None => format!("{text:?}"),
+        Some((end, _)) => format!("{:?} and more, {} bytes", text.get(..end).unwrap_or_default(), text.len()),
+    }
 }
 
 /// What it does when the clocks change, as far as it says.
@@ -351,6 +395,6 @@ mod tests {
     #[test]
     fn an_action_reads_as_a_shell_would_take_it() {
         let words = ["/bin/echo", "a b", "it's", ""].map(str::to_owned).to_vec();
-        assert_eq!(action_line(&Action::Command(words)), r"/bin/echo 'a b' 'it'\''s' ''");
+        assert_eq!(action_line(&Action::Command(words), &ProcessRules::default()), r"/bin/echo 'a b' 'it'\''s' ''");
     }
 }

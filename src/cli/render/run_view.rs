@@ -127,6 +127,7 @@ impl RunView {
             ("by", json!(record.by)),
             ("error", json!(record.error.clone().filter(|_| ended))),
             ("left_processes", json!(record.left_processes)),
+            ("not_enforced", json!(record.not_enforced)),
             ("skipped_to", json!(record.skipped.map(|(to, _)| rfc3339(to, &self.zone)))),
             ("skipped_count", json!(record.skipped.map(|(_, count)| count))),
         ];

@@ -60,6 +60,25 @@ fn a_fault_of_an_expression_is_told_at_its_character() {
 }
 
 #[test]
+fn how_a_process_starts_is_held_to_its_forms() {
+    each_is_refused(&[
+        ("limits = 3", "jobs.a.limits: found integer 3, wanted a table such as { memory = \"512M\""),
+        ("limits = { memory = '1K' }", "jobs.a.limits.memory: found string \"1K\", wanted 1MiB to"),
+        ("limits = { memory = '1GB' }", "jobs.a.limits.memory: size \"1GB\" is not valid"),
+        ("limits = { cpu = 0 }", "jobs.a.limits.cpu: found integer 0, wanted a number such as 0.5, more than 0"),
+        ("limits = { cpu = 0.001 }", "jobs.a.limits.cpu: found float 0.001, wanted processors such as 0.5, at least 0.01"),
+        ("limits = { pids = 0 }", "jobs.a.limits.pids: found integer 0, wanted an integer from 1 to 4194304"),
+        ("limits = { nice = -5 }", "jobs.a.limits.nice: found integer -5, wanted an integer from 0 to 19"),
+        ("limits = { mem = '1G' }", "jobs.a.limits.mem: unknown key"),
+        ("umask = 27", "jobs.a.umask: found integer 27, wanted octal digits in quotes, such as \"0027\""),
+        ("umask = '0o27'", "jobs.a.umask: umask \"0o27\" is not valid: wanted 3 or 4 octal digits"),
+        ("stdin = ['a']", "jobs.a.stdin: found an array, wanted a string"),
+        ("stdin = \"a\\u0000\"", "wanted a string without the character NUL"),
+        ("shell_program = 'bash'", "jobs.a.shell_program: found string \"bash\", wanted an absolute path"),
+    ]);
+}
+
+#[test]
 fn retries_are_held_to_their_bounds() {
     each_is_refused(&[
         ("retry = -1", "jobs.a.retry: found integer -1, wanted an integer from 0 to 1000"),
@@ -156,7 +175,7 @@ fn at_most_once_with_retries_is_a_contradiction_that_is_explained() {
 
 #[test]
 fn keys_of_later_versions_are_named_as_such() {
-    for key in ["limits", "user", "stdin"] {
+    for key in ["rate", "user", "ping_url"] {
         let fault = job_fault(&format!("shell = 'true'\n{key} = 1"));
         assert!(fault.contains(&format!("3:1: jobs.a.{key}: not supported by this version of schedd")), "{fault}");
     }

@@ -9,6 +9,7 @@ use crate::config::{DaemonConfig, HistoryConfig, OutputConfig};
 use crate::domain::gate::{PerKey, SharedKey};
 use crate::domain::group::{GroupSettings, Turns};
 use crate::domain::job::{Action, AskedOn, CatchUp, CatchUpMode, Delivery, Overlap, Retry};
+use crate::domain::limits::Limits;
 use crate::domain::queue::{QueueSettings, Share};
 use crate::domain::rate::Rate;
 use crate::domain::schedule::{CronExpr, Schedule};
@@ -108,6 +109,18 @@ fn what_jobs_share_is_read_as_it_is_written() {
     let turns = GroupSettings::Alternate(Turns { order, gap: secs(5), patience: secs(60) });
     assert_eq!(config.groups.into_values().collect::<Vec<_>>(), [GroupSettings::Exclusive, turns]);
     assert_eq!(config.jobs.into_values().next().unwrap().group, Some("y".parse().unwrap()));
+}
+
+#[test]
+fn limits_are_merged_one_by_one_with_those_of_defaults() {
+    let config = good(
+        "[defaults]\nlimits = { memory = '1G', nice = 5 }\numask = '077'\n\
+         [jobs.a]\nshell = 'true'\nlimits = { memory = '512M', cpu = 0.5, pids = 100, files = 1024 }\n[jobs.b]\nshell = 'true'\n",
+    );
+    let (a, b) = (job(&config, "a").process, job(&config, "b").process);
+    let all = Limits { memory: Some(512 << 20), cpu: Some(500), pids: Some(100), files: Some(1024), nice: Some(5) };
+    assert_eq!((a.limits, a.umask.unwrap().bits()), (all, 0o77));
+    assert_eq!(b.limits, Limits { memory: Some(1 << 30), nice: Some(5), ..Limits::default() });
 }
 
 #[test]

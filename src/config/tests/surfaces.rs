@@ -12,7 +12,9 @@ use crate::domain::job::{
     Action, AskedOn, Backoff, CatchUp, CatchUpMode, Delivery, DoneCheck, HttpRequest, JobSpec, Overlap, Retry,
 };
 use crate::domain::lane::Priority;
+use crate::domain::limits::Limits;
 use crate::domain::notice::NoticeKind;
+use crate::domain::process::ProcessRules;
 use crate::domain::rate::Rate;
 use crate::domain::schedule::{Recurrence, Schedule};
 use crate::domain::shape::Shape;
@@ -249,6 +251,22 @@ fn per_keys() -> impl Strategy<Value = PerKey> {
 }
 
 prop_compose! {
+    fn processes()(
+        (memory, cpu, pids, files, nice) in (
+            prop::option::of(Limits::MEMORY), prop::option::of(Limits::CPU), prop::option::of(Limits::PIDS),
+            prop::option::of(Limits::FILES), prop::option::of(Limits::NICE),
+        ),
+        umask in prop::option::of("[0-7]{3}"),
+        stdin in prop::option::of("[^\0]{1,9}"),
+        shell_program in prop::option::of("/[^\0]{0,9}"),
+    ) -> ProcessRules {
+        let limits = Limits { memory, cpu, pids, files, nice };
+        let umask = umask.map(|text| text.parse().unwrap());
+        ProcessRules { limits, umask, stdin, shell_program: shell_program.map(Into::into) }
+    }
+}
+
+prop_compose! {
     fn specs()(
         (schedule, shape) in schedules().prop_flat_map(|schedule| (Just(schedule.clone()), shapes(schedule))),
         action in actions(),
@@ -269,7 +287,7 @@ prop_compose! {
         ],
         catch_up in prop_oneof![Just(CatchUp::default()), catch_ups()],
         late_after in secs(1..=31_536_000),
-        (at_most_once, gap, fold, done_check, (env, env_files), cwd) in (
+        (at_most_once, gap, fold, done_check, (env, env_files), cwd, process) in (
             any::<bool>(),
             prop::option::of(prop::sample::select(Gap::ALL.to_vec())),
             prop::option::of(prop::sample::select(Fold::ALL.to_vec())),
@@ -279,6 +297,7 @@ prop_compose! {
                 prop::collection::vec("-?/[^\0]{1,9}", 0..3),
             ),
             prop::option::of("/[^\0]{0,9}"),
+            processes(),
         ),
         notices in prop::collection::btree_map(prop::sample::select(NoticeKind::ALL.to_vec()), actions(), 0..4),
     ) -> JobSpec {
@@ -302,7 +321,7 @@ prop_compose! {
             per_key: key.as_ref().map_or_else(PerKey::default, |_| per_key), key: key.map(|key| key.parse().unwrap()),
             not_while: not_while.iter().map(|job| job.parse().unwrap()).collect(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, unique, notices, env,
             env_files: env_files.iter().map(|file| file.parse().unwrap()).collect(),
-            cwd: cwd.map(Into::into),
+            cwd: cwd.map(Into::into), process,
         }
     }
 }

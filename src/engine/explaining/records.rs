@@ -52,16 +52,29 @@ fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
         node: record.node.clone(),
         started_at: record.started_at,
         finished_at: record.finished_at,
-        end: (record.state != RunState::Running).then(|| match record.state {
-            RunState::Succeeded => "succeeded".to_owned(),
-            RunState::TimedOut => "timed out".to_owned(),
-            RunState::Cancelled => "stopped".to_owned(),
-            state => in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status)
-                .or_else(|| record.reason.clone())
-                .unwrap_or_else(|| state.as_str().to_owned()),
+        end: (record.state != RunState::Running).then(|| {
+            with_unenforced(
+                record,
+                match record.state {
+                    RunState::Succeeded => "succeeded".to_owned(),
+                    RunState::TimedOut => "timed out".to_owned(),
+                    RunState::Cancelled => "stopped".to_owned(),
+                    state => in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status)
+                        .or_else(|| record.reason.clone())
+                        .unwrap_or_else(|| state.as_str().to_owned()),
+                },
+            )
         }),
     });
     past.chain(current).collect()
+}
+
+/// How an attempt ended, and which of its limits did not hold.
+fn with_unenforced(record: &RunRecord, end: String) -> String {
+    match &record.not_enforced {
+        Some(limits) => format!("{end} (not held to its limits of {limits}: its node cannot)"),
+        None => end,
+    }
 }
 
 fn past_attempt(past: &PastAttempt) -> AttemptFacts {

@@ -100,6 +100,22 @@ fn every_rule_that_can_be_given_is_kept() {
         "A=b=c",
         "--cwd",
         "/tmp",
+        "--umask",
+        "027",
+        "--limit-memory",
+        "512M",
+        "--limit-cpu",
+        "0.5",
+        "--limit-pids",
+        "100",
+        "--limit-files",
+        "1024",
+        "--nice",
+        "10",
+        "--stdin-text",
+        &format!("@{}", body.display()),
+        "--shell-program",
+        "/bin/bash",
     ]);
     let shown = bench.ctl.run(&["show", "h", "--json"]).good().json();
     let definition = &shown["definition"];
@@ -107,6 +123,8 @@ fn every_rule_that_can_be_given_is_kept() {
         "every": "1m30s",
         "http": {"url": "https://example.com/x", "method": "PUT", "headers": {"X-A": "b: c"}, "body": "{\"a\": 1}", "expect": [200, 204]},
         "queue": "mail", "timeout": "2m", "kill_grace": "1s", "overlap": "queue", "cwd": "/tmp", "env": {"A": "b=c"},
+        "limits": {"memory": "512MiB", "cpu": 0.5, "pids": 100, "files": 1024, "nice": 10},
+        "umask": "0027", "stdin": "{\"a\": 1}", "shell_program": "/bin/bash",
         "catch_up": {"mode": "all", "max_age": "12h", "max_count": 1000, "spread": "10m"},
     });
     for (key, value) in wanted.as_object().unwrap() {
@@ -118,7 +136,7 @@ fn every_rule_that_can_be_given_is_kept() {
     assert_eq!(definition["retry"], retry);
     assert_eq!(definition["done_check"], serde_json::json!({"shell": "test -e x", "on": "always", "timeout": "1m"}));
     let text = bench.ctl.run(&["show", "h"]).good().stdout;
-    assert!(text.contains("only on 429 503") && text.contains("/bin/sh -c 'test -e x', before each attempt"), "{text}");
+    assert!(text.contains("only on 429 503") && text.contains("/bin/bash -c 'test -e x', before each attempt"), "{text}");
     assert_eq!(definition["delivery"], "at-least-once");
 }
 
@@ -220,6 +238,12 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
         (&["--overlap", "skp", "--", "x"], &["--overlap", "did you mean \"skip\""]),
         (&["--catch-up", "x", "--", "x"], &["--catch-up", "latest"]),
         (&["--cwd", "rel", "--", "x"], &["--cwd", "absolute"]),
+        (&["--limit-memory", "5", "--", "x"], &["--limit-memory", "256MiB"]),
+        (&["--limit-cpu", "-1", "--", "x"], &["--limit-cpu", "more than 0"]),
+        (&["--nice", "20", "--", "x"], &["--nice", "0 to 19"]),
+        (&["--umask", "28", "--", "x"], &["--umask", "3 or 4 octal digits"]),
+        (&["--shell-program", "bash", "--shell", "x"], &["--shell-program", "an absolute path"]),
+        (&["--stdin-text", "@/no/such", "--", "x"], &["--stdin-text", "No such file"]),
         (&["--in", "1m", "--every", "1m", "--", "x"], &["cannot be used with"]),
         (&["--shell", "x", "--", "x"], &["cannot be used with"]),
         (&["--stdin", "--name", "x"], &["cannot be used with"]),

@@ -147,6 +147,8 @@ impl Played {
             clock_offset_ms: None,
             serving: schedd::domain::serving::Serving::default(),
             held: None,
+            limits: None,
+            limits_why: String::new(),
         };
         let node = "web-1".parse().unwrap();
         let beat =

@@ -1,5 +1,6 @@
-//! Jobs as processes: the keeper, and the process executor on it.
+//! Jobs as processes: the keeper, and the process executor on it; with cgroups in a whole daemon.
 
+mod cgroups;
 mod dying;
 mod ending;
 mod leases;

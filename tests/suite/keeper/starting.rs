@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use schedd::domain::job::Action;
 use schedd::domain::run::{Ending, Outcome};
 use schedd::executor::Stream;
 
@@ -39,6 +40,28 @@ async fn stdin_is_empty_and_no_descriptor_is_inherited() {
     // 3 is the directory ls itself reads.
     let (_, output) = bench.run(&command(&["ls", "/proc/self/fd"])).await;
     assert_eq!(stdout(&output), "0\n1\n2\n3\n");
+}
+
+#[tokio::test]
+async fn umask_input_and_shell_are_what_the_job_says() {
+    let bench = Bench::start().await;
+    let mut attempt = shell("umask; cat /dev/stdin; cat; echo $SHELL $0; ulimit -c");
+    attempt.process.umask = Some("0027".parse().unwrap());
+    attempt.process.stdin = Some("line 1\nline 2".to_owned());
+    attempt.process.shell_program = Some("/bin/bash".into());
+    let (outcome, output) = bench.run(&attempt).await;
+    assert_eq!(outcome.ending, Ending::Succeeded);
+    // What was opened anew is read from its beginning, twice.
+    assert_eq!(stdout(&output), "0027\nline 1\nline 2line 1\nline 2/bin/bash /bin/bash\n0\n");
+    let text = "0123456789abcdef".repeat(16 * 1024);
+    let mut attempt = command(&["wc", "-c"]);
+    attempt.process.stdin = Some(text);
+    let (_, output) = bench.run(&attempt).await;
+    assert_eq!(stdout(&output), "262144\n");
+    attempt.action = Action::Shell("exit 7".to_owned());
+    attempt.process.shell_program = Some("/no/such/shell".into());
+    let (outcome, _) = bench.run(&attempt).await;
+    assert_eq!(outcome.error.as_deref(), Some("cannot start: /no/such/shell: No such file or directory"));
 }
 
 #[tokio::test]

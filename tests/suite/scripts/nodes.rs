@@ -20,6 +20,8 @@ fn facts() -> NodeFacts {
         clock_offset_ms: None,
         serving: schedd::domain::serving::Serving::default(),
         held: None,
+        limits: None,
+        limits_why: String::new(),
     }
 }
 

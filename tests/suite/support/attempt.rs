@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use schedd::domain::ids::{Fence, RunId};
 use schedd::domain::job::Action;
+use schedd::domain::process::ProcessRules;
 use schedd::domain::run::Outcome;
 use schedd::domain::time::UnixMillis;
 use schedd::executor::{Attempt, Control, Executors, OutputBuffer, StopReason};
@@ -49,6 +50,7 @@ impl Bench {
             incarnation: "one".to_owned(),
             lease,
             output: OutputBounds::default(),
+            delegation: None,
         };
         let keeper = Keeper::start(settings).await.unwrap();
         Self { executors: Executors::new(keeper.clone(), Credentials::within(dir.path().to_owned())).unwrap(), keeper, dir }
@@ -102,6 +104,7 @@ pub(crate) fn attempt(action: Action) -> Attempt {
         env_files: Vec::new(),
         tidings: schedd::executor::Tidings::default(),
         cwd: Some(PathBuf::from("/")),
+        process: ProcessRules::default(),
         timeout: Duration::from_secs(60),
         kill_grace: Duration::from_millis(300),
         lease: Duration::from_secs(10),

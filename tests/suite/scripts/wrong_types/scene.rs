@@ -143,6 +143,8 @@ pub(super) async fn beat(world: &World) -> Result<(), StoreError> {
         clock_offset_ms: None,
         serving: schedd::domain::serving::Serving::default(),
         held: None,
+        limits: None,
+        limits_why: String::new(),
     };
     let (node, gone_after): (NodeName, _) = ("n1".parse().unwrap(), std::time::Duration::from_secs(30));
     let beat = Beat { node: &node, incarnation: "i1", gone_after, claim: NameClaim::Ask, facts: &facts };

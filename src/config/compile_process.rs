@@ -1,0 +1,103 @@
+//! How a job's process is started: `limits`, `umask`, `stdin` and `shell_program`.
+
+use std::path::PathBuf;
+
+use super::keeping::size;
+use super::keys;
+use super::policies::Origin;
+use super::problem::{Problems, quoted};
+use super::reader::{Spot, Table};
+use crate::domain::limits::Limits;
+use crate::domain::process::{ProcessRules, Umask};
+
+/// What a table says of it; none where it is silent.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Starting {
+    limits: Limits,
+    umask: Option<Umask>,
+    stdin: Option<String>,
+    shell_program: Option<PathBuf>,
+}
+
+impl Starting {
+    /// This, and `below` where it is silent. Limits are merged one by one.
+    pub(super) fn over(self, below: &Self) -> Self {
+        Self {
+            limits: self.limits.over(below.limits),
+            umask: self.umask.or(below.umask),
+            stdin: self.stdin.or_else(|| below.stdin.clone()),
+            shell_program: self.shell_program.or_else(|| below.shell_program.clone()),
+        }
+    }
+
+    /// The rules it makes.
+    pub(super) fn rules(self) -> ProcessRules {
+        ProcessRules {
+            limits: self.limits,
+            umask: self.umask,
+            stdin: self.stdin.filter(|text| !text.is_empty()),
+            shell_program: self.shell_program,
+        }
+    }
+}
+
+/// What `table` says of it.
+pub(super) fn compile_starting(table: &Table<'_>, origin: Origin<'_>, problems: &mut Problems) -> Starting {
+    Starting {
+        limits: table.get("limits").map(|spot| compile_limits(&spot, problems)).unwrap_or_default(),
+        umask: table.get("umask").and_then(|spot| compile_umask(&spot, problems)),
+        stdin: table.get("stdin").and_then(|spot| spot.text("yes", problems)).map(str::to_owned),
+        shell_program: table.get("shell_program").and_then(|spot| compile_shell_program(&spot, origin, problems)),
+    }
+}
+
+fn compile_limits(spot: &Spot<'_>, problems: &mut Problems) -> Limits {
+    let Some(table) = spot.table("a table such as { memory = \"512M\", cpu = 0.5, pids = 100 }", problems) else {
+        return Limits::default();
+    };
+    table.refuse_other_keys(&[keys::LIMITS], &[], problems);
+    Limits {
+        memory: table.get("memory").and_then(|spot| compile_memory(&spot, problems)),
+        cpu: table.get("cpu").and_then(|spot| compile_cpu(&spot, problems)),
+        pids: table.get("pids").and_then(|spot| spot.integer(&Limits::PIDS, problems)),
+        files: table.get("files").and_then(|spot| spot.integer(&Limits::FILES, problems)),
+        nice: table.get("nice").and_then(|spot| spot.integer(&Limits::NICE, problems)),
+    }
+}
+
+fn compile_memory(spot: &Spot<'_>, problems: &mut Problems) -> Option<u64> {
+    const WORDS: &str = "1MiB to 1048576GiB";
+    let bytes = size(spot, *Limits::MEMORY.end(), WORDS, problems)?;
+    if Limits::MEMORY.contains(&bytes) { Some(bytes) } else { spot.wanted(problems, WORDS) }
+}
+
+fn compile_cpu(spot: &Spot<'_>, problems: &mut Problems) -> Option<u32> {
+    let processors = spot.positive_number(1_000.0, "0.5", problems)?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is more than 0 and at most a million")]
+    let thousandths = (processors * 1_000.0).round() as u32;
+    if Limits::CPU.contains(&thousandths) {
+        Some(thousandths)
+    } else {
+        spot.wanted(problems, "processors such as 0.5, at least 0.01")
+    }
+}
+
+fn compile_umask(spot: &Spot<'_>, problems: &mut Problems) -> Option<Umask> {
+    // 0027 is no number of TOML, and 27 means another one.
+    if spot.is_integer() {
+        return spot.wanted(problems, "octal digits in quotes, such as \"0027\"");
+    }
+    spot.parsed("0027", problems)
+}
+
+fn compile_shell_program(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<PathBuf> {
+    let path = PathBuf::from(spot.text("/bin/bash", problems)?);
+    if !path.is_absolute() {
+        return spot.wanted(problems, "an absolute path such as \"/bin/bash\", which is given -c and the line");
+    }
+    if matches!(origin, Origin::File { .. }) && !path.is_file() {
+        let shown = quoted(&path.to_string_lossy());
+        problems.warning(&spot.path, spot.span(), format!("no program {shown} on this host: runs will fail to start"));
+    }
+    Some(path)
+}

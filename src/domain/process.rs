@@ -1,0 +1,80 @@
+//! How a job's process is started: as whom, within which limits, with which umask, input and shell.
+//!
+//! Invariant: what is here is well formed; whether this host has such a user, or can enforce such a limit, only its node knows.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::limits::Limits;
+
+/// The rules of a job's process; as by default where nothing is said.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProcessRules {
+    /// Its umask; none = that of the keeper, 0022.
+    pub umask: Option<Umask>,
+    /// What it reads on its standard input; none = nothing, `/dev/null`. No NUL.
+    pub stdin: Option<String>,
+    /// What it is held to.
+    pub limits: Limits,
+    /// What runs a `shell` line, by `-c`, an absolute path; none = `/bin/sh`.
+    pub shell_program: Option<PathBuf>,
+}
+
+impl ProcessRules {
+    /// What runs a line of `shell`.
+    pub fn shell(&self) -> Cow<'_, str> {
+        self.shell_program.as_ref().map_or(Cow::Borrowed("/bin/sh"), |program| program.to_string_lossy())
+    }
+}
+
+/// The permissions new files do not get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Umask(u16);
+
+/// A text that is no umask.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("umask {found:?} is not valid: wanted 3 or 4 octal digits up to 0777, as in \"0027\"")]
+pub struct UmaskError {
+    found: String,
+}
+
+impl Umask {
+    /// Its bits.
+    pub fn bits(self) -> u16 {
+        self.0
+    }
+}
+
+impl FromStr for Umask {
+    type Err = UmaskError;
+
+    fn from_str(text: &str) -> Result<Self, UmaskError> {
+        let is_octal = matches!(text.len(), 3 | 4) && text.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
+        let bits = u16::from_str_radix(text, 8).ok().filter(|bits| is_octal && *bits <= 0o777);
+        bits.map(Self).ok_or_else(|| UmaskError { found: text.chars().take(40).collect() })
+    }
+}
+
+impl fmt::Display for Umask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04o}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_umask_is_octal_and_reads_back() {
+        for (text, shown, bits) in [("0027", "0027", 0o27), ("077", "0077", 0o77), ("0777", "0777", 0o777)] {
+            let umask: Umask = text.parse().unwrap();
+            assert_eq!((umask.bits(), umask.to_string()), (bits, shown.to_owned()));
+        }
+        for text in ["", "27", "0028", "1777", "00027", "+027", "0o27", "u=rwx"] {
+            assert!(text.parse::<Umask>().is_err(), "{text}");
+        }
+    }
+}

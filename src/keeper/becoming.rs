@@ -1,0 +1,121 @@
+//! What a child does to itself between fork and exec, and which step of it failed.
+//!
+//! Invariant: everything is made ready before the fork; here are system calls only, none of which allocates or locks. The first
+//! that fails is the end of the start: no job runs in a place, or as somebody, it was not to.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use rustix::process::{Pid, Resource, Rlimit, Signal};
+
+use super::wire::Launch;
+
+/// Which step of a start failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The fork, the session or the exec itself.
+    Exec,
+    /// Moving into its cgroup.
+    Cgroup,
+    /// Taking its limit of open files.
+    Files,
+    /// Entering its directory.
+    Directory,
+}
+
+const STEPS: [Step; 4] = [Step::Exec, Step::Cgroup, Step::Files, Step::Directory];
+/// All that the standard library carries from the child to its parent is a number: the errno, and above these bits the step.
+const ERRNO_BITS: u32 = 16;
+
+impl Step {
+    /// The error that says this step failed so.
+    fn failed(self, errno: Errno) -> io::Error {
+        let step = STEPS.iter().position(|step| *step == self).and_then(|at| i32::try_from(at).ok()).unwrap_or(0);
+        io::Error::from_raw_os_error(step << ERRNO_BITS | errno.raw_os_error())
+    }
+
+    /// The step an error of a start names, and the error itself.
+    pub(super) fn of(error: io::Error) -> (Self, io::Error) {
+        let raw = error.raw_os_error().unwrap_or(0);
+        let step = usize::try_from(raw >> ERRNO_BITS).ok().and_then(|at| STEPS.get(at)).copied();
+        match step {
+            Some(step) if step != Self::Exec => (step, io::Error::from_raw_os_error(raw & ((1 << ERRNO_BITS) - 1))),
+            _ => (Self::Exec, error),
+        }
+    }
+}
+
+/// What a child is to become, beside its program.
+#[derive(Debug)]
+pub(super) struct Becoming {
+    keeper: Pid,
+    cwd: CString,
+    umask: Option<Mode>,
+    /// Where it moves itself into its cgroup.
+    door: Option<File>,
+    files: Option<Rlimit>,
+    nice: Option<i32>,
+}
+
+impl Becoming {
+    /// Ready for a fork by the calling process, to become what `launch` says, in the cgroup behind `door`. Fails if its
+    /// directory cannot be one.
+    pub(super) fn new(launch: &Launch, door: Option<File>) -> io::Result<Self> {
+        // More than this process may have open is more than it may allow; less is all the same "at most".
+        let most = rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+        let files = launch.limits.files.map(|files| Some(files.min(most)));
+        Ok(Self {
+            keeper: rustix::process::getpid(),
+            cwd: CString::new(launch.cwd.as_os_str().as_bytes())?,
+            umask: launch.umask.map(|bits| Mode::from_raw_mode(bits.into())),
+            door,
+            files: files.map(|files| Rlimit { current: files, maximum: files }),
+            nice: launch.limits.nice.map(i32::from),
+        })
+    }
+
+    /// Makes the calling process ready for its exec. For a child just forked.
+    pub(super) fn prepare(&self) -> io::Result<()> {
+        rustix::process::setsid()?;
+        if let Some(door) = &self.door {
+            rustix::io::write(door, b"0").map_err(|errno| Step::Cgroup.failed(errno))?;
+        }
+        if let Some(files) = self.files {
+            rustix::process::setrlimit(Resource::Nofile, files).map_err(|errno| Step::Files.failed(errno))?;
+        }
+        if let Some(nice) = self.nice {
+            // Refused only where this node gives way further already.
+            let _ = rustix::process::setpriority_process(None, nice);
+        }
+        // As the service manager has it: no core files unless the job asks for them.
+        let core = Rlimit { current: Some(0), ..rustix::process::getrlimit(Resource::Core) };
+        rustix::process::setrlimit(Resource::Core, core)?;
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        if rustix::process::getppid() != Some(self.keeper) {
+            // The keeper died before the death signal was set: nobody would ever stop this child.
+            return Err(Errno::SRCH.into());
+        }
+        if let Some(umask) = self.umask {
+            rustix::process::umask(umask);
+        }
+        rustix::process::chdir(&self.cwd).map_err(|errno| Step::Directory.failed(errno))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_and_its_errno_go_through_one_number() {
+        let (step, error) = Step::of(io::Error::from_raw_os_error(Step::Directory.failed(Errno::ACCESS).raw_os_error().unwrap()));
+        assert_eq!((step, error.raw_os_error()), (Step::Directory, Some(Errno::ACCESS.raw_os_error())));
+        let (step, error) = Step::of(Errno::NOENT.into());
+        assert_eq!((step, error.kind()), (Step::Exec, io::ErrorKind::NotFound));
+        assert_eq!(Step::of(io::Error::other("x")).0, Step::Exec);
+    }
+}

@@ -1,0 +1,184 @@
+//! What the service manager gave this node to make cgroups in (`Delegate=yes`), and the room for its runs there.
+//!
+//! Below the cgroup this process was started in: `daemon`, where it moves with all it starts, for a cgroup that hands out
+//! controllers may hold no processes itself; and `runs-INCARNATION`, with one cgroup for each run. The lock on the latter
+//! tells a living node's from a dead one's: those of the dead are killed and removed at the next start.
+//!
+//! Invariant: nothing is done to a cgroup that is not marked as delegated, by systemd's own mark (`user.delegate`).
+//!
+//! That the left-overs of a dead predecessor are killed changes nothing of recovery: its `ended` mark is still its keeper's to
+//! write, for only that knows that no run of it was started outside a cgroup.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::FlockOperation;
+
+use super::cgroup::Cgroup;
+use crate::domain::limits::{LimitKind, listed};
+
+/// How long what a dead node left may take to die.
+const PATIENCE: Duration = Duration::from_secs(10);
+const RUNS: &str = "runs-";
+
+/// A cgroup of a node's own, and what it can enforce there.
+#[derive(Debug)]
+pub struct Delegation {
+    base: Cgroup,
+    runs: Cgroup,
+    limits: BTreeSet<LimitKind>,
+    /// Held as long as the node lives.
+    _lock: File,
+}
+
+/// Why runs have no cgroups of their own here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotDelegated {
+    /// No hierarchy of version 2, or this process is in none of it.
+    #[error("this host has no cgroups of version 2")]
+    None,
+    /// It is not this node's to make others in.
+    #[error("its cgroup {0} is not delegated to it: wanted Delegate=yes in its unit")]
+    Unmarked(String),
+    /// It could not even be looked for.
+    #[error("cgroups cannot be looked for: {0}")]
+    Failed(String),
+    /// It is, but something failed.
+    #[error("its cgroup {path} cannot be used: {why}")]
+    Unusable {
+        /// Which one.
+        path: String,
+        /// What the system said.
+        why: String,
+    },
+}
+
+impl Delegation {
+    /// Moves the calling process out of the way, clears up after dead nodes and makes room for the runs of `incarnation`. To
+    /// be called before any child is started. Blocks, some seconds at most.
+    pub fn take(incarnation: &str) -> Result<Self, NotDelegated> {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let dir = own_directory(&mounts, &own).ok_or(NotDelegated::None)?;
+        let path = dir.display().to_string();
+        if !is_marked(&dir) {
+            return Err(NotDelegated::Unmarked(path));
+        }
+        Self::of(Cgroup::at(dir), incarnation).map_err(|error| NotDelegated::Unusable { path, why: error.to_string() })
+    }
+
+    fn of(base: Cgroup, incarnation: &str) -> io::Result<Self> {
+        match base.make("daemon") {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        Cgroup::at(base.dir().join("daemon")).write("cgroup.procs", &std::process::id().to_string())?;
+        clear_up_after_the_dead(&base);
+        hand_on_controllers(&base);
+        let runs = base.make(&format!("{RUNS}{incarnation}"))?;
+        let lock = File::open(runs.dir())?;
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        let limits = hand_on_controllers(&runs);
+        Ok(Self { base, runs, limits, _lock: lock })
+    }
+
+    /// Which limits can be enforced by it.
+    pub fn limits(&self) -> &BTreeSet<LimitKind> {
+        &self.limits
+    }
+
+    /// Why it cannot enforce some; none if it can enforce all.
+    pub fn lacks(&self) -> Option<String> {
+        let lacking: BTreeSet<LimitKind> =
+            LimitKind::ALL.into_iter().filter(|kind| kind.controller().is_some() && !self.limits.contains(kind)).collect();
+        let why = || format!("its cgroup {} is not given the controllers for {}", self.base.dir().display(), listed(&lacking));
+        (!lacking.is_empty()).then(why)
+    }
+
+    /// Where the cgroups of its runs are made.
+    pub(super) fn runs(&self) -> &Cgroup {
+        &self.runs
+    }
+}
+
+impl Drop for Delegation {
+    fn drop(&mut self) {
+        // What is still alive in there keeps it, for the next start to kill.
+        let _ = self.runs.remove();
+    }
+}
+
+/// Has those below `cgroup` held to limits; which ones.
+fn hand_on_controllers(cgroup: &Cgroup) -> BTreeSet<LimitKind> {
+    let handed_on = |kind: &LimitKind| {
+        kind.controller().is_some_and(|controller| cgroup.write("cgroup.subtree_control", &format!("+{controller}")).is_ok())
+    };
+    LimitKind::ALL.into_iter().filter(handed_on).collect()
+}
+
+/// Kills and removes the runs of nodes that are no more.
+fn clear_up_after_the_dead(base: &Cgroup) {
+    for runs in base.children() {
+        let is_runs = runs.dir().file_name().is_some_and(|name| name.to_string_lossy().starts_with(RUNS));
+        let Some(lock) = File::open(runs.dir()).ok().filter(|_| is_runs) else { continue };
+        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            continue;
+        }
+        let count = runs.pids().len();
+        if count > 0 {
+            tracing::warn!(cgroup = %runs.dir().display(), processes = count, "A dead schedd left processes of jobs behind; they are killed.");
+        }
+        if !runs.clear(PATIENCE) {
+            tracing::error!(cgroup = %runs.dir().display(), "Some of them do not die.");
+        }
+        runs.remove();
+    }
+}
+
+/// The directory of this process' cgroup of version 2, by `/proc/self/mountinfo` and `/proc/self/cgroup`.
+fn own_directory(mounts: &str, own: &str) -> Option<PathBuf> {
+    let own = Path::new(own.lines().find_map(|line| line.strip_prefix("0::"))?);
+    mounts.lines().find_map(|line| {
+        let (place, kind) = line.split_once(" - ")?;
+        let mut fields = place.split(' ').skip(3);
+        let (root, mount) = (fields.next()?, fields.next()?);
+        kind.starts_with("cgroup2 ").then(|| Some(Path::new(mount).join(own.strip_prefix(root).ok()?)))?
+    })
+}
+
+/// Whether the service manager has marked the cgroup as its owner's to divide.
+fn is_marked(dir: &Path) -> bool {
+    // Of one whose service manager is old only root can read the mark.
+    ["user.delegate", "trusted.delegate"].into_iter().any(|name| {
+        let mut value = [0_u8; 8];
+        rustix::fs::getxattr(dir, name, &mut value).is_ok_and(|length| value.get(..length) == Some(b"1"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cgroup_of_version_2_is_found_where_it_is_mounted() {
+        let hybrid = "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n\
+                      32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n";
+        let found = |mounts, own| own_directory(mounts, own).map(|dir| dir.display().to_string());
+        let own = "9:name=systemd:/x\n0::/system.slice/schedd.service\n";
+        assert_eq!(found(hybrid, own).as_deref(), Some("/sys/fs/cgroup/unified/system.slice/schedd.service"));
+        let bound = "30 23 0:26 /box /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
+        assert_eq!(found(bound, "0::/box/a\n").as_deref(), Some("/sys/fs/cgroup/a"));
+        assert_eq!(found(bound, "0::/else\n"), None);
+        assert_eq!(found("", own), None);
+        assert_eq!(found(hybrid, "9:name=systemd:/x\n"), None);
+    }
+
+    #[test]
+    fn what_is_not_marked_is_not_touched() {
+        assert!(!is_marked(Path::new("/")) && !is_marked(Path::new("/no/such/cgroup")));
+    }
+}
