@@ -285,7 +285,7 @@ fn limits_table(limits: Limits) -> Value {
         out.put("memory", format_size(bytes));
     }
     match cpu {
-        Some(thousandths) if thousandths % 1_000 == 0 => out.put("cpu", thousandths / 1_000),
+        Some(thousandths) if thousandths.is_multiple_of(1_000) => out.put("cpu", thousandths / 1_000),
         Some(thousandths) => out.put("cpu", f64::from(thousandths) / 1_000.0),
         None => {}
     }

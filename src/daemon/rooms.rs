@@ -28,7 +28,7 @@ impl Rooms {
             (Some(_), None) => info!("Each run has a cgroup of its own; all limits of jobs are enforced."),
             (Some(_), Some(why)) => info!("Each run has a cgroup of its own; not all limits of jobs are enforced: {why}."),
             (None, why) => {
-                info!("Runs have no cgroups; limits of memory, cpu and pids are not enforced: {}.", why.unwrap_or_default())
+                info!("Runs have no cgroups; limits of memory, cpu and pids are not enforced: {}.", why.unwrap_or_default());
             }
         }
         rooms

@@ -28,7 +28,7 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
 /// The shortest whole number with a unit that means `bytes`, such as `512MiB`.
 pub fn format_size(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.into_iter().find(|(unit, _)| bytes > 0 && bytes % unit == 0) {
+    match units.into_iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit)) {
         Some((unit, word)) => format!("{}{word}", bytes / unit),
         None => format!("{bytes}B"),
     }

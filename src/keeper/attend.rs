@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::becoming::{Becoming, Step};
+use super::cgroup::Cgroup;
 use super::clock::{BootInstant, BootTimer};
 use super::excerpt::Stream;
 use super::house::{House, Pending, Word};
@@ -87,7 +88,7 @@ async fn start(
     let mut child = loop {
         may_start(launch, words)?;
         let env = launch.env.0.iter().map(|(name, value)| format!("{name}={value}"));
-        let door = cgroup.as_ref().map(|cgroup| cgroup.door()).transpose().map_err(|error| program::no_cgroup(&error))?;
+        let door = cgroup.as_ref().map(Cgroup::door).transpose().map_err(|error| program::no_cgroup(&error))?;
         let ready = Becoming::new(launch, door).and_then(|becoming| Ok((becoming, input(launch)?)));
         let (becoming, stdin) = ready.map_err(not_executed)?;
         match spawn(&file, &launch.argv, env, becoming, stdin) {

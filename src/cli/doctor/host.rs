@@ -22,6 +22,8 @@ pub(super) async fn host(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -
         Ok(asking) => checks.extend(asking.into_iter().filter_map(|(kind, jobs)| unheld(kind, &jobs, &present))),
         Err(error) => checks.push(Check::new("limits", Level::Warn, format!("which jobs have some is not known: {error}"))),
     }
+    let text = "not enforced: jobs run as the user of their schedd: there is no other user for a job";
+    checks.push(Check::new("user", Level::Note, text));
     if present.iter().any(|node| !lacking(node).is_empty()) {
         let text = "not enforced without cgroups: what a job leaves behind is found by its process group and its environment; one that leaves both goes on unseen";
         checks.push(Check::new("processes", Level::Note, text));
