@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use super::ids::{IdError, JobName, RunId};
 use super::job::{Action, Backoff, JobSpec, Overlap, Retry};
+use super::limits::Limits;
+use super::process::ProcessRules;
 use super::schedule::Schedule;
 
 /// Of what people are told.
@@ -82,6 +84,8 @@ pub fn notice_job(told: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
     spec.env.clone_from(&told.env);
     spec.env_files.clone_from(&told.env_files);
     spec.cwd.clone_from(&told.cwd);
+    // What the work reads, and what it is held to, is not for telling of it.
+    spec.process = ProcessRules { stdin: None, limits: Limits::default(), ..told.process.clone() };
     Some(spec)
 }
 
