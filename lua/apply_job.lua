@@ -3,7 +3,8 @@
 -- Guard: the name is free, or the job is of the same kind of source and at the rev the caller read. An equal definition
 -- changes nothing, unless the zone data has; repeating a call with the same token answers the same, also when the job is over by
 -- then. A definition that names a unique key needs it free, or its own; the holder is the one the caller read. One that debounces
--- replaces the definition of a holder that has not begun, at whatever rev, and moves its run though it is due.
+-- replaces the definition of a holder that has not begun, at whatever rev, and moves its run though it is due. Runs of the job that
+-- wait at gates it has named are judged anew.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 job_due: of the new definition's lane
@@ -25,6 +26,7 @@
 -- KEYS 19 uniques
 -- KEYS 20 holder: the job that holds that key, as read, else the job
 -- KEYS 21 old_unique: of the key the job named, as read, else the job
+-- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 definition
@@ -59,6 +61,7 @@
 -- ARGV 32 old_key: as read, or ''
 -- ARGV 33 old_queue: as read, or ''
 -- ARGV 34 tells: whom its runs are told to
+-- ARGV 35 gates: which the definition named as it was read, if the new one lets its runs pass otherwise
 -- Reply created
 -- Reply updated
 -- Reply unchanged
@@ -69,13 +72,15 @@
 -- Reply occupied: the planted id already has a record
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])
-local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], history = KEYS[7], nudge = KEYS[10]}
+local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], history = KEYS[7], totals = KEYS[12], nudge = KEYS[10],
+  gates = gates_of(ARGV[35])}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', KEYS[4], 'zset', k.run, 'hash', KEYS[6], 'zset',
   k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[13], 'zset', KEYS[14], 'zset', KEYS[15], 'zset',
   KEYS[16], 'zset', KEYS[17], 'zset'})
 if not bad and ARGV[28] .. ARGV[32] ~= '' then
   bad = wrong_type({KEYS[18], 'hash', KEYS[19], 'zset', KEYS[20], 'hash', KEYS[21], 'hash'})
 end
+bad = bad or spoilt_gate(k.gates, gate_names(ARGV[35]))
 if bad then return bad end
 local name, planted, kind = ARGV[2], ARGV[13], ARGV[6]
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'hash', 'token', 'pending', 'held', 'paused', 'applied')
@@ -175,6 +180,26 @@ local function set_tells()
   if ARGV[34] ~= '' then redis.call('HSET', k.job, 'tells', ARGV[34]) elseif job[1] then redis.call('HDEL', k.job, 'tells', 'failing') end
 end
 
+-- What waits at a gate by the definition there was is ready now, and its claim judges it by this one.
+local function judge_anew()
+  for _, gate_name in ipairs(gate_names(ARGV[35])) do
+    local gate = k.gates[gate_name]
+    local entries = redis.call('ZRANGEBYLEX', gate.by_job, '[' .. name .. ' ', '(' .. name .. '!', 'LIMIT', 0, 1000)
+    for _, entry in ipairs(entries) do
+      local id = string.match(entry, '(%S+)$')
+      if redis.call('ZSCORE', gate.queued, id) then
+        redis.call('ZADD', k.job_due, now, id)
+        stop_waiting(gate, id)
+        tally(k.totals, 'waiting', -1)
+      end
+    end
+    if entries[1] then
+      wake_gate(k.gates.wakes, gate, now)
+      redis.call('PUBLISH', k.nudge, 'due')
+    end
+  end
+end
+
 local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
 set_shunned(KEYS[16], KEYS[17], k.job, name, ARGV[27])
 if not is_live then
@@ -234,4 +259,5 @@ elseif old_ready and KEYS[3] ~= KEYS[4] then
   redis.call('ZADD', k.job_due, old_ready, old)
   redis.call('ZREM', KEYS[4], old)
 end
+judge_anew()
 return {'updated'}

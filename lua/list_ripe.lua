@@ -68,6 +68,7 @@ if closed == 0 and not wrong_type({KEYS[6], 'zset'}) then
 end
 reply[#reply + 1] = {next_gate, open}
 local FIRST = 10
+local function is_to_come(score) return tonumber(score) > now and tonumber(score) < PARKED end
 local queue, priority, left, rest, queue_bad, room
 for item = 1, (#KEYS - 6) / 4 do
   local at, arg = item * 4 + 3, item * 4
@@ -79,20 +80,22 @@ for item = 1, (#KEYS - 6) / 4 do
   end
   -- Lanes of one priority are told alike: the caller takes from them by age.
   if ARGV[arg + 1] ~= priority then priority, left = ARGV[arg + 1], rest end
-  local kind = redis.call('TYPE', due).ok
-  local lane_bad = kind ~= 'none' and kind ~= 'zset' and {'wrong_type', due, kind, 'zset'} or queue_bad
+  local head = redis.pcall('ZRANGE', due, 0, 0, 'WITHSCORES')
+  local lane_bad = head.err and (wrong_type({due, 'zset'}) or {'wrong_type', due, 'unknown', 'zset'}) or queue_bad
+  local first = not lane_bad and head[2]
   if lane_bad then
     reply[#reply + 1] = lane_bad
-  elseif limit == 0 or kind == 'none' and closed == 0 then
+  elseif limit == 0 or not first and closed == 0 then
     reply[#reply + 1] = {'', {}, '', ''}
   elseif closed > 0 then
     reply[#reply + 1] = {int(closed), {}, '', ''}
   elseif room.room == 0 then
     -- What frees a place says so, and a rate tells when it will have one.
-    local head = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
-    local first = head and math.max(tonumber(head), room.at and math.ceil(room.at / 1000) or 0)
-    local is_ripe = head and tonumber(head) <= now
-    reply[#reply + 1] = {first and first > now and int(first) or '', {}, 0, is_ripe and room.why or ''}
+    local next_at = math.max(tonumber(first), room.at and math.ceil(room.at / 1000) or 0)
+    local is_ripe = tonumber(first) <= now
+    reply[#reply + 1] = {next_at > now and int(next_at) or '', {}, 0, is_ripe and room.why or ''}
+  elseif is_to_come(first) and is_to_come(redis.call('ZRANGE', due, -1, -1, 'WITHSCORES')[2]) then
+    reply[#reply + 1] = {first, {}, room.room or '', ''}
   else
     local most = math.max(left, math.floor(limit / FIRST) + 1)
     local ripe = redis.call('ZRANGE', due, '-inf', now, 'BYSCORE', 'LIMIT', 0, int(math.min(most, limit) + more), 'WITHSCORES')

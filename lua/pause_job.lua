@@ -1,29 +1,57 @@
 #!lua flags=allow-oom
--- Pauses a job: its pending regular run is taken out and held. Retries and manual runs go on.
+-- Pauses a job: its pending regular run is taken out and held, and so is the run of a one-shot that has come to its gates and has
+-- not begun: it gives up its places and is planned again. Retries and manual runs go on.
 -- Guard: the job exists; its pending run is the one read. Pausing twice answers paused twice.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 job_due
 -- KEYS 4 deeds
+-- KEYS 5 open
+-- KEYS 6 run: of a one-shot, the open one, as read; else the job
+-- KEYS 7 run_due: of that run's lane
+-- KEYS 8 totals
+-- KEYS 9 nudge
+-- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 pending: as read
 -- ARGV 4 by: whose wish it is, or ''
+-- ARGV 5 open_run: of a one-shot, as read, or ''
+-- ARGV 6 gates: at which that run stands
 -- Reply paused
 -- Reply already
 -- Reply unknown
 -- Reply stale
+-- Reply places: the gates that run stands at; the call does not have them all
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
-local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'zset', KEYS[3], 'zset', KEYS[4], 'zset'})
+local k = {totals = KEYS[8], nudge = KEYS[9], gates = gates_of(ARGV[6])}
+local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'zset', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'zset', KEYS[6], 'hash',
+  KEYS[7], 'zset', k.totals, 'hash'})
 if bad then return bad end
-local job = redis.call('HMGET', KEYS[1], 'rev', 'ended', 'pending', 'paused')
+local job = redis.call('HMGET', KEYS[1], 'rev', 'ended', 'pending', 'paused', 'once')
 if not job[1] or job[2] then return {'unknown'} end
 if job[4] then return {'already'} end
 if (job[3] or '') ~= ARGV[3] then return {'stale'} end
+local held, run = ARGV[3], nil
+if job[5] == '1' and held == '' then
+  local open = redis.call('ZRANGE', KEYS[5], 0, 0)[1] or ''
+  if open ~= ARGV[5] then return {'stale'} end
+  if open ~= '' then run = redis.call('HMGET', KEYS[6], 'state', 'fence', 'places') end
+  if run and (run[1] ~= 'scheduled' or run[2] or not run[3]) then run = nil end
+  local gates_bad = run and missing_places(k.gates, run[3])
+  if gates_bad then return gates_bad end
+  if run then held = open end
+end
 redis.call('HSET', KEYS[1], 'paused', int(now), 'pending', '')
-if ARGV[3] ~= '' then redis.call('HSET', KEYS[1], 'held', ARGV[3]) end
+if held ~= '' then redis.call('HSET', KEYS[1], 'held', held) end
 redis.call('ZADD', KEYS[2], PARKED, ARGV[2])
 note_deed(KEYS[4], now, 'paused', ARGV[4], {})
 if ARGV[3] ~= '' then redis.call('ZREM', KEYS[3], ARGV[3]) end
+if run then
+  leave_gates(k, held, gate_names(run[3]), 'left', now)
+  redis.call('ZREM', KEYS[7], held)
+  redis.call('ZREM', KEYS[5], held)
+  redis.call('DEL', KEYS[6])
+end
 return {'paused'}

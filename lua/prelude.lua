@@ -42,7 +42,7 @@ end
 
 -- A lane is in use: nodes look at those written down, and are told of a new one. A queue's plain lane they know by the queue.
 local function note_lane(lanes, channel, lane, now)
-  if not string.find(lane, '[!+]') then return end
+  if not string.find(lane, '[!~+]') then return end
   if redis.call('ZADD', lanes, now, lane) == 1 then redis.call('PUBLISH', channel, 'lanes') end
 end
 

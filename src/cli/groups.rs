@@ -10,7 +10,7 @@ use crate::domain::group::GroupSettings;
 use crate::domain::ids::GroupName;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
-use crate::store::GroupStanding;
+use crate::store::{GroupStanding, JobRecord, Store, StoreError};
 
 /// Runs named of those that have a place in a group, or wait for one.
 const SHOWN: usize = 3;
@@ -20,7 +20,10 @@ pub(super) async fn groups(global: &Global, console: &mut Console) -> Result<u8,
     let store = connect(global, console).await?;
     let settings = store.read_groups().await?;
     let names: Vec<GroupName> = settings.keys().cloned().collect();
-    let standings = store.read_group_standings(&names).await?;
+    let mut standings = store.read_group_standings(&names).await?;
+    for (settings, standing) in settings.values().zip(&mut standings) {
+        pass_turn(&store, settings, standing).await?;
+    }
     let now = store.now().await?;
     let groups = settings.iter().zip(&standings);
     if console.is_json() {
@@ -35,6 +38,23 @@ pub(super) async fn groups(global: &Global, console: &mut Console) -> Result<u8,
         console.note("no groups: none is declared in the jobs file of any node");
     }
     Ok(0)
+}
+
+/// Of a group where nobody runs or waits, whose turn it will be found to be: that of a member that is gone or paused is passed on
+/// when somebody comes.
+async fn pass_turn(store: &Store, settings: &GroupSettings, standing: &mut GroupStanding) -> Result<(), Failure> {
+    let (GroupSettings::Alternate(turns), Some((turn, since))) = (settings, standing.turn.clone()) else { return Ok(()) };
+    if standing.waiting > 0 || !standing.held.is_empty() {
+        return Ok(());
+    }
+    let records = store.read_jobs(&turns.order).await?;
+    let is_there = |record: &Result<Option<JobRecord>, StoreError>| {
+        record.as_ref().is_ok_and(|record| record.as_ref().is_some_and(|job| job.is_live() && job.paused_at.is_none()))
+    };
+    let first = turns.order.iter().position(|member| *member == turn).unwrap_or(0);
+    let next = (0..turns.order.len()).map(|at| (first + at) % turns.order.len()).find(|at| is_there(&records[*at]));
+    standing.turn = next.map(|at| (turns.order[at].clone(), since));
+    Ok(())
 }
 
 /// Whose turn it is, where there are turns.

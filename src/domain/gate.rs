@@ -158,6 +158,12 @@ impl fmt::Display for Gate {
     }
 }
 
+/// The first of the gates a job's own definition names.
+pub fn first_gate(spec: &JobSpec) -> Option<Gate> {
+    let of_group = spec.group.as_ref().map(Gate::of_group);
+    of_group.or_else(|| spec.not_while.first().map(Gate::of_job)).or_else(|| spec.key.as_ref().map(Gate::of_key))
+}
+
 /// The gates a run of `job` has to pass, in the order it passes them; `is_shunned` if other jobs are not to run while it does.
 pub fn gates_of(job: &JobName, spec: &JobSpec, is_shunned: bool) -> Vec<Gate> {
     let group = spec.group.as_ref().map(Gate::of_group);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::clock_changes::ClockChanges;
 use super::env_file::EnvFile;
-use super::gate::{PerKey, SharedKey};
+use super::gate::{self, PerKey, SharedKey};
 use super::ids::{GroupName, JobName, Label, QueueName};
 use super::lane::{Lane, Priority};
 use super::notice::NoticeKind;
@@ -277,7 +277,16 @@ impl JobSpec {
 
     /// The lane its runs are due in.
     pub fn lane(&self) -> Lane {
-        Lane::new(self.queue.clone(), self.priority, self.requires.clone())
+        self.lane_in(self.queue.clone())
+    }
+
+    /// The lane of another queue its runs are due in.
+    pub fn lane_in(&self, queue: QueueName) -> Lane {
+        let lane = Lane::new(queue, self.priority, self.requires.clone());
+        match gate::first_gate(self) {
+            Some(first) => lane.strand_for(&first),
+            None => lane,
+        }
     }
 
     /// The overlap rule of a backfill run: it waits for what is open, and is neither dropped for that nor stops it.

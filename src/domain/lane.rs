@@ -1,13 +1,15 @@
 //! A lane: the due set of a queue for runs of one priority that require the same labels.
 //!
-//! Its text names it in keys and records: `default`, `default!5`, `default!-3+eu,gpu`. The plain lane of a queue has the queue's
-//! own name, so what was written before there were lanes reads as it is. Invariant: one lane has one text, so that no run is
-//! due in two sets that are the same lane.
+//! Its text names it in keys and records: `default`, `default!5`, `default!-3~2+eu,gpu`. The plain lane of a queue has the queue's
+//! own name, so what was written before there were lanes reads as it is. Runs that have gates to pass stand in strands of their
+//! own: however many of one gate come due at once, they stand in front of no run without gates, and of few with others.
+//! Invariant: one lane has one text, so that no run is due in two sets that are the same lane.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
+use super::gate::Gate;
 use super::ids::{IdError, Label, QueueName};
 
 /// The most labels a job may require, and a node may carry.
@@ -40,11 +42,15 @@ impl fmt::Display for Priority {
     }
 }
 
+/// Into so many parts runs with gates are divided, by the first gate they have to pass. A poll looks at the head of each.
+const STRANDS: u8 = 16;
+
 /// A queue's due set for runs of one priority that require the same labels.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lane {
     queue: QueueName,
     priority: Priority,
+    strand: Option<u8>,
     requires: BTreeSet<Label>,
     text: String,
 }
@@ -52,16 +58,31 @@ pub struct Lane {
 impl Lane {
     /// The lane of `queue` for runs of `priority` that require these labels.
     pub fn new(queue: QueueName, priority: Priority, requires: BTreeSet<Label>) -> Self {
+        Self::of(queue, priority, None, requires)
+    }
+
+    /// Its strand for runs whose first gate is that one. Drawn from the gate's name: the first byte of its SHA-1, modulo 16.
+    #[must_use]
+    pub fn strand_for(self, first_gate: &Gate) -> Self {
+        let hash = sha1_smol::Sha1::from(first_gate.as_str()).digest().bytes();
+        Self::of(self.queue, self.priority, Some(hash[0] % STRANDS), self.requires)
+    }
+
+    fn of(queue: QueueName, priority: Priority, strand: Option<u8>, requires: BTreeSet<Label>) -> Self {
         let mut text = queue.as_str().to_owned();
         if priority != Priority::default() {
             text.push('!');
             text.push_str(&priority.to_string());
         }
+        if let Some(strand) = strand {
+            text.push('~');
+            text.push_str(&strand.to_string());
+        }
         for (at, label) in requires.iter().enumerate() {
             text.push(if at == 0 { '+' } else { ',' });
             text.push_str(label.as_str());
         }
-        Self { queue, priority, requires, text }
+        Self { queue, priority, strand, requires, text }
     }
 
     /// The plain lane of the queue of a job that names none: `default`.
@@ -138,11 +159,13 @@ impl FromStr for Lane {
 
 fn parse(text: &str) -> Option<Lane> {
     let (rest, labels) = text.split_once('+').map_or((text, None), |(rest, labels)| (rest, Some(labels)));
+    let (rest, strand) = rest.split_once('~').map_or((rest, None), |(rest, strand)| (rest, Some(strand)));
+    let strand = strand.map_or(Some(None), |strand| strand.parse().ok().filter(|strand| *strand < STRANDS).map(Some))?;
     let (queue, priority) = rest.split_once('!').map_or((rest, None), |(queue, priority)| (queue, Some(priority)));
     let priority = priority.map_or(Some(Priority::default()), |number| Priority::new(number.parse().ok()?))?;
     let requires: BTreeSet<Label> =
         labels.into_iter().flat_map(|all| all.split(',')).map(str::parse).collect::<Result<_, _>>().ok()?;
-    (requires.len() <= MAX_LABELS).then(|| Some(Lane::new(queue.parse().ok()?, priority, requires)))?
+    (requires.len() <= MAX_LABELS).then(|| Some(Lane::of(queue.parse().ok()?, priority, strand, requires)))?
 }
 
 #[cfg(test)]
@@ -151,18 +174,19 @@ mod tests {
 
     #[test]
     fn a_lane_reads_back_as_itself() {
-        for text in ["default", "default!5", "default!-3", "default+eu,gpu", "q!10+a,b.c_d-e", "@host"] {
+        for text in ["default", "default!5", "default!-3", "default+eu,gpu", "q!10+a,b.c_d-e", "@host", "q~0", "q!-1~15+gpu"] {
             let lane: Lane = text.parse().unwrap();
-            assert_eq!((lane.to_string().as_str(), lane.is_plain()), (text, !text.contains(['!', '+'])));
+            assert_eq!((lane.to_string().as_str(), lane.is_plain()), (text, !text.contains(['!', '~', '+'])));
         }
     }
 
     #[test]
     fn only_one_text_names_a_lane() {
         let many = format!("q+{}", (0..9).map(|n| format!("l{n}")).collect::<Vec<_>>().join(","));
-        for bad in
-            ["", "!5", "+gpu", "q!", "q!0", "q!+5", "q!05", "q!11", "q!x", "q+", "q+b,a", "q+a,a", "q+a,", "q+A", "q+a!5", &many]
-        {
+        for bad in [
+            "", "!5", "+gpu", "q!", "q!0", "q!+5", "q!05", "q!11", "q!x", "q+", "q+b,a", "q+a,a", "q+a,", "q+A", "q+a!5", "q~",
+            "q~16", "q~07", "q~1!5", "q+a~1", &many,
+        ] {
             assert!(bad.parse::<Lane>().is_err(), "{bad:?} was taken");
         }
     }
@@ -174,5 +198,15 @@ mod tests {
         assert_eq!((lane.queue().as_str(), lane.priority().as_i8(), lane.requires()), ("q", 2, &labels("gpu eu")));
         assert!(lane.is_open_to(&labels("eu gpu ssd")) && !lane.is_open_to(&labels("gpu")) && !lane.is_open_to(&labels("")));
         assert!("q!2".parse::<Lane>().unwrap().is_open_to(&labels("")));
+    }
+
+    #[test]
+    fn runs_of_one_gate_stand_in_one_strand_and_those_of_many_in_all() {
+        let lane = || Lane::new("q".parse().unwrap(), Priority(1), BTreeSet::new());
+        let strand = |key: &str| lane().strand_for(&Gate::of_key(&key.parse().unwrap()));
+        assert_eq!(strand("k").as_str(), "q!1~5", "drawn alike on every node and in every version");
+        let all: BTreeSet<Lane> = (0..200).map(|number| strand(&format!("customer-{number}"))).collect();
+        assert_eq!(all.len(), usize::from(STRANDS));
+        assert!(all.iter().all(|lane| lane.priority() == Priority(1) && lane.queue().as_str() == "q" && !lane.is_plain()));
     }
 }

@@ -27,12 +27,13 @@ impl Gatekeeper {
     /// Looks at these gates; `lanes` are those this node polls. How many it could look at.
     pub(super) async fn open(&mut self, shared: &Shared, gates: &[Gate], lanes: &[LaneAsk]) -> Result<usize, StoreError> {
         self.refused.retain(|_, at| BootInstant::now().since(*at) < REFUSED_FOR);
-        let likely: Vec<Lane> = lanes.iter().take(NAMED).map(|ask| ask.lane.clone()).collect();
         let mut looked_at = 0;
         for gate in gates {
             if self.refused.contains_key(gate) {
                 continue;
             }
+            let is_likely = |lane: &&Lane| (*lane).clone().strand_for(gate) == **lane;
+            let likely: Vec<Lane> = lanes.iter().map(|ask| &ask.lane).filter(is_likely).take(NAMED).cloned().collect();
             match shared.store.open_gate(gate, &likely).await {
                 Ok(_) => looked_at += 1,
                 Err(error) if error.is_passing() => return Err(error),

@@ -152,7 +152,12 @@ async fn stop_all(store: &Store, name: &JobName, reason: &str) -> Result<u32, Wi
 pub async fn pause(store: &Store, name: &JobName) -> Result<PauseReply, WishError> {
     for _ in 0..ROUNDS {
         let Some(job) = store.read_job(name).await? else { return Ok(PauseReply::Unknown) };
-        match store.pause_job(&job).await? {
+        let open = if job.is_once { store.list_open_after(name, UnixMillis::EPOCH).await?.into_iter().next() } else { None };
+        let open = match open {
+            Some(run) => store.read_run(&run).await?,
+            None => None,
+        };
+        match store.pause_job(&job, open.as_ref()).await? {
             PauseReply::Stale => {}
             reply => return Ok(reply),
         }

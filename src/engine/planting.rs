@@ -9,6 +9,7 @@ use super::definition::{Definition, planned as planned_run};
 use super::passed::unrecorded;
 use super::uniqueness::{Held, read_held};
 use crate::config;
+use crate::domain::gate::{Gate, gates_of};
 use crate::domain::ids::JobName;
 use crate::domain::job::JobSpec;
 use crate::domain::notice::tells;
@@ -245,9 +246,21 @@ impl<'a> Open<'a> {
             passed,
             schedules,
             unique: unique.map(|unique| UniqueOrder { unique: unique.clone(), holder: held.map(|held| held.holder.job.clone()) }),
+            old_gates: live.as_ref().map_or_else(Vec::new, |job| self.gates_left(job)),
             old_key: live.and_then(|job| job.unique),
         };
         Ok(Step::Ask(Box::new((order, old))))
+    }
+}
+
+impl Open<'_> {
+    /// The gates of a job as it was, if the new definition lets its runs pass others, or the same otherwise. One that could not be read
+    /// is not known.
+    fn gates_left(&self, job: &JobRecord) -> Vec<Gate> {
+        let Ok(old) = Definition::of(job.clone()) else { return Vec::new() };
+        let gates = |spec: &JobSpec| gates_of(&job.name, spec, false);
+        let is_same = gates(&old.spec) == gates(&self.spec) && old.spec.per_key == self.spec.per_key;
+        if is_same { Vec::new() } else { gates(&old.spec) }
     }
 }
 

@@ -52,7 +52,7 @@ async fn plant(shared: &Shared) -> Result<(), StoreError> {
             if !spec.schedule.is_at_boot() || !definition.timetable.lets(now) || !spec.requires.is_subset(&labels) {
                 continue;
             }
-            let lane = Lane::new(host.queue().clone(), spec.priority, spec.requires.clone());
+            let lane = spec.lane_in(host.queue().clone());
             let token = planting::token();
             let Ok(run) = RunId::boot(definition.record.name.clone(), now, token.get(..8).unwrap_or_default()) else { continue };
             if store.plant_reboot(&run, &lane, &shared.settings.host.boot_id).await? == RebootReply::Planted {

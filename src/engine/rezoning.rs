@@ -96,6 +96,7 @@ async fn move_run(
         tells: tells(&definition.spec, name),
         unique: None,
         old_key: None,
+        old_gates: Vec::new(),
     };
     match shared.store.apply_job(&order).await {
         Ok(ApplyReply::Updated) => {

@@ -99,6 +99,8 @@ pub struct ApplyOrder {
     pub unique: Option<UniqueOrder>,
     /// The unique key the live job of this name names, as read.
     pub old_key: Option<UniqueKey>,
+    /// The gates the live job of this name named, if by this definition its runs pass otherwise: those that wait are judged anew.
+    pub old_gates: Vec<Gate>,
 }
 
 /// A unique key a definition names, and how its holder was read.
@@ -280,6 +282,8 @@ impl Store {
             .arg("old_key", text(old_key))
             .arg("old_queue", order.read.as_ref().map_or("", |(_, lane)| lane.as_str()))
             .arg("tells", &order.tells)
+            .arg("gates", names_of(&order.old_gates))
+            .gate_keys(keys, &order.old_gates)
     }
 
     /// The list of a file source; what is no node's name (the command line) gets a key no node can have.

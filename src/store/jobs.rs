@@ -157,6 +157,8 @@ pub struct JobSummary {
     pub job: JobRecord,
     /// How many of its regular runs are open.
     pub open: u64,
+    /// Whether one of those was claimed before: of the first ten.
+    pub has_begun: bool,
     /// Its run that ended last.
     pub last_run: Option<RunId>,
 }
@@ -210,7 +212,7 @@ impl Store {
         Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
     }
 
-    /// For each job: how many of its regular runs are open, and which of its runs ended last. A key of one job that holds
+    /// For each job: how many of its regular runs are open, whether one has begun, and which of its runs ended last. A key of one job that holds
     /// something else counts as empty: it is to hide no other job.
     pub async fn summarise(&self, jobs: Vec<JobRecord>) -> Result<Vec<JobSummary>, StoreError> {
         if jobs.is_empty() {
@@ -219,21 +221,45 @@ impl Store {
         let mut pipeline = redis::pipe();
         for job in &jobs {
             pipeline.cmd("ZCARD").arg(self.keys.open(&job.name));
+            pipeline.cmd("ZRANGE").arg(self.keys.open(&job.name)).arg(0).arg(9);
             pipeline.cmd("ZRANGE").arg(self.keys.job_history(&job.name)).arg(-1).arg(-1);
         }
-        let answers = self.link.ask(&mut pipeline).await?.into_iter().map(|answer| match answer {
+        let answers = self.well_typed(&mut pipeline).await?;
+        let ids = |value: &Value| match value {
+            Value::Array(ids) => ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect(),
+            _ => Vec::<RunId>::new(),
+        };
+        let open: Vec<(usize, RunId)> = answers
+            .chunks_exact(3)
+            .map(|of| ids(&of[1]))
+            .enumerate()
+            .flat_map(|(at, runs)| runs.into_iter().map(move |run| (at, run)))
+            .collect();
+        let mut begun = BTreeSet::new();
+        if !open.is_empty() {
+            let mut pipeline = redis::pipe();
+            for (_, run) in &open {
+                pipeline.cmd("HEXISTS").arg(self.keys.run(run)).arg("fence");
+            }
+            let claimed = self.well_typed(&mut pipeline).await?;
+            begun.extend(open.iter().zip(claimed).filter(|(_, claimed)| number_of(claimed) == Some(1)).map(|((at, _), _)| *at));
+        }
+        let summary = |(at, (job, of)): (usize, (JobRecord, &[Value]))| JobSummary {
+            job,
+            open: number_of(&of[0]).and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
+            has_begun: begun.contains(&at),
+            last_run: ids(&of[2]).pop(),
+        };
+        Ok(jobs.into_iter().zip(answers.chunks_exact(3)).enumerate().map(summary).collect())
+    }
+
+    /// The answers to questions of which one about a key that holds something else has none.
+    async fn well_typed(&self, pipeline: &mut redis::Pipeline) -> Result<Vec<Value>, StoreError> {
+        let answers = self.link.ask(pipeline).await?.into_iter().map(|answer| match answer {
             Err(error) if error.code() == Some("WRONGTYPE") => Ok(Value::Nil),
             answer => answer.map_err(|error| StoreError::from_redis(self.address(), &error)),
         });
-        let answers = answers.collect::<Result<Vec<_>, _>>()?;
-        let summary = |(job, pair): (JobRecord, &[Value])| {
-            let last_run = match &pair[1] {
-                Value::Array(ids) => ids.first().and_then(text_of).and_then(|id| id.parse().ok()),
-                _ => None,
-            };
-            JobSummary { job, open: number_of(&pair[0]).and_then(|n| u64::try_from(n).ok()).unwrap_or(0), last_run }
-        };
-        Ok(jobs.into_iter().zip(answers.chunks_exact(2)).map(summary).collect())
+        answers.collect()
     }
 
     /// What this node's file said of each job at its last push: the hash of its text; empty for a job that is there no more, so

@@ -4,9 +4,12 @@
 
 use super::Store;
 use super::error::StoreError;
+use super::gates::names_of;
+use super::history::RunRecord;
 use super::jobs::{JobRecord, Rev};
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
+use crate::domain::gate::Gate;
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
@@ -57,18 +60,29 @@ pub enum ResumeReply {
 }
 
 impl Store {
-    /// Pauses a job, as it was read.
-    pub async fn pause_job(&self, job: &JobRecord) -> Result<PauseReply, StoreError> {
-        let call = Invocation::new(&scripts::PAUSE_JOB)
-            .key("job", self.keys.job(&job.name))
-            .key("jobs", self.keys.jobs())
-            .key("job_due", self.keys.due(&job.lane))
-            .key("deeds", self.keys.deeds(&job.name))
-            .arg("now", self.now_arg())
-            .arg("job_name", job.name.as_str())
-            .arg("pending", job.pending.as_ref().map_or_else(String::new, ToString::to_string))
-            .arg("by", &*self.by);
-        let reply = self.link.invoke(&call).await?;
+    /// Pauses a job, as it was read; of a one-shot with its open run, if it has one.
+    pub async fn pause_job(&self, job: &JobRecord, open: Option<&RunRecord>) -> Result<PauseReply, StoreError> {
+        let keys = &self.keys;
+        let call = |gates: &[Gate]| {
+            Invocation::new(&scripts::PAUSE_JOB)
+                .key("job", keys.job(&job.name))
+                .key("jobs", keys.jobs())
+                .key("job_due", keys.due(&job.lane))
+                .key("deeds", keys.deeds(&job.name))
+                .key("open", keys.open(&job.name))
+                .key("run", open.map_or_else(|| keys.job(&job.name), |open| keys.run(&open.run)))
+                .key("run_due", keys.due(open.map_or(&job.lane, |open| &open.lane)))
+                .key("totals", keys.totals())
+                .key("nudge", keys.nudge())
+                .arg("now", self.now_arg())
+                .arg("job_name", job.name.as_str())
+                .arg("pending", job.pending.as_ref().map_or_else(String::new, ToString::to_string))
+                .arg("by", &*self.by)
+                .arg("open_run", open.map_or_else(String::new, |open| open.run.to_string()))
+                .arg("gates", names_of(gates))
+                .gate_keys(keys, gates)
+        };
+        let reply = self.invoke_at_gates(open.map_or(&[], |open| &open.places), call).await?;
         Ok(match reply.word.as_str() {
             "paused" => PauseReply::Paused,
             "already" => PauseReply::Already,

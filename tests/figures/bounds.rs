@@ -85,6 +85,7 @@ async fn define(store: &Store) {
         schedules: None,
         unique: None,
         old_key: None,
+        old_gates: Vec::new(),
     };
     store.apply_job(&order).await.unwrap();
 }

@@ -311,47 +311,65 @@ fn claim_through(what: &str, settings: &QueueSettings, passed: Passed) {
     println!("{each:.1} us of Redis' CPU a claimed run, {} bytes of its memory in all: {what}", memory(&mut connection));
 }
 
-/// 100,000 runs that find their key taken, all ripe at once, and free runs behind them: how long they take to be moved aside, and how late a
-/// free run starts then.
+/// 100,000 runs that find their key taken, all due in one instant, and free runs behind them, without gates and with a key of their own:
+/// how late those start while the others are moved aside, and when they all wait.
 fn gates() {
     const BLOCKED: usize = 100_000;
+    const FREE: i64 = 100;
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
+    let soon = |ms: i64| eye.ask(eye.store().now()).unwrap().as_i64() + ms;
+    let lines = |count: usize, name: &str, at: &dyn Fn(usize) -> i64, key: &dyn Fn(usize) -> serde_json::Value| {
+        let mut lines = String::new();
+        for number in 0..count {
+            let at = jiff::Timestamp::from_millisecond(at(number)).unwrap().to_string();
+            let job = json!({"name": format!("{name}{number}"), "at": at, "shell": "true", "key": key(number)});
+            let job: serde_json::Map<_, _> =
+                job.as_object().unwrap().clone().into_iter().filter(|(_, value)| !value.is_null()).collect();
+            writeln!(lines, "{}", serde_json::Value::Object(job)).unwrap();
+        }
+        lines
+    };
+    let free = |round: &str, begin: i64| {
+        let at = |number: usize| begin + 1 + i64::try_from(number).unwrap() * 50;
+        let count = usize::try_from(FREE).unwrap();
+        add_lines(&redis, &lines(count, &format!("free{round}"), &at, &|_| serde_json::Value::Null));
+        add_lines(&redis, &lines(count, &format!("own{round}"), &at, &|number| json!(format!("customer-{number}"))));
+    };
+    let late = |round: &str, when: &str| {
+        for (what, name) in [("without gates", "free"), ("with a key of its own", "own")] {
+            let ends = |number: i64| eye.wait_for_history(&format!("{name}{round}{number}"), 1).remove(0);
+            #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
+            let mut late: Vec<f64> =
+                (0..FREE).map(ends).map(|run| run.started_at.unwrap().since(run.run.due()).as_millis() as f64).collect();
+            late.sort_by(f64::total_cmp);
+            let (middle, most) = (percentile(&late, 0.5), percentile(&late, 1.0));
+            println!("a free run {what} behind those starts late by p50 {middle:.0} ms  max {most:.0} ms, {when}");
+        }
+    };
+    let begin = soon(180_000);
+    add_lines(&redis, &lines(BLOCKED, "mass", &|_| begin, &|_| json!("k")));
+    free("a", begin);
     eye.add(&json!({"name": "holder", "in": "0s", "key": "k", "shell": effects.shell("sleep 3600")}));
-    eye.add(&json!({"name": "mass", "key": "k", "overlap": "allow", "shell": "true"}));
     let _node = Schedd::on(&redis).start();
     until("the key is taken", PATIENCE, || effects.of("holder").into_iter().next());
     let mut connection = redis.connection();
-    let write = "for n = ARGV[1], ARGV[1] + 999 do
-      local due = string.format('%.0f', 1700000000000 + n)
-      local id = 'mass@' .. due .. '~m'
-      redis.call('HSET', '{schedd}:run:' .. id, 'job', 'mass', 'due', due, 'queue', 'default', 'kind', 'manual', 'state', 'scheduled')
-      redis.call('ZADD', '{schedd}:due:default', due, id)
-    end";
-    let started = Instant::now();
-    for first in (0..BLOCKED).step_by(1_000) {
-        let () = redis::cmd("EVAL").arg(write).arg(0).arg(first).query(&mut connection).unwrap();
-    }
-    let before = cpu_seconds(&mut connection);
+    let wait = begin - soon(0);
+    assert!(wait > 2_000, "the others were added too late");
+    std::thread::sleep(Duration::from_millis(u64::try_from(wait).unwrap()));
+    let (started, before) = (Instant::now(), cpu_seconds(&mut connection));
     until("all wait", Duration::from_secs(300), || {
         let queued: usize = redis::cmd("ZCARD").arg("{schedd}:queued:key:k").query(&mut redis.connection()).unwrap();
         (queued == BLOCKED).then_some(())
     });
+    let (took, cpu) = (started.elapsed().as_secs_f64(), cpu_seconds(&mut connection) - before);
     println!(
-        "{BLOCKED} runs whose key is taken, all due at once, wait at its gate after {:.1} s",
-        started.elapsed().as_secs_f64()
+        "{BLOCKED} runs whose key is taken, due in one instant, wait at its gate after {took:.1} s, {cpu:.1} s of them Redis' CPU"
     );
-    println!("  of that {:.1} s of Redis' CPU were left when the last was planted", cpu_seconds(&mut connection) - before);
-    let mut late: Vec<f64> = Vec::new();
-    for number in 0..100 {
-        let name = format!("free{number}");
-        eye.add(&json!({"name": name, "in": "20ms", "shell": "true"}));
-        let run = eye.wait_for_history(&name, 1).remove(0);
-        #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
-        late.push(run.started_at.unwrap().since(run.run.due()).as_millis() as f64);
-    }
-    late.sort_by(f64::total_cmp);
-    println!("a free run behind them starts late by p50 {:.0} ms  max {:.0} ms", percentile(&late, 0.5), percentile(&late, 1.0));
+    late("a", "while they are moved there");
+    free("b", soon(10_000));
+    std::thread::sleep(Duration::from_secs(15));
+    late("b", "when they all wait");
 }
 
 /// CPU time Redis has used: unlike the time its commands took, not that of others on this machine.

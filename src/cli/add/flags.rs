@@ -205,7 +205,7 @@ pub(in crate::cli) struct AddArgs {
     #[arg(long, value_name = "RATE", help_heading = "Rules")]
     pub(super) per_key_rate: Option<String>,
     /// How many of them at once [default: all that the rate allows in its time]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Rules")]
+    #[arg(long, value_name = "N", requires = "per_key_rate", allow_negative_numbers = true, help_heading = "Rules")]
     pub(super) per_key_burst: Option<i64>,
     /// Jobs it is not to run beside, whichever began
     #[arg(long, value_name = "JOBS", value_delimiter = ',', help_heading = "Rules")]

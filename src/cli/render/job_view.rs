@@ -28,7 +28,7 @@ pub(in crate::cli) struct JobView {
     pub(in crate::cli) definition: Result<Definition, String>,
     /// How many of its regular runs are open.
     pub(in crate::cli) open: u64,
-    /// Whether a run of it executes now, a manual one too.
+    /// Whether a run of it executes now, a manual one too, or one that has begun is to be tried again.
     pub(in crate::cli) is_running: bool,
     /// Its run that ended last.
     pub(in crate::cli) last: Option<RunRecord>,
@@ -50,9 +50,9 @@ pub(in crate::cli) async fn view_jobs(
     let ids: Vec<RunId> = summaries.iter().filter_map(|summary| summary.last_run.clone()).collect();
     let mut last_runs = store.read_runs(&ids).await?.into_iter();
     let mut views = Vec::with_capacity(summaries.len());
-    for JobSummary { job, open, last_run } in summaries {
+    for JobSummary { job, open, has_begun, last_run } in summaries {
         let last = last_run.and_then(|_| last_runs.next()).and_then(|run| run.ok().flatten());
-        let is_running = running.contains(&job.name);
+        let is_running = has_begun || running.contains(&job.name);
         let definition = Definition::of(job.clone()).map_err(|error| error.to_string());
         views.push(JobView { record: job, definition, open, is_running, last });
     }
@@ -73,15 +73,15 @@ impl JobView {
         let schedule = self.definition.as_ref().map(|definition| &definition.spec.schedule);
         let is_manual = schedule.is_ok_and(|schedule| *schedule == Schedule::Manual);
         let waits_for_a_boot = schedule.is_ok_and(Schedule::is_at_boot);
-        if self.open > 0 || self.is_running {
+        if self.is_running {
             JobState::Running
         } else if !record.is_live() {
             JobState::Finished
         } else if record.paused_at.is_some() {
             JobState::Paused
-        } else if is_manual {
+        } else if is_manual && self.open == 0 {
             JobState::Manual
-        } else if record.pending.is_none() && !waits_for_a_boot {
+        } else if record.pending.is_none() && self.open == 0 && !waits_for_a_boot {
             JobState::Finished
         } else {
             JobState::Scheduled

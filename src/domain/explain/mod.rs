@@ -7,6 +7,7 @@ mod became;
 mod facts;
 mod fate;
 mod held;
+mod hindered;
 mod judge;
 mod life;
 mod loss;

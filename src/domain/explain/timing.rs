@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use super::ON_TIME;
 use super::facts::{Facts, RunFacts, Subject};
-use super::life::{Life, Window, life, obstacles};
+use super::hindered::{no_node, obstacle, waiting_for_nodes};
+use super::life::Window;
 use super::loss::hidden;
 use super::sentences::{findings, names, stretch_words};
 use crate::domain::ids::QueueName;
 use crate::domain::ids::RunKind;
 use crate::domain::job::CatchUpMode;
-use crate::domain::node_event::Befell;
 use crate::domain::queue::QueueHold;
-use crate::domain::serving::{Serving, Unserved};
+use crate::domain::serving::Unserved;
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::{shown, span};
 use crate::domain::zone::Zone;
@@ -314,83 +314,4 @@ pub(super) fn mode_word(mode: CatchUpMode) -> &'static str {
         CatchUpMode::Latest => "latest",
         CatchUpMode::All => "all",
     }
-}
-
-/// Why no node claimed a run while it was ready.
-fn waiting_for_nodes(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
-    let Some(window) = Window::of(facts).filter(|window| window.to.since(window.from) > ON_TIME) else { return Vec::new() };
-    let mut found: Vec<Timing> = no_node(facts, run, window).into_iter().collect();
-    for word in [
-        "redis_away",
-        "new_server",
-        "settling",
-        "queue_paused",
-        "queue_full",
-        "queue_rated",
-        "slots_taken",
-        "claims_held",
-        Befell::HELD,
-    ] {
-        found.extend(obstacle(facts, run, window, word));
-    }
-    if run.first_start.is_none() && !run.state.is_final() {
-        let there: Vec<Serving> = facts.nodes.iter().filter_map(|node| node.serving.clone()).collect();
-        found.extend(Unserved::of(&run.lane, &there).map(|why| Timing::Unserved { why }));
-    }
-    found
-}
-
-/// That no node was running for a while within `window`.
-fn no_node(facts: &Facts, run: &RunFacts, window: Window) -> Option<Timing> {
-    let lives: Vec<Life> = facts.nodes.iter().map(|node| life(node, window, facts.now)).collect();
-    let is_known = lives.iter().any(|life| *life != Life::Unknown);
-    if !is_known || lives.contains(&Life::Up) {
-        return None;
-    }
-    let stretches = || {
-        lives.iter().filter_map(|life| match life {
-            Life::Down(from, to) => Some((from.filter(|from| *from > window.from), *to)),
-            _ => None,
-        })
-    };
-    let since = stretches().filter_map(|(from, _)| from).max();
-    let until = stretches().filter_map(|(_, to)| to).min().filter(|to| *to <= window.to);
-    let is_nothing = since.is_some_and(|since| until.unwrap_or(window.to).since(since) <= ON_TIME);
-    // Whoever claimed it was there.
-    let is_refuted = run.first_start.is_some() && until.is_none();
-    (!is_nothing && !is_refuted).then_some(Timing::NoNode { since, until })
-}
-
-/// All nodes' obstacles of one kind, as one.
-fn obstacle(facts: &Facts, run: &RunFacts, window: Window, word: &str) -> Option<Timing> {
-    let mut nodes: Vec<String> = Vec::new();
-    let mut stretch: Option<(UnixMillis, Option<UnixMillis>)> = None;
-    let mut last: Option<Befell> = None;
-    // What befalls a node that takes no runs of its lane delays none.
-    for node in facts.nodes.iter().filter(|node| node.serving.as_ref().is_none_or(|serving| serving.takes(&run.lane))) {
-        for event in obstacles(node, window, &run.lane, facts.now).filter(|event| event.what.word() == word) {
-            if !nodes.contains(&node.name) {
-                nodes.push(node.name.clone());
-            }
-            last = Some(event.what.clone());
-            stretch = Some(match stretch {
-                None => (event.from, event.to),
-                Some((from, to)) => (from.min(event.from), to.zip(event.to).map(|(a, b)| a.max(b))),
-            });
-        }
-    }
-    let (from, to) = stretch?;
-    let of_queue = |hold, detail| Timing::Queue { queue: run.lane.queue().clone(), hold, detail, from, to };
-    Some(match last? {
-        Befell::RedisAway => Timing::Redis { nodes, from, to },
-        Befell::NewServer => Timing::NewServer { from, to },
-        Befell::Settling => Timing::Settling { from, to },
-        Befell::Held { .. } => Timing::Held { nodes, from, to },
-        Befell::SlotsTaken { queue } => Timing::Slots { nodes, queue, from, to },
-        Befell::QueuePaused { by, .. } => of_queue(QueueHold::Paused, by),
-        Befell::QueueFull { limit: 0, .. } => of_queue(QueueHold::Full, String::new()),
-        Befell::QueueFull { limit, .. } => of_queue(QueueHold::Full, limit.to_string()),
-        Befell::QueueRated { rate, .. } => of_queue(QueueHold::Rate, rate),
-        _ => Timing::Keeper { nodes, from, to },
-    })
 }

@@ -105,7 +105,8 @@ fn what_a_run_waits_for_is_shown_and_a_job_taken_out_tells_of_no_run_that_goes_o
     for line in ["key         a b, 1 at once, 9/1m with a burst of 9", "not while   c, d"] {
         assert!(shown.contains(line), "{line}: {shown}");
     }
-    let run = shown.split_whitespace().rfind(|word| word.starts_with("w@")).unwrap();
+    let line = shown.lines().find(|line| line.contains("waits for key a b")).unwrap();
+    let run = line.split_whitespace().find(|word| word.starts_with("w@")).unwrap();
     let shown = ctl.run(&["show", run]).good().stdout;
     assert!(shown.contains("waiting for key a b"), "{shown}");
     let said = ctl.run(&["cancel", "w"]).good().stdout;
@@ -210,4 +211,57 @@ fn groups_and_explain_tell_whose_turn_it_is_and_what_a_run_waits_for() {
     assert_eq!(eye.wait_for_history("shy", 1)[0].state, schedd::domain::run::RunState::Cancelled);
     let findings = ctl.run(&["doctor", "--json"]).json();
     assert!(!findings.to_string().contains("gate_wrong") && !findings.to_string().contains("nowhere"), "{findings}");
+}
+
+#[test]
+fn what_waits_at_a_gate_is_scheduled_held_by_a_pause_and_freed_by_an_edit() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
+    eye.add(&json!({"name": "holder", "in": "0s", "key": "k", "shell": effects.shell("sleep 600")}));
+    let _node = Schedd::on(&redis).start();
+    until("the key is taken", LONG, || effects.of("holder").into_iter().next());
+    let add =
+        |name: &str| ctl.run(&["add", "--name", name, "--in", "0s", "--key", "k", "--shell", &effects.shell("true")]).good();
+    let gate = Gate::from_name("key:k").unwrap();
+    let waiting = || eye.ask(eye.store().inspect_gate(&gate)).unwrap().queued.len();
+    add("held");
+    add("freed");
+    until("both wait", LONG, || Some(()).filter(|()| waiting() == 2));
+    let listed = ctl.run(&["list", "--json"]).good().json();
+    let state = |name: &str| listed.as_array().unwrap().iter().find(|job| job["name"] == name).unwrap()["state"].clone();
+    assert_eq!((state("holder"), state("held")), (json!("running"), json!("scheduled")));
+    ctl.run(&["pause", "held"]).good();
+    assert_eq!(waiting(), 1);
+    let freed = ["add", "--name", "freed", "--replace", "--in", "0s", "--key", "other", "--shell", &effects.shell("true")];
+    ctl.run(&freed).good();
+    until("it runs with its new key", LONG, || effects.of("freed").into_iter().next());
+    ctl.run(&["cancel", "holder"]).good();
+    eye.wait_for_history("holder", 1);
+    let free = ["add", "--name", "after", "--in", "0s", "--key", "k", "--shell", &effects.shell("true")];
+    ctl.run(&free).good();
+    until("the key is free for others", LONG, || effects.of("after").into_iter().next());
+    assert!(effects.of("held").is_empty(), "it is paused");
+    ctl.run(&["resume", "held"]).good();
+    until("it runs once it is resumed", LONG, || effects.of("held").into_iter().next());
+    assert_eq!(eye.wait_for_history("held", 1)[0].state, schedd::domain::run::RunState::Succeeded);
+    let findings = ctl.run(&["doctor", "--json"]).json();
+    assert!(!findings.to_string().contains("gate_wrong") && !findings.to_string().contains("nowhere"), "{findings}");
+}
+
+#[test]
+fn many_runs_that_wait_for_one_key_hold_up_no_free_run_while_they_are_moved_to_their_gate() {
+    const BLOCKED: usize = 3_000;
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let eye = Eye::on(&redis);
+    eye.add(&json!({"name": "holder", "in": "0s", "key": "k", "shell": effects.shell("sleep 600")}));
+    let due = eye.ask(eye.store().now()).unwrap().as_i64() - 10_000;
+    let at = |ms: i64| jiff::Timestamp::from_millisecond(ms).unwrap().to_string();
+    for number in 0..BLOCKED {
+        eye.add(&json!({"name": format!("mass{number}"), "at": at(due), "key": "k", "shell": "true"}));
+    }
+    eye.add(&json!({"name": "zfree", "at": at(due + 1), "shell": effects.shell("true")}));
+    let _node = Schedd::on(&redis).start();
+    until("the free run has run", LONG, || effects.of("zfree").into_iter().next());
+    let queued: usize = redis::cmd("ZCARD").arg("{schedd}:queued:key:k").query(&mut redis.connection()).unwrap();
+    assert!(queued < BLOCKED / 2, "{queued} runs of a key went before a run without one");
 }

@@ -118,6 +118,7 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("pause_job", "paused", "a_paused_job_keeps_its_planned_run_out_of_the_due_set"),
     ("pause_job", "already", "a_paused_job_keeps_its_planned_run_out_of_the_due_set"),
     ("pause_job", "unknown", "pausing_what_is_not_there_or_has_moved_on_changes_nothing"),
+    ("pause_job", "places", "a_one_shot_that_waits_at_a_gate_is_held_by_a_pause_and_runs_after_the_resume"),
     ("pause_job", "stale", "pausing_what_is_not_there_or_has_moved_on_changes_nothing"),
     ("plant_backfill", "planted", "occurrences_are_made_up_for_one_after_the_other_and_the_schedule_is_left_alone"),
     ("plant_backfill", "busy", "occurrences_are_made_up_for_one_after_the_other_and_the_schedule_is_left_alone"),

@@ -295,7 +295,7 @@ impl Walk {
             self.resume(job).await;
         } else if !self.is_winding_up {
             let record = self.world.job(job).await;
-            assert_eq!(self.world.at(self.now).pause_job(&record).await.unwrap(), PauseReply::Paused);
+            assert_eq!(self.world.at(self.now).pause_job(&record, None).await.unwrap(), PauseReply::Paused);
             self.paused.insert(job);
         }
     }

@@ -17,6 +17,7 @@ mod fences;
 mod finishing;
 mod flushes;
 mod forgetting;
+mod gate_edits;
 mod gate_turns;
 mod gate_walk;
 mod gating;

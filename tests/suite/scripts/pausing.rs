@@ -22,13 +22,13 @@ async fn a_paused_job_keeps_its_planned_run_out_of_the_due_set() {
     let world = World::new();
     let run = world.plant("a", 1000).await;
     let read = world.job("a").await;
-    assert_eq!(world.at(0).pause_job(&read).await.unwrap(), PauseReply::Paused);
+    assert_eq!(world.at(0).pause_job(&read, None).await.unwrap(), PauseReply::Paused);
     let job = world.job("a").await;
     assert_eq!((job.pending, job.held.as_ref(), job.paused_at), (None, Some(&run), Some(t(0))));
     assert_eq!((world.indexed("a"), world.score("due:default", &run.to_string())), (None, None));
     world.assert_sound();
     let before = world.snapshot();
-    assert_eq!(world.at(1).pause_job(&read).await.unwrap(), PauseReply::Already);
+    assert_eq!(world.at(1).pause_job(&read, None).await.unwrap(), PauseReply::Already);
     assert_eq!(world.snapshot(), before);
 }
 
@@ -39,9 +39,9 @@ async fn pausing_what_is_not_there_or_has_moved_on_changes_nothing() {
     let read = world.job("a").await;
     world.win_with(0, &run, Overlap::Skip, 1000).await;
     let before = world.snapshot();
-    assert_eq!(world.at(1).pause_job(&read).await.unwrap(), PauseReply::Stale);
+    assert_eq!(world.at(1).pause_job(&read, None).await.unwrap(), PauseReply::Stale);
     let unknown = JobRecord { name: "b".parse().unwrap(), ..read };
-    assert_eq!(world.at(1).pause_job(&unknown).await.unwrap(), PauseReply::Unknown);
+    assert_eq!(world.at(1).pause_job(&unknown, None).await.unwrap(), PauseReply::Unknown);
     assert_eq!(world.snapshot(), before);
 }
 
@@ -49,7 +49,7 @@ async fn pausing_what_is_not_there_or_has_moved_on_changes_nothing() {
 async fn a_resume_tells_the_stretch_once_and_plants_the_next() {
     let world = World::new();
     let held = world.plant("a", 1000).await;
-    world.at(0).pause_job(&world.job("a").await).await.unwrap();
+    world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
     let order = resuming(&world.job("a").await, Some((5000, 5)), Some(6000));
     assert_eq!(world.at(5500).resume_job(&order).await.unwrap(), ResumeReply::Resumed);
     let record = world.run(&held).await;
@@ -69,7 +69,7 @@ async fn a_resume_tells_the_stretch_once_and_plants_the_next() {
 async fn a_held_run_still_to_come_is_planted_again_as_it_was() {
     let world = World::new();
     let held = world.plant_once("a", 1000).await;
-    world.at(0).pause_job(&world.job("a").await).await.unwrap();
+    world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
     let order = resuming(&world.job("a").await, None, Some(1000));
     assert_eq!(world.at(2000).resume_job(&order).await.unwrap(), ResumeReply::Resumed);
     world.assert_sound();
@@ -82,7 +82,7 @@ async fn a_held_run_still_to_come_is_planted_again_as_it_was() {
 async fn a_resume_made_from_another_state_of_the_job_changes_nothing() {
     let world = World::new();
     world.plant("a", 1000).await;
-    world.at(0).pause_job(&world.job("a").await).await.unwrap();
+    world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
     let paused = world.job("a").await;
     let mut stale = resuming(&paused, None, Some(2000));
     stale.held = Some(run_of("a", 7));
@@ -99,7 +99,7 @@ async fn a_resume_does_not_plant_an_occurrence_that_has_a_record() {
     let first = world.plant("a", 0).await;
     let claim = world.win_with(0, &first, Overlap::Skip, 1000).await;
     world.succeed(1, &claim).await;
-    world.at(2).pause_job(&world.job("a").await).await.unwrap();
+    world.at(2).pause_job(&world.job("a").await, None).await.unwrap();
     let before = world.snapshot();
     let order = resuming(&world.job("a").await, None, Some(0));
     assert_eq!(world.at(3).resume_job(&order).await.unwrap(), ResumeReply::Occupied);
@@ -111,7 +111,8 @@ async fn a_stretch_without_a_held_run_is_written_nowhere() {
     let world = World::new();
     let once = world.plant_once("a", 0).await;
     let claim = world.win(0, &once).await;
-    world.at(1).pause_job(&world.job("a").await).await.unwrap();
+    let running = world.run(&once).await;
+    assert_eq!(world.at(1).pause_job(&world.job("a").await, Some(&running)).await.unwrap(), PauseReply::Paused);
     let order = resuming(&world.job("a").await, Some((5, 1)), None);
     assert_eq!(world.at(2).resume_job(&order).await.unwrap(), ResumeReply::Resumed);
     world.assert_sound();
@@ -125,7 +126,7 @@ async fn manual_runs_and_retries_of_a_paused_job_go_on() {
     let run = world.plant("a", 0).await;
     let claim = world.win_with(0, &run, Overlap::Allow, 1000).await;
     world.finish(1, &claim, schedd::store::Verdict::Retry(std::time::Duration::ZERO)).await;
-    world.at(2).pause_job(&world.job("a").await).await.unwrap();
+    world.at(2).pause_job(&world.job("a").await, None).await.unwrap();
     let again = world.win(3, &run).await;
     world.succeed(4, &again).await;
     let hand = world.by_hand("a", 5).await;

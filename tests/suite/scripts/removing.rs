@@ -144,7 +144,7 @@ async fn a_job_made_anew_by_the_command_line_is_listed_by_no_file() {
 async fn a_paused_job_can_be_removed() {
     let world = World::new();
     world.plant_once("a", 1000).await;
-    world.at(0).pause_job(&world.job("a").await).await.unwrap();
+    world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
     let reply = world.at(1).remove_job(&removal(&world.job("a").await, StopRunning::No)).await.unwrap();
     assert_eq!(reply, RemoveReply::Removed(0));
     assert_eq!(world.state(&run_of("a", 1000)).await, RunState::Cancelled);

@@ -93,6 +93,7 @@ pub(crate) fn definition(job: &str, offset: i64) -> ApplyOrder {
         schedules: None,
         unique: None,
         old_key: None,
+        old_gates: Vec::new(),
     }
 }
 
@@ -233,7 +234,7 @@ impl World {
 
     pub(crate) async fn claim(&self, offset: i64, order: &ClaimOrder) -> ClaimReply {
         let at = self.at(offset);
-        let replies = at.claim_runs(&claimant("n1"), &queue("default"), &token(), std::slice::from_ref(order)).await;
+        let replies = at.claim_runs(&claimant("n1"), &order.job_lane, &token(), std::slice::from_ref(order)).await;
         replies.unwrap().pop().unwrap()
     }
 
@@ -403,7 +404,7 @@ impl World {
         }
         let executing = leases.keys().filter_map(|lease| lease.split_once('#')).map(|(run, _)| {
             let lane: Option<String> = self.raw("HGET", &format!("run:{run}"), &["queue"]);
-            (run.to_owned(), lane.unwrap_or_default().split(['!', '+']).next().unwrap_or_default().to_owned())
+            (run.to_owned(), lane.unwrap_or_default().split(['!', '~', '+']).next().unwrap_or_default().to_owned())
         });
         assert_eq!(counted, executing.collect::<BTreeMap<_, _>>(), "what is counted as running");
         for lease in leases.keys() {

@@ -136,3 +136,24 @@ fn a_node_that_takes_no_runs_of_the_queue_held_nobody_up() {
     let facts = on(vec![node("n1", &[]), other(&[loaded(None)])], started(20));
     assert!(judge(&facts).iter().all(|found| found.code() != "late_held"), "{:#?}", judge(&facts));
 }
+
+#[test]
+fn nodes_are_named_together_only_for_the_time_in_which_it_befell_all_of_them() {
+    let told = |first: (i64, i64), second: (i64, i64)| -> Vec<String> {
+        let of = |name, (from, to)| node(name, &[slots(from, Some(to))]);
+        let facts = on(vec![of("n1", first), of("n2", second)], started(40));
+        judge(&facts).iter().filter(|found| found.code() == "late_slots").map(|found| found.sentence(&facts.zone)).collect()
+    };
+    let day = "Sat 2026-11-21 12:00";
+    assert_eq!(
+        told((1, 9), (5, 20)),
+        [format!("All slots of queue default were taken on n1 and n2 from {day}:05 UTC to {day}:09 UTC.")]
+    );
+    assert_eq!(
+        told((1, 9), (12, 20)),
+        [
+            format!("All slots of queue default were taken on n1 from {day}:01 UTC to {day}:09 UTC."),
+            format!("All slots of queue default were taken on n2 from {day}:12 UTC to {day}:20 UTC."),
+        ]
+    );
+}

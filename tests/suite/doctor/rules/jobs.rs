@@ -40,7 +40,7 @@ async fn a_job_with_a_delay_is_in_order_while_it_rests_runs_and_is_paused() {
     let claim = desk.win(60_000, &run).await;
     assert_eq!(desk.job("a").await.pending, None);
     desk.demand_sound("it runs").await;
-    desk.at(60_001).pause_job(&desk.job("a").await).await.unwrap();
+    desk.at(60_001).pause_job(&desk.job("a").await, None).await.unwrap();
     desk.demand_sound("it runs and is paused").await;
     desk.succeed(60_002, &claim).await;
     desk.demand_sound("it is paused").await;

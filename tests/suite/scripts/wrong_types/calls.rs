@@ -128,7 +128,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         }
         "meet_server" => format!("{:?}", store.meet_server("a/b").await?),
         "note_events" => format!("{:?}", store.note_events(&"n1".parse().unwrap(), &[stopping()]).await?),
-        "pause_job" => format!("{:?}", store.pause_job(job).await?),
+        "pause_job" => format!("{:?}", store.pause_job(job, None).await?),
         "drop_backfill" => format!("{:?}", store.drop_backfill(&job.name).await?),
         "plant_backfill" => format!("{:?}", store.plant_backfill(&backfilled(), &queue("default")).await?),
         "queue_backfill" => format!("{:?}", store.queue_backfill(&job.name, &[backfilled()]).await?),

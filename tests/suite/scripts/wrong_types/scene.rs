@@ -93,7 +93,7 @@ pub(super) async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Sc
         assert_eq!(world.at(2000).skip_run(&order).await.unwrap(), SkipReply::Skipped);
     }
     if stage == Stage::Paused {
-        world.at(0).pause_job(&world.job("a").await).await.unwrap();
+        world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
     }
     // Held by a job that is over, and by one that is to lose it.
     let _: i64 = world.raw("HSET", "unique:k", &["job", "h"]);
@@ -171,6 +171,9 @@ pub(super) fn key_named(script: &str, name: &str, scene: &Scene) -> Option<Strin
         "job_outputs" => "outputs:a".to_owned(),
         "due" if script == "plant_reboot" => "due:@one".to_owned(),
         "due" | "job_due" | "old_due" | "set" | "place" => "due:default".to_owned(),
+        // The job stands in its place where it is no one-shot.
+        "run" if script == "pause_job" => "job:a".to_owned(),
+        "run_due" => "due:default".to_owned(),
         "run" if script == "apply_job" => format!("run:{}", run_of("a", 2000)),
         "run" if matches!(script, "plant_manual" | "plant_reboot") => format!("run:{}", by_hand()),
         "run" if script == "forget_runs" => format!("run:{}", run_of("a", -500)),
