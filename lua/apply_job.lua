@@ -156,6 +156,8 @@ local function hold_unique()
   if key ~= '' then
     local lock = redis.call('HMGET', KEYS[18], 'job', 'since', 'until')
     local is_kept = is_live and lock[1] == name and (not lock[3] or now < whole(lock[3], FENCE))
+    -- The first add of another burst.
+    if ARGV[29] == 'debounce' and not is_burst then is_kept = false end
     local since = is_kept and tonumber(lock[2] or '') or now
     local look = math.max(tonumber(ARGV[14]) or 0, now)
     redis.call('HSET', KEYS[18], 'job', name, 'mode', ARGV[29], 'since', int(since))

@@ -76,6 +76,8 @@ local function judge_turn()
     turn = members[at % #members + 1]
   end
   if state[3] then
+    -- Where members did not take turns when it began, the turn was another's.
+    if turn_of(rules.order, state[3]) > 0 then turn = state[3] end
     pass()
     since = math.min(whole(state[4], PARKED), now)
   end

@@ -64,9 +64,17 @@ fn compile_table(table: &Table<'_>, problems: &mut Problems) -> Option<Unique> {
         problems.fault(&table.path, table.span.clone(), "no key, wanted one such as key = \"customer-42\"");
         None
     };
+    let longest = table.get("max_wait");
+    let max_wait = longest.as_ref().map(|spot| spot.duration(&WINDOW, problems));
+    if let Some(spot) = &longest
+        && !matches!(mode, Some(Mode::Debounce))
+    {
+        spot.fault(problems, "max_wait says how long adds may move a debounced job on, wanted mode = \"debounce\" with it");
+        return None;
+    }
     let second = match (mode?, window) {
         (Mode::Refuse, window) => Second::Refused { window: window.flatten() },
-        (Mode::Debounce, None) => Second::Wins,
+        (Mode::Debounce, None) => Second::Wins { max_wait: max_wait.flatten() },
         (Mode::Debounce, Some(_)) => {
             let message = "a debounced job holds its key until it begins, wanted no time beside it";
             fault_of(given.as_ref(), table, message, problems);
@@ -92,7 +100,7 @@ fn fault_of(spot: Option<&Spot<'_>>, table: &Table<'_>, message: &str, problems:
 /// Notes a debounced job without one time that a later add could move.
 pub(super) fn refuse_unmoved(table: &Table<'_>, unique: Option<&Unique>, schedule: &Schedule, problems: &mut Problems) {
     let is_one_shot = matches!(schedule, Schedule::At(_)) || table.get("in").is_some();
-    if let Some(Unique { second: Second::Wins, .. }) = unique
+    if unique.is_some_and(|unique| unique.second.is_debounce())
         && !is_one_shot
         && let Some(spot) = table.get("unique")
     {

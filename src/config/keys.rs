@@ -80,7 +80,7 @@ pub(super) const RETRY: &[&str] = &["limit", "delay", "backoff", "max_delay", "j
 /// What only a job that is added has.
 pub(super) const ADDED: &[&str] = &["unique", "unique_for"];
 /// `unique = { ... }`
-pub(super) const UNIQUE: &[&str] = &["key", "for", "mode"];
+pub(super) const UNIQUE: &[&str] = &["key", "for", "mode", "max_wait"];
 /// `done_check = { ... }`, beside its action.
 pub(super) const DONE_CHECK: &[&str] = &["on", "timeout"];
 /// `limits = { ... }`

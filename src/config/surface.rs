@@ -395,6 +395,9 @@ fn unique(unique: &Unique) -> Value {
     if let Some(window) = unique.second.window() {
         out.put_duration("for", window);
     }
+    if let Some(longest) = unique.second.max_wait() {
+        out.put_duration("max_wait", longest);
+    }
     if !matches!(unique.second, Second::Refused { .. }) {
         out.put("mode", unique.second.mode());
     }

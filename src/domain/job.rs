@@ -16,7 +16,7 @@ use super::notice::NoticeKind;
 use super::process::ProcessRules;
 use super::schedule::Schedule;
 use super::shape::Shape;
-use super::unique::{Second, Unique};
+use super::unique::Unique;
 use super::zone::ZoneName;
 
 /// A job's definition, without its name.
@@ -271,7 +271,7 @@ impl JobSpec {
 
     /// The overlap rule of a run on time. One a burst asked for while the one before runs waits for it, and is not dropped.
     pub fn overlap_on_time(&self) -> Overlap {
-        let is_debounced = self.unique.as_ref().is_some_and(|unique| unique.second == Second::Wins);
+        let is_debounced = self.unique.as_ref().is_some_and(|unique| unique.second.is_debounce());
         if is_debounced && self.overlap == Overlap::Skip { Overlap::Queue { max: 1 } } else { self.overlap }
     }
 

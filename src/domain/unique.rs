@@ -29,7 +29,10 @@ pub enum Second {
         window: Option<Duration>,
     },
     /// It takes the place of the first, if that has not begun: its definition and its time hold.
-    Wins,
+    Wins {
+        /// How long after the first add of a burst its run is due at the latest; none = whenever the last add says. 100 ms to 365 days.
+        max_wait: Option<Duration>,
+    },
     /// It is dropped, and that is a success.
     Dropped {
         /// How long the key is held, from the add. 100 ms to 365 days.
@@ -90,7 +93,7 @@ impl Second {
     pub fn mode(self) -> &'static str {
         match self {
             Self::Refused { .. } => "refuse",
-            Self::Wins => "debounce",
+            Self::Wins { .. } => "debounce",
             Self::Dropped { .. } => "throttle",
         }
     }
@@ -99,8 +102,21 @@ impl Second {
     pub fn window(self) -> Option<Duration> {
         match self {
             Self::Refused { window } => window,
-            Self::Wins => None,
+            Self::Wins { .. } => None,
             Self::Dropped { window } => Some(window),
+        }
+    }
+
+    /// Whether later adds take the place of the first.
+    pub fn is_debounce(self) -> bool {
+        matches!(self, Self::Wins { .. })
+    }
+
+    /// How long after the first add of a burst its run is due at the latest.
+    pub fn max_wait(self) -> Option<Duration> {
+        match self {
+            Self::Wins { max_wait } => max_wait,
+            _ => None,
         }
     }
 }

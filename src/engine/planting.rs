@@ -181,20 +181,22 @@ impl<'a> Open<'a> {
         let unique = self.spec.unique.as_ref();
         let of_burst = unique.and_then(|unique| held?.to_change(unique));
         let runs = unique.zip(held).is_some_and(|(unique, held)| held.runs_as(&self.request.name, unique));
+        let since = of_burst.and_then(|_| held?.burst_since()).unwrap_or(now);
+        let spec = &due_within(&self.spec, since);
         let existing = if of_burst.is_some() || runs { Existing::Edit } else { self.request.existing };
         let name = of_burst.map_or(&self.request.name, |job| &job.name);
         let live = of_burst.cloned().or(record).filter(JobRecord::is_live);
-        let zone = match (&self.spec.tz, &live) {
+        let zone = match (&spec.tz, &live) {
             (Some(name), _) => Zone::load(name)?,
             (None, Some(job)) => Zone::load(&job.tz.parse()?)?,
             // By its name: its rules may have been read again since.
             (None, None) => Zone::load(host_zone.name()).unwrap_or_else(|_| host_zone.clone()),
         };
         let anchor = live.as_ref().map_or(now.floor_to_second(), |job| job.anchor);
-        let schedule = self.spec.schedule.for_job(name, self.spec.dst);
-        let timetable = Timetable::shaped(schedule, &self.spec.shape, zone.clone(), anchor);
+        let schedule = spec.schedule.for_job(name, spec.dst);
+        let timetable = Timetable::shaped(schedule, &spec.shape, zone.clone(), anchor);
         let is_used_up = |most: u32| live.as_ref().is_some_and(|job| job.begun >= most);
-        let first = match &self.spec.schedule {
+        let first = match &spec.schedule {
             // What a person asks for at an instant is owed from that instant on, also if it is just past.
             Schedule::At(at) if self.request.kind == SourceKind::Api => Some(*at),
             _ => timetable.planted_after(now.max(self.not_before)),
@@ -202,11 +204,11 @@ impl<'a> Open<'a> {
         let change = match &live {
             // Whatever it was when it was read: others of the burst may have moved it since.
             Some(_) if of_burst.is_some() => Change::Schedule,
-            Some(job) if !is_same_schedule(job, &self.spec, &zone) => Change::Schedule,
+            Some(job) if !is_same_schedule(job, spec, &zone) => Change::Schedule,
             Some(_) => Change::Rest,
             None => Change::Schedule,
         };
-        if let (Schedule::At(at), None, Change::Schedule) = (&self.spec.schedule, first, change) {
+        if let (Schedule::At(at), None, Change::Schedule) = (&spec.schedule, first, change) {
             return Ok(Step::Known(Applied::Past(*at)));
         }
         let planned = live.as_ref().and_then(|job| job.pending.clone().or_else(|| job.held.clone()));
@@ -215,9 +217,9 @@ impl<'a> Open<'a> {
         let passed = old.as_ref().filter(|_| of_burst.is_none()).and_then(|old| old.passed(now));
         let schedules = changed.map(|_| {
             let old = old.as_ref().map_or_else(|| "unreadable".to_owned(), Definition::schedule_text);
-            (old, self.spec.schedule.text_with_zone(&zone))
+            (old, spec.schedule.text_with_zone(&zone))
         });
-        let definition = config::to_surface(&self.spec);
+        let definition = config::to_surface(spec);
         let order = ApplyOrder {
             name: name.clone(),
             hash: config::hash(&definition),
@@ -227,41 +229,49 @@ impl<'a> Open<'a> {
             source: self.request.source.clone(),
             token: self.token.clone(),
             tz: zone.name().as_str().to_owned(),
-            lane: self.spec.lane(),
-            is_once: matches!(self.spec.schedule, Schedule::At(_)),
-            delay: match self.spec.schedule {
+            lane: spec.lane(),
+            is_once: matches!(spec.schedule, Schedule::At(_)),
+            delay: match spec.schedule {
                 Schedule::Delay(delay) => Some(delay),
                 _ => None,
             },
-            max_runs: self.spec.shape.max_runs,
-            not_while: self.spec.not_while.clone(),
-            tells: tells(&self.spec, name),
+            max_runs: spec.shape.max_runs,
+            not_while: spec.not_while.clone(),
+            tells: tells(spec, name),
             change,
             planted: first
-                .filter(|_| change == Change::Schedule && !self.spec.shape.max_runs.is_some_and(is_used_up))
-                .map(|due| planned_run(name, &self.spec.shape, due)),
+                .filter(|_| change == Change::Schedule && !spec.shape.max_runs.is_some_and(is_used_up))
+                .map(|due| planned_run(name, &spec.shape, due)),
             anchor,
             existing,
             planned,
             passed,
             schedules,
             unique: unique.map(|unique| UniqueOrder { unique: unique.clone(), holder: held.map(|held| held.holder.job.clone()) }),
-            old_gates: live.as_ref().map_or_else(Vec::new, |job| self.gates_left(job)),
+            old_gates: live.as_ref().map_or_else(Vec::new, |job| gates_left(job, spec)),
             old_key: live.and_then(|job| job.unique),
         };
         Ok(Step::Ask(Box::new((order, old))))
     }
 }
 
-impl Open<'_> {
-    /// The gates of a job as it was, if the new definition lets its runs pass others, or the same otherwise. One that could not be read
-    /// is not known.
-    fn gates_left(&self, job: &JobRecord) -> Vec<Gate> {
-        let Ok(old) = Definition::of(job.clone()) else { return Vec::new() };
-        let gates = |spec: &JobSpec| gates_of(&job.name, spec, false);
-        let is_same = gates(&old.spec) == gates(&self.spec) && old.spec.per_key == self.spec.per_key;
-        if is_same { Vec::new() } else { gates(&old.spec) }
+/// The definition, due at the latest so long after `since`, the first add of its burst, as it says itself.
+fn due_within(spec: &JobSpec, since: UnixMillis) -> JobSpec {
+    let mut spec = spec.clone();
+    let longest = spec.unique.as_ref().and_then(|unique| unique.second.max_wait());
+    if let (Schedule::At(at), Some(longest)) = (&mut spec.schedule, longest) {
+        *at = (*at).min(since.saturating_add(longest));
     }
+    spec
+}
+
+/// The gates of a job as it was, if the new definition lets its runs pass others, or the same otherwise. One that could not be read
+/// is not known.
+fn gates_left(job: &JobRecord, new: &JobSpec) -> Vec<Gate> {
+    let Ok(old) = Definition::of(job.clone()) else { return Vec::new() };
+    let gates = |spec: &JobSpec| gates_of(&job.name, spec, false);
+    let is_same = gates(&old.spec) == gates(new) && old.spec.per_key == new.per_key;
+    if is_same { Vec::new() } else { gates(&old.spec) }
 }
 
 /// Whether a new definition runs when the old one did. One that cannot be read is another.

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use crate::domain::ids::JobName;
 use crate::domain::job::JobSpec;
-use crate::domain::unique::{Second, Unique, UniqueKey};
+use crate::domain::time::UnixMillis;
+use crate::domain::unique::{Unique, UniqueKey};
 use crate::store::{JobRecord, Store, StoreError, UniqueHolder};
 
 /// What was read of the holder of a key.
@@ -49,8 +50,13 @@ impl Held {
         self.debounced(unique).is_some_and(|job| job.name == *name)
     }
 
+    /// When the first add of this burst was.
+    pub(super) fn burst_since(&self) -> Option<UnixMillis> {
+        self.holder.since
+    }
+
     fn debounced(&self, unique: &Unique) -> Option<&JobRecord> {
-        let is_debounced = unique.second == Second::Wins && self.holder.is_debounced;
+        let is_debounced = unique.second.is_debounce() && self.holder.is_debounced;
         self.record.as_ref().filter(|job| is_debounced && job.is_live() && job.unique.as_ref() == Some(&unique.key))
     }
 }

@@ -24,6 +24,8 @@ pub struct UniqueHolder {
     pub job: JobName,
     /// Whether a later add takes its place while it has not begun.
     pub is_debounced: bool,
+    /// Since when it holds the key: of a burst the time of its first add.
+    pub since: Option<UnixMillis>,
     /// Until when it holds the key, if that is told by time; else until it is over.
     pub until: Option<UnixMillis>,
 }
@@ -36,11 +38,11 @@ impl Store {
         }
         let mut pipeline = redis::pipe();
         for key in keys {
-            pipeline.cmd("HMGET").arg(self.keys.unique(key)).arg(&["job", "mode", "until"]);
+            pipeline.cmd("HMGET").arg(self.keys.unique(key)).arg(&["job", "mode", "until", "since"]);
         }
         let read = |(key, answer): (&UniqueKey, Result<Value, redis::RedisError>)| match answer {
             Ok(Value::Array(fields)) => {
-                let [job, mode, until] = fields.as_slice() else { return Ok(None) };
+                let [job, mode, until, since] = fields.as_slice() else { return Ok(None) };
                 let Some(job) = text_of(job) else { return Ok(None) };
                 let spoilt = || {
                     StoreError::corrupt(
@@ -52,6 +54,7 @@ impl Store {
                     job: job.parse().map_err(|_| spoilt())?,
                     is_debounced: text_of(mode).as_deref() == Some("debounce"),
                     until: number_of(until).and_then(UnixMillis::new),
+                    since: number_of(since).and_then(UnixMillis::new),
                 }))
             }
             Ok(_) => Ok(None),

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
 
 mod bounds;
+mod claims;
 mod limits;
 mod next;
 #[allow(dead_code, reason = "the tests' support, of which figures need a part")]
@@ -18,13 +19,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use schedd::domain::gate::{Gate, PerKey};
-use schedd::domain::ids::QueueName;
-use schedd::domain::job::Overlap;
-use schedd::domain::lane::Lane;
-use schedd::domain::queue::QueueSettings;
-use schedd::domain::rate::Rate;
-use schedd::store::{Blocking, ClaimOrder, ClaimReply, Claimant, RunRecord, Section, SectionText, Successor};
+use schedd::store::RunRecord;
 use serde_json::json;
 use support::daemon::Schedd;
 use support::effects::Effects;
@@ -43,7 +38,7 @@ fn main() {
         ("burst", burst),
         ("recovery", recovery),
         ("bounds", bounds::bounds),
-        ("claim", claim),
+        ("claim", claims::claim),
         ("gates", gates),
         ("explain", explain),
         ("next", next::next),
@@ -233,82 +228,6 @@ fn recovery() {
             if again { "the same node started again" } else { "another node, lease 10 s" }
         );
     }
-}
-
-/// What a run has to pass: the gates of the `n`-th job.
-type Passed = fn(usize) -> Vec<String>;
-
-/// 20,000 runs of 20,000 recurring jobs claimed in calls of 50, each with a successor: the time Redis itself takes for a run. First
-/// with nothing to pass, of a queue without and with a limit, a rate, and both; then through gates that are open, and at one that is
-/// shut.
-fn claim() {
-    let rate: Option<Rate> = "1000000/1s".parse().ok();
-    for (what, limit, rate) in [
-        ("nothing to pass", None, None),
-        ("a queue with a limit", Some(1_000_000), None),
-        ("a queue with a rate", None, rate),
-        ("a queue with both", Some(1_000_000), rate),
-    ] {
-        claim_through(what, &QueueSettings { limit, rate, ..QueueSettings::default() }, |_| Vec::new());
-    }
-    let kinds: [(&str, Passed); 3] = [
-        ("a key of its own", |n| vec![format!("key:k{n}")]),
-        ("a group and a job of its own, and a key", |n| vec![format!("group:g{n}"), format!("job:n{n}"), format!("key:k{n}")]),
-        ("a key that is taken: it waits", |_| vec!["key:one".to_owned()]),
-    ];
-    for (what, passed) in kinds {
-        claim_through(what, &QueueSettings::default(), passed);
-    }
-}
-
-fn claim_through(what: &str, settings: &QueueSettings, passed: Passed) {
-    const RUNS: usize = 20_000;
-    let redis = TestRedis::start();
-    let eye = Eye::on(&redis);
-    let section = Section::Queue(QueueName::default_queue());
-    let text = SectionText::Queue(settings.clone());
-    eye.ask(eye.store().declare_section(&"n1".parse().unwrap(), &section, Some(&text))).unwrap();
-    let mut lines = String::new();
-    for number in 0..RUNS {
-        writeln!(lines, "{}", json!({"name": format!("n{number}"), "every": "1s", "shell": "true"})).unwrap();
-    }
-    add_lines(&redis, &lines);
-    std::thread::sleep(Duration::from_secs(2));
-    let (queue, lease) = (Lane::default_lane(), Duration::from_secs(60));
-    let claimant = Claimant { node: "n1".parse().unwrap(), incarnation: "i".to_owned(), lease };
-    let names = eye.ask(eye.store().list_jobs(0, RUNS)).unwrap();
-    let order = |job: schedd::store::JobRecord| {
-        let run = job.pending.unwrap();
-        let number = job.name.as_str()[1..].parse().unwrap();
-        let successor = Some(Successor::on_time(&job.name, run.due().saturating_add(Duration::from_secs(60))));
-        ClaimOrder {
-            run,
-            rev: job.rev,
-            overlap: Overlap::Skip,
-            max_age: None,
-            latest_start: None,
-            max_runs: None,
-            successor,
-            job_lane: job.lane,
-            gates: passed(number).iter().map(|name| Gate::from_name(name).unwrap()).collect(),
-            stands_at: Vec::new(),
-            per_key: PerKey::default(),
-        }
-    };
-    let mut calls: Vec<Vec<ClaimOrder>> = Vec::new();
-    for names in names.chunks(50) {
-        let jobs = eye.ask(eye.store().read_jobs(names)).unwrap();
-        calls.push(jobs.into_iter().map(|job| order(job.unwrap().unwrap())).collect());
-    }
-    let mut connection = redis.connection();
-    let before = cpu_seconds(&mut connection);
-    for (number, orders) in calls.iter().enumerate() {
-        let replies = eye.ask(eye.store().claim_runs(&claimant, &queue, &format!("t{number}"), orders)).unwrap();
-        assert!(replies.iter().all(|reply| matches!(reply, ClaimReply::Claimed(_) | ClaimReply::Blocked(Blocking::Queued))));
-    }
-    #[expect(clippy::cast_precision_loss, reason = "microseconds")]
-    let each = (cpu_seconds(&mut connection) - before) * 1e6 / RUNS as f64;
-    println!("{each:.1} us of Redis' CPU a claimed run, {} bytes of its memory in all: {what}", memory(&mut connection));
 }
 
 /// 100,000 runs that find their key taken, all due in one instant, and free runs behind them, without gates and with a key of their own:

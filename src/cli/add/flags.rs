@@ -272,6 +272,9 @@ pub(in crate::cli) struct AddArgs {
     /// Of all adds with this key before the job begins the last one counts: its definition and its time
     #[arg(long, value_name = "KEY", help_heading = "Only once")]
     pub(super) debounce: Option<String>,
+    /// Move it on for so long from the first of these adds at most [default: as long as adds come]
+    #[arg(long, value_name = "DURATION", requires = "debounce", allow_hyphen_values = true, help_heading = "Only once")]
+    pub(super) max_wait: Option<String>,
     /// Of all adds with this key within --unique-for the first one counts, and the others are dropped, which is a success
     #[arg(long, value_name = "KEY", help_heading = "Only once")]
     pub(super) throttle: Option<String>,
@@ -284,7 +287,7 @@ pub(in crate::cli) struct AddArgs {
         "name", "when", "dtstart", "anchor", "start", "end", "max_runs", "jitter", "splay", "exclude", "only_on", "skip_if_late",
         "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "env_file", "cwd", "limit_memory", "limit_cpu", "limit_pids", "limit_files", "nice", "umask", "stdin_text", "shell_program", "queue", "priority", "requires", "group", "key", "per_key", "per_key_rate", "per_key_burst",
          "not_while", "timeout", "kill_grace", "retry", "overlap",
-        "catch_up", "max_age", "spread", "delivery", "done_check", "only", "unique_for",
+        "catch_up", "max_age", "spread", "delivery", "done_check", "only", "max_wait", "unique_for",
         "on_failure", "on_success", "on_late", "on_recovered",
     ])]
     pub(super) stdin: bool,

@@ -176,7 +176,7 @@ fn given_key(args: &AddArgs) -> Option<(&'static str, &'static str, &str)> {
 
 fn unique_of(args: &AddArgs) -> Option<Value> {
     let (_, mode, key) = given_key(args)?;
-    Some(without_nulls(json!({"key": key, "mode": mode, "for": args.unique_for})))
+    Some(without_nulls(json!({"key": key, "mode": mode, "for": args.unique_for, "max_wait": args.max_wait})))
 }
 
 fn catch_up_of(args: &AddArgs) -> Option<Value> {
@@ -256,6 +256,7 @@ fn flag_of(path: &str) -> String {
         "dst.gap" => return "--dst-gap".to_owned(),
         "dst.fold" => return "--dst-fold".to_owned(),
         "unique.for" => return "--unique-for".to_owned(),
+        "unique.max_wait" => return "--max-wait".to_owned(),
         "per_key.rate" => return "--per-key-rate".to_owned(),
         "per_key.burst" => return "--per-key-burst".to_owned(),
         "done_check.on" => return "--done-check-on".to_owned(),

@@ -213,7 +213,11 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
             Second::Refused { window: Some(window) } => {
                 format!("for {} from its add; a second add is refused", format_duration(window))
             }
-            Second::Wins => "until it begins; a later add takes its place (debounce)".to_owned(),
+            Second::Wins { max_wait } => {
+                let longest =
+                    max_wait.map_or_else(String::new, |longest| format!(", for {} from the first", format_duration(longest)));
+                format!("until it begins; a later add takes its place (debounce{longest})")
+            }
             Second::Dropped { window } => {
                 format!("for {} from its add; a second add is dropped (throttle)", format_duration(window))
             }
@@ -330,7 +334,8 @@ fn done_check(check: &DoneCheck, given: Option<&Value>) -> Value {
 }
 
 fn unique(unique: &Unique) -> Value {
-    json!({"key": unique.key.as_str(), "mode": unique.second.mode(), "for": unique.second.window().map(format_duration)})
+    json!({"key": unique.key.as_str(), "mode": unique.second.mode(), "for": unique.second.window().map(format_duration),
+        "max_wait": unique.second.max_wait().map(format_duration)})
 }
 
 fn delivery(delivery: Delivery) -> &'static str {

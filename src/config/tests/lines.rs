@@ -114,8 +114,9 @@ fn a_line_names_a_unique_key_and_what_becomes_of_a_second_add() {
         (r#""unique": "k""#, Second::Refused { window: None }),
         (r#""unique": "k", "unique_for": "1h""#, Second::Refused { window: Some(hour) }),
         (r#""unique": {"key": "k", "for": "60m"}"#, Second::Refused { window: Some(hour) }),
-        (r#""unique": {"key": "k", "mode": "debounce"}, "in": "5s""#, Second::Wins),
-        (r#""unique": {"key": "k", "mode": "debounce"}, "at": "2099-01-01T00:00:00Z""#, Second::Wins),
+        (r#""unique": {"key": "k", "mode": "debounce"}, "in": "5s""#, Second::Wins { max_wait: None }),
+        (r#""unique": {"key": "k", "mode": "debounce"}, "at": "2099-01-01T00:00:00Z""#, Second::Wins { max_wait: None }),
+        (r#""unique": {"key": "k", "mode": "debounce", "max_wait": "60m"}, "in": "5s""#, Second::Wins { max_wait: Some(hour) }),
         (r#""unique": {"key": "k", "mode": "throttle", "for": "1h"}"#, Second::Dropped { window: hour }),
     ] {
         let job = job_from_json(&format!(r#"{{"shell": "x", {keys}}}"#), &host()).unwrap();
@@ -138,6 +139,7 @@ fn a_unique_key_that_cannot_be_meant_is_refused_with_why() {
         (r#""unique": {"key": "k", "mode": "debunce"}, "in": "5s""#, "unique.mode", "did you mean \"debounce\"?"),
         (r#""unique": {"key": "k", "four": "1h"}"#, "unique.four", "did you mean \"for\"?"),
         (r#""unique": {"key": "k", "mode": "throttle"}"#, "unique.mode", "throttle needs a time"),
+        (r#""unique": {"key": "k", "max_wait": "1h"}"#, "unique.max_wait", "wanted mode = \"debounce\""),
         (r#""unique": {"key": "k", "mode": "debounce", "for": "1h"}, "in": "5s""#, "unique.for", "no time beside it"),
         (r#""unique": {"key": "k", "mode": "debounce"}, "cron": "@daily""#, "unique", "a single at"),
         (r#""unique": {"key": "k", "mode": "debounce"}"#, "unique", "a single at"),

@@ -306,7 +306,7 @@ prop_compose! {
             let second = match millis % 3 {
                 0 => Second::Refused { window: Some(window) },
                 1 => Second::Dropped { window },
-                _ if matches!(schedule, Schedule::At(_)) => Second::Wins,
+                _ if matches!(schedule, Schedule::At(_)) => Second::Wins { max_wait: Some(Duration::from_millis(*millis)).filter(|_| millis % 2 == 0) },
                 _ => Second::Refused { window: None },
             };
             Unique { key: format!("key {millis}").parse().unwrap(), second }

@@ -108,10 +108,31 @@ fn a_debounced_add_takes_the_place_of_the_first_and_moves_its_time() {
     assert_eq!(added["next_due"], "2098-01-01T00:00:00.000Z");
     let shown = bench.ctl.run(&["show", &first, "--json"]).json();
     assert_eq!(shown["definition"]["shell"], "three");
-    assert_eq!(shown["definition"]["unique"], serde_json::json!({"key": "reindex", "mode": "debounce", "for": null}));
+    assert_eq!(
+        shown["definition"]["unique"],
+        serde_json::json!({"key": "reindex", "mode": "debounce", "for": null, "max_wait": null})
+    );
     assert_eq!(bench.jobs(), 1);
     // The same again changes nothing.
     assert_eq!(bench.ctl.run(&args).good().json()["name"], first);
+}
+
+#[test]
+fn debounced_adds_move_a_job_on_for_so_long_as_it_allows_from_the_first() {
+    let bench = Bench::start();
+    let add = |delay: &str, longest: &str| {
+        let args = ["add", "--in", delay, "--debounce", "k", "--max-wait", longest, "--shell", "x", "--json"];
+        let added = bench.ctl.run(&args).good().json();
+        added["next_due"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap()
+    };
+    let first = add("30m", "2h");
+    let second = add("90m", "2h");
+    assert!(second > first + jiff::SignedDuration::from_mins(55), "{first} {second}");
+    let latest = add("9h", "2h");
+    assert!(latest > second && latest < first + jiff::SignedDuration::from_mins(95), "{second} {latest}");
+    assert_eq!(add("10h", "2h"), latest, "however often");
+    assert_eq!(bench.ctl.run(&["list", "--json"]).good().json().as_array().unwrap().len(), 1);
+    bench.ctl.run(&["add", "--in", "5s", "--max-wait", "1h", "--shell", "x"]).refused(2, &["--debounce"]);
 }
 
 #[test]

@@ -32,7 +32,7 @@ async fn moving(world: &World, first: &str, offset: i64) -> ApplyOrder {
         planned: job.pending.or(job.held),
         existing: Existing::Edit,
         old_key: job.unique,
-        ..only(first, offset, Second::Wins, Some(first))
+        ..only(first, offset, Second::Wins { max_wait: None }, Some(first))
     }
 }
 
@@ -47,7 +47,7 @@ async fn a_second_job_of_a_unique_key_is_taken_and_leaves_nothing_behind() {
     world.plant_as(first.clone()).await;
     let before = world.snapshot();
     assert_eq!(apply(&world, 0, &only("b", 5000, HELD, None)).await, ApplyReply::Stale, "the holder is read first");
-    for second in [HELD, FOR_A_MINUTE, Second::Dropped { window: Duration::from_secs(1) }, Second::Wins] {
+    for second in [HELD, FOR_A_MINUTE, Second::Dropped { window: Duration::from_secs(1) }, Second::Wins { max_wait: None }] {
         assert_eq!(apply(&world, 0, &only("b", 5000, second, Some("a"))).await, ApplyReply::Taken(name("a")), "{second:?}");
     }
     assert_eq!(apply(&world, 0, &ApplyOrder { token: token(), ..first.clone() }).await, ApplyReply::Stale);
@@ -165,9 +165,9 @@ async fn a_change_of_the_holder_keeps_its_key_and_one_to_another_key_frees_the_o
 #[tokio::test]
 async fn a_debounced_job_that_has_not_begun_is_moved_though_it_is_due_and_one_that_has_is_left() {
     let world = World::new();
-    let first = world.plant_as(only("a", 0, Second::Wins, None)).await;
+    let first = world.plant_as(only("a", 0, Second::Wins { max_wait: None }, None)).await;
     // A new job is not made while that one is to come.
-    assert_eq!(apply(&world, 5, &only("b", 1000, Second::Wins, Some("a"))).await, ApplyReply::Stale);
+    assert_eq!(apply(&world, 5, &only("b", 1000, Second::Wins { max_wait: None }, Some("a"))).await, ApplyReply::Stale);
     let (older, newer) = (moving(&world, "a", 1000).await, moving(&world, "a", 2000).await);
     assert_eq!(apply(&world, 5, &older).await, ApplyReply::Updated);
     assert_eq!(world.score("due:default", &first.to_string()), None, "it was due, and is not any more");
@@ -181,7 +181,7 @@ async fn a_debounced_job_that_has_not_begun_is_moved_though_it_is_due_and_one_th
     let late = moving(&world, "a", 3000).await;
     let claim = world.win(2000, &successor("a", 2000).run).await;
     assert_eq!(apply(&world, 2001, &late).await, ApplyReply::Stale, "it has begun");
-    assert_eq!(apply(&world, 2001, &only("b", 3000, Second::Wins, Some("a"))).await, ApplyReply::Created);
+    assert_eq!(apply(&world, 2001, &only("b", 3000, Second::Wins { max_wait: None }, Some("a"))).await, ApplyReply::Created);
     assert_eq!(apply(&world, 2002, &late).await, ApplyReply::Stale, "another holds the key");
     world.succeed(2003, &claim).await;
     assert_eq!(world.job("b").await.pending, Some(successor("b", 3000).run));
@@ -191,7 +191,7 @@ async fn a_debounced_job_that_has_not_begun_is_moved_though_it_is_due_and_one_th
 #[tokio::test]
 async fn a_paused_job_that_is_debounced_is_moved_and_stays_paused() {
     let world = World::new();
-    world.plant_as(only("a", 0, Second::Wins, None)).await;
+    world.plant_as(only("a", 0, Second::Wins { max_wait: None }, None)).await;
     world.at(-5).pause_job(&world.job("a").await, None).await.unwrap();
     assert_eq!(apply(&world, 5, &moving(&world, "a", 1000).await).await, ApplyReply::Updated);
     let job = world.job("a").await;

@@ -54,7 +54,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
                 read: Some((job.rev.clone(), job.lane.clone())),
                 planned: job.pending.clone(),
                 passed: Some(Stretch { first: t(7), last: t(7), count: 1 }),
-                unique: only("a", 2000, Second::Wins, Some("h")).unique,
+                unique: only("a", 2000, Second::Wins { max_wait: None }, Some("h")).unique,
                 old_key: Some("o".parse().unwrap()),
                 ..definition("a", 2000)
             };

@@ -170,10 +170,9 @@ pub(super) fn key_named(script: &str, name: &str, scene: &Scene) -> Option<Strin
         "job_history" => "history:a".to_owned(),
         "job_outputs" => "outputs:a".to_owned(),
         "due" if script == "plant_reboot" => "due:@one".to_owned(),
-        "due" | "job_due" | "old_due" | "set" | "place" => "due:default".to_owned(),
+        "due" | "job_due" | "old_due" | "run_due" | "set" | "place" => "due:default".to_owned(),
         // The job stands in its place where it is no one-shot.
         "run" if script == "pause_job" => "job:a".to_owned(),
-        "run_due" => "due:default".to_owned(),
         "run" if script == "apply_job" => format!("run:{}", run_of("a", 2000)),
         "run" if matches!(script, "plant_manual" | "plant_reboot") => format!("run:{}", by_hand()),
         "run" if script == "forget_runs" => format!("run:{}", run_of("a", -500)),
