@@ -20,6 +20,7 @@
 -- KEYS 14 shunned
 -- KEYS 15 shunned_lately
 -- KEYS 16 notices
+-- KEYS 17 deadlines
 -- KEYS* run
 -- KEYS* job
 -- KEYS* open
@@ -76,7 +77,7 @@ local now, micros = clock(ARGV[1])
 local due, leases, fence_key, stops, nudge = KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[9]
 local bad = wrong_type({due, 'zset', leases, 'zset', fence_key, 'string', KEYS[4], 'zset', stops, 'hash', KEYS[6], 'zset',
   KEYS[7], 'zset', KEYS[8], 'hash', KEYS[10], 'zset', KEYS[11], 'zset', KEYS[12], 'hash', KEYS[13], 'hash',
-  KEYS[14], 'zset', KEYS[15], 'zset', KEYS[16], 'zset'})
+  KEYS[14], 'zset', KEYS[15], 'zset', KEYS[16], 'zset', KEYS[17], 'zset'})
 if bad then return bad end
 local gates, last_key = gates_of(ARGV[7])
 local has_shunned = redis.call('EXISTS', KEYS[14]) == 1
@@ -229,7 +230,7 @@ local function claim(k, a)
     return {'gone'}
   end
   if claimed >= slots then return {'full'} end
-  local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'once', 'begun', 'tells')
+  local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'once', 'begun', 'tells', 'watched')
   if not job[1] then return {'orphan'} end
   if job[1] ~= a.rev then return {'stale'} end
   local is_pending = job[2] == id
@@ -325,6 +326,7 @@ local function claim(k, a)
     if a.kind == 'regular' then redis.call('ZADD', k.open, a.due_ms, id) end
     if begins then
       tell_late(k, id, job[7], a.due_ms)
+      if job[8] ~= id then watch(KEYS[17], id, a.due_ms, job[7], true) end
       begun = begun + 1
       redis.call('HSET', k.job, 'begun', begun)
       if begun >= most and not is_pending then end_schedule(k, a.job_name, job[2]) end
@@ -336,6 +338,9 @@ local function claim(k, a)
       whole(run[8], COUNT), before}
   end
 
+  if begins and (fate == 'queued' or fate == 'waiting') and not run[10] and job[8] ~= id then
+    watch(KEYS[17], id, a.due_ms, job[7], false)
+  end
   if stands[1] then redis.call('HSET', k.run, 'places', table.concat(stands, ' ')) end
   if run[11] and not gate then
     if not stands[1] then redis.call('HDEL', k.run, 'places') end
@@ -359,7 +364,7 @@ local function claim(k, a)
 end
 
 local reply = {'items', now, is_spoilt and 1 or 0}
-local run_at, arg_at = 17, 9
+local run_at, arg_at = 18, 9
 while run_at <= last_key do
   local k = {jobs = KEYS[4], history = KEYS[6], finished = KEYS[7], totals = KEYS[8], nudge = nudge, dead = KEYS[10], gates = gates,
     leases = leases, shunned_lately = KEYS[15], notices = KEYS[16],

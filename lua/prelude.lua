@@ -74,7 +74,7 @@ end
 local DEAD = {failed = true, timed_out = true, lost = true}
 
 -- What is kept of a run in a notice of it.
-local TOLD = {'state', 'reason', 'attempt', 'due', 'started_at', 'finished_at', 'exit_code', 'signal', 'http_status', 'error', 'node', 'skipped_count'}
+local TOLD = {'state', 'reason', 'attempt', 'due', 'started_at', 'finished_at', 'exit_code', 'signal', 'http_status', 'error', 'node', 'skipped_count', 'waiting_for'}
 
 -- Notes that people are to be told of the run, whose record stands: any node makes a run of it (plant_notice.lua). `stamp` tells two
 -- things that befell one run apart.
@@ -88,6 +88,15 @@ local function tell(k, kind, id, stamp, now)
   redis.call('PUBLISH', k.nudge, 'told')
 end
 
+-- Has the nodes look at a run when it is to have started, unless it has, and when it is to have ended, as `tells` of its job says.
+local function watch(deadlines, id, due_ms, tells, has_started)
+  for word, ms in string.gmatch(tells or '', '(%l+)=(%d+)') do
+    if word == 'finish' or word == 'start' and not has_started then
+      redis.call('ZADD', deadlines, int(tonumber(due_ms) + tonumber(ms)), id .. ' ' .. word)
+    end
+  end
+end
+
 -- Tells of the end of a run whom its job wants told: `tells` names the kinds. A job is failing from its first dead letter on, until
 -- a run of it succeeds.
 local function tell_end(k, id, state, reason, now)
@@ -95,6 +104,7 @@ local function tell_end(k, id, state, reason, now)
   if not tells or tells == '' then return end
   local function wants(kind) return string.find(tells, kind, 1, true) end
   local stamp = redis.call('HGET', k.run, 'fence') or state
+  if wants('ping') and (DEAD[state] or state == 'succeeded' or state == 'cancelled' and stamp ~= state) then tell(k, 'ping', id, stamp, now) end
   if DEAD[state] then
     redis.call('HSET', k.job, 'failing', '1')
     if wants('on_failure') then tell(k, 'on_failure', id, stamp, now) end

@@ -12,11 +12,12 @@ use super::render::{
 };
 use super::target::{Target, find_job, find_run};
 use crate::domain::ids::{JobName, RunId};
+use crate::domain::notice::{Deadline, NoticeKind, notice_id};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::engine::Definition;
-use crate::store::Store;
+use crate::store::{RunRecord, Store};
 
 /// Times to come that are shown of a job.
 const UPCOMING: usize = 3;
@@ -163,6 +164,7 @@ fn field_raw(word: &str, text: &str, console: &mut Console) {
 async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u8, Failure> {
     let record = find_run(store, run).await?;
     let now = store.now().await?;
+    let notices = notices_of(store, &record).await?;
     let views = view_runs(store, &mut Zones::default(), vec![record]).await?;
     let Some(view) = views.into_iter().next() else { return Err(Failure::Failed(format!("run {run} cannot be shown"))) };
     if console.is_json() {
@@ -175,13 +177,39 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
             ("recoveries", json!(record.recoveries)),
             ("unclear", json!(record.unclear)),
             ("attempts", attempts_json(record)),
+            ("notices", notices.iter().map(notice_json).collect()),
         ];
         fields.extend(more.map(|(key, value)| (key.to_owned(), value)));
         console.json(&Value::Object(fields));
     } else {
         run_text(&view, Relative { now }, console);
+        for notice in &notices {
+            field("told", &format!("{} by {}, which is {}", kind_of(notice), notice.run, notice.state), console);
+        }
     }
     Ok(0)
+}
+
+/// The notices of a run, of its last attempt and of what became of it before.
+async fn notices_of(store: &Store, record: &RunRecord) -> Result<Vec<RunRecord>, Failure> {
+    if record.run.job().is_hidden() {
+        return Ok(Vec::new());
+    }
+    let fence = record.fence.map(|fence| fence.to_string());
+    let stamps: Vec<&str> = fence.as_deref().into_iter().chain(Deadline::ALL.map(Deadline::as_str)).collect();
+    let ids: Vec<RunId> = NoticeKind::ALL
+        .into_iter()
+        .flat_map(|kind| stamps.iter().filter_map(move |stamp| notice_id(&record.run, kind, stamp).ok()))
+        .collect();
+    Ok(store.read_runs(&ids).await?.into_iter().filter_map(|notice| notice.ok().flatten()).collect())
+}
+
+fn kind_of(notice: &RunRecord) -> &'static str {
+    notice.run.job().told_of().map_or("", |(_, kind)| kind.as_str())
+}
+
+fn notice_json(notice: &RunRecord) -> Value {
+    json!({"kind": kind_of(notice), "run_id": notice.run.to_string(), "state": notice.state.as_str()})
 }
 
 fn run_text(view: &RunView, when: Relative, console: &mut Console) {

@@ -67,7 +67,7 @@ fn request(url: String) -> HttpRequest {
     HttpRequest { method, url, headers: BTreeMap::new(), body: String::new(), expect: Vec::new(), redirects: 0 }
 }
 
-fn compile_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {
+pub(super) fn compile_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {
     let text = spot.text("https://example.com/", problems)?;
     match url_fault(text) {
         None => Some(text.to_owned()),

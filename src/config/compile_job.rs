@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::compile_action::{Keys, compile_action, refuse_oversize};
 use super::compile_clock_changes::refuse_idle_clock_changes;
-use super::compile_notices::refuse_oversize_notices;
+use super::compile_notices::{refuse_oversize_notices, refuse_untold};
 use super::compile_references::refuse_faulty_references;
 use super::compile_retry::refuse_impossible_codes;
 use super::compile_schedule::{Clock, compile_schedule};
@@ -77,6 +77,7 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
     if !matches!(context.origin, Origin::Surface) {
         refuse_nothing_left(table, &spec.schedule, &spec.shape, &clock, problems);
         refuse_idle_clock_changes(table, &spec.schedule, problems);
+        refuse_untold(table, &spec, problems);
         refuse_faulty_references(table, problems);
     }
     refuse_oversize(table, &spec.action, &spec.env, problems);

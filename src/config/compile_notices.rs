@@ -1,20 +1,19 @@
 //! Whom a job tells of its runs: `on_failure` and its like, each an action as a job's own is.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::compile_action::{Keys, compile_action, refuse_oversize};
+use super::compile_http::compile_url;
 use super::keys;
 use super::problem::Problems;
-use super::reader::{Spot, Table};
-use crate::domain::job::Action;
+use super::reader::{DurationBounds, Spot, Table};
+use crate::domain::job::{Action, JobSpec};
 use crate::domain::notice::NoticeKind;
+use crate::domain::webhook::{MOST_SECRETS, SigningSecret};
 
 /// The method of a request that names none: it has a body, what is told unless another is given.
 pub(super) const NOTICE_METHOD: &str = "POST";
-
-/// What a table says of each kind: an action, or that nobody is told, whatever `[defaults]` says.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Notices(BTreeMap<NoticeKind, Notice>);
 
 /// What a table says of one kind.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,22 +31,70 @@ impl Notice {
     }
 }
 
+const WITHIN: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 days", "10m");
+
+/// What a table says of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Notices {
+    actions: BTreeMap<NoticeKind, Notice>,
+    must_start_within: Option<Duration>,
+    must_finish_within: Option<Duration>,
+    ping_url: Option<String>,
+    webhook_secrets: Option<Vec<SigningSecret>>,
+}
+
 impl Notices {
-    /// These, and `below` of the kinds they do not name.
+    /// These, and `below` where they are silent.
     pub(super) fn over(self, below: &Self) -> Self {
-        Self(below.0.clone().into_iter().chain(self.0).collect())
+        Self {
+            actions: below.actions.clone().into_iter().chain(self.actions).collect(),
+            must_start_within: self.must_start_within.or(below.must_start_within),
+            must_finish_within: self.must_finish_within.or(below.must_finish_within),
+            ping_url: self.ping_url.or_else(|| below.ping_url.clone()),
+            webhook_secrets: self.webhook_secrets.or_else(|| below.webhook_secrets.clone()),
+        }
     }
 
-    /// What is done of each kind.
-    pub(super) fn into_actions(self) -> BTreeMap<NoticeKind, Action> {
-        self.0.into_iter().filter_map(|(kind, notice)| Some((kind, notice.action()?))).collect()
+    /// Sets in `spec` what these name.
+    pub(super) fn apply_to(self, spec: &mut JobSpec) {
+        spec.notices = self.actions.into_iter().filter_map(|(kind, notice)| Some((kind, notice.action()?))).collect();
+        spec.must_start_within = self.must_start_within;
+        spec.must_finish_within = self.must_finish_within;
+        spec.ping_url = self.ping_url;
+        spec.webhook_secrets = self.webhook_secrets.unwrap_or_default();
     }
 }
 
 /// The notices `table` names.
 pub(super) fn compile_notices(table: &Table<'_>, problems: &mut Problems) -> Notices {
-    let named = NoticeKind::ALL.into_iter().filter_map(|kind| Some((kind, table.get(kind.as_str())?)));
-    Notices(named.filter_map(|(kind, spot)| Some((kind, compile_notice(&spot, problems)?))).collect())
+    let named = NoticeKind::ASKED.into_iter().filter_map(|kind| Some((kind, table.get(kind.as_str())?)));
+    Notices {
+        actions: named.filter_map(|(kind, spot)| Some((kind, compile_notice(&spot, problems)?))).collect(),
+        must_start_within: table.get("must_start_within").and_then(|spot| spot.duration(&WITHIN, problems)),
+        must_finish_within: table.get("must_finish_within").and_then(|spot| spot.duration(&WITHIN, problems)),
+        ping_url: table.get("ping_url").and_then(|spot| compile_url(&spot, problems)),
+        webhook_secrets: table.get("webhook_secret").and_then(|spot| compile_secrets(&spot, problems)),
+    }
+}
+
+fn compile_secrets(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<SigningSecret>> {
+    const EXAMPLE: &str = "${credential:webhook-secret}";
+    let Some(items) = spot.as_items() else { return Some(vec![spot.parsed(EXAMPLE, problems)?]) };
+    let secrets: Vec<Option<SigningSecret>> = items.map(|item| item.parsed(EXAMPLE, problems)).collect();
+    let secrets: Vec<SigningSecret> = secrets.into_iter().collect::<Option<_>>()?;
+    if (1..=MOST_SECRETS).contains(&secrets.len()) {
+        return Some(secrets);
+    }
+    spot.fault(problems, format!("found {} secrets, wanted 1 to {MOST_SECRETS}", secrets.len()));
+    None
+}
+
+/// Notes a time after which somebody is to be told, of a job that tells nobody.
+pub(super) fn refuse_untold(table: &Table<'_>, spec: &JobSpec, problems: &mut Problems) {
+    let spot = table.get("must_start_within").or_else(|| table.get("must_finish_within"));
+    if let Some(spot) = spot.filter(|_| !spec.notices.contains_key(&NoticeKind::Late)) {
+        spot.fault(problems, "nobody would be told, wanted it together with on_late = { shell = \"mail -s late me\" }");
+    }
 }
 
 fn compile_notice(spot: &Spot<'_>, problems: &mut Problems) -> Option<Notice> {

@@ -26,7 +26,10 @@ pub(super) fn refuse_faulty_references(table: &Table<'_>, problems: &mut Problem
             spot.fault(problems, message);
         }
     }
-    let others = NoticeKind::ALL.into_iter().map(NoticeKind::as_str).chain(["done_check"]);
+    if let Some(ping) = table.get("ping_url") {
+        refuse(&ping, problems);
+    }
+    let others = NoticeKind::ASKED.into_iter().map(NoticeKind::as_str).chain(["done_check"]);
     for other in others.filter_map(|key| table.get(key)?.as_table()) {
         refuse_faulty_references(&other, problems);
     }

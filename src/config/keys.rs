@@ -66,9 +66,13 @@ pub(super) const POLICY: &[&str] = &[
     "on_success",
     "on_late",
     "on_recovered",
+    "must_start_within",
+    "must_finish_within",
+    "ping_url",
+    "webhook_secret",
 ];
 /// Keys of jobs of later versions.
-pub(super) const LATER_JOB: &[&str] = &["limit", "rate", "weight", "user", "ping_url"];
+pub(super) const LATER_JOB: &[&str] = &["limit", "rate", "weight", "user"];
 
 /// `[calendars.X]`
 pub(super) const CALENDAR: &[&str] = &["dates", "file", "tz"];

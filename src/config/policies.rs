@@ -129,7 +129,7 @@ impl Policies {
         spec.process = self.starting.rules();
         spec.group = self.group;
         spec.done_check = self.done_check;
-        spec.notices = self.notices.into_actions();
+        self.notices.apply_to(spec);
         set(&mut spec.dst, self.dst);
         set(&mut spec.env, self.env);
         set(&mut spec.env_files, self.env_files);

@@ -124,6 +124,17 @@ pub fn to_surface(spec: &JobSpec) -> String {
     for (kind, action) in &spec.notices {
         out.put(kind.as_str(), notice(action));
     }
+    for (key, within) in [("must_start_within", spec.must_start_within), ("must_finish_within", spec.must_finish_within)] {
+        if let Some(within) = within {
+            out.put_duration(key, within);
+        }
+    }
+    if let Some(url) = &spec.ping_url {
+        out.put("ping_url", url.as_str());
+    }
+    if !spec.webhook_secrets.is_empty() {
+        out.put_list("webhook_secret", spec.webhook_secrets.iter().map(|secret| secret.as_str().to_owned()));
+    }
     if let Some(rule) = &spec.unique {
         out.put("unique", unique(rule));
     }

@@ -17,6 +17,7 @@ use super::process::ProcessRules;
 use super::schedule::Schedule;
 use super::shape::Shape;
 use super::unique::Unique;
+use super::webhook::SigningSecret;
 use super::zone::ZoneName;
 
 /// A job's definition, without its name.
@@ -66,6 +67,14 @@ pub struct JobSpec {
     pub unique: Option<Unique>,
     /// What is done to tell people of its runs.
     pub notices: BTreeMap<NoticeKind, Action>,
+    /// Where a service is pinged of its runs, in the form of healthchecks.io; `{job}` in it stands for the job's name.
+    pub ping_url: Option<String>,
+    /// How long after it was due a scheduled run is to have started, or somebody is told. 1 s to 365 days.
+    pub must_start_within: Option<Duration>,
+    /// How long after it was due a scheduled run is to have ended, or somebody is told. 1 s to 365 days.
+    pub must_finish_within: Option<Duration>,
+    /// What signs its requests and those that tell of its runs. At most 4.
+    pub webhook_secrets: Vec<SigningSecret>,
     /// Variables added to the small fixed environment. Names are `[A-Za-z_][A-Za-z0-9_]*`; values hold no NUL, and secrets only by
     /// [`reference`](super::reference).
     pub env: BTreeMap<String, String>,
@@ -205,6 +214,11 @@ pub enum AskedOn {
 }
 
 impl HttpRequest {
+    /// A POST without a body of its own.
+    pub fn post(url: String) -> Self {
+        Self { method: "POST".to_owned(), url, headers: BTreeMap::new(), body: String::new(), expect: Vec::new(), redirects: 0 }
+    }
+
     /// Whether an answer of this status counts as success.
     pub fn expects(&self, status: u16) -> bool {
         if self.expect.is_empty() { (200..300).contains(&status) } else { self.expect.contains(&status) }
@@ -262,6 +276,10 @@ impl JobSpec {
             done_check: None,
             unique: None,
             notices: BTreeMap::new(),
+            ping_url: None,
+            must_start_within: None,
+            must_finish_within: None,
+            webhook_secrets: Vec::new(),
             env: BTreeMap::new(),
             env_files: Vec::new(),
             cwd: None,

@@ -13,7 +13,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::ids::{IdError, JobName, RunId};
-use super::job::{Action, Backoff, JobSpec, Overlap, Retry};
+use super::job::{Action, Backoff, HttpRequest, JobSpec, Overlap, Retry};
 use super::limits::Limits;
 use super::process::ProcessRules;
 use super::schedule::Schedule;
@@ -29,19 +29,24 @@ pub enum NoticeKind {
     Late,
     /// A run succeeded after one that failed.
     Recovered,
+    /// A run ended: a ping for a service that watches from outside.
+    Ping,
 }
 
 impl NoticeKind {
-    /// Every kind, in the order in which they are told of one end.
-    pub const ALL: [Self; 4] = [Self::Failure, Self::Recovered, Self::Success, Self::Late];
+    /// Those a job asks for by an action each.
+    pub const ASKED: [Self; 4] = [Self::Failure, Self::Recovered, Self::Success, Self::Late];
+    /// Every kind.
+    pub const ALL: [Self; 5] = [Self::Failure, Self::Recovered, Self::Success, Self::Late, Self::Ping];
 
-    /// The word for it: the key of a job that asks for it.
+    /// The word for it; of those asked for, the key of a job that asks.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Failure => "on_failure",
             Self::Success => "on_success",
             Self::Late => "on_late",
             Self::Recovered => "on_recovered",
+            Self::Ping => "ping",
         }
     }
 
@@ -57,11 +62,47 @@ impl fmt::Display for NoticeKind {
     }
 }
 
+/// By when something is to have befallen a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Deadline {
+    /// It is to have started.
+    Start,
+    /// It is to have ended.
+    Finish,
+}
+
+impl Deadline {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Start, Self::Finish];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Finish => "finish",
+        }
+    }
+
+    /// That of a word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|deadline| deadline.as_str() == word)
+    }
+
+    /// What the run has not done when it is missed.
+    pub fn past(self) -> &'static str {
+        match self {
+            Self::Start => "started",
+            Self::Finish => "ended",
+        }
+    }
+}
+
 /// How often a notice is tried, how long apart, and how long one try may take.
 const RETRIES: u32 = 5;
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 const LONGEST_DELAY: Duration = Duration::from_secs(600);
 const TIMEOUT: Duration = Duration::from_secs(60);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Letters of the word behind a notice's id.
 const WORD_LEN: usize = 12;
@@ -74,11 +115,14 @@ pub fn notice_id(about: &RunId, kind: NoticeKind, stamp: &str) -> Result<RunId, 
 
 /// The hidden job whose runs are the notices of `kind` of a job; none if that wants nobody told.
 pub fn notice_job(told: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
-    let action: Action = told.notices.get(&kind)?.clone();
+    let action = match kind {
+        NoticeKind::Ping => Action::Http(HttpRequest::post(told.ping_url.clone()?)),
+        NoticeKind::Failure | NoticeKind::Success | NoticeKind::Late | NoticeKind::Recovered => told.notices.get(&kind)?.clone(),
+    };
     let mut spec = JobSpec::with_defaults(Schedule::Manual, action);
     spec.queue = super::ids::QueueName::of_notices();
     spec.overlap = Overlap::Allow;
-    spec.timeout = TIMEOUT;
+    spec.timeout = if kind == NoticeKind::Ping { PING_TIMEOUT } else { TIMEOUT };
     spec.retry =
         Retry { limit: RETRIES, delay: RETRY_DELAY, backoff: Backoff::Exponential, max_delay: LONGEST_DELAY, ..Retry::default() };
     spec.env.clone_from(&told.env);
@@ -86,15 +130,30 @@ pub fn notice_job(told: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
     spec.cwd.clone_from(&told.cwd);
     // What the work reads, and what it is held to, is not for telling of it.
     spec.process = ProcessRules { stdin: None, limits: Limits::default(), ..told.process.clone() };
+    if kind != NoticeKind::Ping {
+        spec.webhook_secrets.clone_from(&told.webhook_secrets);
+    }
     Some(spec)
 }
 
-/// What the scripts know of whom a job wants told: the words of the kinds, and after how many ms a start is late; empty if nobody.
+/// What the scripts know of whom a job wants told: the words of the kinds, and after how many ms from its due time a start is late, and a run is to have started and ended;
+/// empty if nobody.
 pub fn tells(spec: &JobSpec, name: &JobName) -> String {
     let mut words: Vec<String> = spec.notices.keys().map(|kind| kind.as_str().to_owned()).collect();
+    if spec.ping_url.is_some() {
+        words.push(NoticeKind::Ping.as_str().to_owned());
+    }
+    let mut timed = |word: &str, within: Duration| {
+        words.push(format!("{word}={}", within.saturating_add(spec.shape.latest_shift(name)).as_millis()));
+    };
     if spec.notices.contains_key(&NoticeKind::Late) {
-        let late = spec.late_after.saturating_add(spec.shape.latest_shift(name));
-        words.push(format!("late={}", late.as_millis()));
+        timed("late", spec.must_start_within.unwrap_or(spec.late_after));
+    }
+    if let Some(within) = spec.must_start_within {
+        timed(Deadline::Start.as_str(), within);
+    }
+    if let Some(within) = spec.must_finish_within {
+        timed(Deadline::Finish.as_str(), within);
     }
     words.join(" ")
 }
@@ -133,5 +192,10 @@ mod tests {
         let hidden = notice_job(&told, NoticeKind::Late).unwrap();
         assert!(hidden.notices.is_empty() && hidden.queue.is_of_host() && hidden.env == told.env);
         assert_eq!(tells(&told, &name), "on_late late=60000");
+        told.must_start_within = Some(Duration::from_secs(9));
+        told.must_finish_within = Some(Duration::from_secs(99));
+        told.ping_url = Some("https://h/u".to_owned());
+        assert_eq!(tells(&told, &name), "on_late ping late=9000 start=9000 finish=99000");
+        assert_eq!(notice_job(&told, NoticeKind::Ping).unwrap().timeout, PING_TIMEOUT);
     }
 }

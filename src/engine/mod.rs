@@ -6,7 +6,8 @@
 //! - [`gatekeeper`] gives free places to runs that wait at a gate
 //! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held, and
 //!   [`pulse`] tells it whether this node itself stood still
-//! - [`teller`] makes runs of what people are to be told, [`telling`] gives those what they tell
+//! - [`teller`] makes runs of what people are to be told, [`telling`] gives those what they tell,
+//!   [`lookout`] sees runs that have not started or ended in time
 //! - [`rebooting`] plants what is to run once after a boot of this host
 //! - [`rezoning`] moves planned runs when the zone data has changed
 //! - [`reconciler`] makes Redis say what `jobs.toml` says; [`janitor`] forgets what is past its time; [`presence`] says that
@@ -35,6 +36,7 @@ mod holdings;
 mod janitor;
 mod journal;
 mod lease_keeper;
+mod lookout;
 mod loss;
 pub mod mending;
 mod node;

@@ -22,8 +22,8 @@ use super::reconciler::{Removal, Wanted, Wish};
 use super::shared::{Keeping, Phase, Shared};
 use super::standing::Glance;
 use super::{
-    Journal, auditor, janitor, lease_keeper, loss, notes, nudges, presence, pulse, reaper, rebooting, reconciler, rezoning,
-    teller, ticker,
+    Journal, auditor, janitor, lease_keeper, lookout, loss, notes, nudges, presence, pulse, reaper, rebooting, reconciler,
+    rezoning, teller, ticker,
 };
 use crate::config::{Config, ServingConfig};
 use crate::domain::ids::{Label, NodeName, QueueName};
@@ -131,6 +131,8 @@ impl Engine {
         tasks.spawn(go_on("janitor", move || ended_by(until.clone(), janitor::run(node.clone()))));
         let (node, until) = (shared.clone(), intake.clone());
         tasks.spawn(go_on("auditor", move || ended_by(until.clone(), auditor::run(node.clone()))));
+        let (node, until) = (shared.clone(), intake.clone());
+        tasks.spawn(go_on("lookout", move || ended_by(until.clone(), lookout::run(node.clone()))));
         let (node, until) = (shared.clone(), intake.clone());
         tasks.spawn(go_on("teller", move || ended_by(until.clone(), teller::run(node.clone()))));
         let (node, until) = (shared.clone(), intake.clone());

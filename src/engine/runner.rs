@@ -127,6 +127,7 @@ impl Runner {
             }
         }
         let output = OutputBuffer::new(shared.settings.output);
+        let _told = telling::ping_start(&shared.executors, &definition.spec, &claim.run);
         let outcome = tokio::select! {
             outcome = shared.executors.execute(&attempt, control, &output) => outcome,
             never = keep_writing(shared, claim, &output) => match never {},
@@ -257,6 +258,8 @@ fn attempt_of(shared: &Shared, definition: &Definition, claim: &Claim) -> Attemp
         action: spec.action.clone(),
         env: spec.env.clone(),
         env_files: spec.env_files.clone(),
+        webhook_secrets: spec.webhook_secrets.clone(),
+        by_redis: (claim.claimed_at, BootInstant::now()),
         tidings: Tidings::default(),
         cwd: spec.cwd.clone(),
         process: spec.process.clone(),

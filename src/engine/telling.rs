@@ -4,13 +4,16 @@
 //! text, whatever it was.
 
 use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::{Instrument, debug};
 
 use crate::domain::duration::format_duration;
 use crate::domain::ids::RunId;
-use crate::domain::job::Action;
-use crate::domain::notice::NoticeKind;
+use crate::domain::job::{Action, JobSpec};
+use crate::domain::notice::{Deadline, NoticeKind};
+use crate::domain::ping::{Ping, ping_address};
 use crate::domain::time::UnixMillis;
-use crate::executor::{Attempt, Tidings};
+use crate::executor::{Attempt, Executors, Tidings};
 use crate::store::{About, Store, StoreError};
 
 /// How much of the end of what a run printed is told, in bytes.
@@ -26,6 +29,15 @@ pub(super) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), 
         Some(subject) => store.read_output_tail(subject, number, OUTPUT).await?,
         None => Vec::new(),
     };
+    if let (NoticeKind::Ping, Action::Http(request), Some(subject)) = (kind, &mut attempt.action, &subject) {
+        let ended = match about.text("state") {
+            Some("succeeded") => Ping::Success,
+            _ => Ping::Failure(about.number("exit_code")),
+        };
+        request.url = ping_address(&request.url, subject.job(), subject, ended);
+        attempt.tidings.body = readable(&printed);
+        return Ok(());
+    }
     let told = Told { kind, about: &about, subject: subject.as_ref(), number, output: readable(&printed) };
     let body = match attempt.action {
         Action::Http(_) => told.body(&attempt.run).to_string(),
@@ -33,6 +45,19 @@ pub(super) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), 
     };
     attempt.tidings = Tidings { variables: told.variables().into_iter().collect(), body };
     Ok(())
+}
+
+/// Says that an attempt begins, as long as what this gives is kept: what comes after the end would say that it runs still. It holds
+/// up nothing, and is not said again.
+pub(super) fn ping_start(executors: &Executors, spec: &JobSpec, run: &RunId) -> Option<AbortOnDropHandle<()>> {
+    let url = ping_address(spec.ping_url.as_ref()?, run.job(), run, Ping::Start);
+    let executors = executors.clone();
+    let ping = async move {
+        if let Err(error) = executors.ping(&url).await {
+            debug!("The start was not pinged: {error}.");
+        }
+    };
+    Some(AbortOnDropHandle::new(tokio::spawn(ping.in_current_span())))
 }
 
 struct Told<'a> {
@@ -46,6 +71,10 @@ struct Told<'a> {
 impl Told<'_> {
     fn instant(&self, field: &str) -> Option<UnixMillis> {
         self.about.number(field).and_then(UnixMillis::new)
+    }
+
+    fn due(&self) -> Option<UnixMillis> {
+        self.subject.map(RunId::due)
     }
 
     fn duration_ms(&self) -> Option<u64> {
@@ -70,12 +99,19 @@ impl Told<'_> {
         let why = self.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
         match self.kind {
             NoticeKind::Recovered => format!("{run} succeeded, after a failure"),
+            NoticeKind::Late if self.about.text("stamp") == Some(Deadline::Finish.as_str()) => {
+                format!("{run} has not ended in time; it is {}", if state == "unknown" { "not claimed" } else { state.as_str() })
+            }
             NoticeKind::Late if state == "running" => {
-                let late = self.instant("started_at").zip(self.instant("due")).map(|(at, due)| at.since(due));
+                let late = self.instant("started_at").zip(self.due()).map(|(at, due)| at.since(due));
                 let late = late.map(|late| format!(" {} late", format_duration(late))).unwrap_or_default();
                 format!("{run} started{late}")
             }
-            NoticeKind::Failure | NoticeKind::Success | NoticeKind::Late => format!("{run} {state}{why}"),
+            NoticeKind::Late if matches!(state.as_str(), "scheduled" | "unknown") => {
+                let behind = self.about.text("waiting_for").map(|what| format!("; it waits for {what}")).unwrap_or_default();
+                format!("{run} has not started in time{behind}")
+            }
+            NoticeKind::Failure | NoticeKind::Success | NoticeKind::Late | NoticeKind::Ping => format!("{run} {state}{why}"),
         }
     }
 
@@ -88,7 +124,7 @@ impl Told<'_> {
             ("RUN", self.subject.map_or_else(String::new, ToString::to_string)),
             ("STATE", self.about.text("state").unwrap_or_default().to_owned()),
             ("REASON", self.reason().unwrap_or_default()),
-            ("DUE", self.instant("due").map_or_else(String::new, |due| due.to_string())),
+            ("DUE", self.due().map_or_else(String::new, |due| due.to_string())),
             ("ATTEMPTS", self.number.to_string()),
             ("EXIT_CODE", number("exit_code")),
             ("HTTP_STATUS", number("http_status")),
@@ -112,7 +148,7 @@ impl Told<'_> {
             "run_id": self.subject.map(ToString::to_string),
             "state": self.about.text("state"),
             "reason": self.reason(),
-            "due": instant("due"),
+            "due": self.due().map(|due| due.to_string()),
             "started_at": instant("started_at"),
             "finished_at": instant("finished_at"),
             "duration_ms": self.duration_ms(),

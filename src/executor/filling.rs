@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::job::HttpRequest;
 use crate::domain::reference;
+use crate::domain::webhook::{NotASecret, SigningSecret, WebhookSecret};
 use crate::secrets::{self, Credentials};
 
 use super::Attempt;
@@ -37,6 +38,30 @@ pub(super) async fn request(request: &HttpRequest, credentials: &Credentials) ->
     }
     let (request, credentials) = (request.clone(), credentials.clone());
     waiting(move || fill(request, &credentials)).await
+}
+
+/// The text as it is used.
+pub(super) async fn text(text: &str, credentials: &Credentials) -> Result<String, String> {
+    if !reference::is_in(text) {
+        return Ok(text.to_owned());
+    }
+    let (text, credentials) = (text.to_owned(), credentials.clone());
+    waiting(move || credentials.fill(&text).map_err(|error| error.to_string())).await
+}
+
+/// The secrets that sign now.
+pub(super) async fn secrets(named: &[SigningSecret], credentials: &Credentials) -> Result<Vec<WebhookSecret>, String> {
+    let mut secrets = Vec::with_capacity(named.len());
+    for secret in named {
+        secrets.push(match secret {
+            SigningSecret::Given(secret) => secret.clone(),
+            SigningSecret::Referred(reference) => {
+                let held = text(reference, credentials).await.map_err(|error| format!("webhook_secret: {error}"))?;
+                held.trim().parse().map_err(|error: NotASecret| format!("webhook_secret: what {reference} holds {error}"))?
+            }
+        });
+    }
+    Ok(secrets)
 }
 
 fn fill(mut request: HttpRequest, credentials: &Credentials) -> Result<Filled, String> {

@@ -12,9 +12,11 @@ use super::filling::{self, Filled};
 use super::http_error::in_words;
 use super::lease_guard::{Interruption, LeaseGuard};
 use super::retry_after::retry_after;
-use super::{Attempt, Control, OutputBuffer, Stream};
+use super::{Attempt, Control, OutputBuffer, Stream, signing};
 use crate::domain::job::HttpRequest;
 use crate::domain::run::{Ending, Outcome};
+use crate::domain::webhook::WebhookSecret;
+use crate::keeper::BootInstant;
 use crate::secrets::Credentials;
 
 /// How much of a body is kept.
@@ -25,6 +27,9 @@ const READ: usize = 1024 * 1024;
 /// How long a connection is kept for the next request to the same host. Short: a server that closes it first would fail a
 /// request that must not be sent twice.
 const IDLE: Duration = Duration::from_secs(4);
+/// How long a ping may take.
+const PING: Duration = Duration::from_secs(5);
+const SIGNATURE: &str = "webhook-signature";
 
 /// The client for all requests: the system's certificates, no proxies out of the environment, no redirects or retries of its
 /// own. On a host without certificates it is made without any: `https` then fails, saying so, and `http` works.
@@ -67,8 +72,13 @@ pub(super) async fn execute(
         Ok(Err(why)) => return Outcome::failed(format!("cannot start: {why}")),
         Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
     };
+    let secrets = match guard.run(filling::secrets(&attempt.webhook_secrets, credentials)).await {
+        Ok(Ok(secrets)) => secrets,
+        Ok(Err(why)) => return Outcome::failed(format!("cannot start: {why}")),
+        Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
+    };
     let mut outcome = Outcome::bare(Ending::Failed);
-    match follow(client, &request, attempt, &guard, output, &mut outcome).await {
+    match follow(client, (&request, secrets.as_slice()), attempt, &guard, output, &mut outcome).await {
         Ok(()) => outcome.ending = Ending::Succeeded,
         Err(Failure::Words(words)) => outcome.error = Some(words),
         Err(Failure::Interrupted(interruption)) => {
@@ -96,14 +106,14 @@ impl From<Interruption> for Failure {
 /// Sends, follows what redirects are allowed, reads the answer into `output` and judges its status.
 async fn follow(
     client: &Client,
-    filled: &Filled,
+    (filled, secrets): (&Filled, &[WebhookSecret]),
     attempt: &Attempt,
     guard: &LeaseGuard,
     output: &OutputBuffer,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
     let request = &filled.request;
-    let mut hop = Hop::first(filled, attempt).map_err(Failure::Words)?;
+    let mut hop = Hop::first(filled, secrets, attempt).map_err(Failure::Words)?;
     let mut redirects_left = request.redirects;
     let response = loop {
         let sent = client.execute(hop.request());
@@ -165,7 +175,7 @@ struct Hop {
 }
 
 impl Hop {
-    fn first(filled: &Filled, attempt: &Attempt) -> Result<Self, String> {
+    fn first(filled: &Filled, secrets: &[WebhookSecret], attempt: &Attempt) -> Result<Self, String> {
         let request = &filled.request;
         let method = Method::from_bytes(request.method.as_bytes())
             .map_err(|_| format!("method {:?} is not valid: wanted letters such as GET or POST", request.method))?;
@@ -175,7 +185,8 @@ impl Hop {
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() || !is_plain {
             return Err("URL is not valid: wanted http or https, a host, and neither user nor password".to_owned());
         }
-        let headers = headers(filled, attempt)?;
+        let mut headers = headers(filled, attempt)?;
+        sign(&mut headers, secrets, attempt, &request.body)?;
         Ok(Self { method, url, headers, body: request.body.clone(), has_secret_body: filled.has_secret_body })
     }
 
@@ -212,6 +223,7 @@ impl Hop {
             next.body.clear();
             next.has_secret_body = false;
             next.headers.remove(header::CONTENT_TYPE);
+            next.headers.remove(SIGNATURE);
         }
         if next.url.origin() != self.url.origin() {
             for secret in [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION] {
@@ -230,6 +242,29 @@ impl Hop {
         }
         Ok(Some(next))
     }
+}
+
+/// Puts the fields of Standard Webhooks among the others, if anything is to sign them.
+fn sign(headers: &mut HeaderMap, secrets: &[WebhookSecret], attempt: &Attempt, body: &str) -> Result<(), String> {
+    if secrets.is_empty() {
+        return Ok(());
+    }
+    let (at, since) = attempt.by_redis;
+    let timestamp = at.saturating_add(BootInstant::now().since(since)).as_i64().div_euclid(1000);
+    let id = attempt.run.to_string();
+    let signatures = signing::signatures(secrets, &id, timestamp, body);
+    for (name, value) in [("webhook-id", id), ("webhook-timestamp", timestamp.to_string()), (SIGNATURE, signatures)] {
+        let value = HeaderValue::from_str(&value).map_err(|_| format!("value of header {name} is not valid"))?;
+        headers.insert(HeaderName::from_static(name), value);
+    }
+    Ok(())
+}
+
+/// Asks for `url` and takes any answer that is no error. In words why there was none, without the URL.
+pub(super) async fn ping(client: &Client, url: &str) -> Result<(), String> {
+    let url = Url::parse(url).map_err(|error| format!("URL is not valid: {error}"))?;
+    let answer = client.get(url).timeout(PING).send().await.and_then(Response::error_for_status);
+    answer.map(drop).map_err(in_words)
 }
 
 /// The job's header fields and ours, which win: a receiver can rely on them.

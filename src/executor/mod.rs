@@ -13,6 +13,7 @@ mod lease_guard;
 pub mod output;
 mod process;
 mod retry_after;
+mod signing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -27,6 +28,8 @@ use crate::domain::job::Action;
 use crate::domain::limits::LimitKind;
 use crate::domain::process::ProcessRules;
 use crate::domain::run::{Ending, Outcome};
+use crate::domain::time::UnixMillis;
+use crate::domain::webhook::SigningSecret;
 use crate::keeper::{BootInstant, Keeper};
 use crate::secrets::Credentials;
 use lease_guard::LeaseGuard;
@@ -69,6 +72,10 @@ pub struct Attempt {
     pub env: BTreeMap<String, String>,
     /// Where more of them are.
     pub env_files: Vec<EnvFile>,
+    /// What signs its requests, with its references to credentials.
+    pub webhook_secrets: Vec<SigningSecret>,
+    /// Redis' time, and when that was by this node's clock: by it signed requests are dated.
+    pub by_redis: (UnixMillis, BootInstant),
     /// What it tells, if it is one of a notice.
     pub tidings: Tidings,
     /// Where a process starts; none = the home of the user schedd runs as.
@@ -125,6 +132,11 @@ impl Executors {
     pub fn new(keeper: Keeper, credentials: Credentials) -> Result<Self, ExecutorError> {
         let client = http::client().map_err(ExecutorError::HttpClient)?;
         Ok(Self { keeper, client, account: Arc::new(environment::Account::of_this_process()), credentials })
+    }
+
+    /// Asks for `url`, once and not for long; the error says in words why nobody was reached.
+    pub async fn ping(&self, url: &str) -> Result<(), String> {
+        http::ping(&self.client, &filling::text(url, &self.credentials).await?).await
     }
 
     /// Whether an attempt begun now would start at once.

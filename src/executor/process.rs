@@ -136,6 +136,8 @@ mod tests {
             env: std::collections::BTreeMap::new(),
             env_files: Vec::new(),
             tidings: crate::executor::Tidings::default(),
+            webhook_secrets: Vec::new(),
+            by_redis: (crate::domain::time::UnixMillis::EPOCH, crate::keeper::BootInstant::now()),
             cwd: None,
             process: ProcessRules::default(),
             timeout: Duration::from_secs(1),

@@ -210,6 +210,7 @@ impl Store {
             .key("shunned", keys.shunned())
             .key("shunned_lately", keys.shunned_lately())
             .key("notices", keys.notices())
+            .key("deadlines", keys.deadlines())
             .arg("now", self.now_arg())
             .arg("node", claimant.node.as_str())
             .arg("incarnation", &claimant.incarnation)

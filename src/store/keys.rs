@@ -96,6 +96,8 @@ impl Keys {
         servers;
         /// hash entry -> what was wrong with it.
         quarantine;
+        /// zset `RUN start` or `RUN finish` -> by when, ms, the run is to have started or ended; of jobs that say so.
+        deadlines;
         /// zset what people are to be told, JSON -> since when, ms: taken out when a run of it is planted.
         notices;
         /// zset gate -> when it is to be looked at, ms: a place was given up there, or time alone opens it.

@@ -112,6 +112,7 @@ scripts! {
     FORGET_UNIQUES "forget_uniques";
     INSPECT_JOB "inspect_job";
     INSPECT_RUNS "inspect_runs";
+    JUDGE_DEADLINE "judge_deadline";
     LEAVE_NODE "leave_node";
     LIST_RIPE "list_ripe";
     MEET_SERVER "meet_server";
@@ -146,6 +147,7 @@ scripts! {
     SPREAD_RUNS "spread_runs";
     SWITCH_QUEUE "switch_queue";
     TAKE_AUDIT "take_audit";
+    WATCH_RUN "watch_run";
     WRITE_OUTPUT "write_output";
 }
 

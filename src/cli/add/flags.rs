@@ -265,6 +265,18 @@ pub(in crate::cli) struct AddArgs {
     /// When a run has succeeded after one that had not
     #[arg(long, value_name = "LINE|URL", help_heading = "Being told")]
     pub(super) on_recovered: Option<String>,
+    /// Tell by --on-late when a run has not started so long after it was due, also if no node takes it
+    #[arg(long, value_name = "DURATION", requires = "on_late", allow_hyphen_values = true, help_heading = "Being told")]
+    pub(super) must_start_within: Option<String>,
+    /// Tell by --on-late when a run has not ended so long after it was due
+    #[arg(long, value_name = "DURATION", requires = "on_late", allow_hyphen_values = true, help_heading = "Being told")]
+    pub(super) must_finish_within: Option<String>,
+    /// Ping this URL when a run starts, succeeds or fails, in the form of healthchecks.io
+    #[arg(long, value_name = "URL", help_heading = "Being told")]
+    pub(super) ping_url: Option<String>,
+    /// Sign requests by Standard Webhooks: ${credential:NAME}, or whsec_...; may be given several times
+    #[arg(long, value_name = "SECRET", help_heading = "Being told")]
+    pub(super) webhook_secret: Vec<String>,
 
     /// Refuse to add while another job holds this key: until that is over, or for --unique-for
     #[arg(long, value_name = "KEY", help_heading = "Only once")]
@@ -288,7 +300,7 @@ pub(in crate::cli) struct AddArgs {
         "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "env_file", "cwd", "limit_memory", "limit_cpu", "limit_pids", "limit_files", "nice", "umask", "stdin_text", "shell_program", "queue", "priority", "requires", "group", "key", "per_key", "per_key_rate", "per_key_burst",
          "not_while", "timeout", "kill_grace", "retry", "overlap",
         "catch_up", "max_age", "spread", "delivery", "done_check", "only", "max_wait", "unique_for",
-        "on_failure", "on_success", "on_late", "on_recovered",
+        "on_failure", "on_success", "on_late", "on_recovered", "must_start_within", "must_finish_within", "ping_url", "webhook_secret",
     ])]
     pub(super) stdin: bool,
     /// If the name is taken, change that job

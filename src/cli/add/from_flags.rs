@@ -107,6 +107,10 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &Bounds) -> Result<Value, 
     ] {
         put(key, told.as_deref().map(notice_of));
     }
+    put("must_start_within", text(&args.must_start_within));
+    put("must_finish_within", text(&args.must_finish_within));
+    put("ping_url", text(&args.ping_url));
+    put("webhook_secret", list_of(args.webhook_secret.iter().cloned()));
     Ok(Value::Object(keys))
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::lane::{labels_json, queue_words};
+use super::telling_lines::{telling_json, telling_lines};
 use crate::config;
 use crate::domain::clock_changes::{ClockChanges, Fold, Gap};
 use crate::domain::days::Days;
@@ -14,7 +15,6 @@ use crate::domain::gate::PerKey;
 use crate::domain::ids::{GroupName, JobName};
 use crate::domain::job::{Action, AskedOn, Backoff, CatchUpMode, Delivery, DoneCheck, JobSpec, Overlap, Retry};
 use crate::domain::limits::Limits;
-use crate::domain::notice::NoticeKind;
 use crate::domain::process::ProcessRules;
 use crate::domain::schedule::{CronExpr, Schedule};
 use crate::domain::shape::Shape;
@@ -132,17 +132,8 @@ pub(in crate::cli) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
         ("stdin", json!(spec.process.stdin)),
         ("shell_program", json!(spec.process.shell_program.as_ref().map(|path| path.to_string_lossy()))),
     ];
-    keys.extend(filled.map(|(key, value)| (key.to_owned(), value)));
+    keys.extend(filled.into_iter().chain(telling_json(spec)).map(|(key, value)| (key.to_owned(), value)));
     Value::Object(keys)
-}
-
-fn notice_word(kind: NoticeKind) -> &'static str {
-    match kind {
-        NoticeKind::Failure => "on failure",
-        NoticeKind::Success => "on success",
-        NoticeKind::Late => "on late",
-        NoticeKind::Recovered => "on recovered",
-    }
 }
 
 /// What it does, on one line.
@@ -204,9 +195,7 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
             format!("{}, {}, at most {timeout}", action_line(&check.question, &spec.process), asked_on(check.on).1),
         ));
     }
-    for (kind, action) in &spec.notices {
-        lines.push((notice_word(*kind), action_line(action, &spec.process)));
-    }
+    lines.extend(telling_lines(spec));
     if let Some(unique) = &spec.unique {
         let held = match unique.second {
             Second::Refused { window: None } => "until it is over; a second add is refused".to_owned(),

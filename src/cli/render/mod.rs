@@ -11,6 +11,7 @@ mod job_view;
 mod lane;
 mod run_view;
 mod table;
+mod telling_lines;
 mod times;
 
 pub(super) use attempts::{attempts_json, attempts_table};

@@ -299,7 +299,7 @@ prop_compose! {
             prop::option::of("/[^\0]{0,9}"),
             processes(),
         ),
-        notices in prop::collection::btree_map(prop::sample::select(NoticeKind::ALL.to_vec()), actions(), 0..4),
+        notices in prop::collection::btree_map(prop::sample::select(NoticeKind::ASKED.to_vec()), actions(), 0..4),
     ) -> JobSpec {
         let unique = done_check.as_ref().map(|(_, millis)| {
             let window = Duration::from_millis(*millis);
@@ -312,6 +312,12 @@ prop_compose! {
             Unique { key: format!("key {millis}").parse().unwrap(), second }
         });
         let done_check = done_check.map(|(check, _)| check);
+        let is_watched = at_most_once && gap.is_some();
+        let ping_url = is_watched.then(|| "https://hc-ping.com/{job}?create=1".to_owned());
+        let must_start_within = is_watched.then_some(late_after);
+        let must_finish_within = fold.map(|_| late_after);
+        let secrets = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "${credential:hook}"];
+        let webhook_secrets = secrets.iter().take(notices.len()).map(|secret| secret.parse().unwrap()).collect();
         let delivery = if at_most_once && retry.limit == 0 { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
         JobSpec {
             schedule, shape, action, tz: tz.map(|name| name.parse().unwrap()), dst: ClockChanges { gap, fold },
@@ -319,7 +325,7 @@ prop_compose! {
             queue: queue.parse().unwrap(), priority: Priority::new(priority).unwrap(),
             requires: requires.iter().map(|label| label.parse().unwrap()).collect(),
             per_key: key.as_ref().map_or_else(PerKey::default, |_| per_key), key: key.map(|key| key.parse().unwrap()),
-            not_while: not_while.iter().map(|job| job.parse().unwrap()).collect(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, unique, notices, env,
+            not_while: not_while.iter().map(|job| job.parse().unwrap()).collect(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, unique, notices, env, ping_url, must_start_within, must_finish_within, webhook_secrets,
             env_files: env_files.iter().map(|file| file.parse().unwrap()).collect(),
             cwd: cwd.map(Into::into), process,
         }

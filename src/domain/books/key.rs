@@ -2,6 +2,7 @@
 
 use super::finding::{Finding, Mend, Rule, Subject};
 use crate::domain::ids::{Fence, IdError, JobName, NodeName, QueueName, RunId, RunKind};
+use crate::domain::notice::Deadline;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::UniqueKey;
 
@@ -35,7 +36,7 @@ pub fn known_key(rest: &str) -> Known {
     match (family, is_of_one) {
         (
             "leases" | "jobs" | "finished" | "history" | "dead" | "outputs" | "nodes" | "noted_nodes" | "losses" | "backfills"
-            | "boots" | "boot_runs" | "uniques" | "lanes" | "gate_wakes" | "shunned" | "shunned_lately" | "notices",
+            | "boots" | "boot_runs" | "uniques" | "lanes" | "gate_wakes" | "shunned" | "shunned_lately" | "notices" | "deadlines",
             false,
         )
         | (
@@ -125,6 +126,11 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
         "boot_runs" => {
             let job_and_boot = member.split_once(' ').filter(|(job, boot)| job.parse::<JobName>().is_ok() && is_boot(boot));
             job_and_boot.map(|_| Member::Other).ok_or_else(|| "it is no job of a boot (JOB @HOST BOOT)".to_owned())
+        }
+        "deadlines" => {
+            let parts =
+                member.split_once(' ').filter(|(run, kind)| run.parse::<RunId>().is_ok() && Deadline::parse(kind).is_some());
+            parts.map(|_| Member::Other).ok_or_else(|| "it is no time of a run (RUN start, RUN finish)".to_owned())
         }
         "uniques" => match String::from_utf8(member_bytes(member)).map(|text| text.parse()) {
             Ok(Ok(key)) => Ok(Member::Unique(key)),

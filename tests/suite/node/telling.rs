@@ -102,6 +102,10 @@ fn a_failure_is_told_in_the_end_only_and_a_success_after_it_as_recovered() {
     ctl.run(&["logs", &ended.run.to_string()]).good();
     ctl.run(&["explain", "work/on_failure"]).good();
     assert_eq!(ctl.run(&["run", "work/on_failure"]).code, 3, "nobody runs it by hand");
+    let about = desk.eye.history("work").remove(0).run.to_string();
+    let shown = ctl.run(&["show", &about, "--json"]).good().json();
+    assert_eq!(shown["notices"], json!([{"kind": "on_failure", "run_id": ended.run.to_string(), "state": "succeeded"}]));
+    assert!(ctl.run(&["show", &about]).good().stdout.contains("told        on_failure by work/on_failure@"));
     desk.assert_sound();
 }
 
@@ -199,4 +203,100 @@ fn defaults_tell_of_every_job_but_those_that_say_false_and_add_has_a_flag_for_ea
     assert_eq!(desk.wait_for_lines("told", 1), ["loud"]);
     let refused = ctl.run(&["add", "--name", "a/on_failure", "--shell", "true"]);
     assert!(refused.code == 2 && refused.stderr.contains("job name \"a/on_failure\" is not valid"), "{refused:?}");
+}
+
+#[test]
+fn pings_tell_of_the_start_and_the_end_with_one_id_for_a_run_and_what_it_printed() {
+    let desk = Desk::new([]);
+    let _node = Schedd::on(&desk.redis).start();
+    let url = desk.sink.url("/key/{job}?create=1");
+    desk.eye.add(&json!({"name": "good", "shell": "sleep 1; echo done", "ping_url": url}));
+    desk.eye.add(&json!({"name": "bad", "shell": "sleep 1; echo oops >&2; exit 7", "ping_url": url}));
+    let ctl = Schedctl::on(&desk.redis);
+    for (job, end) in [("good", "/key/good"), ("bad", "/key/bad/7")] {
+        ctl.run(&["run", job, "--wait"]);
+        let of_job = || {
+            let mut requests = desk.sink.requests();
+            requests.retain(|request| request.target.starts_with(&format!("/key/{job}")));
+            (requests.len() >= 2).then_some(requests)
+        };
+        let pings = until("both pings", LONG, of_job);
+        let rid = pings[0].target.split("rid=").nth(1).unwrap().to_owned();
+        assert_eq!(pings[0].target, format!("/key/{job}/start?create=1&rid={rid}"));
+        assert_eq!((pings[1].method.as_str(), &pings[1].target), ("POST", &format!("{end}?create=1&rid={rid}")));
+        assert_eq!(pings[1].body, if job == "good" { "done\n" } else { "oops\n" });
+    }
+    assert_eq!(desk.eye.wait_for_history("bad/ping", 1)[0].state, RunState::Succeeded);
+    desk.assert_sound();
+}
+
+/// The signature another program computes.
+fn signed(key: &[u8], request: &Recorded) -> String {
+    let [id, timestamp] = ["webhook-id", "webhook-timestamp"].map(|name| request.header(name).unwrap());
+    let text = format!("{id}.{timestamp}.{}", request.body);
+    let key = key.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+    let mut openssl = std::process::Command::new("openssl")
+        .args(["dgst", "-sha256", "-mac", "HMAC", "-macopt", &format!("hexkey:{key}"), "-binary"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut openssl.stdin.take().unwrap(), text.as_bytes()).unwrap();
+    let tag = openssl.wait_with_output().unwrap().stdout;
+    format!("v1,{}", base64::Engine::encode(&base64::engine::general_purpose::STANDARD, tag))
+}
+
+#[test]
+fn requests_of_a_job_and_of_its_notices_are_signed_by_each_secret_and_no_secret_is_shown() {
+    let desk = Desk::new([]);
+    let (old, new) = ([7; 24], [9; 32]);
+    let text = |key: &[u8]| format!("whsec_{}", base64::Engine::encode(&base64::engine::general_purpose::STANDARD, key));
+    std::fs::write(desk.dir.path().join("hook"), format!("{}\n", text(&new))).unwrap();
+    let _node = Schedd::on(&desk.redis).env("CREDENTIALS_DIRECTORY", &desk.dir.path().display().to_string()).start();
+    desk.eye.add(&json!({
+        "name": "work", "in": "0s", "http": {"url": desk.sink.url("/work"), "method": "POST", "body": "{}", "expect": [204]},
+        "on_failure": {"http": desk.sink.url("/told")}, "webhook_secret": [text(&old), "${credential:hook}"],
+    }));
+    let requests = desk.wait_for_requests(2);
+    let now = jiff::Timestamp::now().as_second();
+    for request in &requests {
+        let wanted = format!("{} {}", signed(&old, request), signed(&new, request));
+        assert_eq!(request.header("webhook-signature"), Some(&*wanted), "{}", request.target);
+        assert_eq!(request.header("webhook-id"), request.header("idempotency-key"));
+        let at: i64 = request.header("webhook-timestamp").unwrap().parse().unwrap();
+        assert!((now - at).abs() < 300, "{at} {now}");
+    }
+    let ctl = Schedctl::on(&desk.redis);
+    desk.eye.wait_for_history("work/on_failure", 1);
+    for shown in
+        [&["show", "work"][..], &["show", "work", "--json"], &["show", "work/on_failure", "--json"], &["history", "--json"]]
+    {
+        let shown = ctl.run(shown).good().stdout;
+        assert!(!shown.contains(&text(&old)[6..]), "{shown}");
+    }
+    let shown = ctl.run(&["show", "work", "--json"]).good().json();
+    assert_eq!(shown["definition"]["webhook_secret"], json!(["whsec_***", "${credential:hook}"]));
+}
+
+#[test]
+fn a_run_no_node_takes_and_one_that_goes_on_too_long_are_told_of() {
+    let desk = Desk::new([]);
+    let told = desk.path("told");
+    let jobs = "[queues.shut]\npaused = true\n";
+    let _node = Schedd::on(&desk.redis).jobs(jobs).start();
+    until("the queue is known", LONG, || {
+        desk.eye.ask(desk.eye.store().read_queues()).unwrap().into_keys().find(|queue| queue.as_str() == "shut")
+    });
+    let late = json!({"shell": format!("echo \"$SCHEDD_ABOUT_TEXT\" >> {told}")});
+    desk.eye
+        .add(&json!({"name": "shut", "in": "0s", "queue": "shut", "shell": "true", "on_late": late, "must_start_within": "1s"}));
+    desk.eye.add(&json!({"name": "slow", "in": "0s", "shell": "sleep 600", "on_late": late, "must_finish_within": "1s"}));
+    let mut lines = desk.wait_for_lines("told", 2);
+    lines.sort_unstable();
+    assert!(lines[0].starts_with("shut@") && lines[0].ends_with(" has not started in time"), "{lines:?}");
+    assert!(lines[1].starts_with("slow@") && lines[1].ends_with(" has not ended in time; it is running"), "{lines:?}");
+    assert_eq!(desk.eye.ask(desk.eye.store().read_stats()).unwrap().totals["late"], 2);
+    let refused = Schedctl::on(&desk.redis).run(&["add", "--must-start-within", "1m", "--shell", "true"]);
+    assert!(refused.code == 2 && refused.stderr.contains("--on-late"), "{refused:?}");
+    desk.assert_sound();
 }

@@ -4,7 +4,9 @@ use schedd::domain::ids::RunId;
 use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
 use schedd::engine::examination::examine;
-use schedd::store::{ApplyOrder, ClaimReply, MOST_OPEN, Notice, NoticeOrder, NoticeReply, SkipOrder, SkipReply, Verdict};
+use schedd::store::{
+    ApplyOrder, ClaimReply, DeadlineReply, MOST_OPEN, Notice, NoticeOrder, NoticeReply, SkipOrder, SkipReply, Verdict, WatchReply,
+};
 
 use super::recovering::{expired, recovery};
 use super::world::{World, claimant, definition, queue, successor, token};
@@ -213,5 +215,75 @@ async fn a_retry_that_comes_too_late_ends_failed_and_is_told() {
     let order = schedd::store::ClaimOrder { max_age: Some(std::time::Duration::from_secs(1)), ..world.order(&run).await };
     assert!(!matches!(world.claim(60_000, &order).await, ClaimReply::Claimed(_)));
     assert_eq!(world.told().await, [("on_failure", run)]);
+    world.assert_sound();
+}
+
+const TIMED: &str = "on_late late=1000 start=1000 finish=5000";
+
+impl World {
+    async fn judge_all(&self, offset: i64) -> Vec<DeadlineReply> {
+        let mut replies = Vec::new();
+        for deadline in self.store.list_deadlines(100).await.unwrap() {
+            replies.push(self.at(offset).judge_deadline(&deadline).await.unwrap());
+        }
+        replies
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_has_not_started_or_ended_in_time_is_told_of_once_whoever_looks() {
+    let world = World::new();
+    let run = world.telling(TIMED).await;
+    let overdue = world.store.list_overdue(super::world::t(900), 0, 10).await.unwrap();
+    assert_eq!(overdue, (vec![run.clone()], true));
+    assert_eq!(world.at(900).watch_run(&run).await.unwrap(), WatchReply::Watched);
+    assert_eq!(world.at(900).watch_run(&run).await.unwrap(), WatchReply::Known);
+    assert_eq!(world.store.list_overdue(super::world::t(900), 0, 10).await.unwrap(), (vec![], true));
+    let deadlines = world.store.list_deadlines(10).await.unwrap();
+    assert_eq!(
+        deadlines.iter().map(|deadline| deadline.at).collect::<Vec<_>>(),
+        [super::world::t(1_000), super::world::t(5_000)]
+    );
+    assert_eq!(world.judge_all(999).await, [DeadlineReply::Early; 2]);
+    assert_eq!(world.judge_all(1_000).await, [DeadlineReply::Told, DeadlineReply::Early]);
+    assert_eq!(world.at(1_001).judge_deadline(&deadlines[0]).await.unwrap(), DeadlineReply::Gone);
+    assert_eq!(world.told().await, [("on_late", run.clone())]);
+    let claim = world.win_with(2_000, &run, Overlap::Skip, 100_000).await;
+    assert_eq!(world.judge_all(5_000).await, [DeadlineReply::Told]);
+    world.finish(5_001, &claim, Verdict::Final(RunState::Cancelled)).await;
+    let replies = world.tell_all(6_000).await;
+    // The late start, and that it did not start in time, are one notice.
+    assert_eq!(replies.iter().filter(|reply| **reply == NoticeReply::Planted).count(), 2, "{replies:?}");
+    assert_eq!((replies.len(), world.total("late")), (3, 2));
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_run_in_time_a_paused_and_a_removed_one_are_not_told_of() {
+    let world = World::new();
+    let run = world.telling(TIMED).await;
+    let claim = world.win_with(0, &run, Overlap::Skip, 10_000).await;
+    assert_eq!(world.store.list_deadlines(10).await.unwrap().len(), 1, "it has started");
+    world.finish(1, &claim, Verdict::Final(RunState::Succeeded)).await;
+    assert_eq!(world.judge_all(5_000).await, [DeadlineReply::Met]);
+    let next = super::world::run_of("a", 10_000);
+    world.at(11_000).watch_run(&next).await.unwrap();
+    world.at(11_000).pause_job(&world.job("a").await, None).await.unwrap();
+    assert_eq!(world.judge_all(20_000).await, [DeadlineReply::Met; 2]);
+    assert_eq!(world.at(20_000).watch_run(&next).await.unwrap(), WatchReply::Gone);
+    assert!(world.notices().await.is_empty());
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn one_that_waits_behind_another_is_told_of_too() {
+    let world = World::new();
+    let first = world.telling(TIMED).await;
+    world.win_with(0, &first, Overlap::Skip, 100).await;
+    let second = super::world::run_of("a", 100);
+    let order = world.order_with(&second, Overlap::Queue { max: 1 }, 100_000).await;
+    world.claim(100, &order).await;
+    assert_eq!(world.judge_all(2_000).await, [DeadlineReply::Told, DeadlineReply::Early, DeadlineReply::Early]);
+    assert_eq!(world.told().await, [("on_late", second)]);
     world.assert_sound();
 }

@@ -103,6 +103,8 @@ pub(crate) fn attempt(action: Action) -> Attempt {
         env: BTreeMap::new(),
         env_files: Vec::new(),
         tidings: schedd::executor::Tidings::default(),
+        webhook_secrets: Vec::new(),
+        by_redis: (UnixMillis::new(due).unwrap(), BootInstant::now()),
         cwd: Some(PathBuf::from("/")),
         process: ProcessRules::default(),
         timeout: Duration::from_secs(60),

@@ -10,9 +10,9 @@ use schedd::domain::queue::{QueueChange, QueueKey, QueueSettings};
 use schedd::domain::run::RunState;
 use schedd::domain::unique::Second;
 use schedd::store::{
-    ApplyOrder, ClaimReply, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll, NoticeOrder, QueueSwitch,
-    RemoveOrder, RestoreOrder, ResumeOrder, RunMending, Section, SectionText, SkipOrder, SourceKind, SpreadOrder, StopRunning,
-    StoreError, Successor, Verdict, Waiting,
+    ApplyOrder, ClaimReply, Deadline, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll, NoticeOrder,
+    QueueSwitch, RemoveOrder, RestoreOrder, ResumeOrder, RunMending, Section, SectionText, SkipOrder, SourceKind, SpreadOrder,
+    StopRunning, StoreError, Successor, Verdict, Waiting,
 };
 
 use super::super::losing::{loss, report, restoring};
@@ -136,6 +136,11 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         "plant_notice" => {
             let order = NoticeOrder { definition: Some(("{}".to_owned(), "hash1".to_owned())), tz: "UTC".to_owned() };
             format!("{:?}", store.plant_notice(notice.as_ref().unwrap(), &order).await?)
+        }
+        "watch_run" => format!("{:?}", store.watch_run(run).await?),
+        "judge_deadline" => {
+            let deadline = Deadline { run: run.clone(), kind: schedd::domain::notice::Deadline::Start, at: t(0) };
+            format!("{:?}", store.judge_deadline(&deadline).await?)
         }
         "plant_reboot" => format!("{:?}", store.plant_reboot(&by_hand(), &Lane::of_host("one"), "b1").await?),
         "quarantine_run" => format!("{:?}", store.quarantine_run(&queue("default"), entry, "x").await?),

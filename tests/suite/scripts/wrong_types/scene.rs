@@ -83,6 +83,8 @@ pub(super) async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Sc
     }
     // A node nobody has seen for long.
     let _: i64 = world.raw("ZADD", "nodes", &["1", "n2"]);
+    // A time that has come.
+    let _: i64 = world.raw("ZADD", "deadlines", &["1", &format!("{run} start")]);
     // A lane nobody has used for long.
     let _: i64 = world.raw("ZADD", "lanes", &["1", "q!9"]);
     if stage == Stage::Backfilled {

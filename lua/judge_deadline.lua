@@ -1,0 +1,39 @@
+#!lua flags=allow-oom
+-- Looks whether a run has started, or ended, by the time it was to, and else tells whom its job wants told. What is paused, removed
+-- or over is not to start any more.
+-- Guard: its time has come and is on the list; it is taken off in the same step.
+-- KEYS 1 deadlines
+-- KEYS 2 run
+-- KEYS 3 job
+-- KEYS 4 notices
+-- KEYS 5 totals
+-- KEYS 6 nudge
+-- ARGV 1 now
+-- ARGV 2 id
+-- ARGV 3 kind: start or finish
+-- Reply told
+-- Reply met: it has, or is not to any more
+-- Reply early
+-- Reply gone: another node was first
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local k = {run = KEYS[2], job = KEYS[3], notices = KEYS[4], nudge = KEYS[6]}
+local bad = wrong_type({KEYS[1], 'zset', k.run, 'hash', k.job, 'hash', k.notices, 'zset', KEYS[5], 'hash'})
+if bad then return bad end
+local id, kind = ARGV[2], ARGV[3]
+local entry = id .. ' ' .. kind
+local at = redis.call('ZSCORE', KEYS[1], entry)
+if not at then return {'gone'} end
+if tonumber(at) > now then return {'early'} end
+local run = redis.call('HMGET', k.run, 'state', 'fence')
+local job = redis.call('HMGET', k.job, 'pending', 'tells')
+local is_open = run[1] == 'running' or run[1] == 'scheduled' or not run[1] and job[1] == id
+local is_missed = is_open and not (kind == 'start' and run[2])
+local tells = job[2] or ''
+if not string.find(tells, kind .. '=', 1, true) then is_missed = false end
+if is_missed then
+  tally(KEYS[5], 'late', 1)
+  if string.find(tells, 'on_late', 1, true) then tell(k, 'on_late', id, kind, now) end
+end
+redis.call('ZREM', KEYS[1], entry)
+return {is_missed and 'told' or 'met'}

@@ -1,0 +1,21 @@
+#!lua
+-- Has the nodes look at a job's planned run when it is to have started and ended, if its job says when: it was due, and nobody has
+-- claimed it.
+-- Guard: the run is the job's pending one. Watching it twice changes nothing.
+-- KEYS 1 job
+-- KEYS 2 deadlines
+-- ARGV 1 id
+-- ARGV 2 due_ms
+-- Reply watched
+-- Reply known: it was before
+-- Reply gone: it is planned no more
+-- Reply wrong_type: key, found, wanted
+local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'zset'})
+if bad then return bad end
+local id = ARGV[1]
+local job = redis.call('HMGET', KEYS[1], 'pending', 'watched', 'tells')
+if job[1] ~= id then return {'gone'} end
+if job[2] == id then return {'known'} end
+watch(KEYS[2], id, ARGV[2], job[3], false)
+redis.call('HSET', KEYS[1], 'watched', id)
+return {'watched'}

@@ -1,0 +1,49 @@
+//! Whom a job tells of its runs, for `show`. Secrets are not shown.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::definition::action_line;
+use crate::domain::duration::format_duration;
+use crate::domain::job::JobSpec;
+use crate::domain::notice::NoticeKind;
+use crate::domain::webhook::SigningSecret;
+
+/// What holds, as pairs of a word and what it is; nothing where nothing does.
+pub(super) fn telling_lines(spec: &JobSpec) -> Vec<(&'static str, String)> {
+    let mut lines: Vec<(&'static str, String)> =
+        spec.notices.iter().map(|(kind, action)| (word_of(*kind), action_line(action, &spec.process))).collect();
+    let times = [("must start", spec.must_start_within), ("must finish", spec.must_finish_within)];
+    lines.extend(times.into_iter().filter_map(|(word, within)| Some((word, format!("within {}", format_duration(within?))))));
+    lines.extend(spec.ping_url.iter().map(|url| (word_of(NoticeKind::Ping), url.clone())));
+    if !spec.webhook_secrets.is_empty() {
+        lines.push(("signed by", shown(spec).join(", ")));
+    }
+    lines
+}
+
+fn word_of(kind: NoticeKind) -> &'static str {
+    match kind {
+        NoticeKind::Failure => "on failure",
+        NoticeKind::Success => "on success",
+        NoticeKind::Late => "on late",
+        NoticeKind::Recovered => "on recovered",
+        NoticeKind::Ping => "ping url",
+    }
+}
+
+fn shown(spec: &JobSpec) -> Vec<&str> {
+    spec.webhook_secrets.iter().map(SigningSecret::shown).collect()
+}
+
+/// The same by the keys of `[jobs.X]`; null where nothing holds.
+pub(super) fn telling_json(spec: &JobSpec) -> [(&'static str, Value); 4] {
+    let within = |within: Option<Duration>| json!(within.map(format_duration));
+    [
+        ("must_start_within", within(spec.must_start_within)),
+        ("must_finish_within", within(spec.must_finish_within)),
+        ("ping_url", json!(spec.ping_url)),
+        ("webhook_secret", if spec.webhook_secrets.is_empty() { Value::Null } else { json!(shown(spec)) }),
+    ]
+}

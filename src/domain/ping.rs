@@ -1,0 +1,63 @@
+//! Pings of a service that watches jobs from outside, in the form of healthchecks.io.
+//!
+//! Invariant: all pings of one run have one run id (`rid`), made of the run's own.
+
+use super::ids::{JobName, RunId};
+
+/// What is told of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ping {
+    /// An attempt begins.
+    Start,
+    /// The run succeeded.
+    Success,
+    /// It failed, with this exit code if it has one.
+    Failure(Option<i64>),
+}
+
+/// What stands for the name of the job in a `ping_url`.
+const JOB: &str = "{job}";
+
+/// The address of a ping of `run`: `base` with what is told behind its path.
+pub fn ping_address(base: &str, job: &JobName, run: &RunId, ping: Ping) -> String {
+    let base = base.replace(JOB, job.as_str());
+    let (path, query) = base.split_once('?').map_or((base.as_str(), None), |(path, query)| (path, Some(query)));
+    let path = path.trim_end_matches('/');
+    let told = match ping {
+        Ping::Start => "/start".to_owned(),
+        Ping::Success => String::new(),
+        Ping::Failure(Some(code @ 1..=255)) => format!("/{code}"),
+        Ping::Failure(_) => "/fail".to_owned(),
+    };
+    let query = query.filter(|query| !query.is_empty()).map(|query| format!("{query}&")).unwrap_or_default();
+    format!("{path}{told}?{query}rid={}", rid(run))
+}
+
+/// A UUID of the run's id: of version 8, as one that is made by a rule of one's own.
+fn rid(run: &RunId) -> String {
+    let bytes = sha1_smol::Sha1::from(run.to_string()).digest().bytes();
+    let mut number = u128::from_be_bytes(std::array::from_fn(|at| bytes[at]));
+    number = number & !(0xf << 76) | (0x8 << 76);
+    number = number & !(0x3 << 62) | (0x2 << 62);
+    let hex = format!("{number:032x}");
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ping_says_what_befell_behind_the_path_and_names_the_run() {
+        let run: RunId = "backup@1790000000000".parse().unwrap();
+        let at = |base, ping| ping_address(base, run.job(), &run, ping);
+        let rid = rid(&run);
+        assert_eq!((rid.len(), &rid[14..15]), (36, "8"));
+        assert_eq!(at("https://hc-ping.com/u", Ping::Start), format!("https://hc-ping.com/u/start?rid={rid}"));
+        assert_eq!(at("https://hc-ping.com/u/", Ping::Success), format!("https://hc-ping.com/u?rid={rid}"));
+        assert_eq!(at("https://h/k/{job}?create=1", Ping::Failure(Some(7))), format!("https://h/k/backup/7?create=1&rid={rid}"));
+        for code in [None, Some(0), Some(300), Some(-1)] {
+            assert_eq!(at("https://h/u", Ping::Failure(code)), format!("https://h/u/fail?rid={rid}"));
+        }
+    }
+}
