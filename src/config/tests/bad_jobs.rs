@@ -66,7 +66,7 @@ fn how_a_process_starts_is_held_to_its_forms() {
         ("limits = { memory = '1K' }", "jobs.a.limits.memory: found string \"1K\", wanted 1MiB to"),
         ("limits = { memory = '1GB' }", "jobs.a.limits.memory: size \"1GB\" is not valid"),
         ("limits = { cpu = 0 }", "jobs.a.limits.cpu: found integer 0, wanted a number such as 0.5, more than 0"),
-        ("limits = { cpu = 0.001 }", "jobs.a.limits.cpu: found float 0.001, wanted processors such as 0.5, at least 0.01"),
+        ("limits = { cpu = 0.001 }", "jobs.a.limits.cpu: found number 0.001, wanted processors such as 0.5, at least 0.01"),
         ("limits = { pids = 0 }", "jobs.a.limits.pids: found integer 0, wanted an integer from 1 to 4194304"),
         ("limits = { nice = -5 }", "jobs.a.limits.nice: found integer -5, wanted an integer from 0 to 19"),
         ("limits = { mem = '1G' }", "jobs.a.limits.mem: unknown key"),
