@@ -175,7 +175,7 @@ fn at_most_once_with_retries_is_a_contradiction_that_is_explained() {
 
 #[test]
 fn keys_of_later_versions_are_named_as_such() {
-    for key in ["rate", "user", "ping_url"] {
+    for key in ["rate", "user", "weight"] {
         let fault = job_fault(&format!("shell = 'true'\n{key} = 1"));
         assert!(fault.contains(&format!("3:1: jobs.a.{key}: not supported by this version of schedd")), "{fault}");
     }
