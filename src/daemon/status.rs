@@ -27,8 +27,13 @@ pub(super) fn words(standing: &Standing, now: &Zoned) -> String {
         Some(1) => "1 job of its file".to_owned(),
         Some(count) => format!("{count} jobs of its file"),
     };
-    let next = standing.next.map_or_else(|| "nothing planned".to_owned(), |ahead| format!("next run {}", clock(ahead, now)));
-    let mut line = format!("{jobs}, {running}, {next}");
+    let next = match standing.next {
+        Some(ahead) => format!(", next run {}", clock(ahead, now)),
+        None if standing.trouble.is_none() => ", nothing planned".to_owned(),
+        // What is planned may not be known.
+        None => String::new(),
+    };
+    let mut line = format!("{jobs}, {running}{next}");
     if let Some(trouble) = &standing.trouble {
         line.push_str("; ");
         let plain = trouble.chars().map(|c| if c.is_control() { ' ' } else { c });
@@ -70,7 +75,7 @@ mod tests {
         let far = Standing { next: Some(Duration::from_secs(7_200)), jobs: None, running: 0, ..standing() };
         assert_eq!(words(&far, &now()), "no jobs file, none running, next run at 2026-11-22 00:59:59");
         let bad = Standing { next: None, trouble: Some("a\nb".to_owned()), ..standing() };
-        assert_eq!(words(&bad, &now()), "12 jobs of its file, 2 running, nothing planned; a b");
+        assert_eq!(words(&bad, &now()), "12 jobs of its file, 2 running; a b");
         let stopping = Standing { is_stopping: true, running: 1, ..standing() };
         assert_eq!(words(&stopping, &now()), "Stopping; waiting for 1 run.");
     }

@@ -91,6 +91,8 @@ impl Becoming {
             // Refused only where this node gives way further already.
             let _ = rustix::process::setpriority_process(None, nice);
         }
+        // What this node may to become other users is not its jobs'. Systems without such a set have nothing to give away.
+        let _ = rustix::thread::clear_ambient_capability_set();
         // As the service manager has it: no core files unless the job asks for them.
         let core = Rlimit { current: Some(0), ..rustix::process::getrlimit(Resource::Core) };
         rustix::process::setrlimit(Resource::Core, core)?;

@@ -2,6 +2,7 @@
 //! a watchdog's sign that comes only while its loops come round.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -121,6 +122,37 @@ fn what_systemd_gives_the_service_never_reaches_a_job() {
     assert!(names.contains("SCHEDD_JOB=env"), "{names}");
     for name in given.into_iter().chain(["NOTIFY_SOCKET", "WATCHDOG_USEC"]) {
         assert!(!names.contains(name), "{name}: {names}");
+    }
+}
+
+#[test]
+fn capabilities_of_the_service_never_reach_a_job() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: only root may start a service with capabilities");
+        return;
+    }
+    let redis = TestRedis::start();
+    let dir = tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap();
+    let service = dir.path().join("service");
+    let caps = "+setuid,+setgid,+kill";
+    let text = format!(
+        "#!/bin/sh\nchmod 777 . {socket} \"$(dirname {socket})\"\nexec setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps {caps} --ambient-caps {caps} {schedd} \"$@\"\n",
+        socket = redis.url().strip_prefix("unix://").unwrap(),
+        schedd = env!("CARGO_BIN_EXE_schedd"),
+    );
+    fs::write(&service, text).unwrap();
+    fs::set_permissions(&service, fs::Permissions::from_mode(0o755)).unwrap();
+    let node = Schedd::on(&redis).played_by(&service).start();
+    node.wait_for_log("Started.");
+    let of_node = fs::read_to_string(format!("/proc/{}/status", node.pid())).unwrap();
+    assert!(of_node.contains("CapAmb:\t00000000000000e0"), "{of_node}");
+    let eye = Eye::on(&redis);
+    eye.add(&json!({"name": "caps", "in": "0s", "command": ["cat", "/proc/self/status"]}));
+    let run = eye.wait_for_history("caps", 1).remove(0);
+    let output = eye.ask(eye.store().read_output(&run.run, 1)).unwrap().unwrap();
+    let of_job = String::from_utf8(output.stdout).unwrap();
+    for set in ["CapPrm", "CapEff", "CapAmb"] {
+        assert!(of_job.contains(&format!("{set}:\t0000000000000000")), "{of_job}");
     }
 }
 
