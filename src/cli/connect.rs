@@ -14,7 +14,7 @@ use super::failure::Failure;
 use super::render::Console;
 use crate::config::{self, RedisConfig, Rendering};
 use crate::domain::zone::Zone;
-use crate::secrets::{Credentials, RedisUrl};
+use crate::secrets::{Credentials, RedisUrl, SecretError};
 use crate::store::{Address, DEFAULT_NAMESPACE, Eviction, Findings, Keys, Store, StoreError, private_server};
 
 /// The files looked for when none is named.
@@ -138,8 +138,19 @@ fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, Fail
 /// The address written there, whose password is looked at anew at each connection.
 fn address_at(at: RedisUrl) -> Result<Address, Failure> {
     let credentials = Credentials::of_this_process();
-    let url = at.read(&credentials).map_err(|error| Failure::Config(vec![error.to_string()]))?;
+    let url = at.read(&credentials).map_err(|error| Failure::Config(vec![unreadable(&error)]))?;
     Ok(Address::parse(&url)?.read_anew_by(Arc::new(move || at.read(&credentials).ok())))
+}
+
+/// What a person can do about an address that cannot be read: what systemd gives its service is not for them.
+fn unreadable(error: &SecretError) -> String {
+    match error {
+        SecretError::NoDirectory { name } => format!(
+            "credential {name} is not there: CREDENTIALS_DIRECTORY is not set, as systemd sets it for schedd only; wanted --redis \
+             URL, SCHEDD_REDIS_URL, or that variable set to a directory with the file {name}"
+        ),
+        error => error.to_string(),
+    }
 }
 
 /// Whether the jobs file lets a server be used that evicts keys. Asked only when one was refused: whoever names a Redis

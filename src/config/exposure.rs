@@ -3,6 +3,7 @@
 use super::problem::Problems;
 use super::reader::{Spot, Table};
 use super::sections::has_password;
+use crate::domain::notice::NoticeKind;
 use crate::domain::reference;
 
 /// Who can read the file a text comes from.
@@ -34,21 +35,34 @@ pub(super) fn judge_secrets(root: &Table<'_>, exposure: Exposure, problems: &mut
     let jobs = jobs.iter().flat_map(Table::entries).filter_map(|(_, _, job)| job.as_table());
     let defaults = root.get("defaults").and_then(|spot| spot.as_table());
     for table in jobs.chain(defaults) {
-        let check = table.get("done_check").and_then(|spot| spot.as_table());
-        for table in std::iter::once(&table).chain(&check) {
-            judge_headers(table, exposure, problems);
+        judge_headers(&table, exposure, problems);
+        let others = NoticeKind::ASKED.into_iter().map(NoticeKind::as_str).chain(["done_check"]);
+        for other in others.filter_map(|key| table.get(key)?.as_table()) {
+            judge_headers(&other, exposure, problems);
+        }
+        if let Some(secret) = table.get("webhook_secret") {
+            let items = secret.as_items().into_iter().flatten();
+            for spot in items.chain([secret]).filter(is_secret) {
+                note(&spot, SECRET, exposure, problems);
+            }
         }
     }
+}
+
+/// What is wrong with a secret that stands there.
+const SECRET: &str = "holds a secret in a file everybody can read: chmod o-r the file, or use ${credential:NAME}";
+
+/// Whether the secret itself stands there, and not where it is found.
+fn is_secret(spot: &Spot<'_>) -> bool {
+    spot.as_text().is_some_and(|text| !text.is_empty() && !reference::is_in(text))
 }
 
 fn judge_headers(table: &Table<'_>, exposure: Exposure, problems: &mut Problems) {
     let http = table.get("http").and_then(|spot| spot.as_table());
     let headers = http.and_then(|http| http.get("headers")).and_then(|spot| spot.as_table());
     for (name, _, spot) in headers.iter().flat_map(Table::entries) {
-        let is_secret = SECRET_HEADERS.contains(&name.to_ascii_lowercase().as_str());
-        if is_secret && spot.as_text().is_some_and(|text| !text.is_empty() && !reference::is_in(text)) {
-            let message = "holds a secret in a file everybody can read: chmod o-r the file, or use ${credential:NAME}";
-            note(&spot, message, exposure, problems);
+        if SECRET_HEADERS.contains(&name.to_ascii_lowercase().as_str()) && is_secret(&spot) {
+            note(&spot, SECRET, exposure, problems);
         }
     }
 }

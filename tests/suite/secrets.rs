@@ -234,7 +234,9 @@ fn the_address_of_redis_may_refer_to_a_credential() {
     let with = Schedctl::alone().env("CREDENTIALS_DIRECTORY", place).env("SCHEDD_JOBS", daemon.jobs_file().to_str().unwrap());
     assert_eq!(with.run(&["list", "--json"]).good().json()[0]["name"], "a");
     let without = Schedctl::alone().env("SCHEDD_JOBS", daemon.jobs_file().to_str().unwrap());
-    without.run(&["list"]).refused(78, &["credential redis is not there", "CREDENTIALS_DIRECTORY"]);
+    without.run(&["list"]).refused(78, &["credential redis is not there", "CREDENTIALS_DIRECTORY", "wanted --redis URL"]);
+    let named = without.env("SCHEDD_REDIS_URL", &format!("{}?pass=hunter2%20%26x", redis.url()));
+    assert_eq!(named.run(&["list", "--json"]).good().json()[0]["name"], "a");
     assert!(!daemon.log().contains(SECRET));
     let mut lost = Schedd::with_private_redis().jobs(&section).start();
     assert_eq!(lost.wait_exit().code(), Some(78));

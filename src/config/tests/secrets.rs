@@ -71,7 +71,21 @@ fn files_of_variables_are_listed_in_their_order_and_the_jobs_replace_the_default
 #[test]
 fn a_secret_in_a_file_everybody_can_read_is_doubted_and_for_root_refused() {
     let http = |value: &str| format!("[jobs.a]\nhttp = {{ url = 'http://h/', headers = {{ authorization = '{value}' }} }}");
-    let secrets = ["[redis]\nurl = 'redis://:hunter2@h/'".to_owned(), http("Bearer hunter2")];
+    let notice = |table: &str, value: &str| {
+        let notice = format!("{{ http = {{ url = 'http://h/', headers = {{ Authorization = '{value}' }} }} }}");
+        format!("{table}\non_failure = {notice}\n[jobs.b]\nshell = 'true'")
+    };
+    let signed = |value: &str| format!("[jobs.a]\nhttp = 'http://h/'\nwebhook_secret = {value}");
+    // Of 24 bytes, the letters in the middle.
+    let key = "whsec_AAAAAAAAAAAAAAAAAAAAhunter2AAAAA";
+    let secrets = [
+        "[redis]\nurl = 'redis://:hunter2@h/'".to_owned(),
+        http("Bearer hunter2"),
+        notice("[jobs.a]\nshell = 'true'", "Bearer hunter2"),
+        notice("[defaults]", "Bearer hunter2"),
+        signed(&format!("'{key}'")),
+        signed(&format!("['${{credential:x}}', '{key}']")),
+    ];
     for text in &secrets {
         let read = |exposure| compile_file(text, "jobs.toml", &host(), exposure);
         assert_eq!(read(Exposure::Private).unwrap().warnings, []);
@@ -82,7 +96,12 @@ fn a_secret_in_a_file_everybody_can_read_is_doubted_and_for_root_refused() {
             "{refused}"
         );
     }
-    for text in ["[redis]\nurl = 'redis://:${credential:x}@h/'".to_owned(), http("Bearer ${credential:x}")] {
+    for text in [
+        "[redis]\nurl = 'redis://:${credential:x}@h/'".to_owned(),
+        http("Bearer ${credential:x}"),
+        notice("[defaults]", "Bearer ${credential:x}"),
+        signed("'${credential:x}'"),
+    ] {
         assert_eq!(compile_file(&text, "jobs.toml", &host(), Exposure::PublicOfRoot).unwrap().warnings, []);
     }
 }
