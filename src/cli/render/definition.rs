@@ -357,6 +357,9 @@ mod tests {
         assert_eq!(shown["retry"]["limit"], 0);
         assert_eq!(shown["delivery"], "at-least-once");
         assert!(shown["cwd"].is_null() && shown["done_check"].is_null() && shown["retry"]["on"].is_null());
+        for kind in ["on_failure", "on_success", "on_late", "on_recovered", "ping_url", "webhook_secret"] {
+            assert_eq!(shown.get(kind), Some(&Value::Null), "{kind}");
+        }
     }
 
     #[test]

@@ -37,13 +37,16 @@ fn shown(spec: &JobSpec) -> Vec<&str> {
     spec.webhook_secrets.iter().map(SigningSecret::shown).collect()
 }
 
-/// The same by the keys of `[jobs.X]`; null where nothing holds.
-pub(super) fn telling_json(spec: &JobSpec) -> [(&'static str, Value); 4] {
+/// The same by the keys of `[jobs.X]`; null where nothing holds. The notices it asks for are as the definition has them.
+pub(super) fn telling_json(spec: &JobSpec) -> Vec<(&'static str, Value)> {
     let within = |within: Option<Duration>| json!(within.map(format_duration));
-    [
+    let nobody = NoticeKind::ASKED.into_iter().filter(|kind| !spec.notices.contains_key(kind));
+    let mut keys: Vec<(&'static str, Value)> = nobody.map(|kind| (kind.as_str(), Value::Null)).collect();
+    keys.extend([
         ("must_start_within", within(spec.must_start_within)),
         ("must_finish_within", within(spec.must_finish_within)),
         ("ping_url", json!(spec.ping_url)),
         ("webhook_secret", if spec.webhook_secrets.is_empty() { Value::Null } else { json!(shown(spec)) }),
-    ]
+    ]);
+    keys
 }
