@@ -1,12 +1,16 @@
 //! The bar of a long `add --stdin`: how far it is and how fast it goes, on the terminal of the standard error.
 //!
-//! Invariant: it is there only for a person, only once the adding has taken a while, and nothing of it is left behind.
+//! Invariant: it is there only for a person, only once the adding has taken a while, and nothing of it is left behind, also when
+//! somebody ends the adding.
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook_tokio::Signals;
 
 use crate::cli::render::{Console, span};
 
@@ -40,6 +44,7 @@ impl Progress {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.is_wanted && self.bar.is_none() && self.began.elapsed() >= SHOWN_AFTER {
             self.bar = bar(self.length);
+            self.bar.iter().for_each(clear_when_ended);
         }
         if let Some(bar) = &self.bar {
             bar.set_message(words(self.jobs, self.bytes, self.length, self.began.elapsed()));
@@ -70,6 +75,19 @@ fn bar(length: Option<u64>) -> Option<ProgressBar> {
     let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(5)).with_style(style);
     bar.enable_steady_tick(EVERY);
     Some(bar)
+}
+
+/// Takes the bar away when a signal ends this, and then lets it. Where signals cannot be waited for they just end it.
+fn clear_when_ended(bar: &ProgressBar) {
+    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]) else { return };
+    let bar = bar.clone();
+    tokio::spawn(async move {
+        if let Some(signal) = signals.next().await {
+            bar.finish_and_clear();
+            // Only of a signal there is not, which these are.
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    });
 }
 
 /// How much of a file is left to be read; none of anything else.

@@ -1,13 +1,14 @@
 //! `list --watch`: the same table again and again, in its place on a terminal, one below the other anywhere else.
 //!
-//! Invariant: the terminal is as it was before, whatever ends this; and a screen is written in one piece over the one before, so it
-//! never flickers.
+//! Invariant: the terminal is as it was before, whatever ends or stops this that a program can see, also while Redis is slow to
+//! answer; and a screen is written in one piece over the one before, so it never flickers.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::low_level::emulate_default_handler;
 use signal_hook_tokio::Signals;
 
 use super::{List, Printed, Wanted, print};
@@ -39,30 +40,52 @@ pub(super) fn interval(text: &str) -> Result<Duration, Failure> {
 /// Lists jobs each `interval` until somebody ends it; its code.
 pub(super) async fn watch(global: &Global, args: &List, interval: Duration, console: &mut Console) -> Result<u8, Failure> {
     let wanted = Wanted::of(args)?;
-    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]);
-    let mut signals = signals.map_err(|error| Failure::Failed(format!("signals cannot be waited for: {error}")))?;
+    // Until there is a screen, signals do what they do to any program.
     let store = connect(global, console).await?;
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]);
+    let mut signals = signals.map_err(|error| unheard(&error))?;
     let mut screen = console.can_be_drawn_on().then(|| Screen::open(console));
+    if screen.is_some() {
+        signals.handle().add_signal(SIGTSTP).map_err(|error| unheard(&error))?;
+    }
     let mut sight = Sight::default();
     loop {
-        match &mut screen {
-            Some(screen) => screen.draw(&store, args, &wanted, interval, console).await?,
-            None => append(&store, args, &wanted, &mut sight, console).await?,
-        }
-        console.flush();
-        if console.is_deserted() {
-            return Ok(0);
-        }
-        tokio::select! {
-            () = tokio::time::sleep(interval) => {}
-            signal = signals.next() => {
-                if let Some(mut screen) = screen.take() {
-                    screen.close(console);
+        let turn = async {
+            match &mut screen {
+                Some(screen) => screen.draw(&store, args, &wanted, interval, console).await?,
+                None => append(&store, args, &wanted, &mut sight, console).await?,
+            }
+            console.flush();
+            if !console.is_deserted() {
+                tokio::time::sleep(interval).await;
+            }
+            Ok::<(), Failure>(())
+        };
+        let signal = tokio::select! {
+            turn = turn => {
+                turn?;
+                if console.is_deserted() {
+                    return Ok(0);
                 }
-                return Ok(u8::try_from(signal.unwrap_or(SIGINT).saturating_add(128)).unwrap_or(u8::MAX));
+                continue;
+            }
+            signal = signals.next() => signal.unwrap_or(SIGINT),
+        };
+        if let Some(screen) = &mut screen {
+            screen.close(console);
+            if signal == SIGTSTP {
+                // It stands still here until it is to go on.
+                emulate_default_handler(SIGTSTP).map_err(|error| unheard(&error))?;
+                *screen = Screen::open(console);
+                continue;
             }
         }
+        return Ok(u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX));
     }
+}
+
+fn unheard(error: &std::io::Error) -> Failure {
+    Failure::Failed(format!("signals cannot be waited for: {error}"))
 }
 
 /// Writes a table below those before.

@@ -1,6 +1,7 @@
 //! `logs -f`: what a run writes while it writes it, through all its attempts, until it is over.
 //!
-//! Redis is asked twice in each [`PAUSE`], and for the output itself only when there is more of it.
+//! While a run goes on, Redis is asked for its record and for what is new of its output once in each [`PAUSE`]. The next run of a job
+//! is looked for as often when it is near, and each [`LONG_PAUSE`] when it is not.
 
 use std::time::Duration;
 
@@ -19,11 +20,14 @@ use crate::cli::switch::not_defined;
 use crate::cli::target::{Target, find_run};
 use crate::domain::ids::{Fence, JobName, RunId};
 use crate::domain::run::RunState;
+use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::store::{JobRecord, RunRecord, Store};
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
+/// The same where nothing is due for longer than that. Only a run by hand may begin meanwhile, and nothing of what it writes is missed.
+const LONG_PAUSE: Duration = Duration::from_secs(2);
 
 /// Follows a run, or the next one of a job; its code.
 pub(super) async fn follow(store: &Store, target: &Target, escaping: Escaping, console: &mut Console) -> Result<u8, Failure> {
@@ -47,7 +51,7 @@ pub(super) async fn follow(store: &Store, target: &Target, escaping: Escaping, c
             Ok(false) => {}
             Err(failure) => sight.bear(failure, &format!("what run {run} writes is not known from here"), console)?,
         }
-        if let Err(stop) = clock.pause(console).await {
+        if let Err(stop) = clock.pause(PAUSE, console).await {
             return Ok(stop.code(&format!("run {run} goes on (schedctl cancel {run} stops it)"), console));
         }
     }
@@ -85,13 +89,13 @@ impl Clock {
         Ok(Self { interrupts })
     }
 
-    async fn pause(&mut self, console: &mut Console) -> Result<(), Stop> {
+    async fn pause(&mut self, pause: Duration, console: &mut Console) -> Result<(), Stop> {
         console.flush();
         if console.is_deserted() {
             return Err(Stop::Deserted);
         }
         tokio::select! {
-            () = tokio::time::sleep(PAUSE) => Ok(()),
+            () = tokio::time::sleep(pause) => Ok(()),
             _ = self.interrupts.next() => Err(Stop::Interrupted),
         }
     }
@@ -107,8 +111,8 @@ async fn next_of(store: &Store, job: &JobName, clock: &mut Clock, console: &mut 
         let look = async {
             let mut open = open_runs(store, job).await?;
             open.sort_by_key(|run| run.state != RunState::Running);
-            if let Some(run) = open.into_iter().find(|run| run.attempt > 0) {
-                return Ok(Seen::Run(run.run));
+            if let Some(run) = open.iter().find(|run| run.attempt > 0) {
+                return Ok(Seen::Run(run.run.clone()));
             }
             // One may have begun and ended since the last look.
             let ended = store.read_history(Some(job), 0, 1).await?.runs.into_iter().next();
@@ -116,12 +120,16 @@ async fn next_of(store: &Store, job: &JobName, clock: &mut Clock, console: &mut 
                 return Ok(Seen::Run(run.run));
             }
             let job = store.read_job(job).await?.filter(JobRecord::is_live);
-            Ok::<Seen, Failure>(Seen::None(job.as_ref().map(waiting)))
+            let due = job.as_ref().and_then(|job| job.pending.as_ref()).map(RunId::due);
+            let pause = if open.is_empty() { pause_before(due, store.now().await?) } else { PAUSE };
+            Ok::<Seen, Failure>(Seen::None(job.as_ref().map(waiting), pause))
         };
+        let mut pause = PAUSE;
         match look.await {
             Ok(Seen::Run(run)) => return Ok(Ok(run)),
-            Ok(Seen::None(None)) => return Err(not_defined(store, job).await),
-            Ok(Seen::None(Some(sentence))) => {
+            Ok(Seen::None(None, _)) => return Err(not_defined(store, job).await),
+            Ok(Seen::None(Some(sentence), until_next)) => {
+                pause = until_next;
                 sight.answered();
                 if !std::mem::replace(&mut has_told, true) {
                     console.note(&sentence);
@@ -129,18 +137,23 @@ async fn next_of(store: &Store, job: &JobName, clock: &mut Clock, console: &mut 
             }
             Err(failure) => sight.bear(failure, &format!("when job {job} runs is not known from here"), console)?,
         }
-        if let Err(stop) = clock.pause(console).await {
+        if let Err(stop) = clock.pause(pause, console).await {
             return Ok(Err(stop));
         }
     }
+}
+
+/// How long it is to the next look at a job of which nothing is open, and whose next run is due then.
+fn pause_before(due: Option<UnixMillis>, now: UnixMillis) -> Duration {
+    if due.is_some_and(|due| due <= now.saturating_add(LONG_PAUSE)) { PAUSE } else { LONG_PAUSE }
 }
 
 /// What a look at a job showed.
 enum Seen {
     /// A run of it has begun.
     Run(RunId),
-    /// None has; what there is to say of the job, if it is one.
-    None(Option<String>),
+    /// None has; what there is to say of the job, if it is one, and how long it is to the next look.
+    None(Option<String>, Duration),
 }
 
 fn waiting(job: &JobRecord) -> String {
@@ -254,4 +267,18 @@ fn standing(record: &RunRecord) -> Option<String> {
     }
     let why = facts_in_words(record).map(|why| format!(": {why}")).unwrap_or_default();
     Some(format!("attempt {} of {run} ended{why}; the next is waited for{ready}", record.attempt))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_far_away_is_looked_for_less_often() {
+        let at = |ms| UnixMillis::new(ms).unwrap();
+        assert_eq!(pause_before(Some(at(12_000)), at(10_000)), PAUSE);
+        assert_eq!(pause_before(Some(at(9_000)), at(10_000)), PAUSE, "it is about to begin");
+        assert_eq!(pause_before(Some(at(12_001)), at(10_000)), LONG_PAUSE);
+        assert_eq!(pause_before(None, at(10_000)), LONG_PAUSE);
+    }
 }

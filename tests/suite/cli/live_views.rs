@@ -78,11 +78,20 @@ impl Session {
         input.flush().unwrap();
     }
 
+    fn number(&self) -> i32 {
+        let text = self.text();
+        text.split("number ").nth(1).and_then(|rest| rest.split('.').next()?.parse().ok()).unwrap()
+    }
+
     /// Sends it a signal from elsewhere.
     fn signal(&self, signal: Signal) {
-        let text = self.text();
-        let number = text.split("number ").nth(1).and_then(|rest| rest.split('.').next()?.parse().ok());
-        kill_process(Pid::from_raw(number.unwrap()).unwrap(), signal).unwrap();
+        kill_process(Pid::from_raw(self.number()).unwrap(), signal).unwrap();
+    }
+
+    /// The letter of its state as the kernel has it.
+    fn state(&self) -> String {
+        let line = std::fs::read_to_string(format!("/proc/{}/stat", self.number())).unwrap_or_default();
+        line.rsplit(") ").next().unwrap_or_default().to_owned()
     }
 
     /// All that was seen, once it has ended with this code and left the terminal as it was.
@@ -129,6 +138,28 @@ fn a_watched_list_is_drawn_in_its_place_and_the_terminal_given_back() {
     session.wait_for("the first 6 jobs");
     session.signal(Signal::TERM);
     assert!(session.end(143).contains(LEAVE));
+
+    let session = Session::start(&terminal(&bench.redis), (80, 10), "list --watch");
+    session.wait_for("the first 6 jobs");
+    session.signal(Signal::QUIT);
+    assert!(session.end(131).contains(LEAVE));
+}
+
+#[test]
+fn a_watched_list_that_is_stopped_gives_the_terminal_back_and_takes_it_again_when_it_goes_on() {
+    let bench = Bench::start();
+    bench.add(&["--name", "a", "--in", "1h", "--", "x"]);
+    let mut session = Session::start(&terminal(&bench.redis), (80, 10), "list --watch=500ms");
+    session.wait_for("1 job");
+    session.signal(Signal::TSTP);
+    session.wait_for(LEAVE);
+    until("it stands still", LONG, || session.state().starts_with('T').then_some(()));
+    let before = session.length();
+    session.signal(Signal::CONT);
+    session.wait_after(before, "\u{1b}[?1049h");
+    session.wait_after(before, "1 job");
+    session.press("\u{3}");
+    assert_eq!(session.end(130).matches(LEAVE).count(), 2);
 }
 
 #[test]
@@ -226,7 +257,8 @@ fn top_shows_what_is_due_runs_and_ended_and_its_keys_act() {
 #[test]
 fn top_gives_the_terminal_back_whatever_ends_it() {
     let bench = Bench::start();
-    for (signal, code) in [(Some(Signal::TERM), 143), (Some(Signal::HUP), 129), (Some(Signal::INT), 130), (None, 130)] {
+    let signals = [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130), (Signal::QUIT, 131)];
+    for (signal, code) in signals.map(|(signal, code)| (Some(signal), code)).into_iter().chain([(None, 130)]) {
         let mut session = Session::start(&terminal(&bench.redis), (20, 6), "top");
         session.wait_for("nodes");
         match signal {
@@ -262,6 +294,23 @@ fn top_without_a_terminal_is_refused_in_one_line() {
     bench.ctl.run(&["top", "--json"]).refused(2, &["top --json", "list"]);
     let seen = Schedctl::on(&bench.redis).env("TERM", "dumb").run_on_terminal(&["top"]);
     assert!(seen.code == 2 && seen.stdout.contains("TERM is dumb"), "{seen:?}");
+}
+
+#[test]
+fn a_bulk_add_that_is_broken_off_leaves_nothing_of_its_bar() {
+    let bench = Bench::start();
+    let mut session = Session::start(&terminal(&bench.redis), (80, 10), "add --stdin");
+    session.wait_for("number ");
+    until("the bar is seen", LONG, || {
+        session.press("{\"shell\": \"x\"}\n");
+        session.text().contains(" a second").then_some(())
+    });
+    session.press("\u{3}");
+    let seen = session.end(130);
+    let behind = seen.rsplit(" a second").next().unwrap();
+    assert!(behind.contains("\u{1b}[2K"), "{behind:?}");
+    let added = bench.ctl.run(&["list", "--json"]).good().json();
+    assert!(!added.as_array().unwrap().is_empty(), "what was added stays");
 }
 
 #[test]
