@@ -19,6 +19,8 @@ use crate::store::{SourceKind, Store, StoreError};
 const EVERY: Duration = Duration::from_secs(30);
 const DEAD_A_JOB: usize = 1_000;
 const DEAD_IN_ALL: usize = 10_000;
+/// Runs, and dead letters, kept of notices of one job and kind: they are not to push those of people out by the bounds of all.
+const NOTICES_A_JOB: usize = 100;
 /// Jobs with something to be made up for that are looked at in a round.
 const BACKFILLS: usize = 1_000;
 const NODE_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -58,7 +60,7 @@ async fn round(shared: &Shared, seen: &mut UnixMillis) -> Result<usize, StoreErr
     let mut total = 0;
     let mut overfull = shared.take_overfull();
     for _ in 0..STEPS_A_JOB {
-        let (jobs, next) = store.list_overfull(*seen, keeping.history.keep_per_job, DEAD_A_JOB).await?;
+        let (jobs, next) = store.list_overfull(*seen, |job| bounds_of(job, keeping.history.keep_per_job)).await?;
         overfull.extend(jobs);
         match next {
             Some(next) if next > *seen => *seen = next,
@@ -104,6 +106,11 @@ async fn round(shared: &Shared, seen: &mut UnixMillis) -> Result<usize, StoreErr
     Ok(total)
 }
 
+/// Runs, and dead letters, kept of a job.
+pub(super) fn bounds_of(job: &JobName, keep_per_job: usize) -> (usize, usize) {
+    if job.is_hidden() { (keep_per_job.min(NOTICES_A_JOB), NOTICES_A_JOB) } else { (keep_per_job, DEAD_A_JOB) }
+}
+
 /// Forgets nodes that are gone for long. What only the file of such a node lists stays, and so does the node: nobody has said
 /// that these jobs are to go. What others list too, or has ended, it lists no more.
 async fn forget_gone_nodes(store: &Store, now: UnixMillis) -> Result<usize, StoreError> {
@@ -129,9 +136,10 @@ async fn trim_job(shared: &Shared, job: &JobName, now: UnixMillis, keeping: &Kee
     let store = &shared.store;
     let (ended_before, written_before) =
         (now.saturating_sub(keeping.history.max_age), now.saturating_sub(keeping.output.max_age));
+    let (most, most_dead) = bounds_of(job, keeping.history.keep_per_job);
     let step = async || -> Result<usize, StoreError> {
-        Ok(store.forget_runs(Some(job), ended_before, keeping.history.keep_per_job).await?
-            + store.forget_dead(Some(job), ended_before, DEAD_A_JOB).await?
+        Ok(store.forget_runs(Some(job), ended_before, most).await?
+            + store.forget_dead(Some(job), ended_before, most_dead).await?
             + store.forget_outputs(Some(job), written_before, keeping.output.keep_bytes_per_job).await?)
     };
     let mut total = 0;
@@ -147,4 +155,17 @@ async fn trim_job(shared: &Shared, job: &JobName, now: UnixMillis, keeping: &Kee
         }
     }
     Ok(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_notices_less_is_kept_than_of_what_people_wanted_done() {
+        let job: JobName = "backup".parse().unwrap();
+        let told = JobName::of_notice(&job, crate::domain::notice::NoticeKind::Failure);
+        assert_eq!((bounds_of(&job, 500), bounds_of(&told, 500)), ((500, 1_000), (100, 100)));
+        assert_eq!(bounds_of(&told, 7), (7, 100));
+    }
 }

@@ -14,6 +14,7 @@ use super::backfilling;
 use super::definition::Definition;
 use super::done_check::{self, Course};
 use super::holdings::{Lease, Tenure};
+use super::janitor::bounds_of;
 use super::journal::{ClaimedRun, EndedRun, Line};
 use super::settling::{self, Settled};
 use super::shared::{Phase, Shared};
@@ -243,7 +244,8 @@ async fn offer_back(shared: &Shared, claim: &Claim, claimed_in: &str) {
 
 /// Has a job's history trimmed that has grown past its bound.
 fn note_history(shared: &Shared, claim: &Claim, kept: u32) {
-    if kept as usize > shared.keeping().history.keep_per_job + HISTORY_SLACK {
+    let (most, _) = bounds_of(claim.run.job(), shared.keeping().history.keep_per_job);
+    if kept as usize > most + HISTORY_SLACK {
         shared.have_tidied(claim.run.job());
     }
 }

@@ -105,13 +105,12 @@ impl Store {
         Ok((over, flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, number_of(&pair[1])?))).collect()))
     }
 
-    /// Jobs with more than `most` runs or `most_dead` dead letters kept, among those of which the thousand runs ended that came
+    /// Jobs with more runs or dead letters kept than `bounds` gives for each, among those of which the thousand runs ended that came
     /// first after `after`; and from when to go on, none if those were all. However a run ended, its job is met here.
     pub async fn list_overfull(
         &self,
         after: UnixMillis,
-        most: usize,
-        most_dead: usize,
+        bounds: impl Fn(&JobName) -> (usize, usize),
     ) -> Result<(Vec<JobName>, Option<UnixMillis>), StoreError> {
         let mut pipeline = redis::pipe();
         let from = format!("({}", after.as_i64());
@@ -145,7 +144,10 @@ impl Store {
             count.is_some_and(|count| count > most)
         };
         let overfull = jobs.into_iter().zip(counts.chunks_exact(2));
-        let overfull = overfull.filter(|(_, pair)| is_over(&pair[0], most) || is_over(&pair[1], most_dead));
+        let overfull = overfull.filter(|(job, pair)| {
+            let (most, most_dead) = bounds(job);
+            is_over(&pair[0], most) || is_over(&pair[1], most_dead)
+        });
         Ok((overfull.map(|(job, _)| job).collect(), next))
     }
 

@@ -215,10 +215,10 @@ async fn jobs_with_too_much_kept_are_found_however_their_runs_ended() {
         let claim = world.win_with(due, &run_of("dead", due), Overlap::Skip, due + 1).await;
         world.finish(due, &claim, Verdict::Final(RunState::Failed)).await;
     }
-    let (jobs, next) = world.store.list_overfull(t(-1), 4, 2).await.unwrap();
+    let (jobs, next) = world.store.list_overfull(t(-1), |_| (4, 2)).await.unwrap();
     assert_eq!(jobs, ["dead", "many", "skipped"].map(name));
     assert_eq!(next, Some(t(4)));
-    assert_eq!(world.store.list_overfull(t(4), 0, 0).await.unwrap(), (vec![], None));
+    assert_eq!(world.store.list_overfull(t(4), |_| (0, 0)).await.unwrap(), (vec![], None));
 }
 
 #[tokio::test]
@@ -235,7 +235,7 @@ async fn a_look_for_full_jobs_goes_on_where_a_page_ended_and_passes_a_millisecon
         pipeline.exec(&mut world.redis.connection()).unwrap();
     }
     let (mut seen, mut found) = (t(-1), Vec::new());
-    while let (jobs, Some(next)) = world.store.list_overfull(seen, 1_000, 1_000).await.unwrap() {
+    while let (jobs, Some(next)) = world.store.list_overfull(seen, |_| (1_000, 1_000)).await.unwrap() {
         assert!(next > seen);
         (seen, found) = (next, [found, jobs].concat());
     }
