@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
-use tracing::{Instrument, debug};
+use tracing::{Instrument, debug, warn};
 
 use crate::domain::duration::format_duration;
 use crate::domain::ids::RunId;
@@ -19,14 +19,14 @@ use crate::store::{About, Store, StoreError};
 /// How much of the end of what a run printed is told, in bytes.
 const OUTPUT: usize = 8 * 1024;
 
-/// Gives the attempt of a notice what it tells.
+/// Gives the attempt of a notice what it tells. Only errors that pass are given back.
 pub(super) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), StoreError> {
     let Some((_, kind)) = attempt.run.job().told_of() else { return Ok(()) };
-    let about = store.read_about(&attempt.run).await?;
+    let about = unless_spoilt(&attempt.run, store.read_about(&attempt.run).await)?;
     let subject: Option<RunId> = about.text("run").and_then(|run| run.parse().ok());
     let number = about.number("attempt").and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
     let printed = match &subject {
-        Some(subject) => store.read_output_tail(subject, number, OUTPUT).await?,
+        Some(subject) => unless_spoilt(&attempt.run, store.read_output_tail(subject, number, OUTPUT).await)?,
         None => Vec::new(),
     };
     if let (NoticeKind::Ping, Action::Http(request), Some(subject)) = (kind, &mut attempt.action, &subject) {
@@ -45,6 +45,17 @@ pub(super) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), 
     };
     attempt.tidings = Tidings { variables: told.variables().into_iter().collect(), body };
     Ok(())
+}
+
+/// What was read, without what is spoilt: to tell less is better than to tell nobody.
+fn unless_spoilt<T: Default>(notice: &RunId, read: Result<T, StoreError>) -> Result<T, StoreError> {
+    match read {
+        Err(error) if !error.is_passing() => {
+            warn!(run = %notice, "{error}; the notice tells what is known without it.");
+            Ok(T::default())
+        }
+        read => read,
+    }
 }
 
 /// Says that an attempt begins, as long as what this gives is kept: what comes after the end would say that it runs still. It holds
