@@ -26,6 +26,7 @@
 -- KEYS 19 uniques
 -- KEYS 20 holder: the job that holds that key, as read, else the job
 -- KEYS 21 old_unique: of the key the job named, as read, else the job
+-- KEYS 22 notices
 -- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 job_name
@@ -76,7 +77,7 @@ local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], hist
   gates = gates_of(ARGV[35])}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', KEYS[4], 'zset', k.run, 'hash', KEYS[6], 'zset',
   k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[13], 'zset', KEYS[14], 'zset', KEYS[15], 'zset',
-  KEYS[16], 'zset', KEYS[17], 'zset'})
+  KEYS[16], 'zset', KEYS[17], 'zset', KEYS[22], 'zset'})
 if not bad and ARGV[28] .. ARGV[32] ~= '' then
   bad = wrong_type({KEYS[18], 'hash', KEYS[19], 'zset', KEYS[20], 'hash', KEYS[21], 'hash'})
 end
@@ -217,6 +218,7 @@ if not is_live then
   if job[1] then
     -- An earlier job of this name leaves nothing behind, nor do the files that listed it list this one.
     redis.call('HDEL', k.job, 'ended', 'ended_at', 'paused', 'held', 'begun', 'failing')
+    for _, told in ipairs({'on_failure', 'on_recovered', 'on_success', 'on_late', 'ping'}) do redis.call('HDEL', k.job, 'suppressed:' .. told) end
     redis.call('ZREM', KEYS[6], name)
     for _, field in ipairs(kind ~= 'file' and redis.call('HKEYS', k.job) or {}) do
       if string.sub(field, 1, 4) == 'src:' then redis.call('HDEL', k.job, field) end
@@ -229,8 +231,8 @@ end
 if ARGV[12] ~= 'rest' and ARGV[19] ~= '' and redis.call('EXISTS', KEYS[11]) == 0 then
   local facts = tell_stretch(k.job, ARGV[20], ARGV[21],
     {'job', name, 'due', string.match(ARGV[19], '@(%d+)'), 'queue', ARGV[10], 'kind', 'regular', 'rev', rev})
-  end_run({history = k.history, job_history = KEYS[8], run = KEYS[11], totals = KEYS[12]}, ARGV[19], 'skipped',
-    job[8] and 'paused' or 'missed', now, facts)
+  end_run({history = k.history, job_history = KEYS[8], run = KEYS[11], totals = KEYS[12], job = k.job, notices = KEYS[22], nudge = k.nudge},
+    ARGV[19], 'skipped', job[8] and 'paused' or 'missed', now, facts)
   if tonumber(ARGV[21]) > 1 then tally(KEYS[12], 'skipped', tonumber(ARGV[21]) - 1) end
 end
 redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'token', ARGV[8], 'queue', ARGV[10], 'once', ARGV[11],

@@ -248,6 +248,7 @@ impl Store {
             .key("uniques", keys.uniques())
             .key("holder", keys.job(holder.unwrap_or(name)))
             .key("old_unique", of_key(old_key))
+            .key("notices", keys.notices())
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("definition", &order.definition)
