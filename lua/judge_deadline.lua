@@ -17,7 +17,7 @@
 -- Reply gone: another node was first
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
-local k = {run = KEYS[2], job = KEYS[3], notices = KEYS[4], nudge = KEYS[6]}
+local k = {run = KEYS[2], job = KEYS[3], notices = KEYS[4], totals = KEYS[5], nudge = KEYS[6]}
 local bad = wrong_type({KEYS[1], 'zset', k.run, 'hash', k.job, 'hash', k.notices, 'zset', KEYS[5], 'hash'})
 if bad then return bad end
 local id, kind = ARGV[2], ARGV[3]

@@ -11,6 +11,7 @@
 -- KEYS 6 finished
 -- KEYS 7 totals
 -- KEYS 8 nudge
+-- KEYS 9 told_job: whose run it tells of
 -- ARGV 1 now
 -- ARGV 2 notice: as it stands there
 -- ARGV 3 id
@@ -28,10 +29,13 @@
 -- Reply gone: another node was first
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])
-local k = {notices = KEYS[1], job = KEYS[2], run = KEYS[3], due = KEYS[4], open = KEYS[5]}
-local bad = wrong_type({k.notices, 'zset', k.job, 'hash', k.run, 'hash', k.due, 'zset', k.open, 'zset', KEYS[6], 'zset', KEYS[7], 'hash'})
+local k = {notices = KEYS[1], job = KEYS[2], run = KEYS[3], due = KEYS[4], open = KEYS[5],
+  told_job = KEYS[9]}
+local bad = wrong_type({k.notices, 'zset', k.job, 'hash', k.run, 'hash', k.due, 'zset', k.open, 'zset', KEYS[6], 'zset', KEYS[7], 'hash',
+  k.told_job, 'hash'})
 if bad then return bad end
 local notice, id = ARGV[2], ARGV[3]
+local kind = string.match(ARGV[4], '[^/]*$')
 if not redis.call('ZSCORE', k.notices, notice) then return {'gone'} end
 local function done(word)
   redis.call('ZREM', k.notices, notice)
@@ -40,21 +44,20 @@ end
 if ARGV[6] == '' then return done('dropped') end
 if redis.call('EXISTS', k.run) == 1 then return done('told') end
 if redis.call('ZCARD', k.open) >= tonumber(ARGV[10]) then
-  tally(k.job, 'suppressed', 1)
-  tally(KEYS[7], 'suppressed', 1)
+  suppress(k.told_job, KEYS[7], kind)
   return done('suppressed')
 end
-local job = redis.call('HMGET', k.job, 'rev', 'hash', 'suppressed')
+local job = redis.call('HMGET', k.job, 'rev', 'hash')
 if not job[1] or job[2] ~= ARGV[7] then
   redis.call('HSET', k.job, 'rev', int(math.max(whole(job[1], FENCE - 1) + 1, micros)), 'def', ARGV[6], 'hash', ARGV[7], 'kind', 'api',
     'source', 'notices', 'token', '', 'queue', ARGV[9], 'once', '0', 'applied', 'created', 'tz', ARGV[8], 'anchor', int(now),
     'since', int(now), 'pending', '')
 end
 redis.call('HSET', k.job, 'ended', 'finished', 'ended_at', int(now))
-redis.call('HDEL', k.job, 'suppressed')
 redis.call('ZADD', KEYS[6], now, ARGV[4])
 redis.call('HSET', k.run, 'job', ARGV[4], 'due', ARGV[5], 'queue', ARGV[9], 'kind', 'manual', 'state', 'scheduled', 'planted_at', int(now),
-  'about', notice, 'suppressed', int(whole(job[3], COUNT)))
+  'about', notice, 'suppressed', int(whole(redis.call('HGET', k.told_job, 'suppressed:' .. kind), COUNT)))
+redis.call('HDEL', k.told_job, 'suppressed:' .. kind)
 redis.call('ZADD', k.open, ARGV[5], id)
 redis.call('ZADD', k.due, now, id)
 nudge_if_head(KEYS[8], k.due, id)

@@ -76,9 +76,19 @@ local DEAD = {failed = true, timed_out = true, lost = true}
 -- What is kept of a run in a notice of it.
 local TOLD = {'state', 'reason', 'attempt', 'due', 'started_at', 'finished_at', 'exit_code', 'signal', 'http_status', 'error', 'node', 'skipped_count', 'waiting_for'}
 
+-- Notices that wait to be planted, at most.
+local NOTICES = 10000
+
+-- Counts a notice nobody is told of by itself: the next one of its kind that is planted says how many there were.
+local function suppress(job, totals, kind)
+  if redis.call('EXISTS', job) == 1 then tally(job, 'suppressed:' .. kind, 1) end
+  tally(totals, 'suppressed', 1)
+end
+
 -- Notes that people are to be told of the run, whose record stands: any node makes a run of it (plant_notice.lua). `stamp` tells two
--- things that befell one run apart.
+-- things that befell one run apart. What writes ends is not refused when memory is full, and planting is: so many wait, not more.
 local function tell(k, kind, id, stamp, now)
+  if redis.call('ZCARD', k.notices) >= NOTICES then return suppress(k.job, k.totals, kind) end
   local found = redis.call('HMGET', k.run, unpack(TOLD))
   local notice = {kind = kind, run = id, stamp = stamp, at = int(now)}
   for at, field in ipairs(TOLD) do

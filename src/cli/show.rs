@@ -91,6 +91,7 @@ fn job_json(job: &JobView, upcoming: &[UnixMillis], backfill: usize, runs: &[Run
         ("upcoming", upcoming.iter().map(|at| rfc3339(*at, &zone)).collect()),
         ("runs", runs.iter().map(|run| Value::Object(run.json())).collect()),
         ("backfill", json!(backfill)),
+        ("suppressed", record.suppressed.iter().map(|(kind, count)| (kind.to_string(), json!(count))).collect()),
         ("since", json!(record.since.to_string())),
         ("paused_at", json!(record.paused_at.map(|at| at.to_string()))),
         ("ended", json!(record.ended)),
@@ -138,6 +139,10 @@ fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Rela
         for (word, text) in policy_lines(spec) {
             field(word, &text, console);
         }
+    }
+    if !record.suppressed.is_empty() {
+        let counts: Vec<_> = record.suppressed.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        field("suppressed", &format!("{} (the next notice of that kind tells how many)", counts.join(", ")), console);
     }
     if !runs.is_empty() {
         console.line("");

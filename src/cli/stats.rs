@@ -17,7 +17,7 @@ pub(super) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
         ("scheduled", stats.scheduled, "runs planned or waiting now"),
         ("waiting", stats.waiting, "of them waiting for another run of their job or at a gate"),
         ("running", stats.running, "runs executing now"),
-        ("succeeded", total("succeeded"), "runs in all"),
+        ("succeeded", total("succeeded"), "runs in all, those of notices among them"),
         ("failed", total("failed"), ""),
         ("timed_out", total("timed_out"), ""),
         ("cancelled", total("cancelled"), ""),
@@ -25,6 +25,9 @@ pub(super) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
         ("lost", total("lost"), ""),
         ("recovered", total("recovered"), "times a run was taken back from a dead node"),
         ("retried", total("retried"), "times a dead letter was tried again by schedctl retry"),
+        ("late", total("late"), "times a run had not started or ended when it was to"),
+        ("notices", stats.notices, "to be told to people"),
+        ("suppressed", total("suppressed"), "notices only counted, for too many waited"),
         ("history", stats.history, "runs kept"),
         ("dead", stats.dead, "dead letters kept (schedctl history --dead)"),
         ("output_bytes", stats.output_bytes, "of output kept"),
@@ -43,7 +46,7 @@ pub(super) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
         ("redis_memory_bytes", stats.redis_memory, "used by the whole Redis"),
         ("redis_maxmemory_bytes", stats.redis_maxmemory, "it may use (- = no bound)"),
     ];
-    let numbers: [(&str, Option<u64>, &str); 25] = numbers.map(|(word, count, meaning)| (word, Some(count), meaning));
+    let numbers: [(&str, Option<u64>, &str); 28] = numbers.map(|(word, count, meaning)| (word, Some(count), meaning));
     let rows = numbers.into_iter().chain(memory);
     let instants = [("audited_at", stats.audited_at), ("audit_round_at", stats.audit_round_at)];
     let instants = instants.map(|(word, at)| (word, at.map(|at| at.to_string())));

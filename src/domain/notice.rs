@@ -113,6 +113,15 @@ pub fn notice_id(about: &RunId, kind: NoticeKind, stamp: &str) -> Result<RunId, 
     RunId::manual(JobName::of_notice(about.job(), kind), about.due(), word.get(..WORD_LEN).unwrap_or_default())
 }
 
+/// What an entry of `notices` tells of, of which kind it is, and the id of the notice; none if it is no such entry.
+pub fn read_notice(entry: &[u8]) -> Option<(RunId, NoticeKind, RunId)> {
+    let told: serde_json::Value = serde_json::from_slice(entry).ok()?;
+    let about: RunId = told["run"].as_str()?.parse().ok()?;
+    let kind = NoticeKind::parse(told["kind"].as_str()?)?;
+    let run = notice_id(&about, kind, told["stamp"].as_str()?).ok()?;
+    Some((about, kind, run))
+}
+
 /// The hidden job whose runs are the notices of `kind` of a job; none if that wants nobody told.
 pub fn notice_job(told: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
     let action = match kind {
@@ -197,5 +206,14 @@ mod tests {
         told.ping_url = Some("https://h/u".to_owned());
         assert_eq!(tells(&told, &name), "on_late ping late=9000 start=9000 finish=99000");
         assert_eq!(notice_job(&told, NoticeKind::Ping).unwrap().timeout, PING_TIMEOUT);
+    }
+
+    #[test]
+    fn an_entry_without_a_run_a_kind_or_a_stamp_is_no_notice() {
+        let (about, kind, run) = read_notice(br#"{"run":"a@5","kind":"on_late","stamp":"start","state":"running"}"#).unwrap();
+        assert_eq!((about.to_string().as_str(), kind, run.job().as_str()), ("a@5", NoticeKind::Late, "a/on_late"));
+        for bad in [r#"{"kind":"x"}"#, r#"{"run":"a@5","kind":"x","stamp":"1"}"#, r#"{"run":"a@5","kind":"ping"}"#, "[]", "no"] {
+            assert_eq!(read_notice(bad.as_bytes()), None, "{bad}");
+        }
     }
 }

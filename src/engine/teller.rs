@@ -1,8 +1,9 @@
 //! Makes runs of what people are to be told.
 //!
 //! Invariant: any node may do so at any time, and several at once: the script plants each notice once. One whose job cannot be
-//! read here is left to other nodes and holds up no other.
+//! read here is left to other nodes and holds up no other, however many there are: what is left is looked past.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,74 +14,106 @@ use super::shared::Shared;
 use crate::config;
 use crate::domain::ids::JobName;
 use crate::domain::notice::{NoticeKind, notice_job};
-use crate::store::{Notice, NoticeOrder, NoticeReply, StoreError};
+use crate::store::{JobRecord, Notice, NoticeOrder, NoticeReply, StoreError};
 
 /// How often it is looked whether there is something to tell: a nudge that was lost costs no more.
 const EVERY: Duration = Duration::from_secs(1);
-/// Notices looked at in a round.
+/// Notices looked at in one go.
 const BATCH: usize = 200;
+/// Notices planted in one go.
+const STEP: usize = 50;
 
 /// Looks for what is to be told, for ever.
 pub(super) async fn run(shared: Arc<Shared>) {
     loop {
-        match round(&shared).await {
-            // There may be more behind them.
-            Ok(BATCH) => continue,
-            Ok(_) => {}
-            Err(error) => shared.weather.failed(&error, "nobody is told of how runs ended"),
-        }
-        tokio::select! {
-            () = tokio::time::sleep(EVERY) => {}
-            () = shared.tell_now.notified() => {}
+        let left = round(&shared).await.unwrap_or_else(|error| {
+            shared.weather.failed(&error, "nobody is told of how runs ended");
+            0
+        });
+        if left >= BATCH {
+            // To look past so much each time that there is something to tell would keep a node busy.
+            tokio::time::sleep(EVERY).await;
+        } else {
+            tokio::select! {
+                () = tokio::time::sleep(EVERY) => {}
+                () = shared.tell_now.notified() => {}
+            }
         }
     }
 }
 
-/// How many notices it could do something about.
+/// Goes through all there is to tell; gives how much of it was left.
 async fn round(shared: &Shared) -> Result<usize, StoreError> {
-    let notices = shared.store.list_notices(BATCH).await?;
-    if notices.is_empty() {
-        return Ok(0);
+    let mut left = 0;
+    loop {
+        let (notices, entries) = shared.store.list_notices(left, BATCH).await?;
+        left += entries - tell(shared, &notices).await?;
+        if entries < BATCH {
+            return Ok(left);
+        }
     }
-    let names: Vec<JobName> = notices.iter().map(|notice| notice.about.job().clone()).collect();
-    let records = shared.store.read_jobs(&names).await?;
+}
+
+/// How many of these it could do something about.
+async fn tell(shared: &Shared, notices: &[Notice]) -> Result<usize, StoreError> {
+    let names: BTreeSet<JobName> = notices.iter().map(|notice| notice.about.job().clone()).collect();
+    // In another order on each node, so that several nodes do not all plant the same ones; those of one job as they came.
+    let mut names: Vec<JobName> = names.into_iter().collect();
+    fastrand::shuffle(&mut names);
+    let records = if names.is_empty() { Vec::new() } else { shared.store.read_jobs(&names).await? };
+    let (mut orders, mut chosen) = (BTreeMap::new(), Vec::new());
+    for (name, record) in names.iter().zip(records) {
+        let of_job = || notices.iter().filter(|notice| notice.about.job() == name);
+        match read_job(record) {
+            Ok(told) => {
+                for notice in of_job() {
+                    orders.entry((name, notice.kind)).or_insert_with(|| order_of(told.as_ref(), notice.kind));
+                    chosen.push(notice);
+                }
+            }
+            Err(why) => leave(shared, name, &why),
+        }
+    }
+    let pairs: Vec<(&Notice, &NoticeOrder)> =
+        chosen.into_iter().filter_map(|notice| Some((notice, orders.get(&(notice.about.job(), notice.kind))?))).collect();
     let mut done = 0;
-    for (notice, record) in notices.iter().zip(records) {
-        let definition = match record.map(|record| record.map(Definition::of)) {
-            Ok(None) => None,
-            Ok(Some(Ok(definition))) => Some(definition),
-            Ok(Some(Err(error))) => {
-                leave(shared, notice, &error.to_string());
-                continue;
+    for step in pairs.chunks(STEP) {
+        for ((notice, _), reply) in step.iter().zip(shared.store.plant_notices(step).await?) {
+            match reply {
+                Ok(reply) => {
+                    note(shared, notice, reply);
+                    done += 1;
+                }
+                Err(error) if error.is_passing() => return Err(error),
+                Err(error) => leave(shared, notice.about.job(), &error.to_string()),
             }
-            Err(error) => {
-                leave(shared, notice, &error.to_string());
-                continue;
-            }
-        };
-        match plant(shared, notice, definition.as_ref()).await {
-            Ok(()) => done += 1,
-            Err(error) if error.is_passing() => return Err(error),
-            Err(error) => leave(shared, notice, &error.to_string()),
         }
     }
     Ok(done)
 }
 
-async fn plant(shared: &Shared, notice: &Notice, told: Option<&Definition>) -> Result<(), StoreError> {
-    let hidden = told.and_then(|told| notice_job(&told.spec, notice.kind));
+/// A job that is to be told of; none if it is gone.
+fn read_job(record: Result<Option<JobRecord>, StoreError>) -> Result<Option<Definition>, String> {
+    let Some(record) = record.map_err(|error| error.to_string())? else { return Ok(None) };
+    Definition::of(record).map(Some).map_err(|error| error.to_string())
+}
+
+fn order_of(told: Option<&Definition>, kind: NoticeKind) -> NoticeOrder {
+    let hidden = told.and_then(|told| notice_job(&told.spec, kind));
     let definition = hidden.map(|hidden| {
         let text = config::to_surface(&hidden);
         let hash = config::hash(&text);
         (text, hash)
     });
-    let tz = told.map_or_else(String::new, |told| told.timetable.zone().name().as_str().to_owned());
-    match shared.store.plant_notice(notice, &NoticeOrder { definition, tz }).await? {
+    NoticeOrder { definition, tz: told.map_or_else(String::new, |told| told.timetable.zone().name().as_str().to_owned()) }
+}
+
+fn note(shared: &Shared, notice: &Notice, reply: NoticeReply) {
+    match reply {
         NoticeReply::Planted => debug!(run = %notice.run, about = %notice.about, "A notice is due."),
         NoticeReply::Suppressed => too_many(shared, notice.about.job(), notice.kind),
         NoticeReply::Told | NoticeReply::Dropped | NoticeReply::Gone => {}
     }
-    Ok(())
 }
 
 fn too_many(shared: &Shared, job: &JobName, kind: NoticeKind) {
@@ -89,8 +122,8 @@ fn too_many(shared: &Shared, job: &JobName, kind: NoticeKind) {
     }
 }
 
-fn leave(shared: &Shared, notice: &Notice, why: &str) {
-    if shared.said.is_news(&format!("notice of {}", notice.about.job())) {
-        warn!(job = %notice.about.job(), "{why}; nobody is told of its runs from here.");
+fn leave(shared: &Shared, job: &JobName, why: &str) {
+    if shared.said.is_news(&format!("notice of {job}")) {
+        warn!(job = %job, "{why}; nobody is told of its runs from here.");
     }
 }

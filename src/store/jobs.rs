@@ -13,6 +13,7 @@ use super::reply::{number_of, text_of};
 use super::spreading::Window;
 use crate::domain::ids::{JobName, NodeName, RunId};
 use crate::domain::lane::Lane;
+use crate::domain::notice::NoticeKind;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::UniqueKey;
 
@@ -93,6 +94,8 @@ pub struct JobRecord {
     pub begun: u32,
     /// How many stretches of its occurrences were told of as skipped.
     pub told: u64,
+    /// How many notices of it were only counted since the last one of their kind.
+    pub suppressed: BTreeMap<NoticeKind, u64>,
     /// What is left of the time its missed runs are being spread over.
     pub window: Option<Window>,
     /// The unique key it names.
@@ -140,6 +143,10 @@ impl JobRecord {
             is_once: text("once")? == "1",
             begun: map.get("begun").and_then(|count| count.parse().ok()).unwrap_or(0),
             told: map.get("told").and_then(|count| count.parse().ok()).unwrap_or(0),
+            suppressed: NoticeKind::ALL
+                .into_iter()
+                .filter_map(|kind| Some((kind, map.get(&format!("suppressed:{kind}"))?.parse().ok().filter(|count| *count > 0)?)))
+                .collect(),
             window: map.get("window").and_then(|text| Window::parse(text)),
             unique: map.get("unique").and_then(|key| key.parse().ok()),
             listed_by: map

@@ -8,10 +8,10 @@ use serde_json::Value as Json;
 use super::Store;
 use super::error::StoreError;
 use super::outputs::frames;
-use super::reply::text_of;
+use super::reply::{Reply, text_of};
 use super::scripts::{self, Invocation};
 use crate::domain::ids::RunId;
-use crate::domain::notice::{NoticeKind, notice_id};
+use crate::domain::notice::{NoticeKind, read_notice};
 
 /// Notices of one job of one kind that may be planted and not over.
 pub const MOST_OPEN: usize = 10;
@@ -74,29 +74,52 @@ pub enum NoticeReply {
 }
 
 impl Store {
-    /// What people are to be told, oldest first, at most `limit`. What cannot be read is left to the doctor.
-    pub async fn list_notices(&self, limit: usize) -> Result<Vec<Notice>, StoreError> {
+    /// What people are to be told, oldest first, of `limit` entries behind the first `skip`; and how many entries those were. What
+    /// cannot be read is left to the doctor.
+    pub async fn list_notices(&self, skip: usize, limit: usize) -> Result<(Vec<Notice>, usize), StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZRANGE").arg(self.keys.notices()).arg(0).arg(limit.saturating_sub(1));
+        pipeline.cmd("ZRANGE").arg(self.keys.notices()).arg(skip).arg((skip + limit).saturating_sub(1));
         let answer = self.link.query(&mut pipeline).await?;
-        let Some(Value::Array(members)) = answer.first() else { return Ok(Vec::new()) };
+        let Some(Value::Array(members)) = answer.first() else { return Ok((Vec::new(), 0)) };
         let read = |member: &Value| {
             let Value::BulkString(bytes) = member else { return None };
-            let told: Json = serde_json::from_slice(bytes).ok()?;
-            let about: RunId = told["run"].as_str()?.parse().ok()?;
-            let kind = NoticeKind::parse(told["kind"].as_str()?)?;
-            let run = notice_id(&about, kind, told["stamp"].as_str()?).ok()?;
+            let (about, kind, run) = read_notice(bytes)?;
             Some(Notice { member: bytes.clone(), about, kind, run })
         };
-        Ok(members.iter().filter_map(read).collect())
+        Ok((members.iter().filter_map(read).collect(), members.len()))
     }
 
     /// Makes a run of a notice.
     pub async fn plant_notice(&self, notice: &Notice, order: &NoticeOrder) -> Result<NoticeReply, StoreError> {
+        let mut replies = self.plant_notices(&[(notice, order)]).await?;
+        replies.pop().unwrap_or_else(|| Err(StoreError::corrupt("plant_notice", "no reply")))
+    }
+
+    /// Makes runs of notices in one go, each by itself: one refused does not keep the others out.
+    pub async fn plant_notices(
+        &self,
+        orders: &[(&Notice, &NoticeOrder)],
+    ) -> Result<Vec<Result<NoticeReply, StoreError>>, StoreError> {
+        let calls: Vec<_> = orders.iter().map(|(notice, order)| self.notice_call(notice, order)).collect();
+        let read = |reply: Result<Reply, StoreError>| {
+            let reply = reply?;
+            Ok(match reply.word.as_str() {
+                "planted" => NoticeReply::Planted,
+                "told" => NoticeReply::Told,
+                "suppressed" => NoticeReply::Suppressed,
+                "dropped" => NoticeReply::Dropped,
+                "gone" => NoticeReply::Gone,
+                _ => return Err(reply.unknown()),
+            })
+        };
+        Ok(self.link.invoke_all(&calls).await?.into_iter().map(read).collect())
+    }
+
+    fn notice_call(&self, notice: &Notice, order: &NoticeOrder) -> Invocation {
         let (keys, run) = (&self.keys, &notice.run);
         let lane = crate::domain::lane::Lane::of_notices();
         let (definition, hash) = order.definition.as_ref().map_or(("", ""), |(text, hash)| (text, hash));
-        let call = Invocation::new(&scripts::PLANT_NOTICE)
+        Invocation::new(&scripts::PLANT_NOTICE)
             .key("notices", keys.notices())
             .key("job", keys.job(run.job()))
             .key("run", keys.run(run))
@@ -105,6 +128,7 @@ impl Store {
             .key("finished", keys.finished())
             .key("totals", keys.totals())
             .key("nudge", keys.nudge())
+            .key("told_job", keys.job(notice.about.job()))
             .arg("now", self.now_arg())
             .arg("notice", &notice.member[..])
             .arg("id", run.to_string())
@@ -114,16 +138,7 @@ impl Store {
             .arg("hash", hash)
             .arg("tz", &order.tz)
             .arg("lane", lane.as_str())
-            .arg("most", MOST_OPEN);
-        let reply = self.link.invoke(&call).await?;
-        Ok(match reply.word.as_str() {
-            "planted" => NoticeReply::Planted,
-            "told" => NoticeReply::Told,
-            "suppressed" => NoticeReply::Suppressed,
-            "dropped" => NoticeReply::Dropped,
-            "gone" => NoticeReply::Gone,
-            _ => return Err(reply.unknown()),
-        })
+            .arg("most", MOST_OPEN)
     }
 
     /// What the notice that is this run tells; empty if its record does not say.

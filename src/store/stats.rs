@@ -20,7 +20,9 @@ pub struct Stats {
     pub running: u64,
     /// Runs waiting for an open run of their job, of those scheduled.
     pub waiting: u64,
-    /// Runs that ended, by state, since the beginning; and how often one was taken back from a dead node (`recovered`), a dead
+    /// What people are to be told and is no run yet.
+    pub notices: u64,
+    /// Runs that ended, by state, since the beginning, those of notices among them; and how often one was taken back from a dead node (`recovered`), a dead
     /// letter tried again (`retried`).
     pub totals: BTreeMap<String, u64>,
     /// Runs kept in history.
@@ -64,13 +66,15 @@ impl Store {
         pipeline.cmd("ZCARD").arg(keys.nodes());
         pipeline.cmd("ZCARD").arg(keys.dead());
         pipeline.cmd("ZCARD").arg(keys.finished());
+        pipeline.cmd("ZCARD").arg(keys.notices());
         pipeline.cmd("HGETALL").arg(keys.totals());
         for lane in &lanes {
             pipeline.cmd("ZCARD").arg(keys.due(lane));
         }
         let answers = self.link.query(&mut pipeline).await?;
         let number = |value: &Value| number_of(value).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-        let [jobs, leases, history, output_bytes, quarantined, nodes, dead, finished, totals, due @ ..] = answers.as_slice()
+        let [jobs, leases, history, output_bytes, quarantined, nodes, dead, finished, notices, totals, due @ ..] =
+            answers.as_slice()
         else {
             return Err(StoreError::corrupt("stats", "too few answers"));
         };
@@ -86,6 +90,7 @@ impl Store {
             scheduled: due.iter().map(number).sum::<u64>() + waiting,
             running: number(leases),
             waiting,
+            notices: number(notices),
             totals,
             history: number(history),
             dead: number(dead),

@@ -137,7 +137,11 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             _ => Err("it is no unique key".to_owned()),
         },
         "ledger" => is_range(member).then_some(Member::Other).ok_or_else(|| "it is no range (TO:COUNT:STATE:REASON)".to_owned()),
-        "deeds" | "events" | "losses" | "notices" => {
+        "notices" => {
+            let read = crate::domain::notice::read_notice(&member_bytes(member));
+            read.map(|_| Member::Other).ok_or_else(|| "it is no notice (JSON with run, kind and stamp)".to_owned())
+        }
+        "deeds" | "events" | "losses" => {
             let is_object = matches!(serde_json::from_slice(&member_bytes(member)), Ok(serde_json::Value::Object(_)));
             is_object.then_some(Member::Other).ok_or_else(|| "it is no JSON object".to_owned())
         }

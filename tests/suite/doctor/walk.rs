@@ -74,7 +74,7 @@ async fn do_it(play: &mut Play, deed: &Deed) {
 async fn walk(rules: Value, deeds: &[Deed]) {
     let mut play = Play::begin(rules).await;
     for (at, deed) in deeds.iter().enumerate() {
-        do_it(&mut play, deed).await;
+        Box::pin(do_it(&mut play, deed)).await;
         if at % 8 == 7 || at + 1 == deeds.len() {
             let exam = examine(&play.world.at(play.now)).await.unwrap();
             assert!(exam.findings.is_empty() && exam.partial.is_none(), "after {deed:?}: {:#?}", exam.findings);

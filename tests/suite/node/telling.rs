@@ -230,6 +230,37 @@ fn pings_tell_of_the_start_and_the_end_with_one_id_for_a_run_and_what_it_printed
     desk.assert_sound();
 }
 
+#[test]
+fn what_cannot_be_read_holds_up_no_notice_behind_it_and_a_spoilt_output_is_left_out_of_one() {
+    const BAD: u32 = 300;
+    let desk = Desk::new([]);
+    let line = format!("echo $SCHEDD_ABOUT_JOB $SCHEDD_ABOUT_STATE [$SCHEDD_ABOUT_OUTPUT] >> {}", desk.path("told"));
+    for job in ["work", "newer"] {
+        desk.eye.add(&json!({"name": job, "shell": "true", "on_failure": {"shell": line}}));
+    }
+    let mut pipeline = redis::pipe();
+    pipeline.hset("{schedd}:job:newer", "def", r#"{"of_a_later_version":1}"#).ignore();
+    pipeline.set("{schedd}:output:work@1790000000000~x#1", "spoilt").ignore();
+    for number in 0..BAD {
+        let unreadable = format!(r#"{{"run":"newer@{number}","kind":"on_failure","stamp":"1"}}"#);
+        pipeline.zadd("{schedd}:notices", format!("bad {number}"), number).ignore();
+        pipeline.zadd("{schedd}:notices", unreadable, number).ignore();
+    }
+    let sound = r#"{"run":"work@1790000000000~x","kind":"on_failure","stamp":"1","state":"failed","attempt":"1"}"#;
+    pipeline.zadd("{schedd}:notices", sound, 1_790_000_000_000_i64).ignore();
+    pipeline.hset("{schedd}:job:newer", "suppressed:on_failure", 7).ignore();
+    pipeline.exec(&mut desk.redis.connection()).unwrap();
+    let _node = Schedd::on(&desk.redis).start();
+    assert_eq!(desk.wait_for_lines("told", 1), ["work failed []"]);
+    desk.eye.wait_for_history("work/on_failure", 1);
+    let ctl = Schedctl::on(&desk.redis);
+    let stats = ctl.run(&["stats", "--json"]).good().json();
+    assert_eq!((&stats["notices"], &stats["suppressed"], &stats["late"]), (&json!(2 * BAD), &json!(0), &json!(0)));
+    assert_eq!(ctl.run(&["show", "newer", "--json"]).json()["suppressed"], json!({"on_failure": 7}));
+    let shown = ctl.run(&["show", "newer"]).stdout;
+    assert!(shown.contains("suppressed  7 on_failure (the next notice of that kind tells how many)"), "{shown}");
+}
+
 /// The signature another program computes.
 fn signed(key: &[u8], request: &Recorded) -> String {
     let [id, timestamp] = ["webhook-id", "webhook-timestamp"].map(|name| request.header(name).unwrap());

@@ -2,10 +2,13 @@
 
 use schedd::domain::ids::RunId;
 use schedd::domain::job::Overlap;
+use schedd::domain::lateness::Stretch;
+use schedd::domain::notice::NoticeKind;
 use schedd::domain::run::RunState;
 use schedd::engine::examination::examine;
 use schedd::store::{
-    ApplyOrder, ClaimReply, DeadlineReply, MOST_OPEN, Notice, NoticeOrder, NoticeReply, SkipOrder, SkipReply, Verdict, WatchReply,
+    ApplyOrder, ApplyReply, Change, ClaimReply, DeadlineReply, MOST_OPEN, Notice, NoticeOrder, NoticeReply, SkipOrder, SkipReply,
+    Verdict, WatchReply,
 };
 
 use super::recovering::{expired, recovery};
@@ -23,7 +26,7 @@ impl World {
     }
 
     async fn notices(&self) -> Vec<Notice> {
-        self.store.list_notices(100).await.unwrap()
+        self.store.list_notices(0, 100).await.unwrap().0
     }
 
     /// The kinds that are to be told, each with its run.
@@ -149,6 +152,7 @@ async fn beyond_ten_that_wait_a_notice_is_only_counted_and_the_next_one_tells_ho
     assert_eq!(replies[..MOST_OPEN], [NoticeReply::Planted; MOST_OPEN]);
     assert_eq!(replies[MOST_OPEN..], [NoticeReply::Suppressed; 3]);
     assert_eq!(world.total("suppressed"), 3);
+    assert_eq!(world.job("a").await.suppressed, [(NoticeKind::Failure, 3)].into());
     // One of them is told: there is room for another.
     let waiting: Vec<String> = world.raw("ZRANGE", "open:a/on_failure", &["0", "0"]);
     let told: RunId = waiting[0].parse().unwrap();
@@ -160,6 +164,66 @@ async fn beyond_ten_that_wait_a_notice_is_only_counted_and_the_next_one_tells_ho
     let last = world.notices().await.pop().unwrap().run;
     assert_eq!(world.tell_all(21_002).await, [NoticeReply::Planted]);
     assert_eq!(world.store.read_about(&last).await.unwrap().suppressed, 3);
+    assert!(world.job("a").await.suppressed.is_empty());
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn however_many_ends_there_are_only_so_many_notices_wait_and_the_others_are_counted() {
+    const MOST: usize = 10_000;
+    let world = World::new();
+    let run = world.telling("on_failure").await;
+    let mut pipeline = redis::pipe();
+    for number in 0..MOST {
+        let entry = format!(r#"{{"run":"b@{number}","kind":"on_failure","stamp":"1"}}"#);
+        pipeline.zadd(world.key("notices"), entry, number);
+    }
+    pipeline.exec(&mut world.redis.connection()).unwrap();
+    let next = world.end(0, &run, RunState::Failed).await;
+    let waiting: usize = world.raw("ZCARD", "notices", &[]);
+    assert_eq!((waiting, world.total("suppressed")), (MOST, 1));
+    assert_eq!(world.job("a").await.suppressed, [(NoticeKind::Failure, 1)].into());
+    let _: i64 = world.raw("DEL", "notices", &[]);
+    world.end(1_000, &next, RunState::Failed).await;
+    let notice = world.notices().await.remove(0).run;
+    assert_eq!(world.tell_all(2_000).await, [NoticeReply::Planted]);
+    assert_eq!(world.store.read_about(&notice).await.unwrap().suppressed, 1);
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_look_at_what_is_to_be_told_says_how_much_it_looked_at_and_goes_on_behind_that() {
+    let world = World::new();
+    let run = world.telling("on_failure").await;
+    for bad in ["no", r#"{"kind":"x"}"#, r#"{"run":"a@5","kind":"on_failure"}"#] {
+        let _: i64 = world.raw("ZADD", "notices", &["5", bad]);
+    }
+    world.end(0, &run, RunState::Failed).await;
+    let (notices, entries) = world.store.list_notices(0, 3).await.unwrap();
+    assert_eq!((notices.len(), entries), (0, 3));
+    let (notices, entries) = world.store.list_notices(3, 3).await.unwrap();
+    assert_eq!((notices.len(), entries), (1, 1));
+    let exam = examine(&world.at(2)).await.unwrap();
+    let told: Vec<_> = exam.findings.iter().map(ToString::to_string).filter(|text| text.contains("it is no notice")).collect();
+    assert!(!told.is_empty(), "{:#?}", exam.findings);
+}
+
+#[tokio::test]
+async fn what_an_edit_tells_as_missed_is_told_to_whom_the_job_wanted_told_before() {
+    let world = World::new();
+    let first = world.telling("on_late late=60000").await;
+    let job = world.job("a").await;
+    let order = ApplyOrder {
+        read: Some((job.rev.clone(), job.lane.clone())),
+        hash: "another".to_owned(),
+        token: "another".to_owned(),
+        change: Change::Schedule,
+        planned: job.pending.clone(),
+        passed: Some(Stretch { first: super::world::t(7), last: super::world::t(7_000), count: 3 }),
+        ..definition("a", 100_000)
+    };
+    assert_eq!(world.at(50_000).apply_job(&order).await.unwrap(), ApplyReply::Updated);
+    assert_eq!(world.told().await, [("on_late", super::world::run_of("a", 7))], "{first}");
     world.assert_sound();
 }
 

@@ -109,7 +109,7 @@ pub(super) async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Sc
         let _: i64 = world.raw("HSET", "stops", &["b@5", "x"]);
         world.at(0).quarantine_key("stops", "a test", None).await.unwrap();
     }
-    let notice = world.at(0).list_notices(1).await.unwrap().pop();
+    let notice = world.at(0).list_notices(0, 1).await.unwrap().0.pop();
     Scene { world, job, run, claim, entry, notice }
 }
 
@@ -195,6 +195,7 @@ pub(super) fn key_named(script: &str, name: &str, scene: &Scene) -> Option<Strin
         "index" => "queues".to_owned(),
         "unique" if script == "remove_job" => "unique:o".to_owned(),
         "unique" => "unique:k".to_owned(),
+        "told_job" => "job:a".to_owned(),
         "old_unique" => "unique:o".to_owned(),
         "holder" => "job:h".to_owned(),
         shared => shared.to_owned(),
