@@ -37,6 +37,7 @@ pub(super) const POLICY: &[&str] = &[
     "dst",
     "env",
     "env_file",
+    "log_output",
     "cwd",
     "limits",
     "umask",

@@ -53,6 +53,7 @@ pub(super) struct Policies {
     dst: Option<ClockChanges>,
     pub(super) env: Option<BTreeMap<String, String>>,
     env_files: Option<Vec<EnvFile>>,
+    log_output: Option<bool>,
     cwd: Option<PathBuf>,
     starting: Starting,
     queue: Option<QueueName>,
@@ -95,6 +96,7 @@ impl Policies {
             dst: self.dst.or(below.dst),
             env,
             env_files: self.env_files.or_else(|| below.env_files.clone()),
+            log_output: self.log_output.or(below.log_output),
             cwd: self.cwd.or_else(|| below.cwd.clone()),
             starting: self.starting.over(&below.starting),
             queue: self.queue.or_else(|| below.queue.clone()),
@@ -133,6 +135,7 @@ impl Policies {
         set(&mut spec.dst, self.dst);
         set(&mut spec.env, self.env);
         set(&mut spec.env_files, self.env_files);
+        set(&mut spec.log_output, self.log_output);
         set(&mut spec.queue, self.queue);
         set(&mut spec.priority, self.priority);
         set(&mut spec.requires, self.requires);
@@ -159,6 +162,7 @@ pub(super) fn compile_policies(table: &Table<'_>, origin: Origin<'_>, problems: 
         dst: table.get("dst").and_then(|spot| compile_clock_changes(&spot, problems)),
         env: table.get("env").and_then(|spot| compile_env(&spot, problems)),
         env_files: table.get("env_file").and_then(|spot| compile_env_files(&spot, origin, problems)),
+        log_output: table.get("log_output").and_then(|spot| spot.flag(problems)),
         cwd: table.get("cwd").and_then(|spot| compile_cwd(&spot, origin, problems)),
         starting: compile_starting(table, origin, problems),
         queue: table.get("queue").and_then(|spot| compile_queue(&spot, origin, problems)),

@@ -71,6 +71,9 @@ pub fn to_surface(spec: &JobSpec) -> String {
     if !spec.env_files.is_empty() {
         out.put_list("env_file", spec.env_files.iter().map(ToString::to_string));
     }
+    if spec.log_output {
+        out.put("log_output", true);
+    }
     if spec.queue != plain.queue {
         out.put("queue", spec.queue.as_str());
     }

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser};
 
+use super::logging::{LogFormat, LogLevel};
 use super::setup::Failure;
 use crate::domain::ids::{Label, NodeName, QueueName};
 use crate::engine::{Naming, Told};
@@ -42,6 +43,12 @@ pub(super) struct Args {
     /// The labels this node carries, with commas between [default: those of the file, else none]
     #[arg(long, value_name = "LABELS", env = "SCHEDD_LABELS", value_delimiter = ',')]
     pub(super) labels: Vec<Label>,
+    /// How the log on the standard error is written
+    #[arg(long, value_name = "FORMAT", env = "SCHEDD_LOG_FORMAT", value_enum, default_value_t = LogFormat::Auto)]
+    pub(super) log_format: LogFormat,
+    /// From which weight on something is logged
+    #[arg(long, value_name = "LEVEL", env = "SCHEDD_LOG", value_enum, default_value_t = LogLevel::Info)]
+    pub(super) log_level: LogLevel,
 }
 
 /// What may be written on the command line, for the manual.

@@ -4,10 +4,10 @@
 //! the file ends it before anything is started; a Redis that is not there is waited for. A service manager is told of it all.
 
 mod args;
+mod concealing;
 mod config_watch;
 mod gauges;
 mod host;
-mod log_writer;
 mod logging;
 mod notify_socket;
 mod rooms;
@@ -23,7 +23,9 @@ use tracing::{info, warn};
 
 use args::Args;
 pub use args::command;
+use concealing::Concealed;
 use config_watch::{JobsFile, Watch};
+use logging::Log;
 use rooms::Rooms;
 use setup::{Failure, Redis};
 use signals::{Asked, Signals};
@@ -43,27 +45,39 @@ pub fn main() -> ExitCode {
         Ok(args) => args,
         Err(code) => return code,
     };
-    let log = match logging::start() {
+    let log = match logging::start(args.log_format, args.log_level) {
         Ok(log) => log,
         Err(error) => return Failure::other(format!("the log cannot be started: {error}")).told(),
     };
+    if let Some(concealed) = Concealed::from_args() {
+        warn!(
+            "--redis holds a password, which everybody on this host can read in the list of processes: it is taken out of there. \
+             Give it by [redis] url_file, ${{credential:NAME}} or SCHEDD_REDIS_URL."
+        );
+        log.flush();
+        let error = concealed.begin_anew();
+        warn!("The password is still in the list of processes: schedd cannot be begun anew without it: {error}.");
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Failure::other(format!("the runtime cannot be started: {error}")).told(),
     };
     let manager = ServiceManager::from_env();
-    let ran = runtime.block_on(run(args, &manager));
+    let ran = runtime.block_on(run(args, &manager, &log));
     // Not waited for: a name still being looked up, or a file system that hangs.
     runtime.shutdown_background();
     manager.close();
-    drop(log);
     match ran {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.told(),
+        Err(failure) if log.is_structured() => failure.logged(),
+        Err(failure) => {
+            drop(log);
+            failure.told()
+        }
     }
 }
 
-async fn run(args: Args, manager: &ServiceManager) -> Result<(), Failure> {
+async fn run(args: Args, manager: &ServiceManager, log: &Log) -> Result<(), Failure> {
     let mut signals = Signals::listen().map_err(|error| Failure::other(format!("signals cannot be listened to: {error}")))?;
     let host_zone = Zone::of_host();
     let files = JobsFile::new(args.jobs.clone());
@@ -87,7 +101,7 @@ async fn run(args: Args, manager: &ServiceManager) -> Result<(), Failure> {
     };
     let store = Store::new(redis.address(), keys).map_err(|error| Failure::redis(&error))?;
     // Whatever happens from here on, a private server is ended last.
-    let place = Place { rooms, host_zone };
+    let place = Place { rooms, host_zone, log };
     let served = serve(&args, file, config, &store, place, &mut signals, manager).await;
     redis.stop().await;
     served
@@ -101,9 +115,10 @@ struct File {
 }
 
 /// What this process found around itself.
-struct Place {
+struct Place<'p> {
     rooms: Rooms,
     host_zone: Zone,
+    log: &'p Log,
 }
 
 async fn serve(
@@ -111,7 +126,7 @@ async fn serve(
     file: File,
     config: Config,
     store: &Store,
-    Place { rooms, host_zone }: Place,
+    Place { rooms, host_zone, log }: Place<'_>,
     signals: &mut Signals,
     manager: &ServiceManager,
 ) -> Result<(), Failure> {
@@ -125,6 +140,7 @@ async fn serve(
         () = signals.stop() => return Ok(()),
     };
     let (node, started_at) = (announced.node, announced.now);
+    log.name_node(&node);
     let ended_mark = setup::ended_mark(&node);
     let output = OutputBounds { head: config.output.head, tail: config.output.tail };
     let keeper = Keeper::start(KeeperSettings {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::args::Args;
 use super::systemd::ServiceManager;
@@ -47,6 +47,14 @@ impl Failure {
 
     pub(super) fn other(line: String) -> Self {
         Self { lines: line, code: 1 }
+    }
+
+    /// Says it in the log and gives the exit code.
+    pub(super) fn logged(&self) -> ExitCode {
+        for line in self.lines.lines() {
+            error!("{line}");
+        }
+        ExitCode::from(self.code)
     }
 
     /// Says it on the standard error and gives the exit code.

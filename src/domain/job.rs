@@ -80,6 +80,8 @@ pub struct JobSpec {
     pub env: BTreeMap<String, String>,
     /// Files of more variables, read by the node at each attempt; `env` beats them. At most 16.
     pub env_files: Vec<EnvFile>,
+    /// Whether each line it writes goes into the log of its node too.
+    pub log_output: bool,
     /// The directory a process starts in; none = the home of the user it runs as.
     pub cwd: Option<PathBuf>,
     /// How its process is started.
@@ -282,6 +284,7 @@ impl JobSpec {
             webhook_secrets: Vec::new(),
             env: BTreeMap::new(),
             env_files: Vec::new(),
+            log_output: false,
             cwd: None,
             process: ProcessRules::default(),
         }

@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::{Instrument, debug, info, warn};
+use tracing::{Instrument, Span, debug, info, warn};
 
 use super::backfilling;
 use super::definition::Definition;
@@ -46,8 +46,7 @@ pub(super) fn start(shared: &Arc<Shared>, definition: Arc<Definition>, claim: Cl
     let lease = (claim.run.clone(), claim.fence);
     let slot = shared.slots.take(claim.lane.queue());
     let (tenure, control) = shared.holdings.hold(lease.clone(), deadline, definition.spec.kill_grace, slot);
-    let span =
-        tracing::info_span!("run", job = %claim.run.job(), run = %claim.run, attempt = claim.attempt, fence = %claim.fence);
+    let span = tracing::info_span!("run", job = %claim.run.job(), run = %claim.run, attempt = claim.attempt, fence = claim.fence.as_u64());
     let runner = Runner { shared: shared.clone(), definition, claim, lease };
     tokio::spawn(runner.run(control, tenure).instrument(span));
 }
@@ -115,8 +114,9 @@ impl Runner {
         }
         shared.holdings.earlier_ended(lease).await;
         if let Some(check) = done_check::asked_before(&definition.spec, claim) {
-            let (question, printed) = (done_check::question(check, &attempt), OutputBuffer::new(shared.settings.output));
+            let (question, printed) = (done_check::question(check, &attempt), output_of(shared, definition));
             let answer = shared.executors.execute(&question, control.clone(), &printed).await;
+            printed.finish();
             let stop = *control.stop.borrow();
             match (done_check::judge(check, answer), stop) {
                 // What it printed half way does not say why nothing was started.
@@ -127,12 +127,13 @@ impl Runner {
                 (None, None) => debug!("Its done_check says: not done yet."),
             }
         }
-        let output = OutputBuffer::new(shared.settings.output);
+        let output = output_of(shared, definition);
         let _told = telling::ping_start(&shared.executors, &definition.spec, &claim.run);
         let outcome = tokio::select! {
             outcome = shared.executors.execute(&attempt, control, &output) => outcome,
             never = keep_writing(shared, claim, &output) => match never {},
         };
+        output.finish();
         (Course::Attempted(outcome), Some(output))
     }
 
@@ -269,6 +270,12 @@ fn attempt_of(shared: &Shared, definition: &Definition, claim: &Claim) -> Attemp
         kill_grace: spec.kill_grace,
         lease: shared.settings.lease,
     }
+}
+
+/// Where what an attempt of the run in hand prints goes.
+fn output_of(shared: &Shared, definition: &Definition) -> OutputBuffer {
+    let bounds = shared.settings.output;
+    if definition.spec.log_output { OutputBuffer::logged(bounds, Span::current()) } else { OutputBuffer::new(bounds) }
 }
 
 /// Writes down what comes while it comes.

@@ -11,6 +11,7 @@ mod http;
 mod http_error;
 mod lease_guard;
 pub mod output;
+mod output_lines;
 mod process;
 mod retry_after;
 mod signing;

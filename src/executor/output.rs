@@ -6,9 +6,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tracing::Span;
+
+use super::output_lines::OutputLines;
 use crate::keeper::excerpt::Excerpt;
 pub use crate::keeper::excerpt::{Chunk, Output, Stream};
 use crate::keeper::{OutputBounds, OutputSink};
+
+/// What marks an event of the log as a line that a job wrote.
+pub const LOG_TARGET: &str = "schedd::job_output";
 
 /// The output of one attempt. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -20,22 +26,45 @@ pub struct OutputBuffer {
 struct Inner {
     excerpt: Mutex<Excerpt>,
     revision: AtomicU64,
+    lines: Option<Mutex<OutputLines>>,
 }
 
 impl OutputBuffer {
     /// Nothing yet, of which so much will be kept.
     pub fn new(bounds: OutputBounds) -> Self {
-        Self { inner: Arc::new(Inner { excerpt: Mutex::new(Excerpt::new(bounds)), revision: AtomicU64::new(0) }) }
+        Self::with(bounds, None)
+    }
+
+    /// The same, of which each line is also told to the log, as one of the run of this span.
+    pub fn logged(bounds: OutputBounds, run: Span) -> Self {
+        Self::with(bounds, Some(Mutex::new(OutputLines::of(run))))
+    }
+
+    fn with(bounds: OutputBounds, lines: Option<Mutex<OutputLines>>) -> Self {
+        Self { inner: Arc::new(Inner { excerpt: Mutex::new(Excerpt::new(bounds)), revision: AtomicU64::new(0), lines }) }
+    }
+
+    fn tell(&self, tell: impl FnOnce(&mut OutputLines)) {
+        if let Some(lines) = &self.inner.lines {
+            tell(&mut lines.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// Says that nothing more comes: a last line without an end is told to the log.
+    pub fn finish(&self) {
+        self.tell(OutputLines::finish);
     }
 
     /// Takes what `stream` wrote.
     pub fn append(&self, stream: Stream, bytes: &[u8]) {
         self.change(|excerpt| excerpt.append(stream, bytes));
+        self.tell(|lines| lines.append(stream, bytes));
     }
 
     /// Counts bytes that were thrown away on the way here.
     pub fn add_dropped(&self, count: u64) {
         self.change(|excerpt| excerpt.add_dropped(count));
+        self.tell(|lines| lines.add_dropped(count));
     }
 
     /// A copy of what is kept now.

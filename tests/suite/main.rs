@@ -11,6 +11,7 @@ mod fuzzed;
 mod http_executor;
 mod installing;
 mod keeper;
+mod logs;
 mod manual;
 mod model;
 mod node;

@@ -154,6 +154,9 @@ pub(in crate::cli) struct AddArgs {
     /// File of more variables, NAME=VALUE a line, read at each attempt; with - before it, it may be missing; may be given several times
     #[arg(long, value_name = "FILE", allow_hyphen_values = true, help_heading = "What")]
     pub(super) env_file: Vec<String>,
+    /// Write each line it prints into the log of its node too
+    #[arg(long, help_heading = "What")]
+    pub(super) log_output: bool,
     /// Directory the command starts in [default: the home of its user]
     #[arg(long, value_name = "DIR", help_heading = "What")]
     pub(super) cwd: Option<String>,
@@ -297,7 +300,7 @@ pub(in crate::cli) struct AddArgs {
     /// Read one JSON object a line from the standard input
     #[arg(long, conflicts_with_all = [
         "name", "when", "dtstart", "anchor", "start", "end", "max_runs", "jitter", "splay", "exclude", "only_on", "skip_if_late",
-        "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "env_file", "cwd", "limit_memory", "limit_cpu", "limit_pids", "limit_files", "nice", "umask", "stdin_text", "shell_program", "queue", "priority", "requires", "group", "key", "per_key", "per_key_rate", "per_key_burst",
+        "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "env_file", "log_output", "cwd", "limit_memory", "limit_cpu", "limit_pids", "limit_files", "nice", "umask", "stdin_text", "shell_program", "queue", "priority", "requires", "group", "key", "per_key", "per_key_rate", "per_key_burst",
          "not_while", "timeout", "kill_grace", "retry", "overlap",
         "catch_up", "max_age", "spread", "delivery", "done_check", "only", "max_wait", "unique_for",
         "on_failure", "on_success", "on_late", "on_recovered", "must_start_within", "must_finish_within", "ping_url", "webhook_secret",

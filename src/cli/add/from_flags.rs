@@ -79,6 +79,7 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &Bounds) -> Result<Value, 
     put("http", args.http.as_deref().map(|url| http_of(args, url)).transpose()?);
     put("env", (!args.env.is_empty()).then(|| env_of(&args.env)).transpose()?);
     put("env_file", list_of(args.env_file.iter().cloned()));
+    put("log_output", args.log_output.then(|| true.into()));
     put("cwd", text(&args.cwd));
     put("limits", limits_of(args));
     put("umask", text(&args.umask));

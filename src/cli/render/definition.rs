@@ -126,6 +126,7 @@ pub(in crate::cli) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
         ("unique", spec.unique.as_ref().map_or(Value::Null, unique)),
         ("env", json!(spec.env)),
         ("env_file", json!(spec.env_files.iter().map(ToString::to_string).collect::<Vec<_>>())),
+        ("log_output", json!(spec.log_output)),
         ("cwd", json!(spec.cwd.as_ref().map(|path| path.to_string_lossy()))),
         ("limits", keys.get("limits").cloned().unwrap_or(Value::Null)),
         ("umask", json!(spec.process.umask.map(|umask| umask.to_string()))),
@@ -214,6 +215,9 @@ pub(in crate::cli) fn policy_lines(spec: &JobSpec) -> Vec<(&'static str, String)
         lines.push(("unique", format!("{:?}, {held}", unique.key.as_str())));
     }
     lines.extend(spec.env_files.iter().map(|file| ("env file", file.to_string())));
+    if spec.log_output {
+        lines.push(("output", "also in the log of its node".to_owned()));
+    }
     if let Some(cwd) = &spec.cwd {
         lines.push(("cwd", cwd.display().to_string()));
     }

@@ -287,7 +287,7 @@ prop_compose! {
         ],
         catch_up in prop_oneof![Just(CatchUp::default()), catch_ups()],
         late_after in secs(1..=31_536_000),
-        (at_most_once, gap, fold, done_check, (env, env_files), cwd, process) in (
+        (at_most_once, gap, fold, done_check, (env, env_files, log_output), cwd, process) in (
             any::<bool>(),
             prop::option::of(prop::sample::select(Gap::ALL.to_vec())),
             prop::option::of(prop::sample::select(Fold::ALL.to_vec())),
@@ -295,6 +295,7 @@ prop_compose! {
             (
                 prop::collection::btree_map("[A-Z_][A-Z0-9_]{0,5}", "[^\0]{0,9}", 0..4),
                 prop::collection::vec("-?/[^\0]{1,9}", 0..3),
+                any::<bool>(),
             ),
             prop::option::of("/[^\0]{0,9}"),
             processes(),
@@ -327,6 +328,7 @@ prop_compose! {
             per_key: key.as_ref().map_or_else(PerKey::default, |_| per_key), key: key.map(|key| key.parse().unwrap()),
             not_while: not_while.iter().map(|job| job.parse().unwrap()).collect(), timeout, kill_grace, retry, overlap, catch_up, late_after, delivery, done_check, unique, notices, env, ping_url, must_start_within, must_finish_within, webhook_secrets,
             env_files: env_files.iter().map(|file| file.parse().unwrap()).collect(),
+            log_output,
             cwd: cwd.map(Into::into), process,
         }
     }

@@ -1,0 +1,79 @@
+//! Takes a password out of the arguments of this process, which everybody on the host can read in the list of processes.
+//!
+//! The program begins itself anew in the same process, with the address in its environment, which only its user and root may read.
+//! Invariant: that is done at most once, before there is anything to be lost by it.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::{env, io};
+
+use crate::config::has_password;
+
+const FLAG: &str = "--redis";
+
+/// The arguments without the address.
+pub(super) struct Concealed {
+    program: OsString,
+    rest: Vec<OsString>,
+    url: String,
+}
+
+impl Concealed {
+    /// What is to be done if an argument of this process holds a password.
+    pub(super) fn from_args() -> Option<Self> {
+        Self::of(env::args_os())
+    }
+
+    fn of(args: impl IntoIterator<Item = OsString>) -> Option<Self> {
+        let mut args = args.into_iter();
+        let program = args.next()?;
+        let (mut rest, mut url) = (Vec::new(), None);
+        while let Some(arg) = args.next() {
+            let text = arg.to_str().unwrap_or_default();
+            if text == FLAG {
+                url = Some(args.next()?.into_string().ok()?);
+            } else if let Some(given) = text.strip_prefix(FLAG).and_then(|given| given.strip_prefix('=')) {
+                url = Some(given.to_owned());
+            } else {
+                rest.push(arg);
+            }
+        }
+        url.filter(|url| has_password(url)).map(|url| Self { program, rest, url })
+    }
+
+    /// Begins this program anew. Returns only if that cannot be done, and says why.
+    pub(super) fn begin_anew(self) -> io::Error {
+        match env::current_exe() {
+            // By its own name, by which a node is known to live.
+            Ok(file) => Command::new(file).arg0(self.program).args(self.rest).env("SCHEDD_REDIS_URL", self.url).exec(),
+            Err(error) => error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(args: &[&str]) -> Option<(Vec<String>, String)> {
+        let concealed = Concealed::of(args.iter().map(OsString::from))?;
+        Some((concealed.rest.iter().map(|arg| arg.to_str().unwrap().to_owned()).collect(), concealed.url))
+    }
+
+    #[test]
+    fn only_an_address_with_a_password_is_taken_out() {
+        let url = "redis://u:p@h/";
+        for args in [&["schedd", "--redis", url, "--node", "n"][..], &["schedd", "--node", "n", &format!("--redis={url}")]] {
+            assert_eq!(of(args), Some((vec!["--node".to_owned(), "n".to_owned()], url.to_owned())));
+        }
+        for args in [
+            &["schedd"][..],
+            &["schedd", "--redis", "redis://h/"],
+            &["schedd", "--redis"],
+            &["schedd", "--redis", "redis://:${credential:x}@h"],
+        ] {
+            assert_eq!(of(args), None, "{args:?}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The socket of systemd's journal, and whether it is what reads this process' standard error.
+//!
+//! Looked up at each entry: a journal that was restarted is found again.
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixDatagram;
+
+const SOCKET: &str = "/run/systemd/journal/socket";
+
+/// Whether systemd reads the standard error, by what it says of it in `$JOURNAL_STREAM` (systemd.exec(5)), and its socket is there.
+pub(super) fn reads_standard_error() -> bool {
+    let said = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+    let Ok(about) = rustix::fs::fstat(io::stderr()) else { return false };
+    is_stream(&said, about.st_dev, about.st_ino) && Socket::open().is_ok()
+}
+
+fn is_stream(said: &str, device: u64, inode: u64) -> bool {
+    said.split_once(':').is_some_and(|(dev, ino)| dev.parse() == Ok(device) && ino.parse() == Ok(inode))
+}
+
+/// Takes entries; each write is one.
+pub(super) struct Socket(UnixDatagram);
+
+impl Socket {
+    /// A way to the journal of this host. Fails if it has none.
+    pub(super) fn open() -> io::Result<Self> {
+        std::fs::metadata(SOCKET).map_err(|error| io::Error::new(error.kind(), format!("{SOCKET}: {error}")))?;
+        UnixDatagram::unbound().map(Self)
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, entry: &[u8]) -> io::Result<usize> {
+        self.0.send_to(entry, SOCKET)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_very_stream_that_systemd_named_is_the_journals() {
+        assert!(is_stream("9:12345", 9, 12_345));
+        for said in ["", ":", "9", "9:1234", "8:12345", "9:12345:1", "9:x"] {
+            assert!(!is_stream(said, 9, 12_345), "{said}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Holds back what repeats itself.
+//!
+//! Invariant: of the same message of the same job at the same level the first lines of each while are written, and how many were not is told
+//! when it is over: nothing is lost without a word, and no other message is ever held back for it.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::Level;
+
+use super::Source;
+use super::entry::Entry;
+
+/// How long a while is.
+const WHILE: Duration = Duration::from_secs(10);
+/// How many lines of one kind are written in it.
+const MOST: u32 = 100;
+/// How many lines a job may write in it, of each stream: below what the journal takes of a whole service.
+const MOST_OF_A_JOB: u32 = 1_000;
+/// How many kinds are counted. Of more, each line is written.
+const KINDS: usize = 4_096;
+
+/// What becomes of a line.
+#[derive(Debug)]
+pub(super) enum Admission {
+    /// It is written, after what is to be told of the while before.
+    Written(Option<Entry>),
+    /// It is counted only.
+    HeldBack,
+}
+
+/// What was written lately.
+#[derive(Default)]
+pub(super) struct Limit {
+    kinds: Mutex<HashMap<u64, Kind>>,
+}
+
+struct Kind {
+    since: Instant,
+    written: u32,
+    held_back: u64,
+    /// What the summary says it of.
+    level: Level,
+    message: String,
+    job: Option<String>,
+    source: Source,
+}
+
+impl Limit {
+    /// Whether `entry` is written now.
+    pub(super) fn admit(&self, entry: &Entry, source: Source, now: Instant) -> Admission {
+        let most = match source {
+            Source::Schedd => MOST,
+            Source::Job => MOST_OF_A_JOB,
+        };
+        let mut kinds = self.kinds();
+        if let Some(kind) = kinds.get_mut(&number_of(entry, source)) {
+            let mut summary = None;
+            if now.duration_since(kind.since) >= WHILE {
+                summary = kind.summary();
+                (kind.since, kind.written, kind.held_back) = (now, 0, 0);
+            }
+            if kind.written >= most {
+                kind.held_back += 1;
+                return Admission::HeldBack;
+            }
+            kind.written += 1;
+            return Admission::Written(summary);
+        }
+        if kinds.len() >= KINDS {
+            kinds.retain(|_, kind| now.duration_since(kind.since) < WHILE || kind.held_back > 0);
+        }
+        if kinds.len() < KINDS {
+            let message = match source {
+                Source::Schedd => entry.message.clone(),
+                Source::Job => String::new(),
+            };
+            let job = entry.job().map(str::to_owned);
+            let kind = Kind { since: now, written: 1, held_back: 0, level: entry.level, message, job, source };
+            kinds.insert(number_of(entry, source), kind);
+        }
+        Admission::Written(None)
+    }
+
+    /// What is to be told of the kinds whose while is over; they begin anew.
+    pub(super) fn summaries(&self, now: Instant) -> Vec<Entry> {
+        let mut kinds = self.kinds();
+        let told = kinds.values().filter(|kind| now.duration_since(kind.since) >= WHILE).filter_map(Kind::summary).collect();
+        kinds.retain(|_, kind| now.duration_since(kind.since) < WHILE);
+        told
+    }
+
+    /// What is to be told of all kinds: nothing comes any more.
+    pub(super) fn all_summaries(&self) -> Vec<Entry> {
+        std::mem::take(&mut *self.kinds()).values().filter_map(Kind::summary).collect()
+    }
+
+    fn kinds(&self) -> MutexGuard<'_, HashMap<u64, Kind>> {
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kind {
+    fn summary(&self) -> Option<Entry> {
+        let (count, seconds) = (self.held_back, WHILE.as_secs());
+        if count == 0 {
+            return None;
+        }
+        let message = match self.source {
+            Source::Schedd => format!("{} ... {count} more like it within {seconds} s", self.message),
+            Source::Job => format!("... {count} more lines of this job within {seconds} s are not logged"),
+        };
+        let entry = Entry::new(self.level, message).with("held_back", count.into());
+        Some(match &self.job {
+            Some(job) => entry.with("job", job.as_str().into()),
+            None => entry,
+        })
+    }
+}
+
+/// The same for entries of one kind, else another (but for 1 in 2^64).
+fn number_of(entry: &Entry, source: Source) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (entry.level.as_str(), entry.job()).hash(&mut hasher);
+    match source {
+        Source::Schedd => entry.message.hash(&mut hasher),
+        Source::Job => 0_u8.hash(&mut hasher),
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(message: &str, job: &str) -> Entry {
+        Entry::new(Level::WARN, message.to_owned()).with("job", job.into())
+    }
+
+    /// How many of so many entries are written.
+    fn written(limit: &Limit, count: usize, entry: &Entry, source: Source, now: Instant) -> usize {
+        (0..count).filter(|_| matches!(limit.admit(entry, source, now), Admission::Written(_))).count()
+    }
+
+    #[test]
+    fn of_many_like_each_other_the_first_are_written_and_the_others_are_counted() {
+        let (limit, start) = (Limit::default(), Instant::now());
+        assert_eq!(written(&limit, 223, &entry("again", "a"), Source::Schedd, start), 100);
+        for other in [entry("another", "a"), entry("again", "b"), Entry { level: Level::ERROR, ..entry("again", "a") }] {
+            assert_eq!(written(&limit, 1, &other, Source::Schedd, start), 1, "{other:?}");
+        }
+        assert!(limit.summaries(start + Duration::from_millis(9_999)).is_empty());
+        let told = limit.summaries(start + WHILE);
+        let [told] = &told[..] else { panic!("{told:?}") };
+        assert_eq!(
+            (told.message.as_str(), told.level, told.job()),
+            ("again ... 123 more like it within 10 s", Level::WARN, Some("a"))
+        );
+        assert_eq!(written(&limit, 101, &entry("again", "a"), Source::Schedd, start + WHILE), 100, "it begins anew");
+        assert_eq!(limit.all_summaries()[0].message, "again ... 1 more like it within 10 s");
+    }
+
+    #[test]
+    fn the_next_of_its_kind_is_told_of_first() {
+        let (limit, start) = (Limit::default(), Instant::now());
+        written(&limit, 102, &entry("again", "a"), Source::Schedd, start);
+        let Admission::Written(Some(summary)) = limit.admit(&entry("again", "a"), Source::Schedd, start + WHILE) else {
+            panic!("no summary")
+        };
+        assert!(summary.message.contains("2 more like it"));
+        assert!(limit.summaries(start + WHILE).is_empty());
+    }
+
+    #[test]
+    fn what_a_job_writes_is_one_kind_whatever_it_says() {
+        let (limit, now) = (Limit::default(), Instant::now());
+        let count = (0..1_500).map(|n| written(&limit, 1, &entry(&n.to_string(), "a"), Source::Job, now)).sum::<usize>();
+        assert_eq!(count, 1_000);
+        assert_eq!(limit.all_summaries()[0].message, "... 500 more lines of this job within 10 s are not logged");
+    }
+
+    #[test]
+    fn more_kinds_than_are_counted_are_all_written() {
+        let (limit, now) = (Limit::default(), Instant::now());
+        for n in 0..2 * KINDS {
+            assert_eq!(written(&limit, 1, &entry("again", &n.to_string()), Source::Schedd, now), 1);
+        }
+        assert_eq!(limit.kinds().len(), KINDS);
+    }
+}

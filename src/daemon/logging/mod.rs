@@ -1,0 +1,198 @@
+//! The log of the daemon: sentences for a person on a terminal, key=value lines otherwise, JSON by choice, structured entries for
+//! the journal under systemd.
+//!
+//! What is logged anywhere, and what jobs write where `log_output` says so, comes here as events of `tracing`; an `entry` gathers one
+//! with the facts of its run, `limit` holds back what repeats itself, `form` writes it out, `writer` carries it away. Invariant: whoever logs
+//! never waits; a closed standard error is harmless, and so is one nobody reads: lines are lost and counted, nothing else.
+
+mod entry;
+mod form;
+mod journal;
+mod limit;
+mod writer;
+
+use std::io::{self, IsTerminal};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use clap::ValueEnum;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::registry::{LookupSpan, Scope};
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use entry::{Entry, Pairs};
+use form::Form;
+use limit::{Admission, Limit};
+use writer::{LogWriter, Told};
+
+use crate::domain::ids::NodeName;
+use crate::executor::output::LOG_TARGET;
+
+/// How lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum LogFormat {
+    /// journal where systemd reads the standard error, else text
+    Auto,
+    /// Sentences on a terminal, key=value lines elsewhere
+    Text,
+    /// One JSON object a line
+    Json,
+    /// Entries of systemd's journal, with a field for each fact
+    Journal,
+}
+
+/// From which weight on something is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl From<LogLevel> for Level {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+            LogLevel::Trace => Self::TRACE,
+        }
+    }
+}
+
+/// The log of this process; what is still to be written is when it is dropped.
+pub(super) struct Log {
+    shared: Arc<Shared>,
+    writer: LogWriter,
+}
+
+/// What whoever logs and whoever writes have in common.
+struct Shared {
+    form: Form,
+    node: OnceLock<String>,
+    limit: Limit,
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+impl Log {
+    /// Waits until what was logged so far is written, a second at most.
+    pub(super) fn flush(&self) {
+        self.writer.flush();
+    }
+
+    /// Names the node in every structured entry from now on.
+    pub(super) fn name_node(&self, node: &NodeName) {
+        // A process is one node for its whole life.
+        let _ = self.shared.node.set(node.to_string());
+    }
+
+    /// Whether it is read by programs, which want each last word in its form.
+    pub(super) fn is_structured(&self) -> bool {
+        matches!(self.shared.form, Form::Json | Form::Journal)
+    }
+}
+
+/// Starts logging for this process. Fails if no thread can be started, or on a journal that was asked for and is not there.
+pub(super) fn start(format: LogFormat, level: LogLevel) -> io::Result<Log> {
+    let form = match format {
+        LogFormat::Json => Form::Json,
+        LogFormat::Journal => Form::Journal,
+        LogFormat::Auto if journal::reads_standard_error() => Form::Journal,
+        LogFormat::Auto | LogFormat::Text if io::stderr().is_terminal() => {
+            let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+            if is_plain { Form::Sentences } else { Form::ColouredSentences }
+        }
+        LogFormat::Auto | LogFormat::Text => Form::KeyValue,
+    };
+    let shared = Arc::new(Shared { form, node: OnceLock::new(), limit: Limit::default() });
+    let telling = shared.clone();
+    let tell = move |told| telling.tell(told);
+    let writer = match form {
+        Form::Journal => LogWriter::start(journal::Socket::open()?, tell)?,
+        _ => LogWriter::start(io::stderr(), tell)?,
+    };
+    let lines = Lines { shared: shared.clone(), writer: writer.clone() };
+    // A second start in one process changes nothing.
+    let _ = tracing_subscriber::registry().with(LevelFilter::from_level(level.into())).with(lines).try_init();
+    Ok(Log { shared, writer })
+}
+
+impl Shared {
+    fn written(&self, entry: &Entry) -> Vec<u8> {
+        self.form.written(entry, self.node.get().map(String::as_str))
+    }
+
+    /// What the writer has to say of itself.
+    fn tell(&self, told: Told) -> Vec<Vec<u8>> {
+        let entries = match told {
+            Told::Lost(count) => {
+                vec![Entry::new(Level::WARN, "Log lines lost: nobody read them in time.".to_owned()).with("count", count.into())]
+            }
+            Told::Due => self.limit.summaries(Instant::now()),
+            Told::Rest => self.limit.all_summaries(),
+        };
+        entries.iter().map(|entry| self.written(entry)).collect()
+    }
+}
+
+/// Takes events.
+struct Lines {
+    shared: Arc<Shared>,
+    writer: LogWriter,
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut pairs = Pairs::default();
+        attributes.record(&mut pairs);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().replace(pairs);
+        }
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        if let Some(span) = context.span(id)
+            && let Some(pairs) = span.extensions_mut().get_mut::<Pairs>()
+        {
+            values.record(pairs);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut entry = Entry::of(event);
+        for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
+            if let Some(pairs) = span.extensions().get::<Pairs>() {
+                entry.add(pairs);
+            }
+        }
+        let source = if event.metadata().target() == LOG_TARGET { Source::Job } else { Source::Schedd };
+        match self.shared.limit.admit(&entry, source, Instant::now()) {
+            Admission::HeldBack => {}
+            Admission::Written(summary) => {
+                for entry in summary.iter().chain([&entry]) {
+                    self.writer.put(self.shared.written(entry), source);
+                }
+            }
+        }
+    }
+}
+
+/// Whose words a line holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// The daemon's.
+    Schedd,
+    /// Those of a job, of which there may be any number: they never push out the daemon's.
+    Job,
+}

@@ -1,0 +1,216 @@
+//! Carries log lines away on a thread of its own: to the standard error, or into the journal.
+//!
+//! Invariant: whoever logs never waits for whoever reads. A reader that stands still (a stopped journal, a full pipe, a
+//! terminal held with ^S) costs lines, which are counted and told once it goes on, and nothing else; nor does one that is gone. What
+//! jobs write never takes more than half of the room.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+use super::Source;
+
+/// Lines that may wait for the reader.
+const WAITING: usize = 4_096;
+/// How long the last lines may take.
+const LAST_LINES: Duration = Duration::from_secs(1);
+/// How often is asked what there is to tell while nobody logs.
+const ASK: Duration = Duration::from_secs(1);
+
+enum Item {
+    Line(Vec<u8>),
+    Flush(SyncSender<()>),
+}
+
+/// What the writer wants to have in words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// So many lines are missing here.
+    Lost(u64),
+    /// What was held back and is to be told by now.
+    Due,
+    /// The same of everything: these are the last lines.
+    Rest,
+}
+
+/// Takes lines. Clones feed the same reader.
+#[derive(Clone)]
+pub(super) struct LogWriter {
+    items: SyncSender<Item>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    lost: AtomicU64,
+    waiting: AtomicUsize,
+}
+
+impl LogWriter {
+    /// A writer to `to`, which has from `tell` what it says itself. Fails if no thread can be started.
+    pub(super) fn start(
+        to: impl Write + Send + 'static,
+        tell: impl Fn(Told) -> Vec<Vec<u8>> + Send + 'static,
+    ) -> io::Result<Self> {
+        let (items, received) = sync_channel(WAITING);
+        let counts = Arc::new(Counts::default());
+        let carrier = Carrier { counts: counts.clone(), to, tell };
+        std::thread::Builder::new().name("log".to_owned()).spawn(move || carrier.carry(&received))?;
+        Ok(Self { items, counts })
+    }
+
+    /// Gives it a line to carry, or counts it as lost.
+    pub(super) fn put(&self, line: Vec<u8>, source: Source) {
+        let Counts { lost, waiting } = &*self.counts;
+        let before = waiting.fetch_add(1, Ordering::Relaxed);
+        let has_room = source == Source::Schedd || before < WAITING / 2;
+        if !has_room || self.items.try_send(Item::Line(line)).is_err() {
+            waiting.fetch_sub(1, Ordering::Relaxed);
+            lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until what was logged so far is written, a second at most.
+    pub(super) fn flush(&self) {
+        let (done, written) = sync_channel(1);
+        if self.items.try_send(Item::Flush(done)).is_ok() {
+            let _ = written.recv_timeout(LAST_LINES);
+        }
+    }
+}
+
+struct Carrier<W, T> {
+    counts: Arc<Counts>,
+    to: W,
+    tell: T,
+}
+
+impl<W: Write, T: Fn(Told) -> Vec<Vec<u8>>> Carrier<W, T> {
+    fn carry(mut self, items: &Receiver<Item>) {
+        loop {
+            match items.recv_timeout(ASK) {
+                Ok(Item::Line(line)) => {
+                    self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
+                    self.write(&line);
+                }
+                Ok(Item::Flush(done)) => {
+                    self.say(Told::Rest);
+                    let _ = done.try_send(());
+                }
+                Err(RecvTimeoutError::Timeout) => self.say(Told::Due),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Writes a line, and after it how many are missing before it. One that cannot be written is one of those.
+    fn write(&mut self, line: &[u8]) {
+        if self.to.write_all(line).is_err() {
+            self.counts.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let count = self.counts.lost.swap(0, Ordering::Relaxed);
+        if count > 0 {
+            for line in (self.tell)(Told::Lost(count)) {
+                let _ = self.to.write_all(&line);
+            }
+        }
+    }
+
+    fn say(&mut self, told: Told) {
+        for line in (self.tell)(told) {
+            self.write(&line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Takes nothing until it is let.
+    #[derive(Clone, Default)]
+    struct Gate {
+        written: Arc<Mutex<Vec<u8>>>,
+    }
+
+    impl Write for Gate {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.written.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn tell(told: Told) -> Vec<Vec<u8>> {
+        match told {
+            Told::Lost(count) => vec![format!("{count} lost\n").into_bytes()],
+            Told::Rest => vec![b"rest\n".to_vec()],
+            Told::Due => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn who_logs_does_not_wait_for_a_reader_that_stands_still_and_the_lost_lines_are_told() {
+        let gate = Gate::default();
+        let writer = LogWriter::start(gate.clone(), tell).unwrap();
+        let shut = gate.written.lock().unwrap();
+        // Those of jobs leave room for the daemon's own.
+        for _ in 0..WAITING {
+            writer.put(b"job\n".to_vec(), Source::Job);
+        }
+        for _ in 0..WAITING / 2 {
+            writer.put(b"line\n".to_vec(), Source::Schedd);
+        }
+        drop(shut);
+        // One line may be in the thread's hand already.
+        while !String::from_utf8_lossy(&gate.written.lock().unwrap()).contains(" lost\n") {
+            writer.flush();
+        }
+        writer.flush();
+        let text = String::from_utf8(gate.written.lock().unwrap().clone()).unwrap();
+        let count = |wanted: &str| text.lines().filter(|line| *line == wanted).count();
+        let told: usize = text.lines().find_map(|line| line.strip_suffix(" lost")?.parse().ok()).unwrap();
+        assert!(count("line") >= WAITING / 2 - 1, "{}", count("line"));
+        assert!((WAITING / 2 - 1..=WAITING / 2 + 1).contains(&told), "{told}");
+        assert!(text.ends_with("rest\n"));
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_and_comes_back_is_told_what_it_missed() {
+        struct Door(Arc<Mutex<(bool, Vec<u8>)>>);
+        impl Write for Door {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                let mut door = self.0.lock().unwrap();
+                if !door.0 {
+                    return Err(io::ErrorKind::ConnectionRefused.into());
+                }
+                door.1.extend(bytes);
+                Ok(bytes.len())
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let door = Arc::new(Mutex::new((false, Vec::new())));
+        let writer = LogWriter::start(Door(door.clone()), |told| match told {
+            Told::Rest => Vec::new(),
+            told => tell(told),
+        });
+        let writer = writer.unwrap();
+        (0..3).for_each(|_| writer.put(b"line\n".to_vec(), Source::Schedd));
+        writer.flush();
+        door.lock().unwrap().0 = true;
+        writer.put(b"back\n".to_vec(), Source::Schedd);
+        writer.flush();
+        assert_eq!(door.lock().unwrap().1, b"back\n3 lost\n");
+    }
+}

@@ -1,0 +1,71 @@
+//! What an attempt writes, line by line, as events for the log.
+//!
+//! Invariant: bounded whatever comes: a line that does not end is told in pieces. Who reads the log is nobody's to wait for here.
+
+use tracing::Span;
+
+use super::output::{LOG_TARGET, Stream};
+
+/// The longest line, in bytes.
+const LONGEST: usize = 8 * 1024;
+
+/// Lines on their way, one of each stream.
+#[derive(Debug)]
+pub(super) struct OutputLines {
+    /// Says whose they are.
+    run: Span,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+impl OutputLines {
+    /// Nothing yet, of the run of this span.
+    pub(super) fn of(run: Span) -> Self {
+        Self { run, stdout: Vec::new(), stderr: Vec::new() }
+    }
+
+    /// Takes what `stream` wrote and tells each line that is whole.
+    pub(super) fn append(&mut self, stream: Stream, bytes: &[u8]) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let begun = match stream {
+                Stream::Stdout => &mut self.stdout,
+                Stream::Stderr => &mut self.stderr,
+            };
+            let room = LONGEST - begun.len();
+            let end = rest.iter().take(room).position(|byte| *byte == b'\n');
+            let (part, behind) = rest.split_at(end.unwrap_or(room.min(rest.len())));
+            begun.extend(part);
+            let is_full = begun.len() == LONGEST;
+            rest = if end.is_some() { behind.get(1..).unwrap_or_default() } else { behind };
+            if end.is_some() || is_full {
+                let line = std::mem::take(begun);
+                self.tell(stream, &line);
+            }
+        }
+    }
+
+    /// Says that so many bytes were left out.
+    pub(super) fn add_dropped(&self, count: u64) {
+        tracing::warn!(parent: &self.run, bytes = count, "Some of the output came too fast to be logged.");
+    }
+
+    /// Tells what has no end yet: nothing more comes.
+    pub(super) fn finish(&mut self) {
+        for (stream, line) in
+            [(Stream::Stdout, std::mem::take(&mut self.stdout)), (Stream::Stderr, std::mem::take(&mut self.stderr))]
+        {
+            if !line.is_empty() {
+                self.tell(stream, &line);
+            }
+        }
+    }
+
+    fn tell(&self, stream: Stream, line: &[u8]) {
+        let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
+        match stream {
+            Stream::Stdout => tracing::info!(target: LOG_TARGET, parent: &self.run, stream = "stdout", "{line}"),
+            Stream::Stderr => tracing::error!(target: LOG_TARGET, parent: &self.run, stream = "stderr", "{line}"),
+        }
+    }
+}
