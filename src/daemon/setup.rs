@@ -9,7 +9,7 @@ use tracing::{error, info, warn};
 
 use super::args::Args;
 use super::systemd::ServiceManager;
-use crate::config::Config;
+use crate::config::{Config, has_password};
 use crate::domain::ids::NodeName;
 use crate::domain::serving::Serving;
 use crate::domain::time::UnixMillis;
@@ -93,6 +93,9 @@ impl Redis {
         if let Some(at) = named {
             let credentials = Credentials::of_this_process();
             let url = at.read(&credentials).map_err(|error| Failure::config(format!("[redis]: {error}")))?;
+            if let Some(file) = at.open_file().filter(|_| has_password(&url)) {
+                warn!("redis.url_file {} holds a password and everybody can read it: wanted chmod o-r.", file.display());
+            }
             return Ok(Self::Shared(parse(&url)?.read_anew_by(Arc::new(move || at.read(&credentials).ok()))));
         }
         let start = async { PrivateServer::start(&state_dir()?, Access::from_env()).await };

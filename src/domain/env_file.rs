@@ -103,10 +103,12 @@ pub fn parse(text: &str) -> Result<BTreeMap<String, String>, LineError> {
                     let why = "not a variable's name before the =, wanted letters, digits and _, no digit first";
                     return Err(LineError { line, why });
                 }
-                let value =
-                    reader.value().ok_or(LineError { line, why: "a quote is not closed, or its last \\ escapes nothing" })?;
+                let value = reader.value().ok_or(LineError {
+                    line,
+                    why: "a quote is not closed, or its last \\ escapes nothing, wanted a whole value",
+                })?;
                 if value.contains('\0') {
-                    return Err(LineError { line, why: "the value holds the character NUL" });
+                    return Err(LineError { line, why: "the value holds the character NUL, wanted a text without" });
                 }
                 variables.insert(name.to_owned(), value);
             }

@@ -1,6 +1,7 @@
 //! The address of Redis, which may hold a password or refer to one.
 
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
 use super::small_file::{self, Writers};
 use super::{Credentials, SecretError};
@@ -15,6 +16,13 @@ pub enum RedisUrl {
 }
 
 impl RedisUrl {
+    /// The file it is in, if everybody on the host can read that.
+    pub fn open_file(&self) -> Option<&Path> {
+        let Self::File(file) = self else { return None };
+        let mode = std::fs::metadata(file).ok()?.permissions().mode();
+        (mode & 0o004 != 0).then_some(file)
+    }
+
     /// The address as it is now, with its credentials in place. It is secret. Reads files.
     pub fn read(&self, credentials: &Credentials) -> Result<String, SecretError> {
         let file = match self {

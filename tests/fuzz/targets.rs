@@ -19,12 +19,14 @@ use schedd::domain::clock_notes::clock_notes;
 use schedd::domain::days::{DayItem, Days};
 use schedd::domain::describe::{Of, in_words};
 use schedd::domain::duration::{format_duration, parse_duration};
+use schedd::domain::env_file;
 use schedd::domain::gate::SharedKey;
 use schedd::domain::human_time::{parse_fixed, parse_instant};
 use schedd::domain::ids::{IdError, JobName, NodeName, QueueName, RunId};
 use schedd::domain::job::JobSpec;
 use schedd::domain::lane::Lane;
 use schedd::domain::rate::Rate;
+use schedd::domain::reference::{self, ReferenceError};
 use schedd::domain::schedule::{CalendarExpr, Recurrence, Schedule, Timetable};
 use schedd::domain::shape::Shape;
 use schedd::domain::size::parse_size;
@@ -39,7 +41,7 @@ use schedd::store::Address;
 pub(crate) type Target = (&'static str, fn(&str));
 
 /// Every parser of texts that people, files or servers write.
-pub(crate) const TARGETS: [Target; 17] = [
+pub(crate) const TARGETS: [Target; 19] = [
     ("cron", cron),
     ("calendar", calendar),
     ("rrule", rrule),
@@ -57,6 +59,8 @@ pub(crate) const TARGETS: [Target; 17] = [
     ("retry_after", retry_after),
     ("keys", keys),
     ("wire", wire),
+    ("env_file", env_file),
+    ("reference", reference),
 ];
 
 /// The processor time one expression may take, in milliseconds: enough for a test build; the fuzzer sets less. In a release build
@@ -420,6 +424,29 @@ fn wire(text: &str) {
             let again = at_once(read_news(&mut &*frame)).expect("what was written is read");
             assert_eq!(again.map(|news| format!("{news:?}")), Some(said));
             left = behind_frame(left);
+        }
+    }
+}
+
+fn env_file(text: &str) {
+    match timed(text, by_length(text), || env_file::parse(text)) {
+        Ok(variables) => {
+            for (name, value) in variables.iter().filter(|(_, value)| !value.contains(['\'', '\r'])) {
+                let again = env_file::parse(&format!("{name}='{value}'\n")).expect("what was read is read again");
+                assert_eq!(again.get(name), Some(value));
+            }
+        }
+        Err(error) => is_clear(&error),
+    }
+}
+
+fn reference(text: &str) {
+    let filled = timed(text, by_length(text), || reference::fill::<ReferenceError>(text, |name| Ok(format!("<{name}>"))));
+    match reference::check(text) {
+        Ok(()) => assert_eq!(filled.is_ok_and(|filled| filled != text), reference::is_in(text)),
+        Err(error) => {
+            is_clear(&error);
+            points_into(text, error.offset());
         }
     }
 }

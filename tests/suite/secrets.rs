@@ -242,3 +242,19 @@ fn the_address_of_redis_may_refer_to_a_credential() {
     assert_eq!(lost.wait_exit().code(), Some(78));
     assert!(lost.log().contains("credential redis is not there"), "{}", lost.log());
 }
+
+#[test]
+fn a_file_with_the_address_that_everybody_can_read_is_warned_of() {
+    let redis = TestRedis::start();
+    let () = redis::cmd("CONFIG").arg(&["SET", "requirepass", "hunter2"]).query(&mut redis.connection()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "url", &format!("{}?pass=hunter2\n", redis.url()));
+    let section = format!("[redis]\nurl_file = '{}'\n[jobs.a]\nshell = 'true'\n", dir.path().join("url").display());
+    for (mode, is_open) in [(0o600, false), (0o644, true)] {
+        fs::set_permissions(dir.path().join("url"), fs::Permissions::from_mode(mode)).unwrap();
+        let daemon = Schedd::with_private_redis().jobs(&section).start();
+        daemon.wait_for_log("Started.");
+        assert_eq!(daemon.log().contains("holds a password and everybody can read it"), is_open, "{}", daemon.log());
+        assert!(!daemon.log().contains(SECRET));
+    }
+}
