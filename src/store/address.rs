@@ -32,7 +32,7 @@ pub enum Eviction {
 
 /// A text that is no Redis URL. It never repeats a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("Redis URL {shown:?} is not valid: {why}; wanted redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH")]
+#[error("Redis URL {shown}is not valid: {why}; wanted redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH")]
 pub struct AddressError {
     shown: String,
     why: String,
@@ -42,8 +42,11 @@ impl Address {
     /// The address `url` means. Fails unless it is of one of the forms `redis:`, `rediss:`, `unix:` (or `redis+unix:`).
     pub fn parse(url: &str) -> Result<Self, AddressError> {
         let shown = without_password(url);
-        let fail = |why: &str| AddressError { shown: shown.clone(), why: why.to_owned() };
-        let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+        let fail = |why: &str| AddressError { shown: format!("{shown:?} "), why: why.to_owned() };
+        let Some((scheme, _)) = url.split_once("://") else {
+            // All of it may be a password, where one was kept in the place of an address.
+            return Err(AddressError { shown: String::new(), why: "it has no \"://\"".to_owned() });
+        };
         if !["redis", "rediss", "unix", "redis+unix"].contains(&scheme) {
             return Err(fail(&format!("found scheme {scheme:?}")));
         }
@@ -103,14 +106,19 @@ impl std::fmt::Debug for Address {
     }
 }
 
+/// A password may hold what stands between the parts of a URL, so what may belong to one is left out.
 fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.chars().take(200).collect() };
-    let authority_end = rest.find('/').unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(authority_end);
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    // A unix URL may carry its password as a parameter.
-    let path = path.split_once('?').map_or(path, |(path, _)| path);
-    format!("{scheme}://{host}{path}").chars().take(200).collect()
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    // A unix URL may carry its password as a parameter, the others have it before the last at-sign.
+    let (before, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    let place = if scheme.ends_with("unix") {
+        before
+    } else if parameters.contains('@') {
+        "..."
+    } else {
+        before.rsplit_once('@').map_or(before, |(_, place)| place)
+    };
+    format!("{scheme}://{place}").chars().take(200).collect()
 }
 
 #[cfg(test)]
@@ -123,6 +131,14 @@ mod tests {
             let address = Address::parse(url);
             let text = format!("{address:?}");
             assert!(!text.contains("secret") && !text.contains("cret@"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_may_be_a_password_and_is_not_shown_either() {
+        for text in ["secret", "secret:secret", "redis://:secret/secret@h", "redis://:secret?secret@h", "http://:secret/a@secret@h/"] {
+            let told = Address::parse(text).map_or_else(|error| error.to_string(), |address| address.shown().to_owned());
+            assert!(!told.contains("secret"), "{told}");
         }
     }
 
