@@ -62,6 +62,7 @@
 -- Reply early: ready
 -- Reply stale: the job changed; read it again
 -- Reply orphan: the run's job is not known
+-- Reply spoilt: its record has a state no run has; it stays due, for the caller to put it aside
 -- Reply foreign: a run that nobody planned or asked for
 -- Reply occupied: the successor's id already has a record
 -- Reply skipped: reason
@@ -199,6 +200,25 @@ local function pass_gates(k, a, names, places)
   return nil, stands
 end
 
+-- The states of a run that is not to start.
+local STARTED = {running = true, succeeded = true, failed = true, timed_out = true, lost = true, cancelled = true, skipped = true}
+
+-- Takes out what is due and not to start: left behind in a lane that its job had once, or planned although it executes or is over, as
+-- after a loss. A planned one is followed by the next all the same. A one-shot whose state cannot be read is not over by that.
+local function pass_over(k, a, state)
+  local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'begun', 'once')
+  if job[2] == a.id and not job[3] and (STARTED[state] or job[5] ~= '1') then
+    if job[1] ~= a.rev then return {'stale'} end
+    if is_planted_before(a.successor, k.successor_run) then return {'occupied', a.successor} end
+    local is_used_up = whole(job[4], COUNT) >= (tonumber(a.max_runs) or math.huge)
+    plant_pending(k, a.job_name, is_used_up and '' or a.successor, a.successor_due, a.successor_ready)
+    settle_job(k, a.id, a.job_name, now)
+  end
+  if not STARTED[state] then return {'spoilt'} end
+  redis.call('ZREM', due, a.id)
+  return {'gone'}
+end
+
 -- Tells of a run that starts later than it may.
 local function tell_late(k, id, tells, due_ms)
   local late = string.match(tells or '', 'late=(%d+)')
@@ -224,11 +244,7 @@ local function claim(k, a)
     return {'gone'}
   end
   if tonumber(ready) > now then return {'early', ready} end
-  -- Left behind in a lane that its job had once: it executes already, or is over.
-  if run[2] and run[2] ~= 'scheduled' then
-    redis.call('ZREM', due, id)
-    return {'gone'}
-  end
+  if run[2] and run[2] ~= 'scheduled' then return pass_over(k, a, run[2]) end
   if claimed >= slots then return {'full'} end
   local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'once', 'begun', 'tells', 'watched')
   if not job[1] then return {'orphan'} end

@@ -188,7 +188,7 @@ impl Claimer {
             }
             let (planned, again) = self.decide(lane, open, now, tally).await?;
             open = again;
-            let (mut orphans, mut foreign, mut is_held) = (Vec::new(), Vec::new(), false);
+            let (mut orphans, mut aside, mut is_held) = (Vec::new(), Vec::new(), false);
             if !planned.is_empty() {
                 let sent = BootInstant::now();
                 let replies = self.claim(lane, slots - started, &planned).await?;
@@ -206,15 +206,15 @@ impl Claimer {
                         Settled::Held => is_held = true,
                         Settled::Again(ripe) => open.push(ripe),
                         Settled::Orphan(entry) => orphans.push(entry),
-                        Settled::Foreign(entry) => foreign.push(entry),
+                        Settled::Aside(entry, why) => aside.push((entry, why)),
                     }
                 }
             }
             for entry in orphans {
                 self.end_orphan(lane, &entry, tally).await?;
             }
-            for entry in foreign {
-                self.put_aside(lane, &entry, "its job does not plan it", tally).await?;
+            for (entry, why) in aside {
+                self.put_aside(lane, &entry, why, tally).await?;
             }
             if is_held {
                 open.clear();
@@ -264,7 +264,8 @@ impl Claimer {
                 Settled::Again(ripe)
             }
             ClaimReply::Orphan => Settled::Orphan(ripe.entry),
-            ClaimReply::Foreign => Settled::Foreign(ripe.entry),
+            ClaimReply::Foreign => Settled::Aside(ripe.entry, "its job does not plan it"),
+            ClaimReply::Spoilt => Settled::Aside(ripe.entry, "its record has a state that no run has"),
             ClaimReply::WrongType(error) => {
                 self.definitions.report_unusable(ripe.run.job(), &error.to_string());
                 self.refuse(ripe.run);
@@ -316,5 +317,6 @@ enum Settled {
     Held,
     Again(Ripe),
     Orphan(RipeEntry),
-    Foreign(RipeEntry),
+    /// It goes to quarantine, for this reason.
+    Aside(RipeEntry, &'static str),
 }

@@ -141,6 +141,8 @@ pub enum ClaimReply {
     Orphan,
     /// A run that nobody planned or asked for.
     Foreign,
+    /// Its record has a state no run has.
+    Spoilt,
     /// The successor's occurrence has a record already: decide on the one after it.
     Occupied,
     /// It stands at these gates, which the order does not all name.
@@ -322,6 +324,7 @@ fn claim_reply(mut reply: Reply, order: &ClaimOrder, lane: &Lane, now: UnixMilli
         "stale" => ClaimReply::Stale,
         "orphan" => ClaimReply::Orphan,
         "foreign" => ClaimReply::Foreign,
+        "spoilt" => ClaimReply::Spoilt,
         "occupied" => ClaimReply::Occupied,
         "held" => ClaimReply::Held,
         "skipped" => ClaimReply::Blocked(Blocking::Skipped),

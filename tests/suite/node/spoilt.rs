@@ -36,6 +36,20 @@ fn entries_that_are_no_runs_are_moved_aside_and_the_others_run() {
 }
 
 #[test]
+fn a_run_whose_record_has_no_state_there_is_is_moved_aside_and_its_job_goes_on() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    eye.add(&json!({"name": "beat", "every": "1s", "shell": "true"}));
+    let run = eye.job("beat").unwrap().pending.unwrap().to_string();
+    let _: i64 = redis.connection().hset(format!("{{schedd}}:run:{run}"), "state", "sched").unwrap();
+    let _node = Schedd::on(&redis).start();
+    let why: String =
+        until("it is aside", LONG, || redis.connection().hget::<_, _, Option<String>>("{schedd}:quarantine", &run).unwrap());
+    assert!(why.contains("a state that no run has"), "{why}");
+    until("the next runs", LONG, || eye.history("beat").iter().any(|run| run.state == RunState::Succeeded).then_some(()));
+}
+
+#[test]
 fn a_due_set_of_another_type_stops_its_queue_only_and_is_named() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);

@@ -234,3 +234,53 @@ async fn a_manual_run_of_a_one_shot_runs_although_the_one_shot_is_done_first() {
     assert!(matches!(world.at(5).cancel_run(&world.cancelling(&hand, None).await).await.unwrap(), CancelReply::Over { .. }));
     world.assert_sound();
 }
+
+#[tokio::test]
+async fn a_planned_run_whose_record_is_over_is_not_claimed_and_the_next_is_planted() {
+    for state in ["succeeded", "skipped", "lost"] {
+        let world = World::new();
+        let run = world.plant("a", 0).await;
+        let _: i64 = world.raw("HSET", &format!("run:{run}"), &["state", state]);
+        let stale = world.order_with(&run, Overlap::Skip, 1000).await;
+        let _: i64 = world.raw("HSET", "job:a", &["rev", "7"]);
+        let before = world.snapshot();
+        assert!(matches!(world.claim(5, &stale).await, ClaimReply::Stale));
+        assert_eq!(world.snapshot(), before);
+        let order = world.order_with(&run, Overlap::Skip, 1000).await;
+        assert!(matches!(world.claim(5, &order).await, ClaimReply::Gone), "{state}");
+        assert_eq!(world.job("a").await.pending, Some(run_of("a", 1000)));
+        assert_eq!((world.score("due:default", &run.to_string()), world.indexed("a")), (None, Some(1000)));
+        assert_eq!(world.raw::<String>("HGET", &format!("run:{run}"), &["state"]), state);
+        world.win(1000, &run_of("a", 1000)).await;
+    }
+    // A one-shot is over with it.
+    let world = World::new();
+    let run = world.plant_once("a", 0).await;
+    let _: i64 = world.raw("HSET", &format!("run:{run}"), &["state", "failed"]);
+    assert!(matches!(world.claim(5, &world.order(&run).await).await, ClaimReply::Gone));
+    assert_eq!(world.job("a").await.ended.as_deref(), Some("finished"));
+    assert_eq!(world.score("due:default", &run.to_string()), None);
+}
+
+#[tokio::test]
+async fn a_run_whose_state_cannot_be_read_stays_due_to_be_put_aside_and_its_job_goes_on() {
+    for state in ["sched", "", "Running"] {
+        let world = World::new();
+        let run = world.plant("a", 0).await;
+        let _: i64 = world.raw("HSET", &format!("run:{run}"), &["state", state]);
+        let order = world.order_with(&run, Overlap::Skip, 1000).await;
+        for _ in 0..2 {
+            assert!(matches!(world.claim(5, &order).await, ClaimReply::Spoilt), "{state:?}");
+        }
+        assert_eq!(world.score("due:default", &run.to_string()), Some(0));
+        assert_eq!(world.job("a").await.pending, Some(run_of("a", 1000)));
+        world.win(1000, &run_of("a", 1000)).await;
+    }
+    // That of a one-shot is not taken for one that ran.
+    let world = World::new();
+    let run = world.plant_once("a", 0).await;
+    let _: i64 = world.raw("HSET", &format!("run:{run}"), &["state", "sched"]);
+    let before = world.snapshot();
+    assert!(matches!(world.claim(5, &world.order(&run).await).await, ClaimReply::Spoilt));
+    assert_eq!(world.snapshot(), before);
+}

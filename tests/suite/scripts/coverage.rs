@@ -59,6 +59,7 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("claim_runs", "early", "a_run_is_not_claimed_before_it_is_ready"),
     ("claim_runs", "stale", "a_claim_made_from_an_older_definition_is_stale"),
     ("claim_runs", "foreign", "a_regular_run_that_nobody_planned_is_not_claimed"),
+    ("claim_runs", "spoilt", "a_run_whose_state_cannot_be_read_stays_due_to_be_put_aside_and_its_job_goes_on"),
     ("claim_runs", "orphan", "a_run_of_a_job_that_is_not_there_is_an_orphan"),
     ("claim_runs", "occupied", "an_occurrence_with_a_record_is_not_planted_again"),
     ("claim_runs", "skipped", "under_skip_the_later_run_ends_skipped_with_its_reason"),
