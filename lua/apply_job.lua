@@ -180,7 +180,7 @@ local function hold_unique()
 end
 
 local function set_tells()
-  if ARGV[34] ~= '' then redis.call('HSET', k.job, 'tells', ARGV[34]) elseif job[1] then redis.call('HDEL', k.job, 'tells', 'failing') end
+  if ARGV[34] ~= '' then redis.call('HSET', k.job, 'tells', ARGV[34]) elseif job[1] then redis.call('HDEL', k.job, 'tells', 'failing', 'judged_at') end
 end
 
 -- What waits at a gate by the definition there was is ready now, and its claim judges it by this one.
@@ -217,7 +217,7 @@ if not is_live then
   plant_pending(k, name, planted, ARGV[14], ARGV[15])
   if job[1] then
     -- An earlier job of this name leaves nothing behind, nor do the files that listed it list this one.
-    redis.call('HDEL', k.job, 'ended', 'ended_at', 'paused', 'held', 'begun', 'failing')
+    redis.call('HDEL', k.job, 'ended', 'ended_at', 'paused', 'held', 'begun', 'failing', 'judged_at')
     for _, told in ipairs({'on_failure', 'on_recovered', 'on_success', 'on_late', 'ping'}) do redis.call('HDEL', k.job, 'suppressed:' .. told) end
     redis.call('ZREM', KEYS[6], name)
     for _, field in ipairs(kind ~= 'file' and redis.call('HKEYS', k.job) or {}) do

@@ -108,18 +108,25 @@ local function watch(deadlines, id, due_ms, tells, has_started)
 end
 
 -- Tells of the end of a run whom its job wants told: `tells` names the kinds. A job is failing from its first dead letter on, until
--- a run of it succeeds.
+-- a run of it succeeds. Of an end that a journal gave back (`k.given`: from when on such are told) an older one is not told again,
+-- and says nothing of a job that ended later.
 local function tell_end(k, id, state, reason, now)
   local tells = redis.call('HGET', k.job, 'tells')
   if not tells or tells == '' then return end
-  local function wants(kind) return string.find(tells, kind, 1, true) end
+  local is_news = not k.given or now >= k.given
+  local function wants(kind) return is_news and string.find(tells, kind, 1, true) end
+  local is_latest = true
+  if DEAD[state] or state == 'succeeded' then
+    is_latest = not k.given or now >= whole(redis.call('HGET', k.job, 'judged_at'), PARKED)
+    if is_latest then redis.call('HSET', k.job, 'judged_at', int(now)) end
+  end
   local stamp = redis.call('HGET', k.run, 'fence') or state
   if wants('ping') and (DEAD[state] or state == 'succeeded' or state == 'cancelled' and stamp ~= state) then tell(k, 'ping', id, stamp, now) end
   if DEAD[state] then
-    redis.call('HSET', k.job, 'failing', '1')
+    if is_latest then redis.call('HSET', k.job, 'failing', '1') end
     if wants('on_failure') then tell(k, 'on_failure', id, stamp, now) end
   elseif state == 'succeeded' then
-    local has_recovered = redis.call('HDEL', k.job, 'failing') == 1
+    local has_recovered = is_latest and redis.call('HDEL', k.job, 'failing') == 1
     if has_recovered and wants('on_recovered') then tell(k, 'on_recovered', id, stamp, now) end
     if wants('on_success') then tell(k, 'on_success', id, stamp, now) end
   elseif state == 'skipped' and reason == 'missed' and wants('on_late') then
@@ -140,14 +147,29 @@ local function end_run(k, id, state, reason, now, facts)
   if k.notices then tell_end(k, id, state, reason, now) end
 end
 
--- The facts of a stretch of occurrences that is told as skipped in one record, with the definition it was counted by as far as
--- that is short: one of them whose run a journal gives back is taken out of it. `told` lets whoever gives back see that it came.
-local COUNTED_BY = 4096
+-- What of a job's definition tells which occurrences it has, and the most bytes of that a stretch keeps.
+local TIMING = {'at', 'every', 'delay', 'cron', 'calendar', 'rrule', 'dtstart', 'schedules', 'tz', 'dst', 'anchor', 'start', 'end',
+  'exclude', 'only_on'}
+local COUNTED_BY = 1024
+
+-- That part of a definition, as a definition whose action is never done; nil if it is too long. No env, header or command is in it.
+local function timing_of(definition)
+  local is_read, all = pcall(cjson.decode, definition)
+  if not is_read or type(all) ~= 'table' then return nil end
+  local timing = {shell = ':'}
+  for _, key in ipairs(TIMING) do timing[key] = all[key] end
+  local text = cjson.encode(timing)
+  return #text <= COUNTED_BY and text or nil
+end
+
+-- The facts of a stretch of occurrences that is told as skipped in one record, with what it was counted by: one of them whose run a
+-- journal gives back is taken out of it. `told` lets whoever gives back see that it came.
 local function tell_stretch(job_key, last, count, facts)
   facts[#facts + 1], facts[#facts + 2] = 'skipped_to', last
   facts[#facts + 1], facts[#facts + 2] = 'skipped_count', count
   local job = redis.call('HMGET', job_key, 'def', 'tz', 'anchor', 'since')
-  if tonumber(count) > 1 and job[1] and #job[1] <= COUNTED_BY then
+  job[1] = tonumber(count) > 1 and timing_of(job[1] or '')
+  if job[1] then
     for at, field in ipairs({'of_def', 'of_tz', 'of_anchor', 'of_since'}) do
       facts[#facts + 1], facts[#facts + 2] = field, job[at] or ''
     end

@@ -53,6 +53,7 @@
 -- ARGV 22 rest_to
 -- ARGV 23 rest_count
 -- ARGV 24 job_lane: of the job as read, or '' of one that was not
+-- ARGV 25 told_from: an end before that was told of before the loss
 -- ARGV* field: facts of the run
 -- ARGV* value
 -- Reply restored
@@ -77,8 +78,9 @@ if epoch ~= ARGV[2] then return {'moved', epoch} end
 local id, fence = ARGV[3], tonumber(ARGV[11])
 local run = redis.call('HMGET', k.run, 'state', 'fence', 'settled', 'places')
 local last = whole(run[2], FENCE)
--- One that was skipped unclaimed ran before Redis lost that.
-local is_skipped = run[1] == 'skipped' and not run[2]
+local is_regular = not string.find(id, '~', 1, true)
+-- An occurrence that was skipped unclaimed ran before Redis lost that. A run by hand is none, and no stretch tells of it.
+local is_skipped = is_regular and run[1] == 'skipped' and not run[2]
 -- One that Redis knew to be settled and that is to run again was asked for again by somebody.
 if run[1] and run[1] ~= 'scheduled' and run[1] ~= 'running' and not is_skipped then return {'known'} end
 if last > fence or run[3] == ARGV[11] then return {'known'} end
@@ -90,13 +92,15 @@ if is_pending or is_held then
   if job[1] ~= ARGV[12] then return {'stale'} end
   if is_planted_before(ARGV[13], KEYS[20]) then return {'occupied', ARGV[13]} end
 end
-local is_regular = not string.find(id, '~', 1, true)
 local is_told, rest = ARGV[18] ~= '', ARGV[20]
 local is_first = is_told and KEYS[23] == k.run
 -- What its end brings on lies in the lane of the job. An entry of its own in another lane, which the job had once, starts nothing:
 -- a claim takes out what is over.
 if ARGV[24] ~= '' and moved_to(k, ARGV[24]) then return {'stale'} end
-if is_regular and whole(job[6], COUNT) ~= tonumber(ARGV[17]) or is_skipped ~= is_first then return {'stale'} end
+if is_regular and whole(job[6], COUNT) ~= tonumber(ARGV[17]) then return {'stale'} end
+-- The history of the job names it no more, so that nobody can read it as a stretch.
+if is_skipped and not is_told and not redis.call('ZSCORE', k.job_history, id) then return {'known'} end
+if is_skipped ~= is_first then return {'stale'} end
 if is_told then
   local kept = redis.call('HMGET', KEYS[23], 'state', 'skipped_to', 'skipped_count')
   if kept[1] ~= 'skipped' or (kept[2] or ARGV[5]) ~= ARGV[18] or (kept[3] or '1') ~= ARGV[19] then return {'stale'} end
@@ -108,7 +112,7 @@ local places = gate_names(run[4])
 
 local facts = {'job', ARGV[4], 'due', ARGV[5], 'queue', ARGV[6], 'fence', ARGV[11], 'settled', ARGV[11], 'verdict', ARGV[8],
   'kind', is_regular and 'regular' or 'manual'}
-for at = 25, #ARGV do facts[#facts + 1] = ARGV[at] end
+for at = 26, #ARGV do facts[#facts + 1] = ARGV[at] end
 if is_told then
   if is_first and rest ~= '' then
     local ended = redis.call('ZSCORE', k.history, id) or now
@@ -121,6 +125,7 @@ if is_told then
   if is_first then redis.call('DEL', k.run) end
   tally(k.totals, 'skipped', -1)
 end
+k.given = tonumber(ARGV[25])
 end_run(k, id, ARGV[8], ARGV[9], math.min(tonumber(ARGV[10]), now), facts)
 -- A beginning that Redis lost too counts for max_runs.
 local begun = whole(job[4], COUNT)

@@ -1,7 +1,8 @@
 //! Gives back to Redis how runs ended that it lost.
 //!
-//! Invariant: what Redis knows better stays as it is. First the runs that are nobody's planned one, so that planting what comes
-//! after a planned one passes over all that have run. What was told as skipped meanwhile is told no more (`passed`).
+//! Invariant: what Redis knows better stays as it is. First the notices, so that no end that is given back is told a second time;
+//! then the runs that are nobody's planned one, so that planting what comes after a planned one passes over all that have run.
+//! What was told as skipped meanwhile is told no more (`passed`).
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -18,8 +19,12 @@ use crate::store::{JobRecord, Known, RestoreOrder, RestoreReply, Store, StoreErr
 const BATCH: usize = 200;
 /// Jobs whose stretches are read at once.
 const AT_ONCE: usize = 16;
-/// How often a job is read again for one run: more runs of it than are remembered cannot stand in the way.
+/// How often a job is read for one run: it changes when somebody edits it, skips or gives back another run of it.
+const READINGS: usize = 8;
+/// How many occurrences are passed over after that: more runs of a job than are remembered cannot stand in the way.
 const ROUNDS: usize = 2_000;
+/// Jobs whose stretches are kept in mind.
+const TOLD_OF: usize = 1_000;
 
 /// The field of a run given back that names the occurrence it follows, ms.
 const FOLLOWS: &str = "follows";
@@ -39,7 +44,7 @@ pub struct Given {
     pub failed: u64,
 }
 
-/// Gives back the runs of `orders`, in the order they ended. Ends early if the data is lost once more. What cannot be written for
+/// Gives back the runs of `orders`, in their order, but notices first. Ends early if the data is lost once more. What cannot be written for
 /// what its keys hold is told to `failed` and keeps no other back.
 pub async fn give_back(
     store: &Store,
@@ -50,11 +55,19 @@ pub async fn give_back(
     let mut given = Given::default();
     let mut planned = Vec::new();
     let mut told: HashMap<JobName, Told> = HashMap::new();
+    let mut orders: Vec<&RestoreOrder> = orders.iter().collect();
+    orders.sort_by_key(|order| !order.run.job().is_hidden());
     for batch in orders.chunks(BATCH) {
+        if told.len() > TOLD_OF {
+            told.clear();
+        }
         let jobs = read_jobs(store, batch).await?;
         told.extend(read_told(store, batch, &jobs, &told).await?);
-        let (mut now_planned, mut others): (Vec<RestoreOrder>, Vec<RestoreOrder>) =
-            batch.iter().cloned().partition(|order| jobs.get(order.run.job()).is_some_and(|job| is_planned(job, &order.run)));
+        let (mut now_planned, mut others): (Vec<RestoreOrder>, Vec<RestoreOrder>) = batch
+            .iter()
+            .copied()
+            .cloned()
+            .partition(|order| jobs.get(order.run.job()).is_some_and(|job| is_planned(job, &order.run)));
         planned.append(&mut now_planned);
         for order in &mut others {
             if let Some(job) = jobs.get(order.run.job()) {
@@ -102,7 +115,11 @@ impl Given {
             Ok(RestoreReply::Restored) if order.known == Known::Claimed => self.lost += 1,
             Ok(RestoreReply::Restored) => self.restored += 1,
             Ok(RestoreReply::Known) => self.known += 1,
-            Ok(_) => self.failed += 1,
+            Ok(_) => {
+                let found = "what tells of it was another each time it was read";
+                failed(&order.run, &StoreError::corrupt(format!("run {}", order.run), found));
+                self.failed += 1;
+            }
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => {
                 failed(&order.run, &error);
@@ -117,7 +134,7 @@ fn is_planned(job: &JobRecord, run: &RunId) -> bool {
     job.pending.as_ref() == Some(run) || job.held.as_ref() == Some(run)
 }
 
-async fn read_jobs(store: &Store, orders: &[RestoreOrder]) -> Result<HashMap<JobName, JobRecord>, StoreError> {
+async fn read_jobs(store: &Store, orders: &[&RestoreOrder]) -> Result<HashMap<JobName, JobRecord>, StoreError> {
     let names: HashSet<JobName> = orders.iter().map(|order| order.run.job().clone()).collect();
     let names: Vec<JobName> = names.into_iter().collect();
     let records = store.read_jobs(&names).await?;
@@ -128,7 +145,7 @@ async fn read_jobs(store: &Store, orders: &[RestoreOrder]) -> Result<HashMap<Job
 /// The stretches of the jobs of `orders` that are not among those `read` already.
 async fn read_told(
     store: &Store,
-    orders: &[RestoreOrder],
+    orders: &[&RestoreOrder],
     jobs: &HashMap<JobName, JobRecord>,
     read: &HashMap<JobName, Told>,
 ) -> Result<HashMap<JobName, Told>, StoreError> {
@@ -154,36 +171,45 @@ fn take_out(order: &mut RestoreOrder, told: &mut Told) {
 
 /// Gives one back that is its job's planned run, and has what comes after it planted.
 async fn give_back_planned(store: &Store, order: &RestoreOrder, done: &HashSet<RunId>) -> Result<RestoreReply, StoreError> {
-    let mut order = order.clone();
     let mut from = order.run.due();
-    for _ in 0..ROUNDS {
-        let job = store.read_job(order.run.job()).await?;
-        let mut told = Told::read(store, order.run.job(), job.as_ref()).await?;
-        take_out(&mut order, &mut told);
-        order.planned = None;
-        if let Some(job) = job {
-            order.job_lane = Some(job.lane.clone());
-            if is_planned(&job, &order.run) {
-                let (name, rev) = (job.name.clone(), job.rev.clone());
-                let definition = Definition::of(job)
-                    .map_err(|error| StoreError::Corrupt { subject: format!("job {name}"), found: error.to_string() })?;
-                note_predecessor(&mut order, &definition);
-                from = after_all(&definition, from, done);
+    for _ in 0..READINGS {
+        let mut order = order.clone();
+        let definition = look_at(store, &mut order).await?;
+        for _ in 0..ROUNDS {
+            if let Some(definition) = &definition {
+                from = after_all(definition, from, done);
                 let next = definition.next_after(from).map(|due| definition.planned(due));
-                order.planned = Some((rev, next));
+                order.planned = Some((definition.record.rev.clone(), next));
             }
-        }
-        let replies = store.restore_runs(std::slice::from_ref(&order)).await?;
-        match replies.into_iter().next() {
-            Some(Ok(RestoreReply::Occupied)) => {
-                from = order.planned.as_ref().and_then(|(_, next)| next.as_ref()).map_or(from, |next| next.run.due());
+            let replies = store.restore_runs(std::slice::from_ref(&order)).await?;
+            match replies.into_iter().next() {
+                Some(Ok(RestoreReply::Occupied)) => {
+                    from = order.planned.as_ref().and_then(|(_, next)| next.as_ref()).map_or(from, |next| next.run.due());
+                }
+                Some(Ok(RestoreReply::Stale)) | None => break,
+                Some(other) => return other,
             }
-            Some(Ok(RestoreReply::Stale)) => {}
-            Some(other) => return other,
-            None => break,
         }
     }
     Ok(RestoreReply::Stale)
+}
+
+/// Reads what Redis tells of the run of an order. Gives its job if this is the planned run of it.
+async fn look_at(store: &Store, order: &mut RestoreOrder) -> Result<Option<Definition>, StoreError> {
+    let job = store.read_job(order.run.job()).await?;
+    let mut told = Told::read(store, order.run.job(), job.as_ref()).await?;
+    take_out(order, &mut told);
+    order.planned = None;
+    let Some(job) = job else { return Ok(None) };
+    order.job_lane = Some(job.lane.clone());
+    if !is_planned(&job, &order.run) {
+        return Ok(None);
+    }
+    let name = job.name.clone();
+    let definition =
+        Definition::of(job).map_err(|error| StoreError::Corrupt { subject: format!("job {name}"), found: error.to_string() })?;
+    note_predecessor(order, &definition);
+    Ok(Some(definition))
 }
 
 /// Notes which occurrence a run follows, if that is near: when both are trimmed they are told of together, for nothing between

@@ -59,6 +59,8 @@ pub struct RestoreOrder {
     pub told: u64,
     /// The stretch that tells of this run as skipped, if one does.
     pub taken_from: Option<TakenFrom>,
+    /// An end before this was told of before the loss, and is not told again.
+    pub told_from: UnixMillis,
     /// Facts of the run, as fields of its record.
     pub facts: Vec<(String, String)>,
 }
@@ -176,6 +178,7 @@ impl Store {
             .arg("rest_to", number(rest.map(|rest| rest.last.as_i64())))
             .arg("rest_count", rest.map_or(0, |rest| rest.count))
             .arg("job_lane", order.job_lane.as_ref().map_or("", Lane::as_str))
+            .arg("told_from", order.told_from.as_i64())
             .gate_keys(keys, places);
         order.facts.iter().fold(call, |call, (field, value)| call.arg("field", field).arg("value", value))
     }

@@ -1,7 +1,7 @@
 //! The stretches of a job's occurrences that are told as skipped in one record each, and which occurrences have their own.
 //!
-//! Invariant: a stretch is read with the definition it was counted by, where that was short enough to be kept with it: the job may
-//! have another by now.
+//! Invariant: a stretch is read with what it was counted by, where that was short enough to be kept with it: the job may have another
+//! schedule by now.
 
 use redis::Value;
 
@@ -31,7 +31,7 @@ pub struct KeptStretch {
 /// What a job was when a stretch of it was counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountedBy {
-    /// Its definition, as `config::surface` writes it.
+    /// What of its definition tells its occurrences, as `config::surface` writes it, with an action that is never done.
     pub definition: String,
     /// The zone kept with it.
     pub tz: String,

@@ -219,12 +219,12 @@ async fn deal(shared: &Arc<Shared>, found: &Found) -> Result<(), StoreError> {
 /// Says the loss, gives back what the journal knows, and knows the data again.
 async fn mend(shared: &Arc<Shared>, epoch: &str, kind: LossKind, known: &Remembered, found: &Found) -> Result<(), StoreError> {
     let (watch, now) = (&shared.watch, found.now);
-    let whole_at = UnixMillis::new(known.whole_at).map(|at| at.to_string()).unwrap_or_default();
+    let whole_at = UnixMillis::new(known.whole_at);
     // Said once, however often it takes to mend.
     if shared.said.is_news(&format!("loss {epoch}")) {
         error!(
             namespace = shared.store.namespace(),
-            last_whole_at = whole_at,
+            last_whole_at = whole_at.map(|at| at.to_string()).unwrap_or_default(),
             "The data in Redis is not what it was: {}. Nothing starts until what this node knows is given back; jobs of jobs.toml are planted again; runs that were going on are stopped and tried again, at-most-once ones end lost.",
             kind.words()
         );
@@ -232,7 +232,7 @@ async fn mend(shared: &Arc<Shared>, epoch: &str, kind: LossKind, known: &Remembe
     // What runs here without a lease is to be stopped before anybody may start it again.
     shared.renew_now.notify_one();
     shared.reconcile_now.notify_one();
-    let given = upload::give_back(shared, epoch, now).await?;
+    let given = upload::give_back(shared, epoch, whole_at.unwrap_or(UnixMillis::EPOCH), now).await?;
     tokio::time::sleep(OTHERS_GIVE_BACK).await;
     let gone = catalog::missing(shared).await?;
     tell(&given, &gone);

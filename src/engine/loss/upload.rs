@@ -1,6 +1,7 @@
 //! What the journal of this node knows of runs, as orders to give it back to Redis.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use super::super::giving_back::{self, Given};
 use super::super::journal::{ClaimedRun, EndedRun};
@@ -10,12 +11,20 @@ use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 use crate::store::{Known, RestoreOrder, StoreError};
 
-/// Gives back what it knows, under the mark `epoch`.
-pub(super) async fn give_back(shared: &Shared, epoch: &str, now: UnixMillis) -> Result<Given, StoreError> {
+/// An end so long before the data was last seen whole has been told to whom it was to be.
+const TOLD_WITHIN: Duration = Duration::from_secs(60);
+
+/// Gives back what it knows, under the mark `epoch`, of data it last saw whole at `whole_at`.
+pub(super) async fn give_back(shared: &Shared, epoch: &str, whole_at: UnixMillis, now: UnixMillis) -> Result<Given, StoreError> {
     let failed = |run: &RunId, error: &StoreError| {
         shared.weather.failed(error, &format!("a run of {} is not given back", run.job()));
     };
-    giving_back::give_back(&shared.store, &orders(shared, epoch, now), failed).await
+    let told_from = whole_at.saturating_sub(TOLD_WITHIN);
+    let mut orders = orders(shared, epoch, now);
+    for order in &mut orders {
+        order.told_from = told_from;
+    }
+    giving_back::give_back(&shared.store, &orders, failed).await
 }
 
 /// What the journal knows, as orders: of a run that ended more than once the last end. Past history's age nothing is given back.
@@ -56,6 +65,7 @@ fn ended_order(run: &EndedRun, epoch: &str, node: &str) -> Option<RestoreOrder> 
         planned: None,
         told: 0,
         taken_from: None,
+        told_from: UnixMillis::EPOCH,
         facts,
     })
 }
@@ -81,6 +91,7 @@ fn claimed_order(run: &ClaimedRun, epoch: &str, node: &str, now: UnixMillis) -> 
         planned: None,
         told: 0,
         taken_from: None,
+        told_from: UnixMillis::EPOCH,
         facts: facts.map(|(field, value)| (field.to_owned(), value)).to_vec(),
     })
 }

@@ -13,7 +13,7 @@ use schedd::store::{
     ReturnReply, SkipOrder, SkipReply, Successor, TakenFrom, Verdict,
 };
 
-use super::world::{LEASE, World, definition, queue, run_of, successor, t};
+use super::world::{LEASE, World, claimant, definition, queue, run_of, successor, t, token};
 
 /// A loss that gave the mark `epoch`.
 pub(super) fn loss(epoch: &str) -> Loss {
@@ -49,6 +49,7 @@ pub(super) fn restoring(run: &RunId, epoch: &str, fence: u64) -> RestoreOrder {
         planned: None,
         told: 0,
         taken_from: None,
+        told_from: UnixMillis::EPOCH,
         facts: vec![("attempt".to_owned(), "1".to_owned()), ("restored".to_owned(), "n1".to_owned())],
     }
 }
@@ -255,8 +256,13 @@ async fn a_planned_run_is_written_back_only_by_the_definition_read_and_never_ove
 /// A job `a` of every second, of which those due at 0 to 5 s were skipped, as one stretch.
 async fn skipped() -> World {
     let world = World::new();
-    let run =
-        world.plant_as(ApplyOrder { definition: r#"{"every":"1s","shell":"true"}"#.to_owned(), ..definition("a", 0) }).await;
+    skip_six(&world, r#"{"every":"1s","shell":"true"}"#).await;
+    world
+}
+
+/// Plants `a` of this definition, and skips those due at 0 to 5 s as one stretch.
+async fn skip_six(world: &World, text: &str) {
+    let run = world.plant_as(ApplyOrder { definition: text.to_owned(), ..definition("a", 0) }).await;
     let order = SkipOrder {
         run,
         rev: world.job("a").await.rev,
@@ -267,7 +273,6 @@ async fn skipped() -> World {
         successor: Some(successor("a", 6000)),
     };
     assert_eq!(world.at(6000).skip_run(&order).await.unwrap(), SkipReply::Skipped);
-    world
 }
 
 /// Gives back runs of the job `a` due at these times, in this order, as a node does.
@@ -341,6 +346,68 @@ async fn a_run_is_given_back_only_out_of_the_stretch_that_was_read() {
 }
 
 #[tokio::test]
+async fn a_stretch_keeps_what_tells_its_occurrences_and_nothing_else_of_its_job() {
+    let day = r#""exclude":["2026-12-24","sat"],"only_on":["mon","tue","fri"],"start":"2026-01-01T00:00:00Z","end":"2030-01-01T00:00:00Z""#;
+    for timing in [
+        r#""every":"1s","anchor":"2026-01-01T00:00:00Z""#.to_owned(),
+        format!(r#""cron":["0 4 * * *","H 5 * * *"],"dst":{{"gap":"skip","fold":"both"}},"tz":"Europe/Berlin",{day}"#),
+        r#""calendar":"daily","tz":"Asia/Tokyo""#.to_owned(),
+        r#""rrule":"FREQ=DAILY;BYHOUR=9","dtstart":"2026-01-01T09:00:00""#.to_owned(),
+        r#""schedules":[{"every":"1h"},{"cron":"5 4 * * *"}]"#.to_owned(),
+        r#""at":["2026-01-01T00:00:00Z","2027-01-01T00:00:00Z"]"#.to_owned(),
+    ] {
+        let world = World::new();
+        let text = format!(
+            r#"{{{timing},"http":{{"url":"http://127.0.0.1/","headers":{{"Authorization":"Bearer hush"}}}},"env":{{"PASSWORD":"hush{}"}}}}"#,
+            "x".repeat(5_000)
+        );
+        skip_six(&world, &text).await;
+        let run = run_of("a", 0);
+        let fields: Vec<String> = world.raw("HGETALL", &format!("run:{run}"), &[]);
+        assert!(!fields.iter().any(|field| field.contains("hush") || field.len() > 1_024), "{fields:?}");
+        let kept = world.store.read_stretches(&[run]).await.unwrap().remove(0).unwrap();
+        let kept = schedd::config::from_surface(&kept.counted_by.expect("it is kept").definition).unwrap();
+        let whole = schedd::config::from_surface(&text).unwrap_or_else(|error| panic!("{timing}: {error}"));
+        assert_eq!((&kept.schedule, &kept.shape, &kept.tz, kept.dst), (&whole.schedule, &whole.shape, &whole.tz, whole.dst));
+    }
+    // One whose days are too many to be kept with each stretch.
+    let world = World::new();
+    let days: Vec<String> = (1..=28).flat_map(|day| (1..=9).map(move |month| format!("\"2026-0{month}-{day:02}\""))).collect();
+    skip_six(&world, &format!(r#"{{"every":"1s","exclude":[{}],"shell":"true"}}"#, days.join(","))).await;
+    let kept = world.store.read_stretches(&[run_of("a", 0)]).await.unwrap().remove(0).unwrap();
+    assert_eq!((kept.stretch.count, kept.counted_by), (6, None));
+}
+
+#[tokio::test]
+async fn a_skipped_run_that_no_stretch_tells_of_is_known_and_one_that_reads_otherwise_each_time_is_named() {
+    // One by hand, which waited for none and was skipped; another node says that it ran.
+    let world = World::new();
+    let first = world.plant("a", 0).await;
+    world.win_with(0, &first, Overlap::Skip, 100_000).await;
+    let by_hand = world.by_hand("a", 10).await;
+    let order = world.order(&by_hand).await;
+    assert!(matches!(world.claim(20, &order).await, schedd::store::ClaimReply::Blocked(_)));
+    assert_eq!(world.state(&by_hand).await, RunState::Skipped);
+    let orders = [restoring(&by_hand, "", LATER)];
+    let given = giving_back::give_back(&world.at(7000), &orders, |run, error| panic!("{run}: {error}")).await.unwrap();
+    assert_eq!(given, Given { known: 1, ..Given::default() });
+    // An occurrence that the history of its job names no more.
+    let world = skipped().await;
+    let _: i64 = world.raw("ZREM", "history:a", &[&run_of("a", 0).to_string()]);
+    assert_eq!(give_back(&world, &[0]).await, Given { known: 1, ..Given::default() });
+    // What the script reads otherwise than the node does.
+    let world = skipped().await;
+    let spoilt = format!("0{}", t(5000).as_i64());
+    let _: i64 = world.raw("HSET", &format!("run:{}", run_of("a", 0)), &["skipped_to", &spoilt]);
+    let (orders, named) = ([restoring(&run_of("a", 2000), "", LATER)], std::sync::Mutex::new(Vec::new()));
+    let failed = |run: &RunId, error: &schedd::store::StoreError| named.lock().unwrap().push((run.clone(), error.to_string()));
+    let given = giving_back::give_back(&world.at(7000), &orders, failed).await.unwrap();
+    assert_eq!(given, Given { failed: 1, ..Given::default() });
+    let named = named.into_inner().unwrap();
+    assert!(named.len() == 1 && named[0].0 == orders[0].run && named[0].1.contains("each time"), "{named:?}");
+}
+
+#[tokio::test]
 async fn a_stretch_is_set_right_only_while_it_tells_what_was_read() {
     let world = skipped().await;
     let (run, store) = (run_of("a", 0), world.at(7000));
@@ -391,7 +458,8 @@ async fn what_an_end_that_is_written_back_brings_on_goes_where_its_job_is_and_an
     // One that is over and due somewhere is not claimed, and not due any more.
     let _: i64 = world.raw("ZADD", "due:default", &[&t(0).as_i64().to_string(), &first.to_string()]);
     let order = world.order(&first).await;
-    assert!(matches!(world.claim(3000, &order).await, schedd::store::ClaimReply::Gone));
+    let replies = world.at(3000).claim_runs(&claimant("n1"), &queue("default"), &token(), &[order]).await.unwrap();
+    assert!(matches!(replies[..], [schedd::store::ClaimReply::Gone]));
     assert_eq!(world.score("due:default", &first.to_string()), None);
 }
 

@@ -6,13 +6,15 @@ use schedd::domain::lateness::Stretch;
 use schedd::domain::notice::NoticeKind;
 use schedd::domain::run::RunState;
 use schedd::engine::examination::examine;
+use schedd::engine::giving_back::{self, Given};
 use schedd::store::{
-    ApplyOrder, ApplyReply, Change, ClaimReply, DeadlineReply, MOST_OPEN, Notice, NoticeOrder, NoticeReply, SkipOrder, SkipReply,
-    Verdict, WatchReply,
+    ApplyOrder, ApplyReply, Change, ClaimReply, DeadlineReply, MOST_OPEN, Notice, NoticeOrder, NoticeReply, RestoreOrder, RestoreReply,
+    SkipOrder, SkipReply, Verdict, WatchReply,
 };
 
+use super::losing::{LATER, restoring};
 use super::recovering::{expired, recovery};
-use super::world::{World, claimant, definition, queue, successor, token};
+use super::world::{World, claimant, definition, queue, run_of, successor, t, token};
 
 const ALL: &str = "on_failure on_success on_late on_recovered late=60000";
 
@@ -350,4 +352,57 @@ async fn one_that_waits_behind_another_is_told_of_too() {
     assert_eq!(world.judge_all(2_000).await, [DeadlineReply::Told, DeadlineReply::Early, DeadlineReply::Early]);
     assert_eq!(world.told().await, [("on_late", second)]);
     world.assert_sound();
+}
+
+#[tokio::test]
+async fn an_end_given_back_is_told_if_the_loss_took_it_and_says_nothing_of_a_job_that_ended_later() {
+    let world = World::new();
+    let first = world.telling(ALL).await;
+    let second = world.end(0, &first, RunState::Failed).await;
+    let third = world.end(1_000, &second, RunState::Succeeded).await;
+    world.tell_all(2_000).await;
+    // Before the loss it was told, and the later success was too.
+    let failed = |due: i64, ended: i64, told_from: i64| RestoreOrder {
+        state: RunState::Failed,
+        finished_at: t(ended),
+        told_from: t(told_from),
+        ..restoring(&run_of("a", due), "", LATER)
+    };
+    let give = |order: RestoreOrder| {
+        let store = world.at(3_000);
+        async move { store.restore_runs(&[order]).await.unwrap().remove(0).unwrap() }
+    };
+    assert_eq!(give(failed(-2_000, 500, 600)).await, RestoreReply::Restored);
+    assert_eq!(world.told().await, []);
+    assert_eq!(give(failed(-1_000, 700, 600)).await, RestoreReply::Restored);
+    assert_eq!(world.told().await, [("on_failure", run_of("a", -1_000))]);
+    let fourth = world.end(3_000, &third, RunState::Succeeded).await;
+    assert_eq!(world.told().await, [("on_failure", run_of("a", -1_000)), ("on_success", third)], "it had not failed since");
+    // One later than all says how the job stands.
+    assert_eq!(give(failed(-3_000, 2_999, 4_000)).await, RestoreReply::Restored);
+    assert_eq!(world.raw::<Option<String>>("HGET", "job:a", &["failing"]), None);
+    let order = failed(-4_000, 3_500, 4_000);
+    assert_eq!(world.at(3_600).restore_runs(&[order]).await.unwrap().remove(0).unwrap(), RestoreReply::Restored);
+    world.end(4_000, &fourth, RunState::Succeeded).await;
+    assert_eq!(world.told().await[2..], [("on_recovered", fourth.clone()), ("on_success", fourth)]);
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn notices_are_given_back_before_the_ends_they_told_of() {
+    let world = World::new();
+    let run = world.telling("on_failure").await;
+    world.end(0, &run, RunState::Failed).await;
+    let notice = world.notices().await[0].run.clone();
+    // What cannot be given back is named in its turn.
+    for spoilt in [&run, &notice] {
+        let _: i64 = world.raw("DEL", &format!("run:{spoilt}"), &[]);
+        let _: () = world.raw("SET", &format!("run:{spoilt}"), &["no record"]);
+    }
+    let orders = [restoring(&run, "", LATER), RestoreOrder { finished_at: t(900), ..restoring(&notice, "", LATER) }];
+    let named = std::sync::Mutex::new(Vec::new());
+    let given =
+        giving_back::give_back(&world.at(2_000), &orders, |run, _| named.lock().unwrap().push(run.clone())).await.unwrap();
+    assert_eq!(given, Given { failed: 2, ..Given::default() });
+    assert_eq!(named.into_inner().unwrap(), [notice, run]);
 }
