@@ -1,5 +1,6 @@
-//! How a job's process is started: `limits`, `umask`, `stdin` and `shell_program`.
+//! How a job's process is started: `user`, `limits`, `umask`, `stdin` and `shell_program`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::keeping::size;
@@ -8,11 +9,12 @@ use super::policies::Origin;
 use super::problem::{Problems, quoted};
 use super::reader::{Spot, Table};
 use crate::domain::limits::Limits;
-use crate::domain::process::{ProcessRules, Umask};
+use crate::domain::process::{ProcessRules, RunAs, Umask};
 
 /// What a table says of it; none where it is silent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Starting {
+    pub(super) user: Option<RunAs>,
     limits: Limits,
     umask: Option<Umask>,
     stdin: Option<String>,
@@ -23,6 +25,7 @@ impl Starting {
     /// This, and `below` where it is silent. Limits are merged one by one.
     pub(super) fn over(self, below: &Self) -> Self {
         Self {
+            user: self.user.or_else(|| below.user.clone()),
             limits: self.limits.over(below.limits),
             umask: self.umask.or(below.umask),
             stdin: self.stdin.or_else(|| below.stdin.clone()),
@@ -33,6 +36,7 @@ impl Starting {
     /// The rules it makes.
     pub(super) fn rules(self) -> ProcessRules {
         ProcessRules {
+            user: self.user,
             limits: self.limits,
             umask: self.umask,
             stdin: self.stdin.filter(|text| !text.is_empty()),
@@ -44,10 +48,40 @@ impl Starting {
 /// What `table` says of it.
 pub(super) fn compile_starting(table: &Table<'_>, origin: Origin<'_>, problems: &mut Problems) -> Starting {
     Starting {
+        user: table.get("user").and_then(|spot| compile_user(&spot, origin, problems)),
         limits: table.get("limits").map(|spot| compile_limits(&spot, problems)).unwrap_or_default(),
         umask: table.get("umask").and_then(|spot| compile_umask(&spot, problems)),
         stdin: table.get("stdin").and_then(|spot| spot.text("yes", problems)).map(str::to_owned),
         shell_program: table.get("shell_program").and_then(|spot| compile_shell_program(&spot, origin, problems)),
+    }
+}
+
+fn compile_user(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<RunAs> {
+    let run_as: RunAs = spot.parsed("backup", problems)?;
+    if run_as.user() == "root" {
+        let message =
+            "found \"root\", wanted another user: where schedd runs as root, a job without user does too, and elsewhere none can";
+        spot.fault(problems, message);
+        return None;
+    }
+    // Hosts differ, so it is for the one the file is on; what cannot be looked up now may be later.
+    if matches!(origin, Origin::File { .. }) && matches!(nix::unistd::User::from_name(run_as.user()), Ok(None)) {
+        let name = quoted(run_as.user());
+        problems.warning(&spot.path, spot.span(), format!("no user {name} on this host: runs will fail to start"));
+    }
+    Some(run_as)
+}
+
+/// Notes variables that the loader of programs obeys, of a job that runs as another user.
+pub(super) fn refuse_loader_variables(
+    table: &Table<'_>,
+    user: Option<&RunAs>,
+    env: Option<&BTreeMap<String, String>>,
+    problems: &mut Problems,
+) {
+    let found = env.into_iter().flat_map(BTreeMap::keys).find(|name| name.starts_with("LD_"));
+    if let (Some(_), Some(name), Some(spot)) = (user, found, table.get("env").or_else(|| table.get("user"))) {
+        spot.fault(problems, format!("{name} together with user: what the loader of programs obeys is refused for another user"));
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) const LATER_SECTIONS: &[&str] = &["limits"];
 pub(super) const REDIS: &[&str] = &["url", "url_file", "allow_eviction"];
 /// `[daemon]`
 pub(super) const DAEMON: &[&str] =
-    &["tick", "lease", "shutdown_grace", "queues", "labels", "max_load", "min_free_memory", "max_running"];
+    &["tick", "lease", "shutdown_grace", "queues", "labels", "max_load", "min_free_memory", "max_running", "users"];
 /// `[history]`
 pub(super) const HISTORY: &[&str] = &["keep_per_job", "keep", "max_age"];
 /// `[output]`
@@ -39,6 +39,7 @@ pub(super) const POLICY: &[&str] = &[
     "env_file",
     "log_output",
     "cwd",
+    "user",
     "limits",
     "umask",
     "stdin",
@@ -73,7 +74,7 @@ pub(super) const POLICY: &[&str] = &[
     "webhook_secret",
 ];
 /// Keys of jobs of later versions.
-pub(super) const LATER_JOB: &[&str] = &["limit", "rate", "weight", "user"];
+pub(super) const LATER_JOB: &[&str] = &["limit", "rate", "weight"];
 
 /// `[calendars.X]`
 pub(super) const CALENDAR: &[&str] = &["dates", "file", "tz"];

@@ -13,7 +13,7 @@ use super::compile_env::{compile_env, compile_env_files};
 use super::compile_gates::{compile_not_while, compile_per_key};
 use super::compile_lane::{compile_labels, compile_priority};
 use super::compile_notices::{Notices, compile_notices};
-use super::compile_process::{Starting, compile_starting};
+use super::compile_process::{Starting, compile_starting, refuse_loader_variables};
 use super::compile_retry::compile_retry;
 use super::compile_shape::{Shaping, compile_shaping};
 use super::keys;
@@ -55,7 +55,7 @@ pub(super) struct Policies {
     env_files: Option<Vec<EnvFile>>,
     log_output: Option<bool>,
     cwd: Option<PathBuf>,
-    starting: Starting,
+    pub(super) starting: Starting,
     queue: Option<QueueName>,
     priority: Option<Priority>,
     requires: Option<BTreeSet<Label>>,
@@ -189,6 +189,7 @@ pub(super) fn compile_policies(table: &Table<'_>, origin: Origin<'_>, problems: 
 
 /// Notes rules that cannot hold together, if `table` has a part in it: `own` is what it names, `merged` what holds.
 pub(super) fn refuse_contradictions(table: &Table<'_>, own: &Policies, merged: &Policies, problems: &mut Problems) {
+    refuse_loader_variables(table, merged.starting.user.as_ref(), merged.env.as_ref(), problems);
     let limit = merged.retry.as_ref().map_or(0, |retry| retry.limit);
     if merged.delivery == Some(Delivery::AtMostOnce)
         && limit > 0

@@ -1,6 +1,6 @@
 //! What a file says beside its jobs: where Redis is, how the daemon behaves, what its jobs share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use crate::domain::duration::format_duration;
 use crate::domain::group::GroupSettings;
 use crate::domain::ids::{GroupName, JobName, QueueName};
 use crate::domain::job::JobSpec;
+use crate::domain::process::is_account_name;
 use crate::domain::queue::QueueSettings;
 use crate::domain::reference::{self, ReferenceError};
 
@@ -72,11 +73,18 @@ pub struct DaemonConfig {
     pub lease: Duration,
     /// How long runs may go on once the daemon is asked to stop. 0 to 1 hour.
     pub shutdown_grace: Duration,
+    /// The users jobs may name; none = anyone but root where the daemon runs as root, else nobody.
+    pub users: Option<BTreeSet<String>>,
 }
 
 impl Default for DaemonConfig {
     fn default() -> Self {
-        Self { tick: Duration::from_millis(100), lease: Duration::from_secs(10), shutdown_grace: Duration::from_secs(30) }
+        Self {
+            tick: Duration::from_millis(100),
+            lease: Duration::from_secs(10),
+            shutdown_grace: Duration::from_secs(30),
+            users: None,
+        }
     }
 }
 
@@ -137,6 +145,20 @@ pub fn has_password(url: &str) -> bool {
         })
 }
 
+fn compile_users(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<String>> {
+    let Some(items) = spot.as_items() else { return spot.wanted(problems, "users such as [\"backup\", \"www-data\"]") };
+    let mut users = BTreeSet::new();
+    for item in items {
+        match item.text("backup", problems) {
+            Some("root") => drop(item.wanted::<()>(problems, "users other than root: no job may name that one")),
+            Some(name) if is_account_name(name) => drop(users.insert(name.to_owned())),
+            Some(_) => drop(item.wanted::<()>(problems, "the name of a user, such as \"backup\"")),
+            None => {}
+        }
+    }
+    Some(users)
+}
+
 /// `[daemon]`
 pub(super) fn compile_daemon(table: &Table<'_>, problems: &mut Problems) -> DaemonConfig {
     table.refuse_other_keys(&[keys::DAEMON], &[], problems);
@@ -149,6 +171,7 @@ pub(super) fn compile_daemon(table: &Table<'_>, problems: &mut Problems) -> Daem
         tick: ask("tick", &DurationBounds::millis(10, 10_000, "10ms to 10s", "100ms"), plain.tick),
         lease: ask("lease", &DurationBounds::secs(1, 600, "1s to 10 minutes", "10s"), plain.lease),
         shutdown_grace: ask("shutdown_grace", &DurationBounds::secs(0, 3_600, "0s to 1 hour", "30s"), plain.shutdown_grace),
+        users: table.get("users").and_then(|spot| compile_users(&spot, problems)),
     };
     if daemon.lease < daemon.tick * TICKS_A_LEASE
         && problems.faults.len() == faults_before

@@ -316,7 +316,10 @@ fn limits_table(limits: Limits) -> Value {
 }
 
 fn put_process(out: &mut Sheet, rules: &ProcessRules) {
-    let ProcessRules { limits, umask, stdin, shell_program } = rules;
+    let ProcessRules { user, limits, umask, stdin, shell_program } = rules;
+    if let Some(user) = user {
+        out.put("user", user.to_string());
+    }
     if *limits != Limits::default() {
         out.put("limits", limits_table(*limits));
     }

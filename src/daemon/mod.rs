@@ -34,7 +34,7 @@ use systemd::ServiceManager;
 use crate::config::{self, Config};
 use crate::domain::zone::Zone;
 use crate::engine::{Engine, EngineSettings, Removal};
-use crate::executor::Executors;
+use crate::executor::{Executors, MayRunAs};
 use crate::keeper::{Keeper, KeeperSettings, OutputBounds};
 use crate::secrets::Credentials;
 use crate::store::{Keys, Store};
@@ -156,7 +156,8 @@ async fn serve(
     .await
     .map_err(|error| Failure::other(error.to_string()))?;
     let executors =
-        Executors::new(keeper.clone(), Credentials::of_this_process()).map_err(|error| Failure::other(error.to_string()))?;
+        Executors::new(keeper.clone(), Credentials::of_this_process(), MayRunAs::of_this_process(config.daemon.users.clone()))
+            .map_err(|error| Failure::other(error.to_string()))?;
     info!(
         node = %node,
         redis = store.address(),

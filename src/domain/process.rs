@@ -12,6 +12,8 @@ use super::limits::Limits;
 /// The rules of a job's process; as by default where nothing is said.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProcessRules {
+    /// Whom it runs as; none = the user of its node's schedd.
+    pub user: Option<RunAs>,
     /// Its umask; none = that of the keeper, 0022.
     pub umask: Option<Umask>,
     /// What it reads on its standard input; none = nothing, `/dev/null`. No NUL.
@@ -26,6 +28,67 @@ impl ProcessRules {
     /// What runs a line of `shell`.
     pub fn shell(&self) -> Cow<'_, str> {
         self.shell_program.as_ref().map_or(Cow::Borrowed("/bin/sh"), |program| program.to_string_lossy())
+    }
+}
+
+/// A user of the host a process runs on, and its group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunAs {
+    user: String,
+    group: Option<String>,
+}
+
+/// A text that names no user.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("user {found:?} is not valid: wanted the name of a user, or of a user and a group as in \"backup:adm\"")]
+pub struct RunAsError {
+    found: String,
+}
+
+/// The longest name of an account.
+const MAX_ACCOUNT_LEN: usize = 256;
+
+/// Whether a text can be the name of a user or a group. A number is none: what it stands for, and its home, nobody says.
+pub fn is_account_name(text: &str) -> bool {
+    let is_plain = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, ':' | '/' | ',' | '"');
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    !text.is_empty() && text.len() <= MAX_ACCOUNT_LEN && !text.starts_with(['-', '+']) && !is_number && text.chars().all(is_plain)
+}
+
+impl RunAs {
+    /// The user's name.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// The group's name; none = the user's own.
+    pub fn group(&self) -> Option<&str> {
+        self.group.as_deref()
+    }
+}
+
+impl FromStr for RunAs {
+    type Err = RunAsError;
+
+    fn from_str(text: &str) -> Result<Self, RunAsError> {
+        let (user, group) = match text.split_once(':') {
+            Some((user, group)) => (user, Some(group)),
+            None => (text, None),
+        };
+        if is_account_name(user) && group.is_none_or(is_account_name) {
+            Ok(Self { user: user.to_owned(), group: group.map(str::to_owned) })
+        } else {
+            Err(RunAsError { found: text.chars().take(80).collect() })
+        }
+    }
+}
+
+impl fmt::Display for RunAs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.group {
+            Some(group) => write!(f, "{}:{group}", self.user),
+            None => f.write_str(&self.user),
+        }
     }
 }
 
@@ -66,6 +129,16 @@ impl fmt::Display for Umask {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_user_is_a_name_with_or_without_a_group() {
+        for text in ["backup", "www-data", "backup:adm", "jo.doe@example", "svc$", "_x"] {
+            assert_eq!(text.parse::<RunAs>().unwrap().to_string(), text);
+        }
+        for text in ["", ":", "a:", ":a", "a:b:c", "1000", "a b", "-x", "a/b", "a\nb", "a:7"] {
+            assert!(text.parse::<RunAs>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_umask_is_octal_and_reads_back() {

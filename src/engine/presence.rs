@@ -93,6 +93,8 @@ pub async fn announce(
         held: None,
         limits: None,
         limits_why: String::new(),
+        users: String::new(),
+        users_why: String::new(),
     };
     let mut name = wanted.clone();
     let mut number = 1;
@@ -187,6 +189,8 @@ fn facts(shared: &Shared, clock_offset_ms: Option<i64>) -> NodeFacts {
         held: shared.flow.held().map(|held| (held.why, held.since)),
         limits: Some(shared.executors.limits()),
         limits_why: shared.settings.no_cgroups.clone().unwrap_or_default(),
+        users: shared.executors.may_run_as().words().unwrap_or_default(),
+        users_why: shared.executors.may_run_as().nobody().unwrap_or_default(),
     }
 }
 

@@ -5,6 +5,7 @@
 //!
 //! Invariant: an attempt holds its lease or is ended: nothing is started or sent past the lease's deadline.
 
+mod account;
 mod environment;
 mod filling;
 mod http;
@@ -24,6 +25,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::domain::env_file::EnvFile;
+use account::Account;
+
 use crate::domain::ids::{Fence, NodeName, RunId};
 use crate::domain::job::Action;
 use crate::domain::limits::LimitKind;
@@ -36,6 +39,7 @@ use crate::secrets::Credentials;
 use lease_guard::LeaseGuard;
 use process::Program;
 
+pub use account::MayRunAs;
 pub use output::{Chunk, Output, OutputBuffer, Stream};
 pub use retry_after::wait_asked;
 
@@ -52,7 +56,8 @@ pub enum ExecutorError {
 pub struct Executors {
     keeper: Keeper,
     client: reqwest::Client,
-    account: Arc<environment::Account>,
+    account: Arc<Account>,
+    may_run_as: Arc<MayRunAs>,
     credentials: Credentials,
 }
 
@@ -129,10 +134,11 @@ impl StopReason {
 }
 
 impl Executors {
-    /// Executors on this keeper, which put these credentials where jobs refer to them. Fails if no HTTP client can be made.
-    pub fn new(keeper: Keeper, credentials: Credentials) -> Result<Self, ExecutorError> {
+    /// Executors on this keeper, which put these credentials where jobs refer to them, for jobs that may run as those. Fails if no
+    /// HTTP client can be made.
+    pub fn new(keeper: Keeper, credentials: Credentials, may_run_as: MayRunAs) -> Result<Self, ExecutorError> {
         let client = http::client().map_err(ExecutorError::HttpClient)?;
-        Ok(Self { keeper, client, account: Arc::new(environment::Account::of_this_process()), credentials })
+        Ok(Self { keeper, client, account: Arc::new(Account::of_this_process()), may_run_as: Arc::new(may_run_as), credentials })
     }
 
     /// Asks for `url`, once and not for long; the error says in words why nobody was reached.
@@ -151,6 +157,11 @@ impl Executors {
         by_itself.chain(self.keeper.limits().iter().copied()).collect()
     }
 
+    /// Whom jobs may run as here.
+    pub fn may_run_as(&self) -> &MayRunAs {
+        &self.may_run_as
+    }
+
     /// Runs `attempt` to its end and says how it ended. Never fails: whatever goes wrong is an outcome. Dropped before that,
     /// what was started is killed.
     pub async fn execute(&self, attempt: &Attempt, control: Control, output: &OutputBuffer) -> Outcome {
@@ -167,7 +178,13 @@ impl Executors {
             Ok(Err(why)) => return Outcome::failed(format!("cannot start: {why}")),
             Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
         };
-        let env = self.account.variables(attempt, own);
-        process::execute(&self.keeper, &self.account, Program { argv, env }, attempt, control, output).await
+        let account = match guard.run(self.may_run_as.account(attempt.process.user.as_ref(), &own)).await {
+            Ok(Ok(None)) => Arc::clone(&self.account),
+            Ok(Ok(Some(account))) => Arc::new(account),
+            Ok(Err(why)) => return Outcome::failed(format!("cannot start: {why}")),
+            Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
+        };
+        let env = account.variables(attempt, own);
+        process::execute(&self.keeper, &account, Program { argv, env }, attempt, control, output).await
     }
 }

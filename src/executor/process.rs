@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::environment::Account;
+use super::account::Account;
 use super::{Attempt, Control, OutputBuffer, StopReason};
 use crate::domain::limits::listed;
 use crate::domain::process::Umask;
@@ -40,6 +40,7 @@ pub(super) async fn execute(
         argv: program.argv,
         env: program.env,
         cwd: account.directory(attempt),
+        owner: account.owner.clone(),
         limits: attempt.process.limits,
         umask: attempt.process.umask.map(Umask::bits),
         stdin: attempt.process.stdin.clone(),

@@ -10,9 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit, Signal};
+use rustix::process::{Gid, Pid, Resource, Rlimit, Signal, Uid};
+use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::wire::Launch;
+use super::wire::{Launch, Owner};
 
 /// Which step of a start failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,11 +24,13 @@ pub(super) enum Step {
     Cgroup,
     /// Taking its limit of open files.
     Files,
+    /// Becoming its user.
+    User,
     /// Entering its directory.
     Directory,
 }
 
-const STEPS: [Step; 4] = [Step::Exec, Step::Cgroup, Step::Files, Step::Directory];
+const STEPS: [Step; 5] = [Step::Exec, Step::Cgroup, Step::Files, Step::User, Step::Directory];
 /// All that the standard library carries from the child to its parent is a number: the errno, and above these bits the step.
 const ERRNO_BITS: u32 = 16;
 
@@ -59,6 +62,52 @@ pub(super) struct Becoming {
     door: Option<File>,
     files: Option<Rlimit>,
     nice: Option<i32>,
+    user: Option<Become>,
+}
+
+/// A user, as the system calls want it.
+#[derive(Debug)]
+struct Become {
+    uid: Uid,
+    gid: Gid,
+    groups: Vec<Gid>,
+}
+
+impl Become {
+    fn new(owner: &Owner) -> Self {
+        let Owner { uid, gid, groups } = owner;
+        let groups = groups.iter().copied().map(Gid::from_raw).collect();
+        Self { uid: Uid::from_raw(*uid), gid: Gid::from_raw(*gid), groups }
+    }
+
+    /// Becomes it for good. Groups go first, for a user without rights can change none; rights that are kept across a change of
+    /// users are given up, and that there is no way back is tried.
+    fn enter(&self) -> Result<(), Errno> {
+        // So that it may open its own output anew (`/dev/stderr`), which it is not the owner of.
+        for output in [rustix::stdio::stdout(), rustix::stdio::stderr()] {
+            rustix::fs::fchmod(output, Mode::from_raw_mode(0o666))?;
+        }
+        rustix::thread::set_thread_groups(&self.groups)?;
+        rustix::thread::set_thread_res_gid(self.gid, self.gid, self.gid)?;
+        rustix::thread::set_thread_res_uid(self.uid, self.uid, self.uid)?;
+        let none = CapabilitySet::empty();
+        let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
+        rustix::thread::set_capabilities(None, none)?;
+        if self.uid.is_root() || rustix::thread::set_thread_uid(Uid::ROOT).is_ok() {
+            return Err(Errno::PERM);
+        }
+        rustix::thread::set_no_new_privs(true)
+    }
+}
+
+/// Gives up the rights to become somebody else, and to stop what others run: they are the node's, not its jobs'. One that runs as
+/// root hands on root, as it always did.
+fn keep_who_it_is() {
+    if !rustix::process::geteuid().is_root() {
+        for right in [CapabilitySet::SETUID, CapabilitySet::SETGID, CapabilitySet::KILL] {
+            let _ = rustix::thread::configure_capability_in_ambient_set(right, false);
+        }
+    }
 }
 
 impl Becoming {
@@ -75,6 +124,7 @@ impl Becoming {
             door,
             files: files.map(|files| Rlimit { current: files, maximum: files }),
             nice: launch.limits.nice.map(i32::from),
+            user: launch.owner.as_ref().map(Become::new),
         })
     }
 
@@ -96,6 +146,11 @@ impl Becoming {
         // As the service manager has it: no core files unless the job asks for them.
         let core = Rlimit { current: Some(0), ..rustix::process::getrlimit(Resource::Core) };
         rustix::process::setrlimit(Resource::Core, core)?;
+        match &self.user {
+            Some(user) => user.enter().map_err(|errno| Step::User.failed(errno))?,
+            None => keep_who_it_is(),
+        }
+        // Only now: a change of users takes it back.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         if rustix::process::getppid() != Some(self.keeper) {
             // The keeper died before the death signal was set: nobody would ever stop this child.

@@ -38,19 +38,25 @@ pub(super) fn no_cgroup(error: &io::Error) -> Report {
     cannot_start("its cgroup", error, None)
 }
 
+/// A report that the process cannot become its user.
+pub(super) fn no_user(uid: u32, error: &io::Error) -> Report {
+    cannot_start(&format!("the user with uid {uid}"), error, None)
+}
+
 /// A report that the process cannot be held to a limit.
 pub(super) fn no_limit(name: &str, error: &io::Error) -> Report {
     cannot_start(&format!("limits.{name}"), error, None)
 }
 
-/// Checks that a process may start in `cwd`.
+/// Checks that `cwd` is a directory. One that cannot be seen may be one all the same to the user the process runs as.
 pub(super) fn check_directory(cwd: &Path) -> Result<(), Report> {
     let refusal = |error: io::Error| no_directory(cwd, &error);
-    let found = std::fs::metadata(cwd).map_err(refusal)?;
-    if !found.is_dir() {
-        return Err(refusal(Errno::NOTDIR.into()));
+    match std::fs::metadata(cwd) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(refusal(Errno::NOTDIR.into())),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        Err(error) => Err(refusal(error)),
     }
-    rustix::fs::access(cwd, Access::EXEC_OK).map_err(|errno| refusal(errno.into()))
 }
 
 /// The file `name` stands for: itself if it has a slash (seen from `cwd`), else the first executable one of that name in the
@@ -58,7 +64,11 @@ pub(super) fn check_directory(cwd: &Path) -> Result<(), Report> {
 pub(super) fn find(name: &str, path: Option<&str>, cwd: &Path) -> Result<PathBuf, Report> {
     if name.contains('/') {
         let file = cwd.join(name);
-        return std::fs::metadata(&file).map(|_| file).map_err(|error| not_found(name, &error));
+        return match std::fs::metadata(&file) {
+            // The user it runs as may see more.
+            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => Err(not_found(name, &error)),
+            _ => Ok(file),
+        };
     }
     let mut refused = None;
     for directory in path.unwrap_or(DEFAULT_PATH).split(':') {

@@ -83,6 +83,8 @@ pub struct Launch {
     pub env: Variables,
     /// Where it starts.
     pub cwd: PathBuf,
+    /// Whom it becomes; none = it stays who the keeper is.
+    pub owner: Option<Owner>,
     /// What it is held to. A daemon of before does not say it.
     #[serde(default)]
     pub limits: Limits,
@@ -98,6 +100,17 @@ pub struct Launch {
     pub deadline: BootInstant,
     /// How long before the deadline it gets TERM.
     pub margin: Duration,
+}
+
+/// A user, looked up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// The number of the user; never 0.
+    pub uid: u32,
+    /// The number of its group.
+    pub gid: u32,
+    /// The numbers of all its groups.
+    pub groups: Vec<u32>,
 }
 
 /// Keeper to daemon.

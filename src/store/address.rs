@@ -136,7 +136,9 @@ mod tests {
 
     #[test]
     fn what_is_no_address_may_be_a_password_and_is_not_shown_either() {
-        for text in ["secret", "secret:secret", "redis://:secret/secret@h", "redis://:secret?secret@h", "http://:secret/a@secret@h/"] {
+        for text in
+            ["secret", "secret:secret", "redis://:secret/secret@h", "redis://:secret?secret@h", "http://:secret/a@secret@h/"]
+        {
             let told = Address::parse(text).map_or_else(|error| error.to_string(), |address| address.shown().to_owned());
             assert!(!told.contains("secret"), "{told}");
         }

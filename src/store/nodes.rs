@@ -45,6 +45,10 @@ pub struct NodeFacts {
     pub limits: Option<BTreeSet<LimitKind>>,
     /// Why not the others; empty if all.
     pub limits_why: String,
+    /// The users jobs may name there, by commas, or `*` for all but root; empty = nobody.
+    pub users: String,
+    /// Why nobody; empty if some.
+    pub users_why: String,
 }
 
 /// How sure a node is of its name.
@@ -125,6 +129,10 @@ pub struct NodeRecord {
     pub limits: Option<BTreeSet<LimitKind>>,
     /// Why not the others, if it says so.
     pub limits_why: String,
+    /// The users jobs may name there, by commas, or `*` for all but root; empty = nobody.
+    pub users: String,
+    /// Why nobody; empty if some, or if it does not say.
+    pub users_why: String,
 }
 
 impl Store {
@@ -153,6 +161,8 @@ impl Store {
             ("labels", joined(facts.serving.labels.iter().map(Label::as_str))),
             ("limits", facts.limits.as_ref().map_or_else(String::new, listed)),
             ("limits_why", facts.limits_why.clone()),
+            ("users", facts.users.clone()),
+            ("users_why", facts.users_why.clone()),
             ("held", facts.held.as_ref().map_or_else(String::new, |(why, _)| why.clone())),
             ("held_since", facts.held.as_ref().map_or_else(String::new, |(_, since)| since.as_i64().to_string())),
         ];
@@ -231,6 +241,8 @@ impl Store {
                 },
                 limits: Some(kinds_in(&text("limits"))).filter(|kinds| !kinds.is_empty()),
                 limits_why: text("limits_why"),
+                users: text("users"),
+                users_why: text("users_why"),
                 held: Some(text("held")).filter(|why| !why.is_empty()).zip(instant("held_since")),
             }
         };

@@ -161,6 +161,9 @@ pub(in crate::cli) struct AddArgs {
     #[arg(long, value_name = "DIR", help_heading = "What")]
     pub(super) cwd: Option<String>,
 
+    /// User of the node's host the command runs as, and its group [default: the user of schedd]
+    #[arg(long, value_name = "USER[:GROUP]", help_heading = "What")]
+    pub(super) user: Option<String>,
     /// Memory of all its processes together, such as 512M: past it they are killed
     #[arg(long, value_name = "SIZE", help_heading = "What")]
     pub(super) limit_memory: Option<String>,
@@ -300,7 +303,7 @@ pub(in crate::cli) struct AddArgs {
     /// Read one JSON object a line from the standard input
     #[arg(long, conflicts_with_all = [
         "name", "when", "dtstart", "anchor", "start", "end", "max_runs", "jitter", "splay", "exclude", "only_on", "skip_if_late",
-        "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "env_file", "log_output", "cwd", "limit_memory", "limit_cpu", "limit_pids", "limit_files", "nice", "umask", "stdin_text", "shell_program", "queue", "priority", "requires", "group", "key", "per_key", "per_key_rate", "per_key_burst",
+        "tz", "fold", "allow_past", "dst_gap", "dst_fold", "env", "env_file", "log_output", "cwd", "user", "limit_memory", "limit_cpu", "limit_pids", "limit_files", "nice", "umask", "stdin_text", "shell_program", "queue", "priority", "requires", "group", "key", "per_key", "per_key_rate", "per_key_burst",
          "not_while", "timeout", "kill_grace", "retry", "overlap",
         "catch_up", "max_age", "spread", "delivery", "done_check", "only", "max_wait", "unique_for",
         "on_failure", "on_success", "on_late", "on_recovered", "must_start_within", "must_finish_within", "ping_url", "webhook_secret",

@@ -81,6 +81,7 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &Bounds) -> Result<Value, 
     put("env_file", list_of(args.env_file.iter().cloned()));
     put("log_output", args.log_output.then(|| true.into()));
     put("cwd", text(&args.cwd));
+    put("user", text(&args.user));
     put("limits", limits_of(args));
     put("umask", text(&args.umask));
     put("stdin", args.stdin_text.as_deref().map(|text| text_of("--stdin-text", text)).transpose()?.map(Value::from));

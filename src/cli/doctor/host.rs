@@ -1,4 +1,4 @@
-//! What the hosts of the nodes do not enforce, and which jobs ask for it. Said plainly, so that nobody counts on it.
+//! What the hosts of the nodes do not enforce, or do not let jobs do, and which jobs ask for it. Said plainly, so that nobody counts on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,11 +19,13 @@ pub(super) async fn host(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -
         checks.push(Check::new("limits", Level::Note, text));
     }
     match asking(store).await {
-        Ok(asking) => checks.extend(asking.into_iter().filter_map(|(kind, jobs)| unheld(kind, &jobs, &present))),
+        Ok(Asking { limits, users }) => {
+            checks.extend(limits.into_iter().filter_map(|(kind, jobs)| unheld(kind, &jobs, &present)));
+            checks.extend(users.into_iter().filter_map(|(user, jobs)| unallowed(&user, &jobs, &present)));
+        }
         Err(error) => checks.push(Check::new("limits", Level::Warn, format!("which jobs have some is not known: {error}"))),
     }
-    let text = "not enforced: jobs run as the user of their schedd: there is no other user for a job";
-    checks.push(Check::new("user", Level::Note, text));
+    checks.extend(present.iter().filter_map(|node| user_check(node)));
     if present.iter().any(|node| !lacking(node).is_empty()) {
         let text = "not enforced without cgroups: what a job leaves behind is found by its process group and its environment; one that leaves both goes on unseen";
         checks.push(Check::new("processes", Level::Note, text));
@@ -47,18 +49,52 @@ fn node_check(node: &NodeRecord) -> Option<Check> {
     Some(Check::new(&node.name, Level::Note, text))
 }
 
+/// Whom jobs may name on a node; nothing where it does not say.
+fn user_check(node: &NodeRecord) -> Option<Check> {
+    let text = match (node.users.as_str(), node.users_why.as_str()) {
+        ("", "") => return None,
+        ("", why) => format!("no job can run as another user: {why}"),
+        ("*", _) => "jobs may run as any user but root by naming it; without user they run as schedd does".to_owned(),
+        (users, _) => format!("jobs may run as these users by naming them: {users}"),
+    };
+    Some(Check::new(&node.name, Level::Note, text))
+}
+
+/// A user some jobs are to run as and some nodes do not let them.
+fn unallowed(user: &str, jobs: &[JobName], present: &[&NodeRecord]) -> Option<Check> {
+    let is_refused = |node: &&&NodeRecord| match node.users.as_str() {
+        "" => !node.users_why.is_empty(),
+        "*" => false,
+        users => users.split(',').all(|other| other != user),
+    };
+    let nodes: Vec<&str> = present.iter().filter(is_refused).map(|node| node.name.as_str()).collect();
+    let text = format!("{} run as this user, which {} may not become: they fail there", first_of(jobs), nodes.join(", "));
+    (!nodes.is_empty()).then(|| Check::new(format!("user {user}"), Level::Warn, text))
+}
+
+/// The first of some jobs, and how many more.
+fn first_of(jobs: &[JobName]) -> String {
+    let first = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
+    let more = if jobs.len() > SHOWN { format!(" and {} more", jobs.len() - SHOWN) } else { String::new() };
+    first + &more
+}
+
 /// A limit some jobs ask for and some nodes do not enforce.
 fn unheld(kind: LimitKind, jobs: &[JobName], present: &[&NodeRecord]) -> Option<Check> {
     let nodes: Vec<&str> = present.iter().filter(|node| lacking(node).contains(&kind)).map(|node| node.name.as_str()).collect();
-    let first = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
-    let more = if jobs.len() > SHOWN { format!(" and {} more", jobs.len() - SHOWN) } else { String::new() };
-    let text = format!("asked for by {first}{more}; not enforced by {}", nodes.join(", "));
+    let text = format!("asked for by {}; not enforced by {}", first_of(jobs), nodes.join(", "));
     (!nodes.is_empty()).then(|| Check::new(format!("limits.{kind}"), Level::Warn, text))
 }
 
-/// The jobs that ask for limits, by kind.
-async fn asking(store: &Store) -> Result<BTreeMap<LimitKind, Vec<JobName>>, StoreError> {
-    let (mut found, mut at): (BTreeMap<LimitKind, Vec<JobName>>, usize) = (BTreeMap::new(), 0);
+/// The jobs that ask for what not every host can do.
+#[derive(Default)]
+struct Asking {
+    limits: BTreeMap<LimitKind, Vec<JobName>>,
+    users: BTreeMap<String, Vec<JobName>>,
+}
+
+async fn asking(store: &Store) -> Result<Asking, StoreError> {
+    let (mut found, mut at) = (Asking::default(), 0);
     loop {
         let names = store.list_jobs(at, PAGE).await?;
         if names.is_empty() {
@@ -67,10 +103,13 @@ async fn asking(store: &Store) -> Result<BTreeMap<LimitKind, Vec<JobName>>, Stor
         at += names.len();
         for job in store.read_jobs(&names).await?.into_iter().filter_map(|job| job.ok().flatten()) {
             // Most have none, and need not be read.
-            let spec = job.definition.contains("\"limits\"").then(|| config::from_surface(&job.definition));
-            let Some(Ok(spec)) = spec else { continue };
+            let is_read = ["\"limits\"", "\"user\""].iter().any(|key| job.definition.contains(key));
+            let Some(Ok(spec)) = is_read.then(|| config::from_surface(&job.definition)) else { continue };
+            if let Some(run_as) = &spec.process.user {
+                found.users.entry(run_as.user().to_owned()).or_default().push(job.name.clone());
+            }
             for kind in spec.process.limits.asked() {
-                found.entry(kind).or_default().push(job.name.clone());
+                found.limits.entry(kind).or_default().push(job.name.clone());
             }
         }
     }

@@ -128,6 +128,7 @@ pub(in crate::cli) fn effective(spec: &JobSpec, zone: &Zone) -> Value {
         ("env_file", json!(spec.env_files.iter().map(ToString::to_string).collect::<Vec<_>>())),
         ("log_output", json!(spec.log_output)),
         ("cwd", json!(spec.cwd.as_ref().map(|path| path.to_string_lossy()))),
+        ("user", json!(spec.process.user.as_ref().map(ToString::to_string))),
         ("limits", keys.get("limits").cloned().unwrap_or(Value::Null)),
         ("umask", json!(spec.process.umask.map(|umask| umask.to_string()))),
         ("stdin", json!(spec.process.stdin)),
@@ -245,6 +246,7 @@ fn limit_words(limits: Limits) -> Option<(&'static str, String)> {
 /// How its process is started, as far as it says.
 fn process_lines(rules: &ProcessRules) -> Vec<(&'static str, String)> {
     let lines = [
+        rules.user.as_ref().map(|user| ("user", user.to_string())),
         limit_words(rules.limits),
         rules.umask.map(|umask| ("umask", umask.to_string())),
         rules.stdin.as_ref().map(|text| ("stdin", shown_text(text))),

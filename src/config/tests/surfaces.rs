@@ -256,13 +256,14 @@ prop_compose! {
             prop::option::of(Limits::MEMORY), prop::option::of(Limits::CPU), prop::option::of(Limits::PIDS),
             prop::option::of(Limits::FILES), prop::option::of(Limits::NICE),
         ),
+        user in prop::option::of("[a-z][a-z0-9_-]{0,5}x(:[a-z]{1,5})?"),
         umask in prop::option::of("[0-7]{3}"),
         stdin in prop::option::of("[^\0]{1,9}"),
         shell_program in prop::option::of("/[^\0]{0,9}"),
     ) -> ProcessRules {
         let limits = Limits { memory, cpu, pids, files, nice };
         let umask = umask.map(|text| text.parse().unwrap());
-        ProcessRules { limits, umask, stdin, shell_program: shell_program.map(Into::into) }
+        ProcessRules { user: user.map(|text| text.parse().unwrap()), limits, umask, stdin, shell_program: shell_program.map(Into::into) }
     }
 }
 
@@ -293,7 +294,7 @@ prop_compose! {
             prop::option::of(prop::sample::select(Fold::ALL.to_vec())),
             prop::option::of((done_checks(), 100..=31_536_000_000u64)),
             (
-                prop::collection::btree_map("[A-Z_][A-Z0-9_]{0,5}", "[^\0]{0,9}", 0..4),
+                prop::collection::btree_map("[A-KM-Z_][A-Z0-9_]{0,5}", "[^\0]{0,9}", 0..4),
                 prop::collection::vec("-?/[^\0]{1,9}", 0..3),
                 any::<bool>(),
             ),

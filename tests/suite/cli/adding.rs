@@ -102,6 +102,8 @@ fn every_rule_that_can_be_given_is_kept() {
         "/tmp",
         "--umask",
         "027",
+        "--user",
+        "backup:adm",
         "--limit-memory",
         "512M",
         "--limit-cpu",
@@ -123,7 +125,7 @@ fn every_rule_that_can_be_given_is_kept() {
         "every": "1m30s",
         "http": {"url": "https://example.com/x", "method": "PUT", "headers": {"X-A": "b: c"}, "body": "{\"a\": 1}", "expect": [200, 204]},
         "queue": "mail", "timeout": "2m", "kill_grace": "1s", "overlap": "queue", "cwd": "/tmp", "env": {"A": "b=c"},
-        "limits": {"memory": "512MiB", "cpu": 0.5, "pids": 100, "files": 1024, "nice": 10},
+        "user": "backup:adm", "limits": {"memory": "512MiB", "cpu": 0.5, "pids": 100, "files": 1024, "nice": 10},
         "umask": "0027", "stdin": "{\"a\": 1}", "shell_program": "/bin/bash",
         "catch_up": {"mode": "all", "max_age": "12h", "max_count": 1000, "spread": "10m"},
     });

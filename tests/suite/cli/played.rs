@@ -149,6 +149,8 @@ impl Played {
             held: None,
             limits: None,
             limits_why: String::new(),
+            users: String::new(),
+            users_why: String::new(),
         };
         let node = "web-1".parse().unwrap();
         let beat =

@@ -50,7 +50,7 @@ async fn do_it(play: &mut Play, deed: &Deed) {
             play.now += 1;
             return play.forget_job().await;
         }
-        Deed::Of(step) => return play.step(step).await,
+        Deed::Of(step) => return Box::pin(play.step(step)).await,
         Deed::Die(at, is_lost) => {
             play.now += 1;
             let state = if *is_lost { RunState::Lost } else { RunState::Failed };

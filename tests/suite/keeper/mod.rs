@@ -6,6 +6,7 @@ mod ending;
 mod leases;
 mod listening;
 mod starting;
+mod users;
 
 use std::path::Path;
 

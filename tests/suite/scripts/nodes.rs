@@ -22,6 +22,8 @@ fn facts() -> NodeFacts {
         held: None,
         limits: None,
         limits_why: String::new(),
+        users: String::new(),
+        users_why: String::new(),
     }
 }
 

@@ -8,8 +8,8 @@ use schedd::domain::run::RunState;
 use schedd::engine::examination::examine;
 use schedd::engine::giving_back::{self, Given};
 use schedd::store::{
-    ApplyOrder, ApplyReply, Change, ClaimReply, DeadlineReply, MOST_OPEN, Notice, NoticeOrder, NoticeReply, RestoreOrder, RestoreReply,
-    SkipOrder, SkipReply, Verdict, WatchReply,
+    ApplyOrder, ApplyReply, Change, ClaimReply, DeadlineReply, MOST_OPEN, Notice, NoticeOrder, NoticeReply, RestoreOrder,
+    RestoreReply, SkipOrder, SkipReply, Verdict, WatchReply,
 };
 
 use super::losing::{LATER, restoring};

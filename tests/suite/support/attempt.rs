@@ -10,7 +10,7 @@ use schedd::domain::job::Action;
 use schedd::domain::process::ProcessRules;
 use schedd::domain::run::Outcome;
 use schedd::domain::time::UnixMillis;
-use schedd::executor::{Attempt, Control, Executors, OutputBuffer, StopReason};
+use schedd::executor::{Attempt, Control, Executors, MayRunAs, OutputBuffer, StopReason};
 use schedd::keeper::{BootInstant, Keeper, KeeperSettings, OutputBounds};
 use schedd::secrets::Credentials;
 use tokio::sync::watch;
@@ -53,7 +53,16 @@ impl Bench {
             delegation: None,
         };
         let keeper = Keeper::start(settings).await.unwrap();
-        Self { executors: Executors::new(keeper.clone(), Credentials::within(dir.path().to_owned())).unwrap(), keeper, dir }
+        Self {
+            executors: Executors::new(
+                keeper.clone(),
+                Credentials::within(dir.path().to_owned()),
+                MayRunAs::of_this_process(None),
+            )
+            .unwrap(),
+            keeper,
+            dir,
+        }
     }
 
     /// Runs it with nobody disturbing it.

@@ -76,7 +76,7 @@ fn steps_with_losses() -> impl Strategy<Value = Vec<Step>> {
 async fn play(rules: Value, steps: &[Step]) {
     let mut play = Play::begin(rules).await;
     for (at, step) in steps.iter().enumerate() {
-        play.step(step).await;
+        Box::pin(play.step(step)).await;
         if at % 6 == 5 {
             play.assert_accounted().await;
         }

@@ -147,6 +147,8 @@ pub(super) async fn beat(world: &World) -> Result<(), StoreError> {
         held: None,
         limits: None,
         limits_why: String::new(),
+        users: String::new(),
+        users_why: String::new(),
     };
     let (node, gone_after): (NodeName, _) = ("n1".parse().unwrap(), std::time::Duration::from_secs(30));
     let beat = Beat { node: &node, incarnation: "i1", gone_after, claim: NameClaim::Ask, facts: &facts };

@@ -1,0 +1,189 @@
+//! Who a job's process runs as: the user of this process, or another one if this node may.
+//!
+//! Invariant: nobody runs as root by asking for it, nor as a user this node's own file does not let jobs name; that is for the
+//! host to say, and nothing in Redis can widen it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CString;
+use std::time::Duration;
+
+use nix::unistd::{Group, User, getgrouplist};
+use rustix::thread::CapabilitySet;
+
+use crate::domain::process::RunAs;
+use crate::keeper::Owner;
+
+/// How long the host may take to look a user up: it may ask another one.
+const LOOK_UP: Duration = Duration::from_secs(10);
+
+/// Who a job runs as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Account {
+    pub(super) user: String,
+    pub(super) home: String,
+    /// What another user logs in with.
+    pub(super) shell: Option<String>,
+    /// What its processes have to become; none = nothing, they are it.
+    pub(super) owner: Option<Owner>,
+}
+
+impl Account {
+    /// The account of this process, by `/etc/passwd`, else by USER and HOME.
+    pub(super) fn of_this_process() -> Self {
+        let uid = rustix::process::geteuid().as_raw();
+        let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+        Self::in_passwd(&passwd, uid).unwrap_or_else(|| Self {
+            user: variable("USER").unwrap_or_else(|| uid.to_string()),
+            home: variable("HOME").unwrap_or_else(|| "/".to_owned()),
+            shell: None,
+            owner: None,
+        })
+    }
+
+    fn in_passwd(passwd: &str, uid: u32) -> Option<Self> {
+        passwd.lines().find_map(|line| {
+            let fields: Vec<&str> = line.split(':').collect();
+            let (user, home) = ((*fields.first()?).to_owned(), (*fields.get(5)?).to_owned());
+            (fields.get(2)?.parse::<u32>() == Ok(uid)).then_some(Self { user, home, shell: None, owner: None })
+        })
+    }
+}
+
+/// Whom the jobs of a node may run as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MayRunAs {
+    uid: u32,
+    can_change: bool,
+    listed: Option<BTreeSet<String>>,
+}
+
+impl MayRunAs {
+    /// What this process can, and its file lets jobs name: `users`, none if it says nothing.
+    pub fn of_this_process(users: Option<BTreeSet<String>>) -> Self {
+        // KILL too: what cannot be stopped must not be started.
+        let needed = CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::KILL;
+        let can_change = rustix::thread::capabilities(None).is_ok_and(|own| own.effective.contains(needed));
+        Self { uid: rustix::process::geteuid().as_raw(), can_change, listed: users }
+    }
+
+    /// Why no job can run as another user here; none if some can.
+    pub fn nobody(&self) -> Option<String> {
+        let uid = self.uid;
+        match (self.can_change, &self.listed) {
+            (false, _) => Some(format!(
+                "schedd runs with uid {uid} and may not become another user: wanted root, or CAP_SETUID, CAP_SETGID and CAP_KILL"
+            )),
+            (true, None) if uid != 0 => {
+                Some(format!("schedd runs with uid {uid}, and [daemon] users of this node names no user jobs may run as"))
+            }
+            (true, _) => None,
+        }
+    }
+
+    /// Whom jobs may name, in words; none = nobody.
+    pub fn words(&self) -> Option<String> {
+        if self.nobody().is_some() {
+            return None;
+        }
+        let listed = self.listed.as_ref();
+        Some(listed.map_or_else(|| "*".to_owned(), |users| users.iter().cloned().collect::<Vec<_>>().join(",")))
+    }
+
+    /// The account of that user, for a process with the variables `own`; none if no user is named. The error says in words why
+    /// there is none, or why it is not allowed.
+    pub(super) async fn account(
+        &self,
+        run_as: Option<&RunAs>,
+        own: &BTreeMap<String, String>,
+    ) -> Result<Option<Account>, String> {
+        let Some(run_as) = run_as else { return Ok(None) };
+        // What stands in the definition was refused there; this may be out of an env_file.
+        if let Some(name) = own.keys().find(|name| name.starts_with("LD_")) {
+            return Err(format!("{name} together with user: what the loader of programs obeys is refused for another user"));
+        }
+        let (may, wanted) = (self.clone(), run_as.clone());
+        let told = |why: String| format!("user {run_as}: {why}");
+        // The host may ask a server.
+        let looked_up = tokio::task::spawn_blocking(move || may.look_up(&wanted));
+        match tokio::time::timeout(LOOK_UP, looked_up).await {
+            Ok(Ok(account)) => account.map(Some).map_err(told),
+            Ok(Err(error)) => Err(told(format!("looking it up failed: {error}"))),
+            Err(_) => Err(told(format!("looking it up took longer than {LOOK_UP:?}"))),
+        }
+    }
+
+    fn look_up(&self, run_as: &RunAs) -> Result<Account, String> {
+        let name = run_as.user();
+        let not_looked_up = |errno: nix::Error| format!("it cannot be looked up: {}", errno.desc());
+        let user = User::from_name(name).map_err(not_looked_up)?.ok_or("no such user on this host")?;
+        let gid = match run_as.group() {
+            None => user.gid,
+            Some(group) => Group::from_name(group).map_err(not_looked_up)?.ok_or(format!("no group {group} on this host"))?.gid,
+        };
+        let is_self = user.uid.as_raw() == self.uid && gid.as_raw() == rustix::process::getegid().as_raw();
+        let owner = if is_self {
+            None
+        } else {
+            self.allow(name, user.uid.as_raw())?;
+            let c_name = CString::new(name).map_err(|error| error.to_string())?;
+            let groups = getgrouplist(&c_name, gid).map_err(not_looked_up)?;
+            let groups = groups.into_iter().map(nix::unistd::Gid::as_raw).collect();
+            Some(Owner { uid: user.uid.as_raw(), gid: gid.as_raw(), groups })
+        };
+        let text = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
+        Ok(Account { user: user.name, home: text(user.dir), shell: Some(text(user.shell)), owner })
+    }
+
+    fn allow(&self, name: &str, uid: u32) -> Result<(), String> {
+        if uid == 0 {
+            return Err("it has uid 0: no job may name root; where schedd runs as root, a job without user does too".to_owned());
+        }
+        if let Some(why) = self.nobody() {
+            return Err(why);
+        }
+        match &self.listed {
+            Some(users) if !users.contains(name) => Err("it is not among [daemon] users of this node".to_owned()),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_account_is_the_line_of_the_uid() {
+        let passwd = "root:x:0:0:root:/root:/bin/sh\nbroken\nsvc:x:1001:7::/srv/svc:/bin/false\n";
+        let svc = Account { user: "svc".to_owned(), home: "/srv/svc".to_owned(), shell: None, owner: None };
+        assert_eq!(Account::in_passwd(passwd, 1001), Some(svc));
+        assert_eq!(Account::in_passwd(passwd, 5), None);
+    }
+
+    #[test]
+    fn who_may_be_named_is_for_this_host_to_say() {
+        let may = |uid, can_change, users: Option<&[&str]>| MayRunAs {
+            uid,
+            can_change,
+            listed: users.map(|users| users.iter().map(|user| (*user).to_owned()).collect()),
+        };
+        let told = |may: MayRunAs, uid| may.allow("backup", uid).err();
+        assert_eq!(told(may(0, true, None), 34), None);
+        assert_eq!(told(may(999, true, Some(&["backup"])), 34), None);
+        for (may, uid, words) in [
+            (may(0, true, None), 0, "uid 0"),
+            (may(0, true, Some(&["www-data"])), 34, "not among [daemon] users"),
+            (may(0, true, Some(&[])), 34, "not among [daemon] users"),
+            (may(999, true, None), 34, "names no user"),
+            (may(999, false, Some(&["backup"])), 34, "may not become another user"),
+            (may(0, false, None), 34, "may not become another user"),
+        ] {
+            let why = told(may, uid).unwrap();
+            assert!(why.contains(words), "{why}");
+        }
+        assert_eq!(may(0, true, None).words().as_deref(), Some("*"));
+        assert_eq!(may(5, true, Some(&["b", "a"])).words().as_deref(), Some("a,b"));
+        assert_eq!(may(5, true, None).words(), None);
+    }
+}

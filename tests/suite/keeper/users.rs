@@ -1,0 +1,88 @@
+//! Jobs as another user. Only root may try that: anybody else says so and tests that it is refused.
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use schedd::domain::run::Ending;
+
+use super::{NONE, alive, stdout};
+use crate::support::attempt::{Bench, shell};
+
+/// Whether this process may become another user.
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        eprintln!("not tested: only root becomes another user");
+    }
+    is_root
+}
+
+#[tokio::test]
+async fn a_job_runs_as_its_user_with_nothing_of_schedds_rights_left() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::start().await;
+    let mut attempt = shell(
+        "id -un; id -gn; id -G; echo $HOME $USER $LOGNAME $SHELL; pwd; echo told >/dev/stderr; echo too >/dev/stdout; cat /dev/stdin
+         grep -E '^(NoNewPrivs|CapEff|CapPrm|CapInh|CapAmb)' /proc/self/status | cut -f2 | tr '\n' ' '",
+    );
+    attempt.process.user = Some("daemon".parse().unwrap());
+    attempt.process.stdin = Some("in\n".to_owned());
+    attempt.cwd = None;
+    let (outcome, output) = bench.run(&attempt).await;
+    assert_eq!((outcome.ending, &outcome.error), (Ending::Succeeded, &None), "{outcome:?}");
+    let none = "0000000000000000";
+    let wanted =
+        format!("daemon\ndaemon\n1\n/usr/sbin daemon daemon /bin/sh\n/usr/sbin\ntoo\nin\n{none} {none} {none} {none} 1 ");
+    assert_eq!(stdout(&output), wanted);
+    assert_eq!(output.snapshot().stream(schedd::executor::Stream::Stderr), b"told\n");
+    attempt.action = schedd::domain::job::Action::Shell("id -un; id -gn".to_owned());
+    attempt.process.user = Some("daemon:mail".parse().unwrap());
+    let (_, output) = bench.run(&attempt).await;
+    assert_eq!(stdout(&output), "daemon\nmail\n");
+}
+
+#[tokio::test]
+async fn a_job_of_another_user_is_killed_with_all_it_started_like_any_other() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::start().await;
+    let mut attempt = shell("(setsid sh -c 'trap \"\" TERM; sleep 1000' &); trap '' TERM; sleep 1000");
+    attempt.process.user = Some("nobody".parse().unwrap());
+    attempt.timeout = Duration::from_millis(300);
+    let (outcome, _) = bench.run(&attempt).await;
+    assert_eq!(outcome.ending, Ending::TimedOut);
+    assert_eq!(alive(&attempt), NONE);
+}
+
+#[tokio::test]
+async fn who_cannot_be_and_where_that_one_may_not_go_is_told() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::start().await;
+    let mut attempt = shell("true");
+    for (user, words) in [
+        ("no-such-user", "cannot start: user no-such-user: no such user on this host"),
+        ("daemon:no-such-group", "cannot start: user daemon:no-such-group: no group no-such-group on this host"),
+    ] {
+        attempt.process.user = Some(user.parse().unwrap());
+        let (outcome, _) = bench.run(&attempt).await;
+        assert_eq!((outcome.ending, outcome.error.as_deref()), (Ending::Failed, Some(words)));
+    }
+    let own = std::path::PathBuf::from(bench.path("own"));
+    std::fs::create_dir(&own).unwrap();
+    std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o700)).unwrap();
+    std::fs::set_permissions(bench.dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    attempt.process.user = Some("nobody".parse().unwrap());
+    attempt.cwd = Some(own.clone());
+    let (outcome, _) = bench.run(&attempt).await;
+    let wanted = format!("cannot start: directory {}: Permission denied", own.display());
+    assert_eq!((outcome.exit_code, outcome.error), (None, Some(wanted)));
+    attempt.cwd = None;
+    attempt.env.insert("LD_PRELOAD".to_owned(), "x".to_owned());
+    let (outcome, _) = bench.run(&attempt).await;
+    assert!(outcome.error.unwrap().contains("LD_PRELOAD together with user"));
+}
