@@ -65,7 +65,6 @@ fn how_a_process_starts_is_held_to_its_forms() {
         ("user = 0", "jobs.a.user: found integer 0, wanted a string such as \"backup\""),
         ("user = '1000'", "jobs.a.user: user \"1000\" is not valid: wanted the name of a user"),
         ("user = 'root'", "jobs.a.user: found \"root\", wanted another user"),
-        ("user = 'a'\nenv = { LD_PRELOAD = 'x' }", "jobs.a.env: LD_PRELOAD together with user"),
         ("limits = 3", "jobs.a.limits: found integer 3, wanted a table such as { memory = \"512M\""),
         ("limits = { memory = '1K' }", "jobs.a.limits.memory: found string \"1K\", wanted 1MiB to"),
         ("limits = { memory = '1GB' }", "jobs.a.limits.memory: size \"1GB\" is not valid"),
@@ -80,6 +79,8 @@ fn how_a_process_starts_is_held_to_its_forms() {
         ("stdin = \"a\\u0000\"", "wanted a string without the character NUL"),
         ("shell_program = 'bash'", "jobs.a.shell_program: found string \"bash\", wanted an absolute path"),
     ]);
+    let loaded = job_fault("shell = 'true'\nuser = 'a'\nenv = { LD_PRELOAD = 'x' }");
+    assert!(loaded.contains("jobs.toml:4:7: jobs.a.env: LD_PRELOAD together with user"), "{loaded}");
 }
 
 #[test]
