@@ -30,7 +30,8 @@ impl Interruption {
     /// How an attempt ends that was interrupted before anything of it was begun; `timeout` is how long it might have taken.
     pub(super) fn outcome_of_nothing(self, timeout: Duration) -> Outcome {
         let (ending, error) = match self {
-            Self::LeaseLost => (Ending::LeaseLost, Some("its lease could not be held".to_owned())),
+            // Nothing of it is anywhere: it can be handed back, also where a lost one could not.
+            Self::LeaseLost => (Ending::NotStarted, Some("not started: its lease ran out before the start".to_owned())),
             Self::TimedOut => (Ending::TimedOut, Some(format!("timed out after {timeout:?}, its secrets not yet read"))),
             Self::Stopped(reason) => (reason.ending(), None),
         };
