@@ -42,7 +42,7 @@ const PAGE: usize = 500;
 #[command(after_help = EXAMPLES)]
 pub(super) struct ExportArgs {
     /// Names of jobs [default: all]
-    #[arg(value_name = "JOB")]
+    #[arg(value_name = "JOB", add = super::complete::jobs())]
     names: Vec<String>,
     /// Also the jobs of files
     #[arg(long)]
@@ -109,7 +109,7 @@ async fn all_jobs(store: &Store, args: &ExportArgs) -> Result<Vec<JobRecord>, Fa
         let names = store.list_jobs(offset, PAGE).await?;
         offset += names.len();
         for record in store.read_jobs(&names).await?.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
-            if record.is_live() && (args.all || record.kind == SourceKind::Api) {
+            if record.is_live() && !record.name.is_hidden() && (args.all || record.kind == SourceKind::Api) {
                 records.insert(record.name.clone(), record);
             }
         }
