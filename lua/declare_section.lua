@@ -1,10 +1,10 @@
 #!lua
--- Writes what a node's file says of a queue or a group, or that it says nothing of it any more. Refused by Redis itself when
+-- Writes what a file says of a queue or a group, or that it says nothing of it any more. Refused by Redis itself when
 -- memory is full: it only adds.
 -- Guard: the caller's own text changed since it said it last, or what it said is gone. What was set by hand gives way to a text
 -- that changed; a pause by hand does not, and settings by hand outlive the last file that said any. Repeating a call changes nothing.
 -- KEYS 1 settings: of the queue or group
--- KEYS 2 declared: what this node's file says
+-- KEYS 2 declared: what this file says
 -- KEYS 3 index: of queues or groups
 -- KEYS 4 nudge
 -- KEYS 5 gate_wakes
@@ -12,7 +12,7 @@
 -- ARGV 2 name
 -- ARGV 3 entry: its field among what the file says
 -- ARGV 4 hash: of the file's own text, or '' if it says nothing
--- ARGV 5 node_name
+-- ARGV 5 source_name: of the file
 -- ARGV 6 shown: what the index is to say of it; '' for nothing
 -- ARGV 7 paused: 1 if the file wants it paused, else 0
 -- ARGV* field: of settings

@@ -15,10 +15,12 @@ pub(super) use super::add::AddArgs;
 pub(super) use super::backfill::BackfillArgs;
 pub(super) use super::completions::CompletionsArgs;
 pub(super) use super::dead::{PurgeArgs, RetryArgs};
+pub(super) use super::declared::{ApplyArgs, DiffArgs};
 pub(super) use super::describe::DescribeArgs;
 pub(super) use super::doctor::DoctorArgs;
 pub(super) use super::ended::Which;
 pub(super) use super::explain::ExplainArgs;
+pub(super) use super::export::ExportArgs;
 pub(super) use super::list::{JobState, List};
 pub(super) use super::next::NextArgs;
 pub(super) use super::queue::QueueVerb;
@@ -114,6 +116,12 @@ pub(super) enum Verb {
     Queues,
     /// Check a jobs file without using it
     Check(Check),
+    /// Show what applying a jobs file would change
+    Diff(DiffArgs),
+    /// Make what is live as a jobs file says, without a node that reads it
+    Apply(ApplyArgs),
+    /// Print jobs as a jobs file
+    Export(ExportArgs),
     /// Print the state of the whole in numbers
     #[command(after_help = "Example:\n  schedctl stats --json")]
     Stats,

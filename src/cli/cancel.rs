@@ -7,7 +7,7 @@ use super::connect::connect;
 use super::failure::Failure;
 use super::history::open_runs;
 use super::render::{Console, shown};
-use super::target::{Target, no_such_job, no_such_run};
+use super::target::{Target, declared_in, is_applied, no_such_job, no_such_run};
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
@@ -160,10 +160,9 @@ fn already(subject: &str, state: &str, at: Option<UnixMillis>) -> Failure {
 
 fn of_file(job: &JobRecord) -> Failure {
     let name = &job.name;
-    let nodes: Vec<&str> = job.listed_by.keys().map(String::as_str).collect();
-    let place = if nodes.is_empty() { "a jobs file".to_owned() } else { format!("the jobs file of node {}", nodes.join(", ")) };
+    let then = if is_applied(job) { "apply it with --prune" } else { "reload schedd" };
     Failure::Conflict(format!(
-        "job {name} is declared in {place}: take [jobs.{name}] out there and reload schedd, or keep it from running by \
-         schedctl pause {name}"
+        "job {name} is declared in {}: take [jobs.{name}] out there and {then}, or keep it from running by schedctl pause {name}",
+        declared_in(job)
     ))
 }

@@ -6,7 +6,7 @@
 //! - `args` what may be written, and the texts of `--help`; `connect` which Redis is meant; `target` which job or run;
 //!   `ended` which of the runs that ended; `sight` looking at a run again and again
 //! - one file a verb: `add` `list` `show` `history` `explain` `logs` `next` `describe` `run` `rerun` `backfill` `cancel` `dead`
-//!   `switch` `queue` `check` `stats` `top` `nodes` `groups` `losses` `doctor` `completions`
+//!   `switch` `queue` `check` `declared` `export` `stats` `top` `nodes` `groups` `losses` `doctor` `completions`
 //! - `complete` what a shell may offer for a word; `render` how things are shown; `failure` what can go wrong, and with which code
 
 mod add;
@@ -18,10 +18,12 @@ mod complete;
 mod completions;
 mod connect;
 mod dead;
+mod declared;
 mod describe;
 mod doctor;
 mod ended;
 mod explain;
+mod export;
 mod failure;
 mod groups;
 mod history;
@@ -97,6 +99,9 @@ async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
         Verb::Queue(verb) => queue::queue(global, &verb, console).await,
         Verb::Queues => queue::queues(global, console).await,
         Verb::Check(check) => check::check(global, &check, console),
+        Verb::Diff(args) => declared::diff(global, &args, console).await,
+        Verb::Apply(args) => declared::apply(global, &args, console).await,
+        Verb::Export(args) => export::export(global, &args, console).await,
         Verb::Stats => stats::stats(global, console).await,
         Verb::Top => top::top(global, console).await,
         Verb::Nodes => nodes::nodes(global, console).await,

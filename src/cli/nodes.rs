@@ -8,8 +8,9 @@ use super::args::Global;
 use super::connect::connect;
 use super::failure::Failure;
 use super::render::{Cell, Colour, Console, Relative, Table, labels_json, shown};
-use crate::domain::ids::{JobName, Label, NodeName, QueueName};
+use crate::domain::ids::{JobName, Label, QueueName};
 use crate::domain::serving::Serving;
+use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::engine::GONE_AFTER;
@@ -18,14 +19,14 @@ use crate::store::{NodeRecord, Store};
 /// Jobs named of a node whose file differs from another's.
 const DIFFERENCES_SHOWN: usize = 3;
 
-/// Of each node the jobs its file has otherwise than the files of other nodes, with the names of those.
+/// Of each file the jobs it has otherwise than others, with the names of those.
 pub(super) type Differences = BTreeMap<String, BTreeMap<JobName, Vec<String>>>;
 
 /// Lists the nodes.
 pub(super) async fn nodes(global: &Global, console: &mut Console) -> Result<u8, Failure> {
     let store = connect(global, console).await?;
     let (now, nodes) = store.list_nodes().await?;
-    let differences = differences(&store, &nodes).await?;
+    let differences = differences(&store, &sources(&nodes)).await?;
     if console.is_json() {
         console.json(&Value::Array(nodes.iter().map(|node| node_json(node, now, &differences)).collect()));
         return Ok(0);
@@ -74,13 +75,17 @@ pub(super) fn serving(nodes: &[NodeRecord], now: UnixMillis) -> Vec<Serving> {
     nodes.iter().filter(|node| is_present(node, now)).map(|node| node.serving.clone()).collect()
 }
 
+/// What the files of nodes are known by.
+pub(super) fn sources(nodes: &[NodeRecord]) -> Vec<SourceName> {
+    nodes.iter().filter_map(|node| node.name.parse().ok()).collect()
+}
+
 /// The last push of a job wins, so files that differ are no error; but whoever keeps them should know.
-pub(super) async fn differences(store: &Store, nodes: &[NodeRecord]) -> Result<Differences, Failure> {
+pub(super) async fn differences(store: &Store, sources: &[SourceName]) -> Result<Differences, Failure> {
     let mut texts: BTreeMap<JobName, Vec<(&str, String)>> = BTreeMap::new();
-    for node in nodes {
-        let Ok(name) = node.name.parse::<NodeName>() else { continue };
-        for (job, hash) in store.read_source(&name).await? {
-            texts.entry(job).or_default().push((&node.name, hash));
+    for source in sources {
+        for (job, hash) in store.read_source(source).await? {
+            texts.entry(job).or_default().push((source.as_str(), hash));
         }
     }
     let mut differences = Differences::new();

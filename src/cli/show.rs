@@ -10,10 +10,11 @@ use super::render::{
     Console, JobView, Relative, RunTable, RunView, Zones, action_line, attempts_json, attempts_table, day_rules, effective,
     one_line, policy_lines, queue_words, rfc3339, running_jobs, shown, view_jobs, view_runs,
 };
-use super::target::{Target, find_job, find_run};
+use super::target::{Target, declared_in, find_job, find_run};
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::notice::{Deadline, NoticeKind, notice_id};
 use crate::domain::schedule::Schedule;
+use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::engine::Definition;
@@ -106,7 +107,12 @@ fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Rela
     let record = &job.record;
     let local = Zone::of_host();
     let nodes: Vec<&str> = record.listed_by.keys().map(String::as_str).collect();
+    let has_applied = nodes.iter().any(|name| name.parse().is_ok_and(|source: SourceName| source.is_applied()));
     let source = match (nodes.as_slice(), job.source_name()) {
+        (_, last) if has_applied => {
+            let last = last.filter(|_| nodes.len() > 1).map(|last| format!(", last changed by {last}")).unwrap_or_default();
+            format!("{}: {}{last}", record.kind.as_str(), declared_in(record))
+        }
         ([], Some(node)) | (&[node], _) => format!("{} of node {node}", record.kind.as_str()),
         ([], None) => record.kind.as_str().to_owned(),
         (nodes, last) => {

@@ -5,6 +5,7 @@
 use super::failure::Failure;
 use super::history::open_runs;
 use crate::domain::ids::{JobName, RunId};
+use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::store::{JobRecord, RunRecord, Store};
@@ -42,6 +43,22 @@ pub(super) async fn find_job(store: &Store, name: &JobName) -> Result<JobRecord,
         Some(job) => Ok(job),
         None => Err(no_such_job(store, name).await),
     }
+}
+
+/// Which files a job is declared in, in words.
+pub(super) fn declared_in(job: &JobRecord) -> String {
+    let files: Vec<String> = job
+        .listed_by
+        .keys()
+        .map(|name| name.parse().map_or_else(|_| name.clone(), |source: SourceName| source.words()))
+        .collect();
+    if files.is_empty() { "a jobs file".to_owned() } else { files.join(" and ") }
+}
+
+/// Whether a job is declared by applied files alone, which no node reads again.
+pub(super) fn is_applied(job: &JobRecord) -> bool {
+    let is_applied = |name: &String| name.parse().is_ok_and(|source: SourceName| source.is_applied());
+    !job.listed_by.is_empty() && job.listed_by.keys().all(is_applied)
 }
 
 /// The failure for a job that is not there, with the nearest names.

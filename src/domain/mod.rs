@@ -39,6 +39,7 @@ pub mod schedule;
 pub mod serving;
 pub mod shape;
 pub mod size;
+pub mod source;
 pub mod time;
 pub mod timetable;
 pub mod unique;

@@ -117,7 +117,7 @@ async fn forget_gone_nodes(store: &Store, now: UnixMillis) -> Result<usize, Stor
     let before = now.saturating_sub(NODE_AGE);
     let gone = store.list_gone_nodes(before).await?;
     for node in &gone {
-        let listed: Vec<JobName> = store.read_source(node).await?.into_keys().take(LISTED).collect();
+        let listed: Vec<JobName> = store.read_source(&node.into()).await?.into_keys().take(LISTED).collect();
         for (name, record) in listed.iter().zip(store.read_jobs(&listed).await?) {
             let Ok(record) = record else { continue };
             let is_needless = record.is_none_or(|job| {

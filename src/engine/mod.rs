@@ -20,6 +20,7 @@
 //!   gathers what `explain` judges
 
 mod abandoned;
+pub mod applying;
 pub mod auditor;
 pub mod backfilling;
 pub mod books;

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, info, warn};
 
+use super::applying::sections_of;
 use super::presence::HostFacts;
 use super::reconciler::{Removal, Wanted, Wish};
 use super::shared::{Keeping, Phase, Shared};
@@ -32,7 +33,7 @@ use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::executor::{Executors, StopReason};
 use crate::keeper::OutputBounds;
-use crate::store::{Section, SectionText, Store};
+use crate::store::Store;
 
 /// How long the ticker may take to bring a claim under way to its end.
 const LAST_CLAIM: Duration = Duration::from_secs(15);
@@ -271,9 +272,7 @@ impl Engine {
 
 fn take_config(shared: &Shared, wish: &Wish, config: &Config, removal: Removal) {
     let queues: BTreeMap<_, _> = config.queues.iter().map(|(name, queue)| (name.clone(), queue.concurrency)).collect();
-    let of_queues = config.queues.iter().map(|(name, queue)| (Section::Queue(name.clone()), SectionText::Queue(queue.clone())));
-    let of_groups = config.groups.iter().map(|(name, group)| (Section::Group(name.clone()), SectionText::Group(group.clone())));
-    let sections = of_queues.chain(of_groups).collect();
+    let sections = sections_of(config);
     shared.note_file(String::new());
     shared.keep(Keeping { history: config.history.clone(), output: config.output.clone() });
     shared.slots.set_own(queues);

@@ -16,7 +16,7 @@ use crate::domain::notice::tells;
 use crate::domain::schedule::{Schedule, Timetable};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::{Zone, ZoneError};
-use crate::store::{ApplyOrder, ApplyReply, Change, Existing, JobRecord, SourceKind, Store, StoreError, UniqueOrder};
+use crate::store::{ApplyOrder, ApplyReply, Change, Existing, JobRecord, Rev, SourceKind, Store, StoreError, UniqueOrder};
 
 /// Rounds before giving up on a job that changes faster than it can be read.
 const ROUNDS: usize = 8;
@@ -36,6 +36,8 @@ pub struct Request {
     pub source: String,
     /// What to do if the name is taken.
     pub existing: Existing,
+    /// Of an edit: the revision it was decided on. One of another since is not changed.
+    pub seen: Option<Rev>,
 }
 
 /// What became of a request.
@@ -53,6 +55,8 @@ pub enum Applied {
     Taken(JobName),
     /// The name is taken.
     Exists,
+    /// Somebody else has changed the job since; its revision now.
+    Newer(Rev),
     /// The name belongs to a job of the other kind of source, named.
     Held(String),
     /// A one-shot of a file whose moment has passed: an edit never fires a job by itself.
@@ -186,6 +190,11 @@ impl<'a> Open<'a> {
         let existing = if of_burst.is_some() || runs { Existing::Edit } else { self.request.existing };
         let name = of_burst.map_or(&self.request.name, |job| &job.name);
         let live = of_burst.cloned().or(record).filter(JobRecord::is_live);
+        if let (Some(seen), Some(live)) = (&self.request.seen, &live)
+            && *seen != live.rev
+        {
+            return Ok(Step::Known(Applied::Newer(live.rev.clone())));
+        }
         let zone = match (&spec.tz, &live) {
             (Some(name), _) => Zone::load(name)?,
             (None, Some(job)) => Zone::load(&job.tz.parse()?)?,

@@ -17,6 +17,7 @@ use super::shared::Shared;
 use crate::config;
 use crate::domain::ids::JobName;
 use crate::domain::job::JobSpec;
+use crate::domain::source::SourceName;
 use crate::domain::zone::Zone;
 use crate::store::{Existing, RemoveReply, Section, SectionText, SourceKind, StoreError};
 
@@ -135,9 +136,10 @@ impl Changes {
 /// Pushes what changed and takes out what is gone.
 async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result<Outcome, StoreError> {
     let node = &shared.settings.node;
-    let declared = shared.store.read_declared(node).await?;
-    let mut section_problems = declare(shared, wanted, &declared).await?;
-    let listed = shared.store.read_source(node).await?;
+    let source = &SourceName::from(node);
+    let declared = shared.store.read_declared(source).await?;
+    let mut section_problems = declare(shared, source, wanted, &declared).await?;
+    let listed = shared.store.read_source(source).await?;
     let signed = shared.store.signed(&format!("file of {node}"));
     let Outcome { mut problems, mut held, .. } = Outcome::default();
     problems.append(&mut section_problems);
@@ -167,6 +169,7 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
             kind: SourceKind::File,
             source: node.as_str().to_owned(),
             existing: Existing::Edit,
+            seen: None,
         })
         .collect();
     let mut past = Vec::new();
@@ -177,7 +180,7 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
             match answer {
                 Ok(Applied::Created(_)) => changes.created += 1,
                 Ok(Applied::Updated(_)) => changes.changed += 1,
-                Ok(Applied::Unchanged | Applied::Exists | Applied::Taken(_) | Applied::Moved(..)) => {}
+                Ok(Applied::Unchanged | Applied::Exists | Applied::Newer(_) | Applied::Taken(_) | Applied::Moved(..)) => {}
                 Ok(Applied::Past(at) | Applied::Done(at)) => {
                     if shared.said.is_news(&format!("past {job} {at}")) {
                         info!(job = %job, at = %at, "Its moment has passed; it is not planted.");
@@ -210,7 +213,7 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
     }
     // Last, so that no job is left in a queue that nobody declares.
     for section in declared.keys().filter(|section| !wanted.sections.contains_key(*section)) {
-        match shared.store.declare_section(node, section, None).await {
+        match shared.store.declare_section(source, section, None).await {
             Ok(_) => {}
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => problems.push(format!("a section that is gone was not taken out: {error}")),
@@ -220,10 +223,15 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
 }
 
 /// Says what the file says of queues and groups, where its text changed or what it said is gone. Gives what could not be said.
-async fn declare(shared: &Shared, wanted: &Wanted, declared: &BTreeMap<Section, String>) -> Result<Vec<String>, StoreError> {
+async fn declare(
+    shared: &Shared,
+    source: &SourceName,
+    wanted: &Wanted,
+    declared: &BTreeMap<Section, String>,
+) -> Result<Vec<String>, StoreError> {
     let mut problems = Vec::new();
     for (section, text) in wanted.sections.iter().filter(|(section, text)| declared.get(*section) != Some(&text.hash())) {
-        match shared.store.declare_section(&shared.settings.node, section, Some(text)).await {
+        match shared.store.declare_section(source, section, Some(text)).await {
             Ok(_) => {}
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => {

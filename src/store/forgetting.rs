@@ -14,6 +14,7 @@ use super::error::StoreError;
 use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
 use crate::domain::ids::{JobName, NodeName, RunId};
+use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 
 /// Items of one step.
@@ -220,8 +221,8 @@ impl Store {
     async fn unlist(&self, names: &[JobName]) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
         for job in self.read_jobs(names).await?.into_iter().filter_map(|job| job.ok().flatten()).filter(|job| !job.is_live()) {
-            for node in job.listed_by.keys().filter_map(|node| node.parse::<NodeName>().ok()) {
-                pipeline.cmd("HDEL").arg(self.keys.source(&node)).arg(job.name.as_str());
+            for source in job.listed_by.keys().filter_map(|source| source.parse::<SourceName>().ok()) {
+                pipeline.cmd("HDEL").arg(self.keys.source(&source)).arg(job.name.as_str());
             }
         }
         if !pipeline.is_empty() {
@@ -250,8 +251,8 @@ impl Store {
         for node in nodes.iter().take(STEP) {
             call = call
                 .key("node", self.keys.node(node))
-                .key("source", self.keys.source(node))
-                .key("declared", self.keys.declared(node))
+                .key("source", self.keys.source(&node.into()))
+                .key("declared", self.keys.declared(&node.into()))
                 .arg("node_name", node.as_str());
         }
         let mut reply = self.link.invoke(&call).await?;

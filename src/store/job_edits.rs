@@ -14,9 +14,10 @@ use super::jobs::{Rev, SourceKind};
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
 use crate::domain::gate::Gate;
-use crate::domain::ids::{JobName, NodeName, RunId};
+use crate::domain::ids::{JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::lateness::Stretch;
+use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::{Second, Unique, UniqueKey};
 
@@ -63,7 +64,7 @@ pub struct ApplyOrder {
     pub read: Option<(Rev, Lane)>,
     /// Where the definition comes from.
     pub kind: SourceKind,
-    /// The node whose file it is, or the word for the command line.
+    /// The file it is from, by its [`SourceName`]; empty for the command line.
     pub source: String,
     /// Names this call, so that a repeated one is known.
     pub token: String,
@@ -149,7 +150,7 @@ pub struct RemoveOrder {
     pub name: JobName,
     /// The kind of source that wants it out.
     pub kind: SourceKind,
-    /// The file it is no longer in, by its node's name; empty for the command line.
+    /// The file it is no longer in, by its [`SourceName`]; empty for the command line.
     pub source: String,
     /// The job's rev and lane as read, none if it is not known.
     pub read: Option<(Rev, Lane)>,
@@ -287,9 +288,9 @@ impl Store {
             .gate_keys(keys, &order.old_gates)
     }
 
-    /// The list of a file source; what is no node's name (the command line) gets a key no node can have.
+    /// The list of a file; what is no file's name (the command line) gets a key no file can have.
     fn source_key(&self, source: &str) -> String {
-        source.parse::<NodeName>().map_or_else(|_| self.keys.sources_of_none(), |node| self.keys.source(&node))
+        source.parse::<SourceName>().map_or_else(|_| self.keys.sources_of_none(), |source| self.keys.source(&source))
     }
 
     /// Takes a job out.

@@ -11,9 +11,10 @@ use super::Store;
 use super::error::StoreError;
 use super::reply::{number_of, text_of};
 use super::spreading::Window;
-use crate::domain::ids::{JobName, NodeName, RunId};
+use crate::domain::ids::{JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::notice::NoticeKind;
+use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::UniqueKey;
 
@@ -27,6 +28,12 @@ pub struct Rev(String);
 impl Rev {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl std::fmt::Display for Rev {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -66,7 +73,7 @@ pub struct JobRecord {
     pub hash: String,
     /// Where it comes from.
     pub kind: SourceKind,
-    /// The node whose file, or the word for the command line, that last changed it.
+    /// The file that last changed it, by its [`SourceName`]; empty for the command line.
     pub source: String,
     /// Its queue.
     pub lane: Lane,
@@ -269,11 +276,11 @@ impl Store {
         answers.collect()
     }
 
-    /// What this node's file said of each job at its last push: the hash of its text; empty for a job that is there no more, so
-    /// that no text agrees with it.
-    pub async fn read_source(&self, node: &NodeName) -> Result<BTreeMap<JobName, String>, StoreError> {
+    /// What a file said of each job at its last push: the hash of its text; empty for a job that is there no more, so that no text
+    /// agrees with it.
+    pub async fn read_source(&self, source: &SourceName) -> Result<BTreeMap<JobName, String>, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("HGETALL").arg(self.keys.source(node));
+        pipeline.cmd("HGETALL").arg(self.keys.source(source));
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(flat)) = answer.first() else { return Ok(BTreeMap::new()) };
         let mut listed: Vec<(JobName, String)> =
@@ -292,12 +299,12 @@ impl Store {
         Ok(listed.into_iter().collect())
     }
 
-    /// All jobs that files of nodes list.
+    /// All jobs that files list.
     pub async fn list_listed(&self) -> Result<BTreeSet<JobName>, StoreError> {
         let mut pipeline = redis::pipe();
         let sources = self.sources().await?;
-        for node in &sources {
-            pipeline.cmd("HKEYS").arg(self.keys.source(node));
+        for source in &sources {
+            pipeline.cmd("HKEYS").arg(self.keys.source(source));
         }
         let answers = if sources.is_empty() { Vec::new() } else { self.link.ask(&mut pipeline).await? };
         // A list that holds something else is a finding of its own.
@@ -308,32 +315,42 @@ impl Store {
         Ok(lists.flatten().filter_map(|name| text_of(&name)?.parse().ok()).collect())
     }
 
-    /// The nodes whose files list each of these jobs; without those none lists.
-    pub async fn read_listed(&self, names: &[JobName]) -> Result<BTreeMap<JobName, Vec<NodeName>>, StoreError> {
-        let mut listed: BTreeMap<JobName, Vec<NodeName>> = BTreeMap::new();
+    /// The files that list each of these jobs; without those none lists.
+    pub async fn read_listed(&self, names: &[JobName]) -> Result<BTreeMap<JobName, Vec<SourceName>>, StoreError> {
+        let mut listed: BTreeMap<JobName, Vec<SourceName>> = BTreeMap::new();
         if names.is_empty() {
             return Ok(listed);
         }
-        for node in self.sources().await? {
+        for source in self.sources().await? {
             let mut pipeline = redis::pipe();
             for name in names {
-                pipeline.cmd("HEXISTS").arg(self.keys.source(&node)).arg(name.as_str());
+                pipeline.cmd("HEXISTS").arg(self.keys.source(&source)).arg(name.as_str());
             }
             for (name, answer) in names.iter().zip(self.link.ask(&mut pipeline).await?) {
                 if answer.is_ok_and(|answer| number_of(&answer) == Some(1)) {
-                    listed.entry(name.clone()).or_default().push(node.clone());
+                    listed.entry(name.clone()).or_default().push(source.clone());
                 }
             }
         }
         Ok(listed)
     }
 
-    /// The nodes that may have a list; none if their index holds something else, which is a finding of its own.
-    async fn sources(&self) -> Result<Vec<NodeName>, StoreError> {
-        match self.list_nodes().await {
-            Ok((_, nodes)) => Ok(nodes.into_iter().filter_map(|node| node.name.parse().ok()).collect()),
-            Err(StoreError::WrongType { .. }) => Ok(Vec::new()),
-            Err(error) => Err(error),
-        }
+    /// The files that may have a list: those of nodes, and those applied. Of nodes none if their index holds something else, which is
+    /// a finding of its own. Goes over all keys.
+    async fn sources(&self) -> Result<Vec<SourceName>, StoreError> {
+        let nodes = match self.list_nodes().await {
+            Ok((_, nodes)) => nodes.into_iter().map(|node| node.name).collect(),
+            Err(StoreError::WrongType { .. }) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let mut sources: BTreeSet<SourceName> = nodes.iter().filter_map(|name: &String| name.parse().ok()).collect();
+        sources.extend(self.list_applied().await?);
+        Ok(sources.into_iter().collect())
+    }
+
+    /// The files that were applied and list a job. Goes over all keys.
+    pub async fn list_applied(&self) -> Result<Vec<SourceName>, StoreError> {
+        let keys = self.scan_keys("source:apply:*").await?;
+        Ok(keys.into_iter().filter_map(|key| key.rest.strip_prefix("source:")?.parse().ok()).collect())
     }
 }

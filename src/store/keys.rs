@@ -6,6 +6,7 @@
 use crate::domain::gate::Gate;
 use crate::domain::ids::{Fence, GroupName, IdError, JobName, NodeName, QueueName, RunId};
 use crate::domain::lane::Lane;
+use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::UniqueKey;
 
@@ -170,9 +171,9 @@ impl Keys {
         self.named(&format!("group:{group}"))
     }
 
-    /// hash `queue X` or `group X` -> hash of its text, as that node's file last said it.
-    pub(crate) fn declared(&self, node: &NodeName) -> String {
-        self.named(&format!("declared:{node}"))
+    /// hash `queue X` or `group X` -> hash of its text, as that file last said it.
+    pub(crate) fn declared(&self, source: &SourceName) -> String {
+        self.named(&format!("declared:{source}"))
     }
 
     /// hash: one job.
@@ -278,9 +279,9 @@ impl Keys {
         self.named("source:")
     }
 
-    /// hash job name -> hash of its definition, as that node's file last said it.
-    pub(crate) fn source(&self, node: &NodeName) -> String {
-        self.named(&format!("source:{node}"))
+    /// hash job name -> hash of its definition, as that file last said it.
+    pub(crate) fn source(&self, source: &SourceName) -> String {
+        self.named(&format!("source:{source}"))
     }
 }
 

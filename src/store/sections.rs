@@ -14,9 +14,10 @@ use super::error::StoreError;
 use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
 use crate::domain::group::{GroupSettings, Turns};
-use crate::domain::ids::{GroupName, NodeName, QueueName};
+use crate::domain::ids::{GroupName, QueueName};
 use crate::domain::queue::{QueueSettings, Share};
 use crate::domain::rate::{MOST_RUNS, Rate};
+use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 
 /// What a section is about.
@@ -120,10 +121,10 @@ fn group_fields(group: &GroupSettings) -> Vec<(&'static str, String)> {
 }
 
 impl Store {
-    /// Writes what the file of `node` says of a section; with no text, that it says nothing of it any more.
+    /// Writes what the file `source` says of a section; with no text, that it says nothing of it any more.
     pub async fn declare_section(
         &self,
-        node: &NodeName,
+        source: &SourceName,
         section: &Section,
         text: Option<&SectionText>,
     ) -> Result<DeclareReply, StoreError> {
@@ -140,7 +141,7 @@ impl Store {
         };
         let call = Invocation::new(&scripts::DECLARE_SECTION)
             .key("settings", settings)
-            .key("declared", self.keys.declared(node))
+            .key("declared", self.keys.declared(source))
             .key("index", index)
             .key("nudge", self.keys.nudge())
             .key("gate_wakes", self.keys.gate_wakes())
@@ -148,7 +149,7 @@ impl Store {
             .arg("name", name)
             .arg("entry", section.entry())
             .arg("hash", text.map_or_else(String::new, SectionText::hash))
-            .arg("node_name", node.as_str())
+            .arg("source_name", source.as_str())
             .arg("shown", shown)
             .arg("paused", u8::from(text.is_some_and(SectionText::is_paused)));
         let fields = text.map(SectionText::fields).unwrap_or_default();
@@ -163,10 +164,10 @@ impl Store {
         })
     }
 
-    /// What the file of `node` said of each section when it last said anything: the hash of its text; empty where that is gone.
-    pub async fn read_declared(&self, node: &NodeName) -> Result<BTreeMap<Section, String>, StoreError> {
+    /// What the file `source` said of each section when it last said anything: the hash of its text; empty where that is gone.
+    pub async fn read_declared(&self, source: &SourceName) -> Result<BTreeMap<Section, String>, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("HGETALL").arg(self.keys.declared(node));
+        pipeline.cmd("HGETALL").arg(self.keys.declared(source));
         // A list that holds something else is a finding of its own.
         let answer = self.link.ask(&mut pipeline).await?.into_iter().next();
         let Some(Ok(Value::Array(flat))) = answer else { return Ok(BTreeMap::new()) };
@@ -181,7 +182,7 @@ impl Store {
                 Section::Queue(queue) => self.keys.queue(queue),
                 Section::Group(group) => self.keys.group(group),
             };
-            pipeline.cmd("HGET").arg(key).arg(format!("src:{node}"));
+            pipeline.cmd("HGET").arg(key).arg(format!("src:{source}"));
         }
         for (hash, answer) in declared.values_mut().zip(self.link.ask(&mut pipeline).await?) {
             if answer.ok().as_ref().and_then(text_of).as_ref() != Some(hash) {

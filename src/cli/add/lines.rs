@@ -205,6 +205,7 @@ impl Sheet<'_> {
             }
             Ok(Applied::Taken(first)) => Err(key_taken(self.store, &first, job).await.lines().join("; ")),
             Ok(Applied::Exists | Applied::Held(_)) => Err(taken::name_taken(self.store, &name, job).await.lines().join("; ")),
+            Ok(Applied::Newer(now)) => Err(taken::changed_meanwhile(&name, &now)),
             Ok(Applied::Past(at)) => Err(format!("job {name}: its time {at} is past")),
             Ok(Applied::Done(at)) => Err(taken::done_already(&name, at)),
             Err(error) => Err(error.to_string()),

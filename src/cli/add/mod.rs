@@ -35,7 +35,7 @@ use crate::domain::time::UnixMillis;
 use crate::domain::unique::Second;
 use crate::domain::zone::Zone;
 use crate::engine::planting::{self, Applied, Request};
-use crate::store::{Existing, SourceKind, Store};
+use crate::store::{Existing, JobRecord, Rev, SourceKind, Store};
 
 /// Names drawn before giving up on finding a free one: the second is hardly ever needed.
 const DRAWS: usize = 8;
@@ -53,6 +53,7 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     from_flags::job_of_flags(args, &draft, &bounds_of(args, skew::own_now(), &zone)?, &host_zone)?;
 
     let store = connect(global, console).await?;
+    let seen = seen_of(&store, args).await?;
     let (now, skew) = skew::ask_time(&store).await?;
     if let Some(skew) = skew.filter(|_| instant::depends_on_a_clock(args)) {
         console.warn(&skew);
@@ -74,7 +75,7 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
             cwd.display().to_string()
         ));
     }
-    let (name, result, next_due) = apply(&store, args, &job, &host_zone).await?;
+    let (name, result, next_due) = apply(&store, args, &job, seen, &host_zone).await?;
     if let Some(due) = next_due.filter(|_| job.start_in.is_some() && matches!(result, "created" | "updated")) {
         instant::tell_due(due, now, &zone, console);
     }
@@ -95,11 +96,17 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     Ok(0)
 }
 
+/// The revision of the job that is to be replaced, before anything is decided on it.
+async fn seen_of(store: &Store, args: &AddArgs) -> Result<Option<Rev>, Failure> {
+    let Some(name) = args.name.as_deref().filter(|_| args.replace).and_then(|name| name.parse().ok()) else { return Ok(None) };
+    Ok(store.read_job(&name).await?.filter(JobRecord::is_live).map(|job| job.rev))
+}
+
 /// A job's name, what was done, and when it is due next.
 type Added = (JobName, &'static str, Option<UnixMillis>);
 
 /// Applies a job of flags.
-async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, host_zone: &Zone) -> Result<Added, Failure> {
+async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, seen: Option<Rev>, host_zone: &Zone) -> Result<Added, Failure> {
     for _ in 0..DRAWS {
         let is_drawn = job.name.is_none();
         let name = match &job.name {
@@ -107,7 +114,7 @@ async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, host_zone: &Zone) 
             None => draw_name().map_err(|error| Failure::Failed(error.to_string()))?,
         };
         let existing = if args.replace && !is_drawn { Existing::Edit } else { Existing::Refuse };
-        let request = request(name.clone(), job, existing);
+        let request = Request { seen: seen.clone(), ..request(name.clone(), job, existing) };
         return match planting::apply_one(store, host_zone, &request).await? {
             Applied::Created(next) => Ok((name, "created", next)),
             Applied::Updated(Some(next)) => Ok((name, "updated", Some(next))),
@@ -119,6 +126,7 @@ async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, host_zone: &Zone) 
             Applied::Exists | Applied::Held(_) if is_drawn => continue,
             Applied::Exists if args.if_absent => pending(store, name, "exists").await,
             Applied::Exists | Applied::Held(_) => Err(taken::name_taken(store, &name, job).await),
+            Applied::Newer(now) => Err(Failure::Conflict(taken::changed_meanwhile(&name, &now))),
             Applied::Past(at) => Err(Failure::Invalid(format!("job {name}: its time {at} is past"))),
             Applied::Done(at) => Err(Failure::Conflict(taken::done_already(&name, at))),
         };
@@ -139,7 +147,7 @@ fn is_dropped(job: &NamedJob) -> bool {
 
 fn request(name: JobName, job: &NamedJob, existing: Existing) -> Request {
     let start_in: Option<Duration> = job.start_in;
-    Request { name, spec: job.spec.clone(), start_in, kind: SourceKind::Api, source: String::new(), existing }
+    Request { name, spec: job.spec.clone(), start_in, kind: SourceKind::Api, source: String::new(), existing, seen: None }
 }
 
 fn draw_name() -> Result<JobName, IdError> {

@@ -1,21 +1,16 @@
 //! What to say when a name is taken: by whom, and in what the job there differs.
 
-use std::collections::BTreeSet;
-
-use serde_json::{Map, Value};
-
 use crate::cli::failure::Failure;
-use crate::cli::target::no_such_job;
-use crate::config::{self, NamedJob};
+use crate::cli::render::key_change;
+use crate::cli::target::{declared_in, no_such_job};
+use crate::config::{self, KeyChange, NamedJob};
 use crate::domain::duration::format_duration;
 use crate::domain::ids::JobName;
 use crate::domain::time::UnixMillis;
-use crate::store::{JobRecord, SourceKind, Store};
+use crate::store::{JobRecord, Rev, SourceKind, Store};
 
 /// Keys shown of a difference.
 const SHOWN_KEYS: usize = 3;
-/// Characters shown of a value.
-const SHOWN_CHARS: usize = 40;
 
 /// The failure for a name that is taken.
 pub(super) async fn name_taken(store: &Store, name: &JobName, wanted: &NamedJob) -> Failure {
@@ -31,8 +26,7 @@ pub(super) async fn name_taken(store: &Store, name: &JobName, wanted: &NamedJob)
 /// The failure for a name a file has.
 fn held_by_file(job: &JobRecord) -> Failure {
     let name = &job.name;
-    let nodes: Vec<&str> = job.listed_by.keys().map(String::as_str).collect();
-    let place = if nodes.is_empty() { "a jobs file".to_owned() } else { format!("the jobs file of node {}", nodes.join(", ")) };
+    let place = declared_in(job);
     Failure::Conflict(format!("job {name} is declared in {place}: edit [jobs.{name}] there, or take another name"))
 }
 
@@ -48,33 +42,23 @@ pub(super) fn taken_line(job: &JobRecord, wanted: &NamedJob) -> String {
 
 /// `key: old -> new` for the keys that differ.
 fn difference(old: &str, wanted: &NamedJob) -> Vec<String> {
-    let object = |text: &str| match serde_json::from_str(text) {
-        Ok(Value::Object(map)) => map,
-        _ => Map::new(),
-    };
-    let (old, mut new) = (object(old), object(&config::to_surface(&wanted.spec)));
+    let mut changed = config::differences(old, &config::to_surface(&wanted.spec));
     if let Some(delay) = wanted.start_in {
-        new.insert("at".to_owned(), format!("in {}", format_duration(delay)).into());
+        let old = changed.iter().position(|change| change.key == "at").and_then(|at| changed.remove(at).old);
+        changed.push(KeyChange { key: "at".to_owned(), old, new: Some(format!("in {}", format_duration(delay)).into()) });
     }
-    let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let changed: Vec<&String> = keys.into_iter().filter(|key| old.get(*key) != new.get(*key)).collect();
-    let mut told: Vec<String> = changed
-        .iter()
-        .take(SHOWN_KEYS)
-        .map(|key| format!("{key}: {} -> {}", shown(old.get(*key)), shown(new.get(*key))))
-        .collect();
+    let mut told: Vec<String> = changed.iter().take(SHOWN_KEYS).map(key_change).collect();
     if changed.len() > SHOWN_KEYS {
         told.push(format!("and {} more", changed.len() - SHOWN_KEYS));
     }
     told
 }
 
-fn shown(value: Option<&Value>) -> String {
-    let text = value.map_or_else(|| "none".to_owned(), ToString::to_string);
-    match text.char_indices().nth(SHOWN_CHARS) {
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-        None => text,
-    }
+/// Another edit came between: what was decided on is no more.
+pub(super) fn changed_meanwhile(name: &JobName, now: &Rev) -> String {
+    format!(
+        "job {name} was changed by somebody else meanwhile, its version is now {now}: see schedctl show {name}, then add it again"
+    )
 }
 
 /// A one-shot of this name has run at this very instant: the same run is not done twice.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::cli::failure::Failure;
 use crate::cli::losses::{gone, sum, word};
-use crate::cli::nodes::{differences, is_present, serving};
+use crate::cli::nodes::{Differences, differences, is_present, serving, sources as sources_of};
 use crate::domain::ids::{JobName, QueueName};
 use crate::domain::lane::Lane;
 use crate::domain::serving::Unserved;
@@ -132,6 +132,13 @@ fn node_check(node: &NodeRecord, now: UnixMillis) -> Check {
     }
 }
 
+/// What the files of nodes, and those applied, have otherwise.
+async fn differing(store: &Store, nodes: &[NodeRecord]) -> Result<Differences, Failure> {
+    let mut sources = sources_of(nodes);
+    sources.extend(store.list_applied().await?);
+    differences(store, &sources).await
+}
+
 /// The files: what is wrong in one, what differs between them, and queues nobody declared.
 pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<Check> {
     let mut checks = Vec::new();
@@ -143,7 +150,7 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<Check> {
             checks.push(Check::new(&node.name, level, format!("its jobs.toml: {error}")));
         }
     }
-    match differences(store, nodes).await {
+    match differing(store, nodes).await {
         Ok(differences) => {
             let mut jobs: BTreeMap<JobName, BTreeSet<String>> = BTreeMap::new();
             for (node, differing) in differences {

@@ -4,6 +4,7 @@
 //! shown escaped.
 
 mod attempts;
+mod change;
 mod console;
 mod definition;
 mod escape;
@@ -15,6 +16,7 @@ mod telling_lines;
 mod times;
 
 pub(super) use attempts::{attempts_json, attempts_table};
+pub(super) use change::key_change;
 pub(super) use console::{Colour, Console, JsonArray};
 pub(super) use definition::{action_line, day_rules, effective, policy_lines};
 pub(super) use escape::{one_line, safe_text};

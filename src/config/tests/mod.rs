@@ -3,6 +3,7 @@
 mod bad_files;
 mod bad_jobs;
 mod disk;
+mod exports;
 mod good_files;
 mod ics_files;
 mod lines;

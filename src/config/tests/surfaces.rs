@@ -268,7 +268,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn specs()(
+    pub(super) fn specs()(
         (schedule, shape) in schedules().prop_flat_map(|schedule| (Just(schedule.clone()), shapes(schedule))),
         action in actions(),
         tz in prop::option::of(prop::sample::select(vec!["Europe/Berlin", "UTC", "America/New_York"])),

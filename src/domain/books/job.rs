@@ -2,8 +2,9 @@
 
 use super::PARKED;
 use super::finding::{Finding, Rule, Subject};
-use crate::domain::ids::{JobName, NodeName, RunId};
+use crate::domain::ids::{JobName, RunId};
 use crate::domain::run::RunState;
+use crate::domain::source::SourceName;
 
 /// What a job's definition says of its next run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,8 +73,8 @@ pub struct JobFacts {
     pub backfill: u64,
     /// Whether it stands among the jobs with past occurrences to be made up for.
     pub is_among_backfills: bool,
-    /// The nodes whose files list it, of one without a record.
-    pub listed_by: Vec<NodeName>,
+    /// The files that list it, of one without a record.
+    pub listed_by: Vec<SourceName>,
     /// What its definition says.
     pub plan: Plan,
 }
@@ -101,8 +102,8 @@ pub fn judge_job(facts: &JobFacts) -> Vec<Finding> {
             fixed(Rule::UnknownJob, found, "an index that names jobs that are there", "takes it out of the index");
         }
         if !facts.listed_by.is_empty() {
-            let nodes: Vec<&str> = facts.listed_by.iter().map(NodeName::as_str).collect();
-            let found = format!("the file of {} lists it, and it has no record", nodes.join(", "));
+            let files: Vec<String> = facts.listed_by.iter().map(SourceName::words).collect();
+            let found = format!("{} lists it, and it has no record", files.join(", "));
             let wanted = "lists of jobs that are there";
             findings.push(Finding::fixed(
                 Rule::Listed,

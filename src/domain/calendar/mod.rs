@@ -74,6 +74,11 @@ impl CalendarExpr {
         self.plan.days_of_month(year, month)
     }
 
+    /// The first and the last second of a day at which it may come by the wall clock of its zone.
+    pub(in crate::domain) fn ends_of_day(&self) -> (i64, i64) {
+        self.plan.ends_of_day()
+    }
+
     /// The first occurrence at or after the second `from`, in its own zone, else in `zone`.
     pub(in crate::domain) fn first_from(&self, zone: &Zone, from: i64) -> Option<i64> {
         first_from(&*self.plan, self.zone.as_ref().unwrap_or(zone), self.clock_changes, from)

@@ -47,17 +47,26 @@ impl Wall for Plan {
         let number = self.day_from(number + 1)?;
         Some(number * DAY + self.second_from(0)?)
     }
+}
 
-    fn days_of_month(&self, year: i64, month: i64) -> u32 {
+impl Plan {
+    /// The days of a month that match, day 1 as bit 1.
+    pub(super) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         if self.years.as_ref().is_some_and(|years| !years.contains(&year)) || self.months >> month & 1 == 0 {
             return 0;
         }
         let first = Date::new(year, month, 1).number();
         self.days.of_month(year, month) & falling_on(self.weekdays, first, days_in_month(year, month))
     }
-}
 
-impl Plan {
+    /// The first and the last second of a matching day that match.
+    pub(super) fn ends_of_day(&self) -> (i64, i64) {
+        let ends = |mask: u64| (i64::from(mask.trailing_zeros()), i64::from(63 - mask.leading_zeros().min(63)));
+        let (hours, minutes, seconds) = (ends(self.hours), ends(self.minutes), ends(self.seconds));
+        let second = |hour: i64, minute: i64, second: i64| hour * 3_600 + minute * 60 + second;
+        (second(hours.0, minutes.0, seconds.0), second(hours.1, minutes.1, seconds.1))
+    }
+
     fn matches(&self, number: i64) -> bool {
         let Date { year, month, day } = Date::of(number);
         self.years.as_ref().is_none_or(|years| years.contains(&year))

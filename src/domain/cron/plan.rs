@@ -89,8 +89,11 @@ impl Wall for Plan {
             from = date.and_time(NaiveTime::MIN).and_utc();
         }
     }
+}
 
-    fn days_of_month(&self, year: i64, month: i64) -> u32 {
+impl Plan {
+    /// The days of a month that match, day 1 as bit 1.
+    pub(super) fn days_of_month(&self, year: i64, month: i64) -> u32 {
         let names = |set: &Set, number: i64| u16::try_from(number).is_ok_and(|number| set.has(number));
         if !names(&self.years, year - i64::from(YEAR.min)) || !names(&self.months, month) {
             return 0;
@@ -99,9 +102,7 @@ impl Wall for Plan {
         let first = (weekday(Date::new(year, month, 1).number()) + 1) % 7;
         self.days.days_of(Month { first: narrow(first), length: narrow(days_in_month(year, month)) })
     }
-}
 
-impl Plan {
     /// Whether it depends on the job's name: it has an `H`.
     pub(super) fn is_drawn(&self) -> bool {
         self.is_drawn

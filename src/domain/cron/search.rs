@@ -18,9 +18,6 @@ pub(in crate::domain) trait Wall {
 
     /// The first matching wall clock time at or after `local`, both in seconds since 1970 as the wall clock counts.
     fn first_local_from(&self, local: i64) -> Option<i64>;
-
-    /// The days of a month that have such a time, day 1 as bit 1. It may name more, never fewer.
-    fn days_of_month(&self, year: i64, month: i64) -> u32;
 }
 
 /// The first occurrence of `plan` at or after the second `from`.

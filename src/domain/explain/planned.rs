@@ -2,7 +2,7 @@
 
 use super::facts::{Facts, JobFacts, Source, Subject};
 use super::held::schedule_since;
-use super::sentences::{by_words, findings, names};
+use super::sentences::{by_words, files, findings};
 use crate::domain::days::Days;
 use crate::domain::deed::Deed;
 use crate::domain::ids::RunKind;
@@ -47,7 +47,7 @@ findings! {
         "of_file" OfFile {
             /// The job.
             job: String,
-            /// The nodes whose files list it.
+            /// The files that list it, by their sources.
             nodes: Vec<String>,
         },
         /// It comes from the command line.
@@ -161,8 +161,7 @@ impl Planned {
             Self::Manual => "It has no schedule: it runs only when asked.".to_owned(),
             Self::Unreadable { why } => format!("Its definition cannot be read, so nothing of it runs: {why}."),
             Self::OfFile { job, nodes } => {
-                let files = if nodes.len() == 1 { "the file of node" } else { "the files of nodes" };
-                format!("It is set in [jobs.{job}] of {files} {}.", names(nodes))
+                format!("It is set in [jobs.{job}] of {}.", files(nodes))
             }
             Self::Added { by: None, at } => format!("It was added by schedctl{}; by whom is not known.", on(at)),
             Self::Added { by: Some(by), at } => format!("It was added by {by}{}.", on(at)),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::became::Became;
 use super::facts::{Facts, Source, Subject};
-use super::sentences::{by_words, findings, names};
+use super::sentences::{by_words, files, findings};
 use super::timing::{Timing, mode_word};
 use crate::domain::deed::Deed;
 use crate::domain::duration::format_duration;
@@ -34,7 +34,7 @@ findings! {
             value: String,
             /// The job.
             job: String,
-            /// The nodes whose files list it.
+            /// The files that list it, by their sources.
             nodes: Vec<String>,
         },
         /// One that was set on the command line.
@@ -55,8 +55,7 @@ impl Rule {
         match self {
             Self::Default { key, value } => format!("{key} = {value}, which is the default."),
             Self::SetInFile { key, value, job, nodes } => {
-                let files = if nodes.len() == 1 { "the file of node" } else { "the files of nodes" };
-                format!("{key} = {value}, set in [jobs.{job}] or [defaults] of {files} {}.", names(nodes))
+                format!("{key} = {value}, set in [jobs.{job}] or [defaults] of {}.", files(nodes))
             }
             Self::SetBy { key, value, by } => format!("{key} = {value}, set with schedctl add{}.", by_words(by.as_ref())),
         }

@@ -30,6 +30,7 @@ macro_rules! findings {
 
 pub(super) use findings;
 
+use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::shown;
 use crate::domain::zone::Zone;
@@ -44,6 +45,21 @@ pub(super) fn stretch_words(from: UnixMillis, to: Option<UnixMillis>, zone: &Zon
     match to {
         Some(to) => format!(" from {} to {}", shown(from, zone), shown(to, zone)),
         None => format!(" from {} on", shown(from, zone)),
+    }
+}
+
+/// The files of these sources, in words.
+pub(super) fn files(sources: &[String]) -> String {
+    let is_applied = |name: &String| name.parse().is_ok_and(|source: SourceName| source.is_applied());
+    match sources {
+        [node] if !is_applied(node) => format!("the file of node {node}"),
+        nodes if !nodes.iter().any(is_applied) => format!("the files of nodes {}", names(nodes)),
+        mixed => names(
+            &mixed
+                .iter()
+                .map(|name| name.parse().map_or_else(|_| name.clone(), |source: SourceName| source.words()))
+                .collect::<Vec<_>>(),
+        ),
     }
 }
 

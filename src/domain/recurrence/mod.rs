@@ -106,9 +106,9 @@ impl Recurrence {
         }
     }
 
-    /// The days of a month on which it may come by the wall clock, day 1 as bit 1.
-    pub(in crate::domain) fn days_of_month(&self, year: i64, month: i64) -> u32 {
-        self.plan.days_of_month(year, month)
+    /// The days of a month among `asked` on which it may come by the wall clock, day 1 as bit 1.
+    pub(in crate::domain) fn days_of_month(&self, year: i64, month: i64, asked: u32) -> u32 {
+        self.plan.days_of_month(year, month, asked)
     }
 
     /// The first occurrence on the wall clock of `zone` at or after `local`, both in seconds since 1970 as that clock counts.

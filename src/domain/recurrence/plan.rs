@@ -56,22 +56,6 @@ impl Wall for Plan {
             _ => found,
         }
     }
-
-    fn days_of_month(&self, year: i64, month: i64) -> u32 {
-        let first = Date::new(year, month, 1).number();
-        let named = u32::try_from(self.days.of_month(year, month, first)).unwrap_or(u32::MAX);
-        let counts = |day: &i64| {
-            let number = first + day - 1;
-            named >> day & 1 == 1
-                && match self.freq {
-                    Freq::Hourly | Freq::Minutely | Freq::Secondly => {
-                        self.counting_from(number * DAY / self.unit()) * self.unit() < (number + 1) * DAY
-                    }
-                    _ => self.counting_from(self.period_of(number)) == self.period_of(number),
-                }
-        };
-        (1..=31).filter(counts).fold(0, |days, day| days | 1 << day)
-    }
 }
 
 impl Plan {
@@ -101,6 +85,21 @@ impl Plan {
             positions: of_days.to_vec(),
             start: rule.start,
         }
+    }
+
+    /// The days of a month among `asked` that have a time of it, day 1 as bit 1. It may name more, never fewer.
+    pub(super) fn days_of_month(&self, year: i64, month: i64, asked: u32) -> u32 {
+        let first = Date::new(year, month, 1).number();
+        let named = u32::try_from(self.days.of_month(year, month, first)).unwrap_or(u32::MAX) & asked;
+        let counts = |day: &i64| {
+            let number = first + day - 1;
+            if self.freq >= Freq::Hourly {
+                self.counting_from(number * DAY / self.unit()) * self.unit() < (number + 1) * DAY
+            } else {
+                self.counting_from(self.period_of(number)) == self.period_of(number)
+            }
+        };
+        (1..=31).filter(|day| named >> day & 1 == 1).filter(counts).fold(0, |days, day| days | 1 << day)
     }
 
     /// Shows each time from the start on, in order, until `see` has seen enough or `steps` are used up.

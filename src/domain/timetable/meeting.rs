@@ -3,6 +3,7 @@
 //! Invariant: no day on which an occurrence counts is left out. Days on which none counts may be named, so each is tried.
 
 use super::Timetable;
+use super::part::{Part, Shift};
 use crate::domain::civil::{DAY, Date, first_named};
 use crate::domain::days::{Filter, LAST_DAY, local_day, midnights};
 use crate::domain::time::UnixMillis;
@@ -12,13 +13,18 @@ use crate::domain::zone::Zone;
 pub(super) struct Meeting<'a> {
     table: &'a Timetable,
     filter: &'a Filter,
+    /// Of each schedule, when its days lie on the clock of the table.
+    shifts: Vec<Shift>,
     /// The local days that begin in a gap of the clock: what falls into it on the day before runs on them.
     entered_by_gaps: Vec<i64>,
 }
 
 impl<'a> Meeting<'a> {
     pub(super) fn new(table: &'a Timetable, filter: &'a Filter) -> Self {
-        Self { table, filter, entered_by_gaps: entered_by_gaps(&table.zone) }
+        let clock = Clock::of(&table.zone);
+        let shift = |part: &Part| part.elsewhere(&table.zone).map(|(own, ends)| clock.shift_from(&Clock::of(own), ends));
+        let shifts = table.parts.iter().map(|part| shift(part).unwrap_or_default()).collect();
+        Self { table, filter, shifts, entered_by_gaps: clock.entered_by_gaps }
     }
 
     /// An instant at or after `millis` before which nothing counts; none if nothing counts from there on.
@@ -37,25 +43,46 @@ impl<'a> Meeting<'a> {
         let first = Date::new(year, month, 1).number();
         let entered = self.entered_by_gaps.iter().map(|day| day - first + 1).filter(|day| (1..=31).contains(day));
         let entered = entered.fold(0, |days, day| days | 1 << day);
-        self.table.parts.iter().fold(entered, |days, part| days | part.days_of_month(&self.table.zone, year, month)) & allowed
+        let parts = self.table.parts.iter().zip(&self.shifts);
+        let named = |(part, shift): (&Part, &Shift)| part.days_of_month(&self.table.zone, *shift, (year, month), allowed);
+        parts.fold(entered, |days, part| days | named(part)) & allowed
     }
 }
 
-fn entered_by_gaps(zone: &Zone) -> Vec<i64> {
-    let mut before = zone.rules().to_offset(jiff::Timestamp::UNIX_EPOCH);
-    let mut days = Vec::new();
-    for change in zone.rules().following(jiff::Timestamp::UNIX_EPOCH) {
-        let (second, after) = (change.timestamp().as_second(), change.offset());
-        if second >= UnixMillis::END / 1_000 {
-            break;
+/// What is to be known of a wall clock from 1970 on.
+struct Clock {
+    /// The least and the most seconds it is ahead of UTC.
+    offsets: (i64, i64),
+    entered_by_gaps: Vec<i64>,
+}
+
+impl Clock {
+    fn of(zone: &Zone) -> Self {
+        let mut before = i64::from(zone.rules().to_offset(jiff::Timestamp::UNIX_EPOCH).seconds());
+        let mut clock = Self { offsets: (before, before), entered_by_gaps: Vec::new() };
+        for change in zone.rules().following(jiff::Timestamp::UNIX_EPOCH) {
+            let (second, after) = (change.timestamp().as_second(), i64::from(change.offset().seconds()));
+            if second >= UnixMillis::END / 1_000 {
+                break;
+            }
+            let day = (second + after).div_euclid(DAY);
+            if day > (second + before).div_euclid(DAY) {
+                clock.entered_by_gaps.push(day);
+            }
+            clock.offsets = (clock.offsets.0.min(after), clock.offsets.1.max(after));
+            before = after;
         }
-        let day = |offset: jiff::tz::Offset| (second + i64::from(offset.seconds())).div_euclid(DAY);
-        if day(after) > day(before) {
-            days.push(day(after));
-        }
-        before = after;
+        clock
     }
-    days
+
+    /// By how many days what comes between the seconds `ends` of a day of the clock `own` may come later on this one.
+    fn shift_from(&self, own: &Self, (first, last): (i64, i64)) -> Shift {
+        /// What falls into a gap runs after it, so much later at most.
+        const LONGEST_GAP: i64 = 3 * 3_600;
+        let from = first + self.offsets.0 - own.offsets.1;
+        let to = last + LONGEST_GAP + self.offsets.1 - own.offsets.0;
+        Shift { from: from.div_euclid(DAY), to: to.div_euclid(DAY) }
+    }
 }
 
 #[cfg(test)]

@@ -65,20 +65,33 @@ impl Part {
     }
 }
 
+/// By how many days an occurrence may come later on one wall clock than on the one it is read on: least and most.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Shift {
+    pub(super) from: i64,
+    pub(super) to: i64,
+}
+
 impl Part {
-    /// The days of a month, as `zone` shows them, on which it may come but for what a gap in the clock puts off; day 1 is bit 1.
-    /// It may name more, never fewer.
-    pub(super) fn days_of_month(&self, zone: &Zone, year: i64, month: i64) -> u32 {
+    /// The zone it is read in, if that is another than `zone`, and when in a day it may come there.
+    pub(super) fn elsewhere(&self, zone: &Zone) -> Option<(&Zone, (i64, i64))> {
+        let Self::Calendar(expr) = self else { return None };
+        let own = expr.zone().filter(|own| own.name() != zone.name())?;
+        Some((own, expr.ends_of_day()))
+    }
+
+    /// The days of a month among `asked`, as `zone` shows them, on which it may come but for what a gap in the clock puts off; day 1
+    /// is bit 1. It may name more, never fewer.
+    pub(super) fn days_of_month(&self, zone: &Zone, shift: Shift, (year, month): (i64, i64), asked: u32) -> u32 {
         match self {
             Self::Cron(expr) => expr.days_of_month(year, month),
-            Self::Rule(rule) => rule.days_of_month(year, month),
-            Self::Calendar(expr) if expr.zone().is_none_or(|own| own.name() == zone.name()) => expr.days_of_month(year, month),
-            Self::Calendar(expr) => near(expr.days_of_month(year, month)),
+            Self::Rule(rule) => rule.days_of_month(year, month, asked),
+            Self::Calendar(expr) => shifted(shift, (year, month), |year, month| expr.days_of_month(year, month)),
             Self::Beats(beats) if beats.period <= DAY * 1_000 => u32::MAX,
             Self::Beats(_) | Self::Instants(_) => {
                 let first = Date::new(year, month, 1).number();
                 let length = days_in_month(year, month);
-                // No clock is a day ahead of another, or behind it.
+                // No clock is two days ahead of another, or behind it.
                 let within = ((first - 2) * DAY * 1_000, (first + length + 2) * DAY * 1_000);
                 let mut days = 0;
                 let mut from = within.0;
@@ -93,10 +106,23 @@ impl Part {
     }
 }
 
-/// These days and those up to three days before and after, for another zone; at both ends of the month all.
-fn near(days: u32) -> u32 {
-    const ENDS: u32 = 0b1111 | 0b111_1111 << 25;
-    (1..=3).fold(days | ENDS, |near, step| near | days << step | days >> step)
+/// Day 1 of a month among those of the months around it: room for the one before, and the one behind.
+const FIRST: i64 = 40;
+
+/// The days of a month to which those `of_month` names come when they are shifted.
+fn shifted(shift: Shift, (year, month): (i64, i64), of_month: impl Fn(i64, i64) -> u32) -> u32 {
+    if (shift.from, shift.to) == (0, 0) {
+        return of_month(year, month);
+    }
+    let before = if month == 1 { (year - 1, 12) } else { (year, month - 1) };
+    let behind = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
+    let (length_before, length) = (days_in_month(before.0, before.1), days_in_month(year, month));
+    let wide = |days: u32, first: i64| u128::from(days >> 1) << first;
+    let days = wide(of_month(before.0, before.1), FIRST - length_before)
+        | wide(of_month(year, month), FIRST)
+        | wide(of_month(behind.0, behind.1), FIRST + length);
+    let all = (shift.from..=shift.to).fold(0, |all, by| all | days >> (FIRST - by));
+    u32::try_from(all & ((1 << length) - 1)).unwrap_or(u32::MAX) << 1
 }
 
 /// Instants in beats of a period, in milliseconds.

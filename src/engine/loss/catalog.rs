@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::super::journal::{ApiJob, JOBS, Line};
 use super::super::shared::Shared;
 use crate::domain::ids::JobName;
+use crate::domain::source::SourceName;
 use crate::store::{JobRecord, SourceKind, StoreError};
 
 const EVERY: Duration = Duration::from_secs(30);
@@ -50,7 +51,7 @@ async fn look(shared: &Shared) -> Result<(), StoreError> {
     for batch in new.chunks(BATCH) {
         let records = store.read_jobs(batch).await?;
         let jobs = records.into_iter().filter_map(|record| record.ok().flatten());
-        lines.extend(jobs.filter(|job| job.kind == SourceKind::Api).map(|job| Line::Job(entry(&job))));
+        lines.extend(jobs.filter(is_brought_back_by_none).map(|job| Line::Job(entry(&job))));
     }
     let all_read = names.len() < JOBS;
     let there: BTreeSet<&str> = names.iter().map(JobName::as_str).collect();
@@ -62,6 +63,12 @@ async fn look(shared: &Shared) -> Result<(), StoreError> {
         journal.note(lines);
     }
     Ok(())
+}
+
+/// Whether no node has a file that says it: it was added by `schedctl`, or a file was applied.
+fn is_brought_back_by_none(job: &JobRecord) -> bool {
+    let is_applied = |source: &String| source.parse::<SourceName>().is_ok_and(|source| source.is_applied());
+    job.kind == SourceKind::Api || !job.listed_by.is_empty() && job.listed_by.keys().all(is_applied)
 }
 
 fn entry(job: &JobRecord) -> ApiJob {

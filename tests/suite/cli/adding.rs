@@ -3,9 +3,14 @@
 use std::fs;
 
 use redis::Commands;
+use schedd::config::job_from_json;
+use schedd::domain::zone::Zone;
+use schedd::engine::planting::{Applied, Request, apply_one};
+use schedd::store::{Existing, SourceKind};
 
 use super::Bench;
-use crate::support::ctl::Schedctl;
+use crate::support::ctl::{Finished, Schedctl};
+use crate::support::eye::Eye;
 
 #[test]
 fn a_job_is_added_under_its_name_and_under_a_drawn_one() {
@@ -337,4 +342,35 @@ fn a_redis_without_memory_is_told_as_such() {
     let () = redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("0").query(&mut connection).unwrap();
     let () = connection.set("{schedd}:jobs", "x").unwrap();
     bench.ctl.run(&["add", "--", "x"]).refused(1, &["{schedd}:jobs", "schedctl doctor --fix"]);
+}
+
+#[test]
+fn of_two_edits_at_once_the_second_is_told_the_newer_version() {
+    let bench = Bench::start();
+    let eye = Eye::on(&bench.redis);
+    bench.add(&["--name", "a", "--", "one"]);
+    let seen = eye.job("a").unwrap().rev;
+    bench.add(&["--name", "a", "--replace", "--", "two"]);
+    let newer = eye.job("a").unwrap().rev;
+    let request = Request {
+        name: "a".parse().unwrap(),
+        spec: job_from_json(r#"{"command": ["three"]}"#, &Zone::utc()).unwrap().spec,
+        start_in: None,
+        kind: SourceKind::Api,
+        source: String::new(),
+        existing: Existing::Edit,
+        seen: Some(seen),
+    };
+    assert_eq!(eye.ask(apply_one(eye.store(), &Zone::utc(), &request)).unwrap(), Applied::Newer(newer));
+    assert_eq!(bench.ctl.run(&["show", "a", "--json"]).good().json()["definition"]["command"], serde_json::json!(["two"]));
+    let ctl = &bench.ctl;
+    let edits: Vec<Finished> = std::thread::scope(|scope| {
+        let edit = |number: usize| ctl.run(&["add", "--name", "a", "--replace", "--", &number.to_string()]);
+        let running: Vec<_> = (0..6).map(|number| scope.spawn(move || edit(number))).collect();
+        running.into_iter().map(|edit| edit.join().unwrap()).collect()
+    });
+    assert!(edits.iter().any(|edit| edit.code == 0), "{edits:?}");
+    for refused in edits.iter().filter(|edit| edit.code != 0) {
+        refused.refused(4, &["job a was changed by somebody else meanwhile, its version is now "]);
+    }
 }

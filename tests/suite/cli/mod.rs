@@ -5,6 +5,7 @@
 mod adding;
 mod adding_lines;
 mod adding_once;
+mod applying;
 mod backfilling;
 mod cancelling;
 mod checking;
@@ -14,6 +15,7 @@ mod daemon;
 mod dead;
 mod dead_filters;
 mod durations;
+mod exporting;
 mod following;
 mod lanes;
 mod listing;

@@ -45,6 +45,7 @@ impl Played {
             kind: SourceKind::File,
             source: "web-1".to_owned(),
             existing: Existing::Edit,
+            seen: None,
         };
         let applied = self.runtime.block_on(planting::apply_one(&self.store, &Zone::utc(), &request)).unwrap();
         assert!(matches!(applied, Applied::Created(_)), "{applied:?}");

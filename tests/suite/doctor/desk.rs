@@ -52,6 +52,7 @@ impl Desk {
             kind: SourceKind::Api,
             source: "api".to_owned(),
             existing: Existing::Edit,
+            seen: None,
         };
         planting::apply_one(&self.world.at(-1000), &Zone::utc(), &request).await.unwrap();
     }

@@ -58,7 +58,7 @@ fn a_job_of_a_file_whose_record_is_gone_comes_back_with_the_file_whether_or_not_
     for is_mended in [true, false] {
         let _: () = redis.connection().del("{schedd}:job:a").unwrap();
         let told = ctl.run(&["doctor"]);
-        assert!(told.code == 1 && told.stdout.contains("the file of one lists it, and it has no record"), "{told:?}");
+        assert!(told.code == 1 && told.stdout.contains("the jobs file of node one lists it, and it has no record"), "{told:?}");
         if is_mended {
             let told = ctl.run(&["doctor", "--fix"]).good();
             assert!(told.stdout.contains("taken off the list of one"), "{}", told.stdout);

@@ -71,6 +71,7 @@ fn list_for(eye: &Eye, node: &str, job: &str) {
         kind: SourceKind::File,
         source: node.to_owned(),
         existing: Existing::Edit,
+        seen: None,
     };
     eye.ask(planting::apply_one(eye.store(), &Zone::utc(), &request)).unwrap();
 }

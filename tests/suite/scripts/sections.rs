@@ -1,8 +1,9 @@
 //! What files say of queues and groups, as it is kept for all nodes.
 
 use schedd::domain::group::{GroupSettings, Turns};
-use schedd::domain::ids::{NodeName, QueueName};
+use schedd::domain::ids::QueueName;
 use schedd::domain::queue::{QueueChange, QueueKey, QueueSettings};
+use schedd::domain::source::SourceName;
 use schedd::store::{DeclareReply, QueueRecord, QueueReply, QueueSwitch, Section, SectionText};
 
 use super::world::{World, name, t};
@@ -11,7 +12,7 @@ fn queue(text: &str) -> QueueName {
     text.parse().unwrap()
 }
 
-fn node(text: &str) -> NodeName {
+fn node(text: &str) -> SourceName {
     text.parse().unwrap()
 }
 

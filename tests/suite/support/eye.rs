@@ -68,6 +68,7 @@ impl Eye {
             kind: SourceKind::Api,
             source: "api".to_owned(),
             existing: Existing::Edit,
+            seen: None,
         };
         self.ask(planting::apply_one(store, &Zone::utc(), &request)).unwrap()
     }

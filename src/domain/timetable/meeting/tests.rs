@@ -36,6 +36,9 @@ fn a_schedule_and_days_that_never_meet_are_told_apart_in_few_tries() {
         (cron("59 23 * 2-12 *"), "2030-01-01..2030-01-31"),
         (calendar("Mon 00:00"), "tue..sun"),
         (calendar("*-*~1 23:59"), "2026-02-01..2026-02-27"),
+        // On Sunday by the clock of Berlin.
+        (calendar("Mon 00:00 Asia/Tokyo"), "mon..sat"),
+        (calendar("Fri 23:00 Pacific/Honolulu"), "fri"),
         (rule("FREQ=DAILY;INTERVAL=7"), "tue"),
         (rule("FREQ=HOURLY;INTERVAL=168"), "tue"),
         (rule("FREQ=MONTHLY;BYDAY=MO,TU;BYSETPOS=-1"), "wed"),
@@ -64,6 +67,7 @@ fn what_is_found_over_months_is_what_a_try_at_each_time_finds() {
         calendar("Fri *-*-1..7 23:45"),
         calendar("Sun 00:15 Asia/Tokyo"),
         calendar("Thu 23:30 America/New_York"),
+        calendar("*-*-1,31 12:00 Pacific/Kiritimati"),
         rule("FREQ=WEEKLY;INTERVAL=3;BYDAY=TH,FR"),
         rule("FREQ=HOURLY;INTERVAL=100"),
         rule("FREQ=YEARLY;BYWEEKNO=17;BYDAY=FR"),

@@ -100,6 +100,7 @@ impl Play {
             kind: SourceKind::Api,
             source: "api".to_owned(),
             existing: Existing::Edit,
+            seen: None,
         };
         let before = self.definition().await.filter(|old| old.record.is_live());
         let applied = planting::apply_one(&self.world.at(self.now), &Zone::utc(), &request).await.unwrap();

@@ -1,0 +1,166 @@
+//! `diff` and `apply`: a file of jobs held against what is live, and made so.
+//!
+//! Invariant: a file with a problem changes nothing. Of what a file says only jobs, queues and groups are looked at: the rest is for the
+//! node that reads it.
+
+mod told;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::args::Global;
+use super::connect::connect;
+use super::failure::Failure;
+use super::render::{Console, one_line};
+use crate::config::{self, Config, DaemonConfig, HistoryConfig, OutputConfig, Rendering, ServingConfig};
+use crate::domain::ids::NodeName;
+use crate::domain::source::SourceName;
+use crate::domain::zone::Zone;
+use crate::engine::applying::{self, Comparison, Deed, Done, Prune, Said, sections_of};
+use crate::store::Store;
+
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  schedctl diff jobs.toml
+  schedctl diff crm/jobs.toml --source crm
+  schedctl diff /etc/schedd/jobs.toml --node web1
+
+Lines begin with + (would be added), ~ (would be changed, key by key), - (no longer in the file) or
+! (left out: a job added by schedctl has the name). Values of env and header fields, bodies and
+passwords are not shown. Exit codes: 0 as the file says; 1 differs; 78 the file has problems.";
+
+const APPLY_EXAMPLES: &str = "\
+Examples:
+  schedctl apply crm/jobs.toml --source crm --dry-run
+  schedctl apply crm/jobs.toml --source crm --prune
+
+The jobs, queues and groups of the file are kept under the name of their source: --source, else the
+file's name without its ending. A job that is no longer in the file stays and is named; --prune takes
+it out, unless another file has it too. Jobs of other files change if this file says otherwise: the
+last change holds. Jobs added by schedctl are never touched: a name one of them has is left out, and
+the code is 4. A file with problems changes nothing.";
+
+/// Shows what applying a jobs file would change.
+#[derive(Debug, clap::Args)]
+#[command(after_help = DIFF_EXAMPLES)]
+pub(super) struct DiffArgs {
+    /// The file
+    file: PathBuf,
+    /// The name it was applied under [default: the file's name without its ending]
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
+    /// Hold it against what this node's own file said, as reloading that node would
+    #[arg(long, value_name = "NODE", conflicts_with = "source")]
+    node: Option<String>,
+}
+
+/// Makes what is live as a jobs file says, without a node that reads it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = APPLY_EXAMPLES)]
+pub(super) struct ApplyArgs {
+    /// The file
+    file: PathBuf,
+    /// The name its jobs are kept under [default: the file's name without its ending]
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Take out jobs that this source said before and the file says no more
+    #[arg(long)]
+    prune: bool,
+}
+
+/// Holds a file against what is live.
+pub(super) async fn diff(global: &Global, args: &DiffArgs, console: &mut Console) -> Result<u8, Failure> {
+    let source = match &args.node {
+        Some(node) => SourceName::from(&node.parse::<NodeName>().map_err(|error| Failure::Invalid(format!("--node: {error}")))?),
+        None => source_of(args.source.as_deref(), &args.file)?,
+    };
+    let read = Read::of(&args.file, console)?;
+    let store = connect(global, console).await?;
+    let said = read.said(&source);
+    let comparison = applying::compare(&store, &said).await?;
+    // What a node's file no longer has goes when it is reloaded, what an applied one has when that is asked for.
+    told::comparison(&comparison, &said, Prune::Yes, console);
+    if console.is_json() {
+        console.json(&told::document(&read.file, &said, &comparison, &[]));
+    }
+    Ok(u8::from(comparison.differs(Prune::Yes)))
+}
+
+/// Applies a file.
+pub(super) async fn apply(global: &Global, args: &ApplyArgs, console: &mut Console) -> Result<u8, Failure> {
+    let source = source_of(args.source.as_deref(), &args.file)?;
+    let read = Read::of(&args.file, console)?;
+    let prune = if args.prune { Prune::Yes } else { Prune::No };
+    let store = connect(global, console).await?;
+    let said = read.said(&source);
+    read.note_what_is_left(console);
+    let comparison = applying::compare(&store, &said).await?;
+    let done = if args.dry_run { Vec::new() } else { carry_out(&store, &said, &comparison, prune).await? };
+    told::comparison(&comparison, &said, prune, console);
+    told::deeds(&done, console);
+    if console.is_json() {
+        let mut document = told::document(&read.file, &said, &comparison, &done);
+        document["dry_run"] = json!(args.dry_run);
+        console.json(&document);
+    } else if !console.is_quiet() {
+        console.line(&told::summary(&comparison, &said, prune, args.dry_run));
+    }
+    Ok(worst(&comparison, &done))
+}
+
+async fn carry_out(store: &Store, said: &Said<'_>, comparison: &Comparison, prune: Prune) -> Result<Vec<Done>, Failure> {
+    Ok(applying::apply(store, &Zone::of_host(), said, comparison, prune).await?)
+}
+
+/// The worst of what became of its jobs.
+fn worst(comparison: &Comparison, done: &[Done]) -> u8 {
+    if done.iter().any(|done| matches!(done.deed, Deed::Failed(_))) {
+        return 1;
+    }
+    let is_held = comparison.jobs.iter().any(|job| job.standing == applying::Standing::Held);
+    if is_held || done.iter().any(|done| matches!(done.deed, Deed::Held)) { 4 } else { 0 }
+}
+
+/// The name a file's jobs are kept under.
+fn source_of(named: Option<&str>, file: &Path) -> Result<SourceName, Failure> {
+    let stem = || file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = named.map_or_else(|| NodeName::from_host_name(&stem()).to_string(), str::to_owned);
+    SourceName::applied(&name).map_err(|error| Failure::Invalid(format!("--source: {error}")))
+}
+
+/// A file without problems.
+struct Read {
+    file: String,
+    config: Config,
+}
+
+impl Read {
+    fn of(path: &Path, console: &mut Console) -> Result<Self, Failure> {
+        let file = one_line(&path.display().to_string());
+        let config = config::read_file(path, &Zone::of_host())
+            .map_err(|error| Failure::Config(error.rendered(Rendering::Lines).lines().map(str::to_owned).collect()))?;
+        for warning in &config.warnings {
+            console.warn(&format!("{file}: {warning}"));
+        }
+        Ok(Self { file, config })
+    }
+
+    fn said<'a>(&'a self, source: &'a SourceName) -> Said<'a> {
+        Said { source, jobs: &self.config.jobs, sections: sections_of(&self.config) }
+    }
+
+    fn note_what_is_left(&self, console: &mut Console) {
+        let Config { daemon, serving, history, output, .. } = &self.config;
+        let is_plain = *daemon == DaemonConfig::default()
+            && *serving == ServingConfig::default()
+            && *history == HistoryConfig::default()
+            && *output == OutputConfig::default();
+        if !is_plain {
+            console.note(&format!("{}: daemon, history and output are settings of a node and are not applied", self.file));
+        }
+    }
+}

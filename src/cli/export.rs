@@ -1,0 +1,154 @@
+//! `export`: jobs, with the queues and groups they are in, as a jobs file.
+//!
+//! Invariant: what is printed is a file that `check` takes, and that says the same jobs wherever it is read.
+
+#![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use super::args::Global;
+use super::connect::connect;
+use super::failure::Failure;
+use super::render::Console;
+use super::target::{declared_in, find_job, job_name};
+use crate::config::{self, TableForm};
+use crate::domain::ids::{GroupName, JobName, QueueName};
+use crate::domain::job::JobSpec;
+use crate::domain::queue::QueueSettings;
+use crate::domain::schedule::Schedule;
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::ZoneName;
+use crate::engine::Definition;
+use crate::store::{JobRecord, SourceKind, Store};
+
+const EXAMPLES: &str = "\
+Examples:
+  schedctl export > jobs.toml
+  schedctl export backup report
+  schedctl export --all --json
+
+Jobs of files are left out unless --all asks for them. A job that goes by a clock and names no zone
+gets the zone that is kept with it. A one-shot whose time is past stands as a comment, and so does a
+unique key, which only a job that is added can have. Values of env, headers and bodies are written as
+they are: keep the file to yourself if they are secrets.";
+
+/// Jobs read in one go.
+const PAGE: usize = 500;
+
+/// Prints the jobs added by schedctl as a jobs file.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ExportArgs {
+    /// Names of jobs [default: all]
+    #[arg(value_name = "JOB", add = super::complete::jobs())]
+    names: Vec<String>,
+    /// Also the jobs of files
+    #[arg(long)]
+    all: bool,
+}
+
+/// A job that is exported.
+struct Exported {
+    name: JobName,
+    spec: JobSpec,
+    kept_zone: ZoneName,
+    form: TableForm,
+}
+
+/// Prints jobs as a file.
+pub(super) async fn export(global: &Global, args: &ExportArgs, console: &mut Console) -> Result<u8, Failure> {
+    let names: Vec<JobName> = args.names.iter().map(|name| job_name(name)).collect::<Result<_, _>>()?;
+    let store = connect(global, console).await?;
+    let now = store.now().await?;
+    let records = if names.is_empty() { all_jobs(&store, args).await? } else { named_jobs(&store, &names, args).await? };
+    let (mut jobs, mut code) = (Vec::new(), 0);
+    for record in records {
+        match exported(record, now) {
+            Ok(job) => jobs.push(job),
+            Err(failure) => code = console.failure(&failure).max(code),
+        }
+    }
+    jobs.sort_by(|left, right| left.name.cmp(&right.name));
+    // One that stands as a comment is in no queue.
+    let specs = || jobs.iter().filter(|job| job.form == TableForm::Table).map(|job| &job.spec);
+    let queues = queues_of(&store, specs().map(|spec| spec.queue.clone()).collect()).await?;
+    let mut groups = store.read_groups().await?;
+    let wanted: BTreeSet<&GroupName> = specs().filter_map(|spec| spec.group.as_ref()).collect();
+    groups.retain(|name, _| wanted.contains(name));
+    for missing in wanted.into_iter().filter(|name| !groups.contains_key(*name)).cloned().collect::<Vec<_>>() {
+        groups.insert(missing, crate::domain::group::GroupSettings::Exclusive);
+    }
+    if console.is_json() {
+        let tables = |tables: Vec<(String, Map<String, Value>)>| {
+            Value::Object(tables.into_iter().map(|(name, keys)| (name, keys.into())).collect())
+        };
+        console.json(&json!({
+            "jobs": tables(jobs.iter().map(|job| (job.name.to_string(), config::file_keys(&job.spec, &job.kept_zone))).collect()),
+            "queues": tables(queues.iter().map(|(name, queue)| (name.to_string(), config::queue_keys(queue))).collect()),
+            "groups": tables(groups.iter().map(|(name, group)| (name.to_string(), config::group_keys(group))).collect()),
+        }));
+        return Ok(code);
+    }
+    let queues = queues.iter().map(|(name, queue)| config::queue_table(name, queue));
+    let groups = groups.iter().map(|(name, group)| config::group_table(name, group));
+    let jobs = jobs.iter().map(|job| config::job_table(&job.name, &job.spec, &job.kept_zone, job.form));
+    let tables: Vec<String> = queues.chain(groups).chain(jobs).collect();
+    console.bytes(tables.join("\n").as_bytes());
+    if tables.is_empty() {
+        console.note("no jobs were added by schedctl; --all exports those of files too");
+    }
+    Ok(code)
+}
+
+async fn all_jobs(store: &Store, args: &ExportArgs) -> Result<Vec<JobRecord>, Failure> {
+    let mut records: BTreeMap<JobName, JobRecord> = BTreeMap::new();
+    let mut offset = 0;
+    loop {
+        let names = store.list_jobs(offset, PAGE).await?;
+        offset += names.len();
+        for record in store.read_jobs(&names).await?.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
+            if record.is_live() && !record.name.is_hidden() && (args.all || record.kind == SourceKind::Api) {
+                records.insert(record.name.clone(), record);
+            }
+        }
+        if names.len() < PAGE {
+            return Ok(records.into_values().collect());
+        }
+    }
+}
+
+async fn named_jobs(store: &Store, names: &[JobName], args: &ExportArgs) -> Result<Vec<JobRecord>, Failure> {
+    let mut records = Vec::new();
+    for name in names {
+        let record = find_job(store, name).await?;
+        if !record.is_live() {
+            return Err(Failure::NotFound(format!("job {name} is over: there is nothing of it to export")));
+        }
+        if record.kind == SourceKind::File && !args.all {
+            let place = declared_in(&record);
+            return Err(Failure::Conflict(format!("job {name} is declared in {place}: --all exports it all the same")));
+        }
+        records.push(record);
+    }
+    Ok(records)
+}
+
+fn exported(record: JobRecord, now: UnixMillis) -> Result<Exported, Failure> {
+    let name = record.name.clone();
+    let definition = Definition::of(record).map_err(|why| Failure::Failed(format!("job {name} cannot be exported: {why}")))?;
+    let spec = definition.spec;
+    let is_once = matches!(spec.schedule, Schedule::At(_) | Schedule::Instants(_));
+    let is_over = is_once && definition.timetable.next_after(now).is_none();
+    let kept_zone = definition.timetable.zone().name().clone();
+    Ok(Exported { name, spec, kept_zone, form: if is_over { TableForm::Comment } else { TableForm::Table } })
+}
+
+/// The settings of the queues jobs are in, but for `default` where that is as it is without a word.
+async fn queues_of(store: &Store, names: BTreeSet<QueueName>) -> Result<Vec<(QueueName, QueueSettings)>, Failure> {
+    let names: Vec<QueueName> = names.into_iter().collect();
+    let settings = store.read_queue_settings(&names).await?;
+    let queues = names.into_iter().zip(settings).map(|(name, record)| (name, record.settings));
+    Ok(queues.filter(|(name, settings)| *name != QueueName::default_queue() || *settings != QueueSettings::default()).collect())
+}
