@@ -182,7 +182,7 @@ fn a_node_and_an_applied_file_live_beside_each_other() {
     let bench = Bench::start();
     let eye = Eye::on(&bench.redis);
     let node = Schedd::on(&bench.redis).node("web1").jobs(A).start();
-    until("the node's job is there", LONG, || eye.job("a").filter(|job| job.is_live()));
+    until("the node's job is there", LONG, || eye.job("a").filter(schedd::store::JobRecord::is_live));
     write(&bench, "f.toml", B);
     bench.ctl.run(&["apply", "f.toml"]).good();
     // What reloading the node would do.
@@ -191,7 +191,7 @@ fn a_node_and_an_applied_file_live_beside_each_other() {
     assert_eq!(changes(&reload), [("a".to_owned(), "changed".to_owned()), ("c".to_owned(), "added".to_owned())]);
     fs::copy(bench.ctl.home().join("new.toml"), node.jobs_file()).unwrap();
     node.hup();
-    until("the node has it so", LONG, || eye.job("c").filter(|job| job.is_live()));
+    until("the node has it so", LONG, || eye.job("c").filter(schedd::store::JobRecord::is_live));
     until("without a difference", LONG, || {
         Some(()).filter(|()| bench.ctl.run(&["diff", "new.toml", "--node", "web1"]).code == 0)
     });

@@ -42,7 +42,9 @@ fn exported_jobs_are_a_good_file_and_the_same_jobs_where_it_is_applied() {
         &["--name", "later", "--at", "2099-01-02T03:04:05Z", "--", "echo", "é \\ \"x\""],
         &["--name", "by-hand", "--cwd", "/", "--", "true"],
     ];
-    adds.iter().for_each(|add| drop(bench.add(add)));
+    for add in &adds {
+        bench.add(add);
+    }
     let text = bench.ctl.run(&["export"]).good().stdout;
     let file = bench.ctl.home().join("all.toml");
     fs::write(&file, &text).unwrap();

@@ -141,7 +141,11 @@ fn a_dead_daemon_takes_its_runs_with_it_and_what_a_dead_keeper_left_too_is_kille
     rustix::process::kill_process(keeper, rustix::process::Signal::STOP).unwrap();
     node.kill9();
     rustix::process::kill_process(keeper, rustix::process::Signal::KILL).unwrap();
-    until("the keeper is gone", LONG, || (!Path::new(&format!("/proc/{}", keeper.as_raw_nonzero())).exists()).then_some(()));
+    // A test beside this one may have made this process the heir of orphans, who leaves it unburied.
+    until("the keeper is dead", LONG, || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", keeper.as_raw_nonzero())).unwrap_or_default();
+        stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z')).then_some(())
+    });
     assert!(plot.count() >= 1, "the runaway lives");
     let homes = || {
         fs::read_dir(&plot.base)
