@@ -1,1 +1,0 @@
-complete --keep-order --exclusive --command schedctl --arguments "(SCHEDCTL_COMPLETE=fish schedctl -- (commandline --current-process --tokenize --cut-at-cursor) (commandline --current-token) 2>/dev/null)"
