@@ -185,7 +185,7 @@ async fn on_a_passed_lease_not_even_a_connection_is_made() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let attempt = of(request("GET", format!("http://{}/", listener.local_addr().unwrap())));
     let outcome = bench.begin_until(BootInstant::now(), &attempt).task.await.unwrap();
-    assert_eq!(outcome.ending, Ending::LeaseLost);
+    assert_eq!(outcome.ending, Ending::NotStarted);
     let accepted = tokio::time::timeout(Duration::from_millis(200), listener.accept()).await;
     assert!(accepted.is_err(), "a connection came");
 }
