@@ -272,6 +272,8 @@ fn without_a_place_for_its_journal_a_node_says_so_once_and_notices_a_loss_all_th
     let node = Schedd::on(&redis).node("one").jobs(QUICK).env("XDG_STATE_HOME", "/dev/null").start();
     eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell("true")}));
     eye.wait_for_history("work", 1);
+    // Redis has the end a moment before the node's memory does.
+    node.wait_for_log("Run succeeded");
     node.wait_for_log("No journal");
     flush(&redis);
     node.wait_for_log("given back");
