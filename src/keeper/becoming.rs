@@ -100,16 +100,6 @@ impl Become {
     }
 }
 
-/// Gives up the rights to become somebody else, and to stop what others run: they are the node's, not its jobs'. One that runs as
-/// root hands on root, as it always did.
-fn keep_who_it_is() {
-    if !rustix::process::geteuid().is_root() {
-        for right in [CapabilitySet::SETUID, CapabilitySet::SETGID, CapabilitySet::KILL] {
-            let _ = rustix::thread::configure_capability_in_ambient_set(right, false);
-        }
-    }
-}
-
 impl Becoming {
     /// Ready for a fork by the calling process, to become what `launch` says, in the cgroup behind `door`. Fails if its
     /// directory cannot be one.
@@ -146,9 +136,8 @@ impl Becoming {
         // As the service manager has it: no core files unless the job asks for them.
         let core = Rlimit { current: Some(0), ..rustix::process::getrlimit(Resource::Core) };
         rustix::process::setrlimit(Resource::Core, core)?;
-        match &self.user {
-            Some(user) => user.enter().map_err(|errno| Step::User.failed(errno))?,
-            None => keep_who_it_is(),
+        if let Some(user) = &self.user {
+            user.enter().map_err(|errno| Step::User.failed(errno))?;
         }
         // Only now: a change of users takes it back.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
