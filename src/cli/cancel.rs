@@ -1,12 +1,12 @@
 //! `cancel`: stops runs and takes jobs out; every one named is tried, the worst code is given.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::args::{Cancel, Global};
 use super::connect::connect;
 use super::failure::Failure;
 use super::history::open_runs;
-use super::render::{Console, shown};
+use super::render::{Console, Outcomes, shown};
 use super::target::{Target, declared_in, is_applied, no_such_job, no_such_run};
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::time::UnixMillis;
@@ -28,28 +28,16 @@ pub(super) async fn cancel(global: &Global, args: &Cancel, console: &mut Console
     let targets: Vec<Target> = args.targets.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
     let running = if args.stop { StopRunning::Yes } else { StopRunning::No };
     let store = connect(global, console).await?;
-    let (mut worst, mut document) = (0, Vec::new());
+    let mut outcomes = Outcomes::on(console);
     for (target, text) in targets.iter().zip(&args.targets) {
         let done = match target {
             Target::Run(run) => stop_run(&store, run).await,
             Target::Job(name) if args.backfill => cancel_backfill(&store, name).await,
             Target::Job(name) => cancel_job(&store, name, running).await,
         };
-        match done {
-            Ok(Done { result, sentence }) => {
-                if console.is_json() {
-                    document.push(json!({"target": text, "result": result}));
-                } else if !console.is_quiet() {
-                    console.line(&sentence);
-                }
-            }
-            Err(failure) => worst = console.failure(&failure).max(worst),
-        }
+        outcomes.tell(done.map(|done| (json!({"target": text, "result": done.result}), done.sentence)));
     }
-    if console.is_json() {
-        console.json(&Value::Array(document));
-    }
-    Ok(worst)
+    Ok(outcomes.end())
 }
 
 /// Cancels one run; what became of it, as a sentence.

@@ -1,11 +1,11 @@
 //! `pause` and `resume`: every job named is tried; the worst code is given.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::args::{Global, Jobs};
 use super::connect::connect;
 use super::failure::Failure;
-use super::render::{Console, rfc3339, shown, zone_of_job};
+use super::render::{Console, Outcomes, rfc3339, shown, zone_of_job};
 use super::target::{job_name, no_such_job};
 use crate::domain::ids::JobName;
 use crate::domain::zone::Zone;
@@ -30,23 +30,14 @@ struct Done {
 pub(super) async fn switch(global: &Global, args: &Jobs, to: To, console: &mut Console) -> Result<u8, Failure> {
     let names: Vec<JobName> = args.names.iter().map(|text| job_name(text)).collect::<Result<_, _>>()?;
     let store = connect(global, console).await?;
-    let (mut worst, mut document) = (0, Vec::new());
+    let mut outcomes = Outcomes::on(console);
     for name in names {
-        match turn(&store, &name, to).await {
-            Ok(Done { result, sentence, next_due }) => {
-                if console.is_json() {
-                    document.push(json!({"name": name.as_str(), "result": result, "next_due": next_due}));
-                } else if !console.is_quiet() {
-                    console.line(&sentence);
-                }
-            }
-            Err(failure) => worst = console.failure(&failure).max(worst),
-        }
+        let done = turn(&store, &name, to).await;
+        outcomes.tell(done.map(|Done { result, sentence, next_due }| {
+            (json!({"name": name.as_str(), "result": result, "next_due": next_due}), sentence)
+        }));
     }
-    if console.is_json() {
-        console.json(&Value::Array(document));
-    }
-    Ok(worst)
+    Ok(outcomes.end())
 }
 
 /// Pauses or resumes one job; what became of it, as a sentence.

@@ -2,14 +2,14 @@
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Chosen, demand_dead, not_dead};
 use crate::cli::args::Global;
 use crate::cli::connect::connect;
 use crate::cli::ended::{Reader, Which};
 use crate::cli::failure::Failure;
-use crate::cli::render::Console;
+use crate::cli::render::{Console, Outcomes};
 use crate::cli::target::no_such_run;
 use crate::domain::ids::RunId;
 use crate::engine::retrying;
@@ -53,19 +53,13 @@ pub(in crate::cli) async fn retry(global: &Global, args: &RetryArgs, console: &m
     args.which.check(Letters::Dead)?;
     let store = connect(global, console).await?;
     let runs = if args.chosen.dead { picked(&store, args).await? } else { named };
-    let (mut worst, mut document) = (0, Vec::new());
+    let mut outcomes = Outcomes::on(console);
     for run in &runs {
         let done = if args.dry_run { look(&store, run).await } else { retry_run(&store, run).await };
-        match done {
-            Ok((result, _)) if console.is_json() => document.push(json!({"run_id": run.to_string(), "result": result})),
-            Ok((_, sentence)) if !console.is_quiet() => console.line(&sentence),
-            Ok(_) => {}
-            Err(failure) => worst = console.failure(&failure).max(worst),
-        }
+        outcomes.tell(done.map(|(result, sentence)| (json!({"run_id": run.to_string(), "result": result}), sentence)));
     }
-    if console.is_json() {
-        console.json(&Value::Array(document));
-    } else if runs.is_empty() {
+    let worst = outcomes.end();
+    if runs.is_empty() && !console.is_json() {
         console.note("no dead letters");
     }
     Ok(worst)

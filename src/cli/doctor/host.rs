@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::surroundings::{PAGE, SHOWN};
+use super::surroundings::{SHOWN, each_job};
 use crate::cli::nodes::is_present;
 use crate::config;
 use crate::domain::ids::JobName;
@@ -94,23 +94,18 @@ struct Asking {
 }
 
 async fn asking(store: &Store) -> Result<Asking, StoreError> {
-    let (mut found, mut at) = (Asking::default(), 0);
-    loop {
-        let names = store.list_jobs(at, PAGE).await?;
-        if names.is_empty() {
-            return Ok(found);
+    let mut found = Asking::default();
+    each_job(store, |job| {
+        // Most have none, and need not be read.
+        let is_read = ["\"limits\"", "\"user\""].iter().any(|key| job.definition.contains(key));
+        let Some(Ok(spec)) = is_read.then(|| config::from_surface(&job.definition)) else { return };
+        if let Some(run_as) = &spec.process.user {
+            found.users.entry(run_as.user().to_owned()).or_default().push(job.name.clone());
         }
-        at += names.len();
-        for job in store.read_jobs(&names).await?.into_iter().filter_map(|job| job.ok().flatten()) {
-            // Most have none, and need not be read.
-            let is_read = ["\"limits\"", "\"user\""].iter().any(|key| job.definition.contains(key));
-            let Some(Ok(spec)) = is_read.then(|| config::from_surface(&job.definition)) else { continue };
-            if let Some(run_as) = &spec.process.user {
-                found.users.entry(run_as.user().to_owned()).or_default().push(job.name.clone());
-            }
-            for kind in spec.process.limits.asked() {
-                found.limits.entry(kind).or_default().push(job.name.clone());
-            }
+        for kind in spec.process.limits.asked() {
+            found.limits.entry(kind).or_default().push(job.name.clone());
         }
-    }
+    })
+    .await?;
+    Ok(found)
 }

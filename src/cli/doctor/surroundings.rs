@@ -10,14 +10,14 @@ use crate::domain::ids::{JobName, QueueName};
 use crate::domain::lane::Lane;
 use crate::domain::serving::Unserved;
 use crate::domain::time::UnixMillis;
-use crate::store::{Check, Level, NodeRecord, Store, StoreError};
+use crate::store::{Check, JobRecord, Level, NodeRecord, Store, StoreError};
 
 /// Clocks that differ by less are right for a person, ms.
 const TOLERATED_MS: u64 = 1_000;
 /// A loss is a warning for so long, and then good to know.
 const RECENT: Duration = Duration::from_secs(7 * 86_400);
 /// Jobs read in one call.
-pub(super) const PAGE: usize = 500;
+const PAGE: usize = 500;
 /// Jobs named of one trouble.
 pub(super) const SHOWN: usize = 5;
 
@@ -208,18 +208,26 @@ async fn spoilt_settings(store: &Store) -> Result<Vec<(QueueName, Vec<String>)>,
 /// The queues of jobs that no file has declared.
 async fn undeclared(store: &Store) -> Result<BTreeMap<QueueName, Vec<JobName>>, StoreError> {
     let known = store.read_queues().await?;
-    let (mut found, mut at): (BTreeMap<QueueName, Vec<JobName>>, usize) = (BTreeMap::new(), 0);
+    let mut found: BTreeMap<QueueName, Vec<JobName>> = BTreeMap::new();
+    each_job(store, |job| {
+        let queue = job.lane.queue();
+        if *queue != QueueName::default_queue() && !known.contains_key(queue) {
+            found.entry(queue.clone()).or_default().push(job.name);
+        }
+    })
+    .await?;
+    Ok(found)
+}
+
+/// Shows each job whose record can be read.
+pub(super) async fn each_job(store: &Store, mut see: impl FnMut(JobRecord)) -> Result<(), StoreError> {
+    let mut at = 0;
     loop {
         let names = store.list_jobs(at, PAGE).await?;
         if names.is_empty() {
-            return Ok(found);
+            return Ok(());
         }
         at += names.len();
-        for job in store.read_jobs(&names).await?.into_iter().filter_map(|job| job.ok().flatten()) {
-            let queue = job.lane.queue();
-            if *queue != QueueName::default_queue() && !known.contains_key(queue) {
-                found.entry(queue.clone()).or_default().push(job.name);
-            }
-        }
+        store.read_jobs(&names).await?.into_iter().filter_map(|job| job.ok().flatten()).for_each(&mut see);
     }
 }

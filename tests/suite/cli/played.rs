@@ -16,6 +16,7 @@ use schedd::store::{
 };
 use tokio::runtime::{Builder, Runtime};
 
+use crate::support::facts::node_facts;
 use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 
@@ -136,23 +137,8 @@ impl Played {
 
     /// Gives a sign of life of the node `web-1`.
     pub(super) fn beat(&self, config_error: &str) {
-        let facts = NodeFacts {
-            state: "running",
-            started_at: self.runtime.block_on(self.store.now()).unwrap(),
-            config_error: config_error.to_owned(),
-            host: "h".to_owned(),
-            pid: 7,
-            boot_id: "b".to_owned(),
-            version: "0.1.0",
-            running: 2,
-            clock_offset_ms: None,
-            serving: schedd::domain::serving::Serving::default(),
-            held: None,
-            limits: None,
-            limits_why: String::new(),
-            users: String::new(),
-            users_why: String::new(),
-        };
+        let now = self.runtime.block_on(self.store.now()).unwrap();
+        let facts = NodeFacts { config_error: config_error.to_owned(), host: "h".to_owned(), running: 2, ..node_facts(now) };
         let node = "web-1".parse().unwrap();
         let beat =
             Beat { node: &node, incarnation: "i1", gone_after: Duration::from_secs(15), claim: NameClaim::Take, facts: &facts };

@@ -6,25 +6,10 @@ use schedd::domain::ids::NodeName;
 use schedd::store::{Beat, BeatReply, NameClaim, NodeFacts};
 
 use super::world::{World, t};
+use crate::support::facts::node_facts;
 
 fn facts() -> NodeFacts {
-    NodeFacts {
-        state: "running",
-        started_at: t(0),
-        config_error: String::new(),
-        host: "h1".to_owned(),
-        pid: 7,
-        boot_id: "boot".to_owned(),
-        version: "0",
-        running: 3,
-        clock_offset_ms: None,
-        serving: schedd::domain::serving::Serving::default(),
-        held: None,
-        limits: None,
-        limits_why: String::new(),
-        users: String::new(),
-        users_why: String::new(),
-    }
+    NodeFacts { running: 3, ..node_facts(t(0)) }
 }
 
 async fn beat(world: &World, at: i64, incarnation: &str, claim: NameClaim) -> BeatReply {

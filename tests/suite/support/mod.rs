@@ -8,6 +8,7 @@ pub(crate) mod ctl;
 pub(crate) mod daemon;
 pub(crate) mod effects;
 pub(crate) mod eye;
+pub(crate) mod facts;
 pub(crate) mod http_sink;
 pub(crate) mod notified;
 pub(crate) mod proxy;

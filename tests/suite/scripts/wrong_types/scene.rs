@@ -4,11 +4,12 @@ use schedd::domain::ids::{NodeName, RunId};
 use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
 use schedd::store::{
-    ApplyOrder, Beat, JobRecord, NameClaim, NodeFacts, Notice, OutputFrames, RipeEntry, SkipOrder, SkipReply, SourceKind,
-    StoreError, Stream, Verdict,
+    ApplyOrder, Beat, JobRecord, NameClaim, Notice, OutputFrames, RipeEntry, SkipOrder, SkipReply, SourceKind, StoreError,
+    Stream, Verdict,
 };
 
 use super::super::world::{World, definition, name, queue, run_of, successor, t};
+use crate::support::facts::node_facts;
 use crate::support::redis::TestRedis;
 
 /// Everything the calls below name: job `a` of node n1's file, due at 0, next at 1000; it has run once, at -500.
@@ -133,23 +134,7 @@ pub(super) fn printed() -> OutputFrames {
 }
 
 pub(super) async fn beat(world: &World) -> Result<(), StoreError> {
-    let facts = NodeFacts {
-        state: "running",
-        started_at: t(0),
-        config_error: String::new(),
-        host: String::new(),
-        pid: 1,
-        boot_id: String::new(),
-        version: "0",
-        running: 0,
-        clock_offset_ms: None,
-        serving: schedd::domain::serving::Serving::default(),
-        held: None,
-        limits: None,
-        limits_why: String::new(),
-        users: String::new(),
-        users_why: String::new(),
-    };
+    let facts = node_facts(t(0));
     let (node, gone_after): (NodeName, _) = ("n1".parse().unwrap(), std::time::Duration::from_secs(30));
     let beat = Beat { node: &node, incarnation: "i1", gone_after, claim: NameClaim::Ask, facts: &facts };
     world.at(0).beat_node(&beat).await.map(|_| ())

@@ -1,0 +1,37 @@
+//! What became of each of several things a command was asked for: one that fails does not keep the others from being done.
+
+use serde_json::Value;
+
+use super::Console;
+use crate::cli::failure::Failure;
+
+/// Tells each outcome when it is there: a sentence at once, or all of them as one JSON array at the end.
+pub(in crate::cli) struct Outcomes<'a> {
+    console: &'a mut Console,
+    worst: u8,
+    document: Vec<Value>,
+}
+
+impl<'a> Outcomes<'a> {
+    pub(in crate::cli) const fn on(console: &'a mut Console) -> Self {
+        Self { console, worst: 0, document: Vec::new() }
+    }
+
+    /// What was done, for programs and for people, or why it was not.
+    pub(in crate::cli) fn tell(&mut self, done: Result<(Value, String), Failure>) {
+        match done {
+            Ok((entry, _)) if self.console.is_json() => self.document.push(entry),
+            Ok((_, sentence)) if !self.console.is_quiet() => self.console.line(&sentence),
+            Ok(_) => {}
+            Err(failure) => self.worst = self.console.failure(&failure).max(self.worst),
+        }
+    }
+
+    /// The exit code: the highest of the failures.
+    pub(in crate::cli) fn end(self) -> u8 {
+        if self.console.is_json() {
+            self.console.json(&Value::Array(self.document));
+        }
+        self.worst
+    }
+}

@@ -1,0 +1,26 @@
+//! What a node says of itself.
+
+use schedd::domain::serving::Serving;
+use schedd::domain::time::UnixMillis;
+use schedd::store::NodeFacts;
+
+/// A node that runs nothing, serves everything, and says nothing of its host.
+pub(crate) fn node_facts(started_at: UnixMillis) -> NodeFacts {
+    NodeFacts {
+        state: "running",
+        started_at,
+        config_error: String::new(),
+        host: "h1".to_owned(),
+        pid: 7,
+        boot_id: "boot".to_owned(),
+        version: "0",
+        running: 0,
+        clock_offset_ms: None,
+        serving: Serving::default(),
+        held: None,
+        limits: None,
+        limits_why: String::new(),
+        users: String::new(),
+        users_why: String::new(),
+    }
+}
