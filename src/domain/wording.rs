@@ -5,6 +5,11 @@ use std::time::Duration;
 use super::time::UnixMillis;
 use super::zone::Zone;
 
+/// The byte of `text` at or before byte `most` at which a character begins: where one that is too long becomes so.
+pub(in crate::domain) fn end_within(text: &str, most: usize) -> usize {
+    (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
 /// RFC 3339 with milliseconds and the zone's offset, `Z` for UTC.
 pub fn rfc3339(at: UnixMillis, zone: &Zone) -> String {
     if zone.name().as_str() == "UTC" {

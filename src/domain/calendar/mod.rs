@@ -15,6 +15,7 @@ use std::sync::Arc;
 pub(in crate::domain) use self::plan::{Days, Plan};
 use super::clock_changes::ClockChanges;
 use super::cron::{Wall, first_from};
+use super::wording::end_within;
 use super::zone::Zone;
 
 /// The longest expression, in bytes.
@@ -97,7 +98,8 @@ impl FromStr for CalendarExpr {
             CalendarError { text: shown, problem, offset }
         };
         if text.len() > LONGEST_CALENDAR {
-            return Err(refuse(LONGEST_CALENDAR, format!("{} bytes found, wanted at most {LONGEST_CALENDAR}", text.len())));
+            let problem = format!("{} bytes found, wanted at most {LONGEST_CALENDAR}", text.len());
+            return Err(refuse(end_within(text, LONGEST_CALENDAR), problem));
         }
         let (plan, zone) = read::read(text).map_err(|fault| refuse(fault.offset, fault.problem))?;
         if plan.first_local_from(0).is_none_or(|local| local >= super::time::UnixMillis::END / 1000) {

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::str::FromStr as _;
 
-use chrono::{DateTime, Datelike as _, Months, NaiveTime, Utc};
+use chrono::{DateTime, Datelike as _, NaiveDate, NaiveTime, Utc};
 
 use super::days::{DayRule, Month};
 use super::draw::Draw;
@@ -84,7 +84,7 @@ impl Wall for Plan {
             let date = match days.trailing_zeros() {
                 0 => return Some(found.timestamp()),
                 later @ 1..32 => found.date_naive().checked_add_days(chrono::Days::new(u64::from(later)))?,
-                _ => found.date_naive().with_day(1)?.checked_add_months(Months::new(1))?,
+                _ => self.first_day_after_month_of(found.date_naive())?,
             };
             from = date.and_time(NaiveTime::MIN).and_utc();
         }
@@ -111,6 +111,18 @@ impl Plan {
     /// Whether it is `@reboot`.
     pub(super) fn is_at_boot(&self) -> bool {
         self.is_at_boot
+    }
+
+    /// The first day that matches in a month after that of `date`. The crate is not asked: it takes a microsecond a month, and
+    /// days like the first as a last Friday never come.
+    fn first_day_after_month_of(&self, date: NaiveDate) -> Option<NaiveDate> {
+        let next = i64::from(date.year()) * 12 + i64::from(date.month());
+        (next..i64::from(YEAR.min + 130) * 12).find_map(|month| {
+            let (year, month) = (month.div_euclid(12), month.rem_euclid(12) + 1);
+            let days = self.days_of_month(year, month);
+            let date = || NaiveDate::from_ymd_opt(year.try_into().ok()?, month.try_into().ok()?, days.trailing_zeros());
+            (days != 0).then(date).flatten()
+        })
     }
 
     fn first_of_either(&self, from: DateTime<Utc>) -> Option<DateTime<Utc>> {

@@ -8,6 +8,7 @@ use super::piece::{Fault, Piece};
 use super::plan::Plan;
 use super::search::Wall as _;
 use crate::domain::duration::{format_duration, parse_duration};
+use crate::domain::wording::end_within;
 
 /// The longest expression, in bytes.
 pub const LONGEST_EXPRESSION: usize = 1_000;
@@ -66,7 +67,7 @@ pub fn period_of(text: &str) -> Option<Result<Duration, CronError>> {
 fn words_of(text: &str) -> Result<Vec<Piece<'_>>, Fault> {
     if text.len() > LONGEST_EXPRESSION {
         let problem = format!("{} bytes found, wanted at most {LONGEST_EXPRESSION}", text.len());
-        return Err(Fault { offset: LONGEST_EXPRESSION, problem });
+        return Err(Fault { offset: end_within(text, LONGEST_EXPRESSION), problem });
     }
     let stranger = text.char_indices().find(|(_, c)| !c.is_ascii_graphic() && !c.is_ascii_whitespace());
     if let Some((offset, stranger)) = stranger {

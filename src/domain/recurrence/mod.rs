@@ -20,6 +20,7 @@ pub(in crate::domain) use self::rule::{Freq, Rule, Until};
 use super::clock_changes::ClockChanges;
 use super::cron::{Wall, first_from};
 use super::time::UnixMillis;
+use super::wording::end_within;
 use super::zone::Zone;
 
 /// No wall clock is further ahead of UTC, in seconds.
@@ -60,7 +61,8 @@ impl Recurrence {
             RecurrenceError { text: shown, problem, offset }
         };
         if text.len() > LONGEST_RULE {
-            return Err(refuse(LONGEST_RULE, format!("{} bytes found, wanted at most {LONGEST_RULE}", text.len())));
+            let problem = format!("{} bytes found, wanted at most {LONGEST_RULE}", text.len());
+            return Err(refuse(end_within(text, LONGEST_RULE), problem));
         }
         let (rule, plan) = read::read(text, local_second(start)).map_err(|fault| refuse(fault.offset, fault.problem))?;
         let is_over = |local: i64| matches!(plan.until, Some(Until::Real(until)) if local - LONGEST_OFFSET > until);
