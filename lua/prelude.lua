@@ -121,7 +121,9 @@ local function tell_end(k, id, state, reason, now)
     if is_latest then redis.call('HSET', k.job, 'judged_at', int(now)) end
   end
   local stamp = redis.call('HGET', k.run, 'fence') or state
-  if wants('ping') and (DEAD[state] or state == 'succeeded' or state == 'cancelled' and stamp ~= state) then tell(k, 'ping', id, stamp, now) end
+  -- Of one that never began nothing was pinged; one that gave way to the next has that pinged instead.
+  local is_cut_short = state == 'cancelled' and stamp ~= state and reason ~= 'replaced'
+  if wants('ping') and (DEAD[state] or state == 'succeeded' or is_cut_short) then tell(k, 'ping', id, stamp, now) end
   if DEAD[state] then
     if is_latest then redis.call('HSET', k.job, 'failing', '1') end
     if wants('on_failure') then tell(k, 'on_failure', id, stamp, now) end

@@ -2,7 +2,7 @@
 //!
 //! Invariant: all pings of one run have one run id (`rid`), made of the run's own.
 
-use super::ids::{JobName, RunId};
+use super::ids::RunId;
 
 /// What is told of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,14 +13,16 @@ pub enum Ping {
     Success,
     /// It failed, with this exit code if it has one.
     Failure(Option<i64>),
+    /// A person stopped it: noted, and neither well nor not.
+    Cancelled,
 }
 
 /// What stands for the name of the job in a `ping_url`.
 const JOB: &str = "{job}";
 
-/// The address of a ping of `run`: `base` with what is told behind its path.
-pub fn ping_address(base: &str, job: &JobName, run: &RunId, ping: Ping) -> String {
-    let base = base.replace(JOB, job.as_str());
+/// The address of a ping of `run`: `base`, its credentials in place, with what is told behind its path. A fragment is for no server.
+pub fn ping_address(base: &str, run: &RunId, ping: Ping) -> String {
+    let base = base.split_once('#').map_or(base, |(base, _)| base).replace(JOB, run.job().as_str());
     let (path, query) = base.split_once('?').map_or((base.as_str(), None), |(path, query)| (path, Some(query)));
     let path = path.trim_end_matches('/');
     let told = match ping {
@@ -28,6 +30,7 @@ pub fn ping_address(base: &str, job: &JobName, run: &RunId, ping: Ping) -> Strin
         Ping::Success => String::new(),
         Ping::Failure(Some(code @ 1..=255)) => format!("/{code}"),
         Ping::Failure(_) => "/fail".to_owned(),
+        Ping::Cancelled => "/log".to_owned(),
     };
     let query = query.filter(|query| !query.is_empty()).map(|query| format!("{query}&")).unwrap_or_default();
     format!("{path}{told}?{query}rid={}", rid(run))
@@ -50,12 +53,14 @@ mod tests {
     #[test]
     fn a_ping_says_what_befell_behind_the_path_and_names_the_run() {
         let run: RunId = "backup@1790000000000".parse().unwrap();
-        let at = |base, ping| ping_address(base, run.job(), &run, ping);
+        let at = |base, ping| ping_address(base, &run, ping);
         let rid = rid(&run);
         assert_eq!((rid.len(), &rid[14..15]), (36, "8"));
         assert_eq!(at("https://hc-ping.com/u", Ping::Start), format!("https://hc-ping.com/u/start?rid={rid}"));
         assert_eq!(at("https://hc-ping.com/u/", Ping::Success), format!("https://hc-ping.com/u?rid={rid}"));
         assert_eq!(at("https://h/k/{job}?create=1", Ping::Failure(Some(7))), format!("https://h/k/backup/7?create=1&rid={rid}"));
+        assert_eq!(at("https://h/q/{job}?a#f", Ping::Start), format!("https://h/q/backup/start?a&rid={rid}"));
+        assert_eq!(at("https://h/u", Ping::Cancelled), format!("https://h/u/log?rid={rid}"));
         for code in [None, Some(0), Some(300), Some(-1)] {
             assert_eq!(at("https://h/u", Ping::Failure(code)), format!("https://h/u/fail?rid={rid}"));
         }

@@ -11,7 +11,7 @@ use crate::domain::duration::format_duration;
 use crate::domain::ids::RunId;
 use crate::domain::job::{Action, JobSpec};
 use crate::domain::notice::{Deadline, NoticeKind};
-use crate::domain::ping::{Ping, ping_address};
+use crate::domain::ping::Ping;
 use crate::domain::time::UnixMillis;
 use crate::executor::{Attempt, Executors, Tidings};
 use crate::store::{About, Store, StoreError};
@@ -29,13 +29,13 @@ pub(super) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), 
         Some(subject) => unless_spoilt(&attempt.run, store.read_output_tail(subject, number, OUTPUT).await)?,
         None => Vec::new(),
     };
-    if let (NoticeKind::Ping, Action::Http(request), Some(subject)) = (kind, &mut attempt.action, &subject) {
+    if let (NoticeKind::Ping, Some(subject)) = (kind, &subject) {
         let ended = match about.text("state") {
             Some("succeeded") => Ping::Success,
+            Some("cancelled") => Ping::Cancelled,
             _ => Ping::Failure(about.number("exit_code")),
         };
-        request.url = ping_address(&request.url, subject.job(), subject, ended);
-        attempt.tidings.body = readable(&printed);
+        attempt.tidings = Tidings { body: readable(&printed), ping: Some((subject.clone(), ended)), ..Tidings::default() };
         return Ok(());
     }
     let told = Told { kind, about: &about, subject: subject.as_ref(), number, output: readable(&printed) };
@@ -43,7 +43,7 @@ pub(super) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), 
         Action::Http(_) => told.body(&attempt.run).to_string(),
         Action::Command(_) | Action::Shell(_) => String::new(),
     };
-    attempt.tidings = Tidings { variables: told.variables().into_iter().collect(), body };
+    attempt.tidings = Tidings { variables: told.variables().into_iter().collect(), body, ping: None };
     Ok(())
 }
 
@@ -61,10 +61,9 @@ fn unless_spoilt<T: Default>(notice: &RunId, read: Result<T, StoreError>) -> Res
 /// Says that an attempt begins, as long as what this gives is kept: what comes after the end would say that it runs still. It holds
 /// up nothing, and is not said again.
 pub(super) fn ping_start(executors: &Executors, spec: &JobSpec, run: &RunId) -> Option<AbortOnDropHandle<()>> {
-    let url = ping_address(spec.ping_url.as_ref()?, run.job(), run, Ping::Start);
-    let executors = executors.clone();
+    let (base, run, executors) = (spec.ping_url.clone()?, run.clone(), executors.clone());
     let ping = async move {
-        if let Err(error) = executors.ping(&url).await {
+        if let Err(error) = executors.ping(&base, &run, Ping::Start).await {
             debug!("The start was not pinged: {error}.");
         }
     };

@@ -49,6 +49,19 @@ pub(super) async fn text(text: &str, credentials: &Credentials) -> Result<String
     waiting(move || credentials.fill(&text).map_err(|error| error.to_string())).await
 }
 
+/// The address as it is asked for.
+pub(super) async fn url(url: &str, credentials: &Credentials) -> Result<String, String> {
+    let filled = text(url, credentials).await.map_err(|error| format!("URL: {error}"))?;
+    is_whole(&filled).then_some(filled).ok_or_else(|| NOT_WHOLE.to_owned())
+}
+
+const NOT_WHOLE: &str = "URL: its credential holds a blank or a control character, wanted it percent-encoded";
+
+/// Whether nothing of an address would be dropped without a word by whoever parses it.
+fn is_whole(url: &str) -> bool {
+    !url.contains(|c: char| c.is_whitespace() || c.is_control())
+}
+
 /// The secrets that sign now.
 pub(super) async fn secrets(named: &[SigningSecret], credentials: &Credentials) -> Result<Vec<WebhookSecret>, String> {
     let mut secrets = Vec::with_capacity(named.len());
@@ -77,9 +90,8 @@ fn fill(mut request: HttpRequest, credentials: &Credentials) -> Result<Filled, S
     }
     if reference::is_in(&request.url) {
         request.url = filled("URL", &request.url)?;
-        // The parser would drop some of them without a word.
-        if request.url.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            return Err("URL: its credential holds a blank or a control character, wanted it percent-encoded".to_owned());
+        if !is_whole(&request.url) {
+            return Err(NOT_WHOLE.to_owned());
         }
     }
     Ok(Filled { request, secret_headers, has_secret_body })

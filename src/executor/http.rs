@@ -14,6 +14,7 @@ use super::lease_guard::{Interruption, LeaseGuard};
 use super::retry_after::retry_after;
 use super::{Attempt, Control, OutputBuffer, Stream, signing};
 use crate::domain::job::HttpRequest;
+use crate::domain::ping::ping_address;
 use crate::domain::run::{Ending, Outcome};
 use crate::domain::webhook::WebhookSecret;
 use crate::keeper::BootInstant;
@@ -66,6 +67,9 @@ pub(super) async fn execute(
         Ok(Ok(mut filled)) => {
             if filled.request.body.is_empty() && !matches!(filled.request.method.as_str(), "GET" | "HEAD") {
                 filled.request.body.clone_from(&attempt.tidings.body);
+            }
+            if let Some((run, ping)) = &attempt.tidings.ping {
+                filled.request.url = ping_address(&filled.request.url, run, *ping);
             }
             filled
         }

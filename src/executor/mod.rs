@@ -30,6 +30,7 @@ use account::Account;
 use crate::domain::ids::{Fence, NodeName, RunId};
 use crate::domain::job::Action;
 use crate::domain::limits::LimitKind;
+use crate::domain::ping::{Ping, ping_address};
 use crate::domain::process::ProcessRules;
 use crate::domain::run::{Ending, Outcome};
 use crate::domain::time::UnixMillis;
@@ -103,6 +104,8 @@ pub struct Tidings {
     pub variables: BTreeMap<String, String>,
     /// The body of a request that has none of its own and a method that takes one; empty = none.
     pub body: String,
+    /// What a ping tells of which run, in its address.
+    pub ping: Option<(RunId, Ping)>,
 }
 
 /// What happens to an attempt from outside while it runs.
@@ -141,9 +144,10 @@ impl Executors {
         Ok(Self { keeper, client, account: Arc::new(Account::of_this_process()), may_run_as: Arc::new(may_run_as), credentials })
     }
 
-    /// Asks for `url`, once and not for long; the error says in words why nobody was reached.
-    pub async fn ping(&self, url: &str) -> Result<(), String> {
-        http::ping(&self.client, &filling::text(url, &self.credentials).await?).await
+    /// Pings `base` of `run`, once and not for long; the error says in words why nobody was reached.
+    pub async fn ping(&self, base: &str, run: &RunId, ping: Ping) -> Result<(), String> {
+        let base = filling::url(base, &self.credentials).await?;
+        http::ping(&self.client, &ping_address(&base, run, ping)).await
     }
 
     /// Whether an attempt begun now would start at once.

@@ -79,6 +79,7 @@ impl Line {
     fn zone(&self) -> Result<Option<Zone>, IcsError> {
         let Some(name) = self.parameter("TZID") else { return Ok(None) };
         zone_named(name).map(Some).ok_or_else(|| {
+            let name: String = name.chars().take(60).collect();
             self.refuse(&format!("the zone {name:?} is not known here, wanted an IANA name such as Europe/Berlin"))
         })
     }

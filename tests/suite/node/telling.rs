@@ -231,6 +231,25 @@ fn pings_tell_of_the_start_and_the_end_with_one_id_for_a_run_and_what_it_printed
 }
 
 #[test]
+fn a_run_that_gives_way_pings_no_end_a_cancelled_one_a_note_and_the_address_may_be_a_credential() {
+    let desk = Desk::new([]);
+    std::fs::write(desk.dir.path().join("ping"), desk.sink.url("/key?create=1#not-sent")).unwrap();
+    let _node = Schedd::on(&desk.redis).env("CREDENTIALS_DIRECTORY", &desk.dir.path().display().to_string()).start();
+    let job = json!({"name": "work", "every": "2s", "shell": "sleep 60", "overlap": "replace", "ping_url": "${credential:ping}"});
+    desk.eye.add(&job);
+    desk.wait_for_requests(2);
+    let first = desk.eye.wait_for_history("work", 1).remove(0);
+    assert_eq!((first.state, first.reason.as_deref()), (RunState::Cancelled, Some("replaced")));
+    Schedctl::on(&desk.redis).run(&["cancel", "work", "--stop"]).good();
+    let is_noted = || Some(desk.sink.requests()).filter(|sent| sent.iter().any(|request| request.target.contains("/log?")));
+    let requests = until("the cancelled one is noted", LONG, is_noted);
+    let told: Vec<(&str, &str)> = requests.iter().map(|request| request.target.split_once("?create=1&rid=").unwrap()).collect();
+    let [starts @ .., last] = &*told else { panic!("{told:?}") };
+    assert!(starts.iter().all(|(path, _)| *path == "/key/start"), "{told:?}");
+    assert_eq!(*last, ("/key/log", starts.last().unwrap().1), "{told:?}");
+}
+
+#[test]
 fn what_cannot_be_read_holds_up_no_notice_behind_it_and_a_spoilt_output_is_left_out_of_one() {
     const BAD: u32 = 300;
     let desk = Desk::new([]);
