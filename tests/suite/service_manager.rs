@@ -6,8 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
+use tempfile::TempDir;
 
 use crate::support::daemon::{Schedd, ScheddBuilder};
 use crate::support::eye::Eye;
@@ -127,22 +128,10 @@ fn what_systemd_gives_the_service_never_reaches_a_job() {
 
 #[test]
 fn capabilities_of_the_service_never_reach_a_job() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: only root may start a service with capabilities");
-        return;
-    }
     let redis = TestRedis::start();
-    let dir = tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap();
-    let service = dir.path().join("service");
-    let caps = "+setuid,+setgid,+kill";
-    let text = format!(
-        "#!/bin/sh\nchmod 777 . {socket} \"$(dirname {socket})\"\nexec setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps {caps} --ambient-caps {caps} {schedd} \"$@\"\n",
-        socket = redis.url().strip_prefix("unix://").unwrap(),
-        schedd = env!("CARGO_BIN_EXE_schedd"),
-    );
-    fs::write(&service, text).unwrap();
-    fs::set_permissions(&service, fs::Permissions::from_mode(0o755)).unwrap();
-    let node = Schedd::on(&redis).played_by(&service).start();
+    let socket = redis.url().strip_prefix("unix://").unwrap().to_owned();
+    let Some(service) = Service::with_capabilities(&format!("chmod 777 {socket} \"$(dirname {socket})\"")) else { return };
+    let node = Schedd::on(&redis).played_by(&service.program()).start();
     node.wait_for_log("Started.");
     let of_node = fs::read_to_string(format!("/proc/{}/status", node.pid())).unwrap();
     assert!(of_node.contains("CapAmb:\t00000000000000e0"), "{of_node}");
@@ -150,9 +139,73 @@ fn capabilities_of_the_service_never_reach_a_job() {
     eye.add(&json!({"name": "caps", "in": "0s", "command": ["cat", "/proc/self/status"]}));
     let run = eye.wait_for_history("caps", 1).remove(0);
     let output = eye.ask(eye.store().read_output(&run.run, 1)).unwrap().unwrap();
-    let of_job = String::from_utf8(output.stdout).unwrap();
+    assert_powerless(&String::from_utf8(output.stdout).unwrap());
+}
+
+#[test]
+fn capabilities_of_the_service_never_reach_its_private_redis() {
+    let Some(service) = Service::with_capabilities("true") else { return };
+    // Asked for its version, and started, by what notes down who it is.
+    let told = service.dir.path().join("told");
+    fs::write(&told, "").unwrap();
+    fs::set_permissions(&told, fs::Permissions::from_mode(0o666)).unwrap();
+    let server = format!("#!/bin/sh\ncat /proc/self/status >>{}\nPATH=${{PATH#*:}} exec redis-server \"$@\"\n", told.display());
+    service.write("redis-server", &server);
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", service.dir.path().display());
+    let node = Schedd::with_private_redis().played_by(&service.program()).env("PATH", &path).start();
+    node.wait_for_log("Started.");
+    let pid_file = node.state_home().join("schedd/redis.pid");
+    let server = || fs::read_to_string(&pid_file).ok()?.trim().parse().ok().and_then(Pid::from_raw);
+    let first = server().unwrap();
+    kill_process(first, Signal::KILL).unwrap();
+    let next = until("the server was started again", LONG, || {
+        let next = server().filter(|next| *next != first)?;
+        let name = fs::read_to_string(format!("/proc/{}/comm", next.as_raw_nonzero())).ok()?;
+        name.starts_with("redis-server").then_some(next)
+    });
+    assert_powerless(&fs::read_to_string(format!("/proc/{}/status", next.as_raw_nonzero())).unwrap());
+    let told = fs::read_to_string(told).unwrap();
+    let each: Vec<&str> = told.split("Name:").skip(1).collect();
+    assert_eq!(each.len(), 4, "{told}");
+    each.into_iter().for_each(assert_powerless);
+}
+
+#[track_caller]
+fn assert_powerless(status: &str) {
     for set in ["CapPrm", "CapEff", "CapAmb"] {
-        assert!(of_job.contains(&format!("{set}:\t0000000000000000")), "{of_job}");
+        assert!(status.contains(&format!("{set}:\t0000000000000000")), "{status}");
+    }
+}
+
+/// What starts schedd as systemd does with `AmbientCapabilities=CAP_SETUID CAP_SETGID CAP_KILL` and a user of its own.
+struct Service {
+    dir: TempDir,
+}
+
+impl Service {
+    /// Runs `before` as root first. None, said, where there is no root to give capabilities.
+    fn with_capabilities(before: &str) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: only root may start a service with capabilities");
+            return None;
+        }
+        let service = Self { dir: tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap() };
+        fs::set_permissions(service.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let caps = "+setuid,+setgid,+kill";
+        let becomes = format!("--reuid 65534 --regid 65534 --clear-groups --inh-caps {caps} --ambient-caps {caps}");
+        let schedd = env!("CARGO_BIN_EXE_schedd");
+        service.write("service", &format!("#!/bin/sh\nchmod 777 .\n{before}\nexec setpriv {becomes} {schedd} \"$@\"\n"));
+        Some(service)
+    }
+
+    fn program(&self) -> PathBuf {
+        self.dir.path().join("service")
+    }
+
+    fn write(&self, name: &str, script: &str) {
+        let file = self.dir.path().join(name);
+        fs::write(&file, script).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     }
 }
 

@@ -9,6 +9,7 @@ mod directory;
 mod error;
 mod places;
 mod program;
+mod rights;
 mod server;
 mod socket;
 mod supervisor;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::process::Command;
 
 use super::PrivateServerError;
+use super::rights::spawn_without_rights;
 
 /// Where server programs are looked for, in order.
 #[derive(Debug, Clone)]
@@ -70,8 +71,9 @@ fn is_executable(program: &Path) -> bool {
 async fn check_version(program: &Path, kind: &Kind) -> Result<(), PrivateServerError> {
     const PATIENCE: Duration = Duration::from_secs(10);
     let mut asking = Command::new(program);
-    asking.arg("--version").stdin(Stdio::null()).kill_on_drop(true);
-    let said = match tokio::time::timeout(PATIENCE, asking.output()).await {
+    asking.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    let answer = async { spawn_without_rights(&mut asking)?.wait_with_output().await };
+    let said = match tokio::time::timeout(PATIENCE, answer).await {
         Ok(Ok(output)) => String::from_utf8_lossy(&output.stdout).into_owned(),
         Ok(Err(error)) => error.to_string(),
         Err(_elapsed) => "nothing".to_owned(),

@@ -17,6 +17,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, geteuid, kill_process, pidfd_open
 use tokio::process::{Child, Command};
 
 use super::error::io_error;
+use super::rights::spawn_without_rights;
 use super::{Access, PrivateServerError, ask};
 
 const PID_FILE: &str = "redis.pid";
@@ -52,7 +53,8 @@ impl Server {
             exec \"$@\" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-";
         let log = open_log(dir)?;
         let log_again = log.try_clone().map_err(io_error("open", &log_path(dir)))?;
-        let child = Command::new("/bin/sh")
+        let mut command = Command::new("/bin/sh");
+        command
             .args(["-c", BECOME_SERVER, "sh"])
             .arg(dir.join(PID_FILE))
             .arg(program)
@@ -67,9 +69,8 @@ impl Server {
             .stdout(log)
             .stderr(log_again)
             // A Ctrl-C for schedd must not reach the server: it is to end last.
-            .process_group(0)
-            .spawn()
-            .map_err(io_error("start", program))?;
+            .process_group(0);
+        let child = spawn_without_rights(&mut command).map_err(io_error("start", program))?;
         let raw = child.id().and_then(|id| i32::try_from(id).ok());
         match raw.and_then(Pid::from_raw) {
             Some(pid) => Ok(Self { pid, hold: Hold::Child(child) }),
