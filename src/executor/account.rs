@@ -1,7 +1,7 @@
 //! Who a job's process runs as: the user of this process, or another one if this node may.
 //!
-//! Invariant: nobody runs as root by asking for it, nor as a user this node's own file does not let jobs name; that is for the
-//! host to say, and nothing in Redis can widen it.
+//! Invariant: nobody runs as root by asking for it, nor as a user this node's own file does not let jobs name, nor in a group that
+//! user is not in; that is for the host to say, and nothing in Redis can widen it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -117,17 +117,24 @@ impl MayRunAs {
         let name = run_as.user();
         let not_looked_up = |errno: nix::Error| format!("it cannot be looked up: {}", errno.desc());
         let user = User::from_name(name).map_err(not_looked_up)?.ok_or("no such user on this host")?;
+        let c_name = CString::new(name).map_err(|error| error.to_string())?;
+        let groups = getgrouplist(&c_name, user.gid).map_err(not_looked_up)?;
         let gid = match run_as.group() {
             None => user.gid,
-            Some(group) => Group::from_name(group).map_err(not_looked_up)?.ok_or(format!("no group {group} on this host"))?.gid,
+            Some(group) => {
+                let gid = Group::from_name(group).map_err(not_looked_up)?.ok_or(format!("no group {group} on this host"))?.gid;
+                // The file of this node names users: what others may do is not theirs to ask for.
+                if !groups.contains(&gid) {
+                    return Err(format!("it is no member of group {group} on this host, wanted one of its own groups"));
+                }
+                gid
+            }
         };
         let is_self = user.uid.as_raw() == self.uid && gid.as_raw() == rustix::process::getegid().as_raw();
         let owner = if is_self {
             None
         } else {
             self.allow(name, user.uid.as_raw())?;
-            let c_name = CString::new(name).map_err(|error| error.to_string())?;
-            let groups = getgrouplist(&c_name, gid).map_err(not_looked_up)?;
             let groups = groups.into_iter().map(nix::unistd::Gid::as_raw).collect();
             Some(Owner { uid: user.uid.as_raw(), gid: gid.as_raw(), groups })
         };

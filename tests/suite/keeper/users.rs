@@ -38,9 +38,14 @@ async fn a_job_runs_as_its_user_with_nothing_of_schedds_rights_left() {
     assert_eq!(stdout(&output), wanted);
     assert_eq!(output.snapshot().stream(schedd::executor::Stream::Stderr), b"told\n");
     attempt.action = schedd::domain::job::Action::Shell("id -un; id -gn".to_owned());
-    attempt.process.user = Some("daemon:mail".parse().unwrap());
+    // Of a host that has a user with a second group, in that one; else in its only one.
+    let groups = std::fs::read_to_string("/etc/group").unwrap();
+    let mut members =
+        groups.lines().filter_map(|line| Some((line.rsplit_once(':')?.1.split(',').next()?, line.split_once(':')?.0)));
+    let (user, group) = members.find(|(user, _)| !["", "root"].contains(user)).unwrap_or(("daemon", "daemon"));
+    attempt.process.user = Some(format!("{user}:{group}").parse().unwrap());
     let (_, output) = bench.run(&attempt).await;
-    assert_eq!(stdout(&output), "daemon\nmail\n");
+    assert_eq!(stdout(&output), format!("{user}\n{group}\n"));
 }
 
 #[tokio::test]
@@ -66,6 +71,10 @@ async fn who_cannot_be_and_where_that_one_may_not_go_is_told() {
     let mut attempt = shell("true");
     for (user, words) in [
         ("no-such-user", "cannot start: user no-such-user: no such user on this host"),
+        (
+            "daemon:mail",
+            "cannot start: user daemon:mail: it is no member of group mail on this host, wanted one of its own groups",
+        ),
         ("daemon:no-such-group", "cannot start: user daemon:no-such-group: no group no-such-group on this host"),
     ] {
         attempt.process.user = Some(user.parse().unwrap());
