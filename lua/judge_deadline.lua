@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Looks whether a run has started, or ended, by the time it was to, and else tells whom its job wants told. What is paused, removed
 -- or over is not to start any more.
--- Guard: its time has come and is on the list; it is taken off in the same step.
+-- Guard: its time has come and is on the list, and is still what the job says; it is taken off in the same step.
 -- KEYS 1 deadlines
 -- KEYS 2 run
 -- KEYS 3 job
@@ -11,6 +11,7 @@
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 kind: start or finish
+-- ARGV 4 due_ms
 -- Reply told
 -- Reply met: it has, or is not to any more
 -- Reply early
@@ -30,7 +31,13 @@ local job = redis.call('HMGET', k.job, 'pending', 'tells')
 local is_open = run[1] == 'running' or run[1] == 'scheduled' or not run[1] and job[1] == id
 local is_missed = is_open and not (kind == 'start' and run[2])
 local tells = job[2] or ''
-if not string.find(tells, kind .. '=', 1, true) then is_missed = false end
+local within = tonumber(string.match(tells, kind .. '=(%d+)'))
+if not within then is_missed = false end
+-- An edit of the job gave it longer.
+if is_missed and tonumber(ARGV[4]) + within > now then
+  redis.call('ZADD', KEYS[1], int(tonumber(ARGV[4]) + within), entry)
+  return {'early'}
+end
 if is_missed then
   tally(KEYS[5], 'late', 1)
   if string.find(tells, 'on_late', 1, true) then tell(k, 'on_late', id, kind, now) end

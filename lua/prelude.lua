@@ -146,6 +146,8 @@ local function end_run(k, id, state, reason, now, facts)
   redis.call('ZADD', k.job_history, now, id)
   redis.call('HSET', k.run, 'state', state, 'reason', reason, 'finished_at', int(now), unpack(facts))
   tally(k.totals, state, 1)
+  -- So that a far time to have ended by is not kept of what is over.
+  if k.deadlines then redis.call('ZREM', k.deadlines, id .. ' start', id .. ' finish') end
   if k.notices then tell_end(k, id, state, reason, now) end
 end
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::shared::Shared;
 use crate::store::{DeadlineReply, StoreError};
@@ -39,27 +39,49 @@ async fn round(shared: &Shared, with_overdue: bool) -> Result<(), StoreError> {
         for page in 0..PAGES {
             let (runs, is_last) = store.list_overdue(before, page * BATCH, BATCH).await?;
             for run in &runs {
-                store.watch_run(run).await?;
+                unless_spoilt(store.watch_run(run).await)?;
             }
             if is_last {
                 break;
             }
         }
     }
+    let mut left = 0;
     loop {
-        let deadlines = store.list_deadlines(BATCH).await?;
-        let Some(first) = deadlines.first() else { return Ok(()) };
-        if first.at > store.now().await? {
+        let deadlines = store.list_deadlines(left, BATCH).await?;
+        if deadlines.is_empty() {
             return Ok(());
         }
-        for deadline in &deadlines {
-            match store.judge_deadline(deadline).await? {
-                DeadlineReply::Told => {
+        let now = store.now().await?;
+        for deadline in deadlines {
+            // What is spoilt is a finding of its own (`schedctl doctor`), and keeps nobody else's time from being looked at.
+            let Some(deadline) = deadline else {
+                left += 1;
+                continue;
+            };
+            if deadline.at > now {
+                return Ok(());
+            }
+            match unless_spoilt(store.judge_deadline(&deadline).await)? {
+                Some(DeadlineReply::Told) => {
                     warn!(job = %deadline.run.job(), run = %deadline.run, "The run has not {} in time.", deadline.kind.past());
                 }
-                DeadlineReply::Met | DeadlineReply::Gone => {}
-                DeadlineReply::Early => return Ok(()),
+                Some(DeadlineReply::Met | DeadlineReply::Gone) => {}
+                // An edit of its job has put it off.
+                Some(DeadlineReply::Early) | None => left += 1,
             }
         }
+    }
+}
+
+/// What was answered; none if that says what is spoilt.
+fn unless_spoilt<T>(answer: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match answer {
+        Err(error) if error.is_passing() => Err(error),
+        Err(error) => {
+            debug!("{error}; whether its run is late is not known.");
+            Ok(None)
+        }
+        Ok(reply) => Ok(Some(reply)),
     }
 }

@@ -92,17 +92,17 @@ impl Store {
         })
     }
 
-    /// The times that come first, at most `limit`.
-    pub async fn list_deadlines(&self, limit: usize) -> Result<Vec<Deadline>, StoreError> {
+    /// The times that come first behind the first `skip`, at most `limit`; none for one that cannot be read.
+    pub async fn list_deadlines(&self, skip: usize, limit: usize) -> Result<Vec<Option<Deadline>>, StoreError> {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ZRANGE").arg(self.keys.deadlines()).arg(0).arg(limit.saturating_sub(1)).arg("WITHSCORES");
+        pipeline.cmd("ZRANGE").arg(self.keys.deadlines()).arg(skip).arg((skip + limit).saturating_sub(1)).arg("WITHSCORES");
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(flat)) = answer.first() else { return Ok(Vec::new()) };
         let read = |pair: &[Value]| {
             let (run, kind) = parse_deadline(&text_of(&pair[0])?)?;
             Some(Deadline { run, kind, at: number_of(&pair[1]).and_then(UnixMillis::new)? })
         };
-        Ok(flat.chunks_exact(2).filter_map(read).collect())
+        Ok(flat.chunks_exact(2).map(read).collect())
     }
 
     /// Looks whether what was to befall a run by now has, and else tells of it.
@@ -117,7 +117,8 @@ impl Store {
             .key("nudge", keys.nudge())
             .arg("now", self.now_arg())
             .arg("id", run.to_string())
-            .arg("kind", deadline.kind.as_str());
+            .arg("kind", deadline.kind.as_str())
+            .arg("due_ms", run.due().as_i64());
         let reply = self.link.invoke(&call).await?;
         Ok(match reply.word.as_str() {
             "told" => DeadlineReply::Told,

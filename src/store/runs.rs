@@ -217,6 +217,7 @@ impl Store {
         let call = |lane: &Lane, read: &str, places: &[Gate]| {
             let call = self.settling_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.lane, lane);
             let call = call
+                .key("deadlines", self.keys.deadlines())
                 .arg("now", self.now_arg())
                 .arg("id", claim.run.to_string())
                 .arg("job_name", claim.run.job().as_str())
@@ -245,6 +246,7 @@ impl Store {
     pub async fn recover_run(&self, lease: &ExpiredLease, recovery: &Recovery) -> Result<RecoverReply, StoreError> {
         let call = |lane: &Lane, read: &str, places: &[Gate]| {
             self.settling_keys(Invocation::new(&scripts::RECOVER_RUN), &lease.run, &recovery.lane, lane)
+                .key("deadlines", self.keys.deadlines())
                 .arg("now", self.now_arg())
                 .arg("id", lease.run.to_string())
                 .arg("job_name", lease.run.job().as_str())

@@ -338,6 +338,11 @@ fn a_run_no_node_takes_and_one_that_goes_on_too_long_are_told_of() {
         desk.eye.ask(desk.eye.store().read_queues()).unwrap().into_keys().find(|queue| queue.as_str() == "shut")
     });
     let late = json!({"shell": format!("echo \"$SCHEDD_ABOUT_TEXT\" >> {told}")});
+    // What is spoilt in front of the others holds none of them up.
+    let (deadlines, run) = ("{schedd}:deadlines", "{schedd}:run:spoilt@1790000000000");
+    let mut spoilt = redis::pipe();
+    spoilt.set(run, "x").zadd(deadlines, "no run", 1).zadd(deadlines, "spoilt@1790000000000 start", 2);
+    spoilt.exec(&mut desk.redis.connection()).unwrap();
     desk.eye
         .add(&json!({"name": "shut", "in": "0s", "queue": "shut", "shell": "true", "on_late": late, "must_start_within": "1s"}));
     desk.eye.add(&json!({"name": "slow", "in": "0s", "shell": "sleep 600", "on_late": late, "must_finish_within": "1s"}));
@@ -348,5 +353,8 @@ fn a_run_no_node_takes_and_one_that_goes_on_too_long_are_told_of() {
     assert_eq!(desk.eye.ask(desk.eye.store().read_stats()).unwrap().totals["late"], 2);
     let refused = Schedctl::on(&desk.redis).run(&["add", "--must-start-within", "1m", "--shell", "true"]);
     assert!(refused.code == 2 && refused.stderr.contains("--on-late"), "{refused:?}");
+    let left: Vec<String> = redis::cmd("ZRANGE").arg(deadlines).arg(0).arg(-1).query(&mut desk.redis.connection()).unwrap();
+    assert_eq!(left, ["no run", "spoilt@1790000000000 start"]);
+    redis::pipe().del(run).del(deadlines).exec(&mut desk.redis.connection()).unwrap();
     desk.assert_sound();
 }

@@ -289,7 +289,7 @@ const TIMED: &str = "on_late late=1000 start=1000 finish=5000";
 impl World {
     async fn judge_all(&self, offset: i64) -> Vec<DeadlineReply> {
         let mut replies = Vec::new();
-        for deadline in self.store.list_deadlines(100).await.unwrap() {
+        for deadline in self.store.list_deadlines(0, 100).await.unwrap().into_iter().flatten() {
             replies.push(self.at(offset).judge_deadline(&deadline).await.unwrap());
         }
         replies
@@ -305,7 +305,7 @@ async fn a_run_that_has_not_started_or_ended_in_time_is_told_of_once_whoever_loo
     assert_eq!(world.at(900).watch_run(&run).await.unwrap(), WatchReply::Watched);
     assert_eq!(world.at(900).watch_run(&run).await.unwrap(), WatchReply::Known);
     assert_eq!(world.store.list_overdue(super::world::t(900), 0, 10).await.unwrap(), (vec![], true));
-    let deadlines = world.store.list_deadlines(10).await.unwrap();
+    let deadlines: Vec<_> = world.store.list_deadlines(0, 10).await.unwrap().into_iter().flatten().collect();
     assert_eq!(
         deadlines.iter().map(|deadline| deadline.at).collect::<Vec<_>>(),
         [super::world::t(1_000), super::world::t(5_000)]
@@ -329,15 +329,27 @@ async fn a_run_in_time_a_paused_and_a_removed_one_are_not_told_of() {
     let world = World::new();
     let run = world.telling(TIMED).await;
     let claim = world.win_with(0, &run, Overlap::Skip, 10_000).await;
-    assert_eq!(world.store.list_deadlines(10).await.unwrap().len(), 1, "it has started");
+    assert_eq!(world.store.list_deadlines(0, 10).await.unwrap().len(), 1, "it has started");
     world.finish(1, &claim, Verdict::Final(RunState::Succeeded)).await;
-    assert_eq!(world.judge_all(5_000).await, [DeadlineReply::Met]);
+    assert!(world.store.list_deadlines(0, 10).await.unwrap().is_empty(), "it is over");
     let next = super::world::run_of("a", 10_000);
     world.at(11_000).watch_run(&next).await.unwrap();
     world.at(11_000).pause_job(&world.job("a").await, None).await.unwrap();
     assert_eq!(world.judge_all(20_000).await, [DeadlineReply::Met; 2]);
     assert_eq!(world.at(20_000).watch_run(&next).await.unwrap(), WatchReply::Gone);
     assert!(world.notices().await.is_empty());
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn an_edit_that_gives_an_open_run_longer_puts_its_time_off() {
+    let world = World::new();
+    let run = world.telling(TIMED).await;
+    world.win_with(0, &run, Overlap::Skip, 100_000).await;
+    let _: i64 = world.raw("HSET", "job:a", &["tells", "on_late finish=9000"]);
+    assert_eq!(world.judge_all(5_000).await, [DeadlineReply::Early]);
+    assert_eq!(world.judge_all(8_999).await, [DeadlineReply::Early]);
+    assert_eq!(world.judge_all(9_000).await, [DeadlineReply::Told]);
     world.assert_sound();
 }
 
