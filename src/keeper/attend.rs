@@ -101,7 +101,9 @@ async fn start(
                 return Err(match Step::of(error) {
                     (Step::Exec, error) => not_executed(error),
                     (Step::Cgroup, error) => program::no_cgroup(&error),
-                    (Step::User, error) => program::no_user(launch.owner.as_ref().map_or(0, |owner| owner.uid), &error),
+                    (Step::User(call), error) => {
+                        program::no_user(launch.owner.as_ref().map_or(0, |owner| owner.uid), call, &error)
+                    }
                     (Step::Files, error) => program::no_limit("files", &error),
                     (Step::Directory, error) => program::no_directory(&launch.cwd, &error),
                 });

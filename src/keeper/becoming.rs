@@ -24,13 +24,25 @@ pub(super) enum Step {
     Cgroup,
     /// Taking its limit of open files.
     Files,
-    /// Becoming its user.
-    User,
+    /// Becoming its user, by this system call.
+    User(&'static str),
     /// Entering its directory.
     Directory,
 }
 
-const STEPS: [Step; 5] = [Step::Exec, Step::Cgroup, Step::Files, Step::User, Step::Directory];
+const STEPS: [Step; 11] = [
+    Step::Exec,
+    Step::Cgroup,
+    Step::Files,
+    Step::User("fchmod"),
+    Step::User("setgroups"),
+    Step::User("setresgid"),
+    Step::User("setresuid"),
+    Step::User("capset"),
+    Step::User("setuid"),
+    Step::User("prctl"),
+    Step::Directory,
+];
 /// All that the standard library carries from the child to its parent is a number: the errno, and above these bits the step.
 const ERRNO_BITS: u32 = 16;
 
@@ -82,21 +94,22 @@ impl Become {
 
     /// Becomes it for good. Groups go first, for a user without rights can change none; rights that are kept across a change of
     /// users are given up, and that there is no way back is tried.
-    fn enter(&self) -> Result<(), Errno> {
+    fn enter(&self) -> io::Result<()> {
+        let by = |call| move |errno| Step::User(call).failed(errno);
         // So that it may open its own output anew (`/dev/stderr`), which it is not the owner of.
         for output in [rustix::stdio::stdout(), rustix::stdio::stderr()] {
-            rustix::fs::fchmod(output, Mode::from_raw_mode(0o666))?;
+            rustix::fs::fchmod(output, Mode::from_raw_mode(0o666)).map_err(by("fchmod"))?;
         }
-        rustix::thread::set_thread_groups(&self.groups)?;
-        rustix::thread::set_thread_res_gid(self.gid, self.gid, self.gid)?;
-        rustix::thread::set_thread_res_uid(self.uid, self.uid, self.uid)?;
+        rustix::thread::set_thread_groups(&self.groups).map_err(by("setgroups"))?;
+        rustix::thread::set_thread_res_gid(self.gid, self.gid, self.gid).map_err(by("setresgid"))?;
+        rustix::thread::set_thread_res_uid(self.uid, self.uid, self.uid).map_err(by("setresuid"))?;
         let none = CapabilitySet::empty();
         let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
-        rustix::thread::set_capabilities(None, none)?;
+        rustix::thread::set_capabilities(None, none).map_err(by("capset"))?;
         if self.uid.is_root() || rustix::thread::set_thread_uid(Uid::ROOT).is_ok() {
-            return Err(Errno::PERM);
+            return Err(by("setuid")(Errno::PERM));
         }
-        rustix::thread::set_no_new_privs(true)
+        rustix::thread::set_no_new_privs(true).map_err(by("prctl"))
     }
 }
 
@@ -137,7 +150,7 @@ impl Becoming {
         let core = Rlimit { current: Some(0), ..rustix::process::getrlimit(Resource::Core) };
         rustix::process::setrlimit(Resource::Core, core)?;
         if let Some(user) = &self.user {
-            user.enter().map_err(|errno| Step::User.failed(errno))?;
+            user.enter()?;
         }
         // Only now: a change of users takes it back.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -160,6 +173,9 @@ mod tests {
     fn a_step_and_its_errno_go_through_one_number() {
         let (step, error) = Step::of(io::Error::from_raw_os_error(Step::Directory.failed(Errno::ACCESS).raw_os_error().unwrap()));
         assert_eq!((step, error.raw_os_error()), (Step::Directory, Some(Errno::ACCESS.raw_os_error())));
+        for step in STEPS {
+            assert_eq!(Step::of(step.failed(Errno::PERM)).0, step);
+        }
         let (step, error) = Step::of(Errno::NOENT.into());
         assert_eq!((step, error.kind()), (Step::Exec, io::ErrorKind::NotFound));
         assert_eq!(Step::of(io::Error::other("x")).0, Step::Exec);

@@ -38,9 +38,9 @@ pub(super) fn no_cgroup(error: &io::Error) -> Report {
     cannot_start("its cgroup", error, None)
 }
 
-/// A report that the process cannot become its user.
-pub(super) fn no_user(uid: u32, error: &io::Error) -> Report {
-    cannot_start(&format!("the user with uid {uid}"), error, None)
+/// A report that the process cannot become its user, for want of the system call `call`.
+pub(super) fn no_user(uid: u32, call: &str, error: &io::Error) -> Report {
+    cannot_start(&format!("as the user with uid {uid}: {call}"), error, None)
 }
 
 /// A report that the process cannot be held to a limit.

@@ -1,5 +1,6 @@
 //! The unit files are ones that systemd takes, and as tight as they say.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -76,6 +77,66 @@ fn the_hardened_units_are_as_tight_as_they_say() {
         let unit = Unit::new("schedd.service", Some(drop_in));
         let Some((is_content, said)) = unit.analyzed(&["security", "--offline=yes", "--no-pager", &threshold]) else { return };
         assert!(is_content, "{drop_in}: {said}");
+    }
+}
+
+/// The system calls by which the keeper makes a process into a job's, and whether only a job with `user` wants them.
+const CALLS: [(&str, bool); 16] = [
+    ("setsid", false),
+    ("prctl", false),
+    ("prlimit64", false),
+    ("setpriority", false),
+    ("umask", false),
+    ("chdir", false),
+    ("close_range", false),
+    ("rt_sigaction", false),
+    ("memfd_create", false),
+    ("pidfd_open", false),
+    ("pidfd_send_signal", false),
+    ("setgroups", true),
+    ("setresgid", true),
+    ("setresuid", true),
+    ("capset", true),
+    ("fchmod", true),
+];
+
+/// The system calls a set of systemd's stands for.
+fn expanded(set: &str) -> Option<BTreeSet<String>> {
+    let (is_content, said) = run("systemd-analyze", &["--no-pager", "syscall-filter", set])?;
+    assert!(is_content, "{set}: {said}");
+    let members = said.lines().skip(1).map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let mut calls = BTreeSet::new();
+    for member in members {
+        let named = if member.starts_with('@') { expanded(member)? } else { BTreeSet::from([member.to_owned()]) };
+        calls.extend(named);
+    }
+    Some(calls)
+}
+
+/// The system calls that are taken out of, or else the only ones left by, the lines of a drop-in, in their order.
+fn filtered(text: &str) -> Option<(bool, BTreeSet<String>)> {
+    let mut filter: Option<(bool, BTreeSet<String>)> = None;
+    for line in text.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")) {
+        let (is_taking, words) = line.strip_prefix('~').map_or((false, line), |words| (true, words));
+        // The first line says which of the two the filter is.
+        let (is_of_refused, calls) = filter.get_or_insert((is_taking, BTreeSet::new()));
+        for word in words.split_whitespace() {
+            let named = if word.starts_with('@') { expanded(word)? } else { BTreeSet::from([word.to_owned()]) };
+            if *is_of_refused == is_taking { calls.extend(named) } else { calls.retain(|call| !named.contains(call)) }
+        }
+    }
+    filter
+}
+
+#[test]
+fn what_the_keeper_does_to_start_a_job_no_drop_in_refuses() {
+    for drop_in in DROP_INS {
+        let text = fs::read_to_string(Path::new(DIR).join(format!("schedd.service.d/{drop_in}.conf"))).unwrap();
+        let Some((is_of_refused, calls)) = filtered(&text) else { return };
+        let may_become = text.contains("CapabilityBoundingSet=CAP_SETUID");
+        let wanted = CALLS.iter().filter(|(_, for_user)| !for_user || may_become);
+        let refused: Vec<_> = wanted.filter(|(call, _)| calls.contains(*call) == is_of_refused).collect();
+        assert!(refused.is_empty(), "{drop_in} refuses {refused:?}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Jobs as another user. Only root may try that: anybody else says so and tests that it is refused.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 use schedd::domain::run::Ending;
@@ -94,4 +95,30 @@ async fn who_cannot_be_and_where_that_one_may_not_go_is_told() {
     attempt.env.insert("LD_PRELOAD".to_owned(), "x".to_owned());
     let (outcome, _) = bench.run(&attempt).await;
     assert!(outcome.error.unwrap().contains("LD_PRELOAD together with user"));
+}
+
+#[tokio::test]
+async fn a_job_that_cannot_become_its_user_says_which_step_failed() {
+    let Some(setpriv) = ["/usr/bin/setpriv", "/bin/setpriv"].into_iter().find(|path| Path::new(path).exists()) else {
+        eprintln!("not tested: there is no setpriv(1) here");
+        return;
+    };
+    if !is_root() {
+        return;
+    }
+    for (right, call) in [("setgid", "setgroups"), ("setuid", "setresuid")] {
+        // The keeper has fewer rights than the daemon, as behind a filter of system calls.
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("schedd");
+        let schedd = env!("CARGO_BIN_EXE_schedd");
+        let script = format!("#!/bin/sh\nexec {setpriv} --bounding-set -{right} --inh-caps -{right} -- {schedd} \"$@\"\n");
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let bench = Bench::start_with_keeper(&program).await;
+        let mut attempt = shell("true");
+        attempt.process.user = Some("daemon".parse().unwrap());
+        let (outcome, _) = bench.run(&attempt).await;
+        let wanted = format!("cannot start: as the user with uid 1: {call}: Operation not permitted");
+        assert_eq!((outcome.ending, outcome.error), (Ending::Failed, Some(wanted)));
+    }
 }

@@ -1,7 +1,7 @@
 //! Executors on a keeper of one's own, and attempts for them. Each attempt has a run id nobody else has.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
@@ -31,6 +31,11 @@ impl Bench {
         Self::start_with(None, LEASE).await
     }
 
+    /// One whose keeper is started by that program.
+    pub(crate) async fn start_with_keeper(program: &Path) -> Self {
+        Self::start_as(program, None, LEASE).await
+    }
+
     /// One whose node's leases last so long.
     pub(crate) async fn start_with_lease(lease: Duration) -> Self {
         Self::start_with(None, lease).await
@@ -42,9 +47,13 @@ impl Bench {
     }
 
     async fn start_with(mark: Option<&str>, lease: Duration) -> Self {
+        Self::start_as(Path::new(env!("CARGO_BIN_EXE_schedd")), mark, lease).await
+    }
+
+    async fn start_as(program: &Path, mark: Option<&str>, lease: Duration) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let settings = KeeperSettings {
-            program: PathBuf::from(env!("CARGO_BIN_EXE_schedd")),
+            program: program.to_owned(),
             ended_file: mark.map(|name| dir.path().join(name)),
             node: "web-1".to_owned(),
             incarnation: "one".to_owned(),
