@@ -47,6 +47,24 @@ fn a_changed_file_is_taken_by_itself() {
 }
 
 #[test]
+fn a_reload_asked_for_while_redis_is_away_is_done_once_it_is_there() {
+    let mut redis = TestRedis::durable();
+    let mut node = Schedd::on(&redis).jobs(A_AND_B).start();
+    wait_until_live(&Eye::on(&redis), "b");
+    node.term();
+    node.wait_exit();
+    redis.kill9();
+    fs::write(node.jobs_file(), "").unwrap();
+    node.start_again();
+    node.wait_for_log("; waiting for it.");
+    node.hup();
+    redis.restart();
+    let eye = Eye::on(&redis);
+    wait_until_gone(&eye, "a");
+    wait_until_gone(&eye, "b");
+}
+
+#[test]
 fn a_bad_file_changes_nothing_and_is_shown_until_it_is_mended() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
