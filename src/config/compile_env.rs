@@ -18,7 +18,7 @@ pub(super) fn compile_env(spot: &Spot<'_>, problems: &mut Problems) -> Option<BT
         if !is_variable_name(name) {
             problems.fault(&value.path, name_span, "not a variable's name, wanted letters, digits and _, no digit first");
         }
-        if let Some(text) = value.text("C.UTF-8", problems) {
+        if let Some(text) = value.secret_text("C.UTF-8", problems) {
             env.insert(name.to_owned(), text.to_owned());
         }
     }

@@ -43,7 +43,7 @@ pub(super) fn compile_http(spot: &Spot<'_>, problems: &mut Problems) -> Option<H
     };
     // Each is asked before any is missed, so that every fault is told.
     let url = compile_url(&url_spot, problems);
-    let body = table.get("body").map_or(Some(""), |spot| spot.text("{}", problems));
+    let body = table.get("body").map_or(Some(""), |spot| spot.secret_text("{}", problems));
     let method = table.get("method").map(|spot| spot.choice(METHODS, problems));
     let headers = table.get("headers").and_then(|spot| {
         let table = spot.table("a table such as { X-From = \"schedd\" }", problems)?;
@@ -117,7 +117,7 @@ fn compile_headers(table: &Table<'_>, problems: &mut Problems) -> BTreeMap<Strin
         } else if headers.keys().any(|known| known.eq_ignore_ascii_case(name)) {
             problems.fault(&spot.path, name_span, "given twice: case does not matter in header names");
         }
-        if let Some(value) = spot.text("schedd", problems) {
+        if let Some(value) = spot.secret_text("schedd", problems) {
             if value.chars().any(|c| c.is_control() && c != '\t') {
                 // The value is not shown: it may be what lets somebody in.
                 spot.fault(problems, "found one of them, wanted a value without line breaks or control characters");

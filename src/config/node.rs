@@ -47,15 +47,28 @@ pub(super) struct Entry<'t> {
 impl Node<'_> {
     /// What a message says was found: `integer 30`, `string "30"`, `a table`.
     pub(super) fn found(&self) -> String {
+        let kind = self.kind();
         match &self.value {
-            Value::Table(_) => "a table".to_owned(),
-            Value::Array(_) => "an array".to_owned(),
-            Value::Text(text) => format!("string {}", quoted(text)),
-            Value::Integer(number) => format!("integer {number}"),
-            Value::Float(number) => format!("number {number}"),
+            Value::Text(text) => format!("{kind} {}", quoted(text)),
+            Value::Integer(number) => format!("{kind} {number}"),
+            Value::Float(number) => format!("{kind} {number}"),
             Value::Bool(flag) => format!("{flag}"),
-            Value::Datetime(text) => format!("date {text}"),
-            Value::Null => "null".to_owned(),
+            Value::Datetime(text) => format!("{kind} {text}"),
+            Value::Table(_) | Value::Array(_) | Value::Null => kind.to_owned(),
+        }
+    }
+
+    /// What kind of value it is, for a message that must not repeat it.
+    pub(super) fn kind(&self) -> &'static str {
+        match &self.value {
+            Value::Table(_) => "a table",
+            Value::Array(_) => "an array",
+            Value::Text(_) => "string",
+            Value::Integer(_) => "integer",
+            Value::Float(_) => "number",
+            Value::Bool(_) => "true or false",
+            Value::Datetime(_) => "date",
+            Value::Null => "null",
         }
     }
 }

@@ -174,6 +174,17 @@ impl<'n> Spot<'n> {
         }
     }
 
+    /// As [`Spot::text`], of what may be a secret: no problem repeats it.
+    pub(super) fn secret_text(&self, example: &str, problems: &mut Problems) -> Option<&'n str> {
+        let wanted = match self.as_text() {
+            Some(text) if !text.contains('\0') => return Some(text),
+            Some(_) => "one without the character NUL".to_owned(),
+            None => format!("a string such as {example:?}"),
+        };
+        self.fault(problems, format!("found {} (not shown), wanted {wanted}", self.node.kind()));
+        None
+    }
+
     /// A text its type understands, such as `example`; its own error says what is wanted.
     pub(super) fn parsed<T: FromStr>(&self, example: &str, problems: &mut Problems) -> Option<T>
     where

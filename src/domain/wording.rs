@@ -10,6 +10,12 @@ pub(in crate::domain) fn end_within(text: &str, most: usize) -> usize {
     (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
+/// Whether who shows it may do something else with it: a control character, or one that turns the direction of writing.
+pub fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
 /// RFC 3339 with milliseconds and the zone's offset, `Z` for UTC.
 pub fn rfc3339(at: UnixMillis, zone: &Zone) -> String {
     if zone.name().as_str() == "UTC" {

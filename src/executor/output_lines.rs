@@ -32,13 +32,18 @@ impl OutputLines {
                 Stream::Stdout => &mut self.stdout,
                 Stream::Stderr => &mut self.stderr,
             };
+            // Only now is it known that more than its end follows.
+            if begun.len() == LONGEST && rest.first() != Some(&b'\n') {
+                let line = std::mem::take(begun);
+                self.tell(stream, &line);
+                continue;
+            }
             let room = LONGEST - begun.len();
-            let end = rest.iter().take(room).position(|byte| *byte == b'\n');
+            let end = rest.iter().take(room + 1).position(|byte| *byte == b'\n');
             let (part, behind) = rest.split_at(end.unwrap_or(room.min(rest.len())));
             begun.extend(part);
-            let is_full = begun.len() == LONGEST;
             rest = if end.is_some() { behind.get(1..).unwrap_or_default() } else { behind };
-            if end.is_some() || is_full {
+            if end.is_some() {
                 let line = std::mem::take(begun);
                 self.tell(stream, &line);
             }

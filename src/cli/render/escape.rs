@@ -2,11 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Whether a terminal may do something else with it than show it.
-fn steers(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-}
+use crate::domain::wording::steers;
 
 /// The text on one line: every control and direction character escaped, line breaks too.
 pub(in crate::cli) fn one_line(text: &str) -> String {

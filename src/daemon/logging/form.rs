@@ -8,6 +8,7 @@ use serde_json::Value;
 use tracing::Level;
 
 use super::entry::Entry;
+use crate::domain::wording::steers;
 
 /// The name in the journal of whoever writes.
 const IDENTIFIER: &str = "schedd";
@@ -139,8 +140,7 @@ struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_plain =
-            !self.0.is_empty() && self.0.chars().all(|c| !c.is_whitespace() && !c.is_control() && c != '"' && c != '=');
+        let is_plain = !self.0.is_empty() && self.0.chars().all(|c| !c.is_whitespace() && !steers(c) && c != '"' && c != '=');
         if is_plain {
             f.write_str(self.0)
         } else {
@@ -149,9 +149,9 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// The text with its control characters made visible, so that nobody's text can forge a line or drive a terminal.
+/// The text with what steers made visible, so that nobody's text can forge a line, drive a terminal or turn what stands behind it.
 fn escaped(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] }).collect()
+    text.chars().flat_map(|c| if steers(c) { c.escape_default().collect::<Vec<_>>() } else { vec![c] }).collect()
 }
 
 #[cfg(test)]
@@ -177,6 +177,7 @@ mod tests {
         assert_eq!(Quoted("a").to_string(), "a");
         assert_eq!(Quoted("a b").to_string(), "\"a b\"");
         assert_eq!(Quoted("").to_string(), "\"\"");
+        assert_eq!(Quoted("a\u{202e}b").to_string(), "\"a\\u{202e}b\"");
         assert_eq!(Quoted("x\ny\"z\x1b").to_string(), "\"x\\ny\\\"z\\u{1b}\"");
     }
 
