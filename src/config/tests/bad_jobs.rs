@@ -75,7 +75,7 @@ fn how_a_process_starts_is_held_to_its_forms() {
         ("limits = { mem = '1G' }", "jobs.a.limits.mem: unknown key"),
         ("umask = 27", "jobs.a.umask: found integer 27, wanted octal digits in quotes, such as \"0027\""),
         ("umask = '0o27'", "jobs.a.umask: umask \"0o27\" is not valid: wanted 3 or 4 octal digits"),
-        ("stdin = ['a']", "jobs.a.stdin: found an array, wanted a string"),
+        ("stdin = ['a']", "jobs.a.stdin: found an array (not shown), wanted a string"),
         ("stdin = \"a\\u0000\"", "found string (not shown), wanted one without the character NUL"),
         ("shell_program = 'bash'", "jobs.a.shell_program: found string \"bash\", wanted an absolute path"),
     ]);
