@@ -6,6 +6,7 @@ use chrono::{Datelike as _, NaiveDate};
 
 use super::field::Values;
 use super::work;
+use crate::domain::civil::{Date, days_in_month, weekday};
 
 /// A day told by its place in the month. Weekdays count from Sunday = 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +42,18 @@ const SUNDAY: u8 = 0;
 const SATURDAY: u8 = 6;
 
 impl Month {
+    /// That month of that year.
+    pub(super) fn of(year: i64, month: i64) -> Self {
+        let narrow = |number: i64| u8::try_from(number).unwrap_or(0);
+        let first = (weekday(Date::new(year, month, 1).number()) + 1) % 7;
+        Self { first: narrow(first), length: narrow(days_in_month(year, month)) }
+    }
+
+    /// One of 28 bits: months of the same bit have the same days.
+    pub(super) fn bit(self) -> u32 {
+        1 << (u32::from(self.first) * 4 + u32::from(self.length).saturating_sub(28)).min(31)
+    }
+
     fn weekday(self, day: u8) -> u8 {
         (self.first + day - 1) % 7
     }

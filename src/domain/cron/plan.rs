@@ -16,7 +16,6 @@ use super::piece::{Fault, Piece};
 use super::search::Wall;
 use super::set::Set;
 use super::work;
-use crate::domain::civil::{Date, days_in_month, weekday};
 
 /// A read expression.
 #[derive(Debug, Default)]
@@ -94,13 +93,12 @@ impl Wall for Plan {
 impl Plan {
     /// The days of a month that match, day 1 as bit 1.
     pub(super) fn days_of_month(&self, year: i64, month: i64) -> u32 {
+        if self.names_month(year, month) { self.days.days_of(Month::of(year, month)) } else { 0 }
+    }
+
+    fn names_month(&self, year: i64, month: i64) -> bool {
         let names = |set: &Set, number: i64| u16::try_from(number).is_ok_and(|number| set.has(number));
-        if !names(&self.years, year - i64::from(YEAR.min)) || !names(&self.months, month) {
-            return 0;
-        }
-        let narrow = |number: i64| u8::try_from(number).unwrap_or(0);
-        let first = (weekday(Date::new(year, month, 1).number()) + 1) % 7;
-        self.days.days_of(Month { first: narrow(first), length: narrow(days_in_month(year, month)) })
+        names(&self.years, year - i64::from(YEAR.min)) && names(&self.months, month)
     }
 
     /// Whether it depends on the job's name: it has an `H`.
@@ -114,15 +112,26 @@ impl Plan {
     }
 
     /// The first day that matches in a month after that of `date`. The crate is not asked: it takes a microsecond a month, and
-    /// days like the first as a last Friday never come.
+    /// days like the first as a last Friday never come. There are no more than 28 kinds of month, each looked at once.
     fn first_day_after_month_of(&self, date: NaiveDate) -> Option<NaiveDate> {
         let next = i64::from(date.year()) * 12 + i64::from(date.month());
-        (next..i64::from(YEAR.min + 130) * 12).find_map(|month| {
-            let (year, month) = (month.div_euclid(12), month.rem_euclid(12) + 1);
-            let days = self.days_of_month(year, month);
-            let date = || NaiveDate::from_ymd_opt(year.try_into().ok()?, month.try_into().ok()?, days.trailing_zeros());
-            (days != 0).then(date).flatten()
-        })
+        let mut empty = 0_u32;
+        for at in next..=i64::from(YEAR.max) * 12 + 11 {
+            let (year, month) = (at.div_euclid(12), at.rem_euclid(12) + 1);
+            if !self.names_month(year, month) {
+                continue;
+            }
+            let kind = Month::of(year, month);
+            if empty & kind.bit() != 0 {
+                continue;
+            }
+            let days = self.days.days_of(kind);
+            if days != 0 {
+                return NaiveDate::from_ymd_opt(year.try_into().ok()?, month.try_into().ok()?, days.trailing_zeros());
+            }
+            empty |= kind.bit();
+        }
+        None
     }
 
     fn first_of_either(&self, from: DateTime<Utc>) -> Option<DateTime<Utc>> {
