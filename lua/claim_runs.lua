@@ -200,21 +200,19 @@ local function pass_gates(k, a, names, places)
   return nil, stands
 end
 
--- The states of a run that is not to start.
-local STARTED = {running = true, succeeded = true, failed = true, timed_out = true, lost = true, cancelled = true, skipped = true}
-
 -- Takes out what is due and not to start: left behind in a lane that its job had once, or planned although it executes or is over, as
 -- after a loss. A planned one is followed by the next all the same. A one-shot whose state cannot be read is not over by that.
 local function pass_over(k, a, state)
   local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'begun', 'once')
-  if job[2] == a.id and not job[3] and (STARTED[state] or job[5] ~= '1') then
+  local has_begun = state == 'running' or ENDS[state]
+  if job[2] == a.id and not job[3] and (has_begun or job[5] ~= '1') then
     if job[1] ~= a.rev then return {'stale'} end
     if is_planted_before(a.successor, k.successor_run) then return {'occupied', a.successor} end
     local is_used_up = whole(job[4], COUNT) >= (tonumber(a.max_runs) or math.huge)
     plant_pending(k, a.job_name, is_used_up and '' or a.successor, a.successor_due, a.successor_ready)
     settle_job(k, a.id, a.job_name, now)
   end
-  if not STARTED[state] then return {'spoilt'} end
+  if not has_begun then return {'spoilt'} end
   redis.call('ZREM', due, a.id)
   return {'gone'}
 end

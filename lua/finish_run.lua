@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Ends an attempt: the run gets its final state and stands in history, or goes back into the due set for another attempt.
--- Guard: the lease is in the set under this fence, and the run has no later one; if it is over, the job is in the queue read.
+-- Guard: the lease is in the set under this fence, and the run has no later one and is not over; if this ends it, the job is in the queue read.
 -- Repeating a call that was done answers the same; a stale holder is answered lost and changes nothing.
 -- KEYS 1 run
 -- KEYS 2 job
@@ -41,7 +41,7 @@
 -- Reply released
 -- Reply asking_later: ready
 -- Reply moved: the lane the job has now
--- Reply lost: the lease is another's, or nobody's
+-- Reply lost: the lease is another's, or nobody's, or the run is over
 -- Reply places: the gates it stands at; the call does not have them all
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
@@ -66,6 +66,7 @@ if not redis.call('ZSCORE', k.leases, member) then
   return {'lost'}
 end
 if whole(run[1], FENCE) > tonumber(fence) then return {'lost'} end
+if ENDS[run[7]] then return {'lost'} end
 local gates_bad = missing_places(k.gates, run[9] or '')
 if gates_bad then return gates_bad end
 local places = gate_names(run[9])

@@ -73,6 +73,9 @@ end
 -- The states of a dead letter: a script that can end a run so has the keys `dead` and `job_dead`.
 local DEAD = {failed = true, timed_out = true, lost = true}
 
+-- The states of a run that is over.
+local ENDS = {succeeded = true, failed = true, timed_out = true, lost = true, cancelled = true, skipped = true}
+
 -- What is kept of a run in a notice of it.
 local TOLD = {'state', 'reason', 'attempt', 'due', 'started_at', 'finished_at', 'exit_code', 'signal', 'http_status', 'error', 'node', 'skipped_count', 'waiting_for'}
 

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Takes a run back from a node that stopped renewing: it goes back into the due set, or ends.
--- Guard: the lease ends when the caller saw it end, unchanged all the time it watched, the run has no later fence, and the job
--- is in the queue read.
+-- Guard: the lease ends when the caller saw it end, unchanged all the time it watched, the run has no later fence and is not over,
+-- and the job is in the queue read.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
@@ -37,7 +37,7 @@
 -- Reply ended: state
 -- Reply alive: the lease has moved
 -- Reply moved: the lane the job has now
--- Reply gone
+-- Reply gone: also of a run that is over; its lease goes
 -- Reply places: the gates it stands at; the call does not have them all
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
@@ -54,7 +54,7 @@ local member = id .. '#' .. fence
 local lease_end = redis.call('ZSCORE', k.leases, member)
 if not lease_end then return {'gone'} end
 if tonumber(lease_end) ~= tonumber(ARGV[5]) then return {'alive', lease_end} end
-local run = redis.call('HMGET', k.run, 'fence', 'attempt', 'recoveries', 'places')
+local run = redis.call('HMGET', k.run, 'fence', 'attempt', 'recoveries', 'places', 'state')
 if whole(run[1], FENCE) > tonumber(fence) then
   -- The run has moved on under a later fence; only this lease was left behind. Without a fence it has not, or it would be open
   -- for ever with no lease at all.
@@ -66,6 +66,13 @@ if gates_bad then return gates_bad end
 local lane = moved_to(k, ARGV[9])
 if lane then return {'moved', lane} end
 local places = gate_names(run[4])
+if ENDS[run[5]] then
+  if places[1] then redis.call('HDEL', k.run, 'places', 'waited_from') end
+  leave_gates(k, id, places, 'ended', now)
+  redis.call('ZREM', k.leases, member)
+  leave_queue(k, id)
+  return {'gone'}
+end
 tally(k.totals, 'recovered', 1)
 -- Its done_check may have been answered meanwhile, so the row of unclear answers is broken too.
 redis.call('HSET', k.run, 'recoveries', whole(run[3], COUNT) + 1, 'unclear', 0, 'fence', fence)

@@ -110,7 +110,9 @@ if ARGV[12] ~= '' and redis.call('HGET', KEYS[16], 'job') == name then
 end
 note_deed(KEYS[15], now, 'removed', ARGV[10], {})
 -- What was promised once, or was already due, is accounted for; of what would have come later nothing is owed.
-if pending ~= '' and (job[6] == '1' or tonumber(ARGV[6]) <= now) then
+local is_owed = pending ~= '' and (job[6] == '1' or tonumber(ARGV[6]) <= now)
+-- One whose record tells of an end has that.
+if is_owed and (redis.call('HGET', k.run, 'state') or 'scheduled') == 'scheduled' then
   end_run(k, pending, 'cancelled', ARGV[9], now, {'job', name, 'due', ARGV[6], 'queue', job[7] or '', 'kind', 'regular',
     'by', ARGV[10]})
 end

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- Resumes a paused job: the occurrences that passed meanwhile are one skipped record, and the first after now is planted.
--- Guard: rev and the held run are those read. Resuming twice answers already.
+-- Guard: rev and the held run are those read; no record that tells of an end is written over. Resuming twice answers already.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 job_due
--- KEYS 4 run: of the held run
+-- KEYS 4 run: the first of the skipped stretch, else the held run
 -- KEYS 5 history
 -- KEYS 6 job_history
 -- KEYS 7 totals
@@ -16,13 +16,14 @@
 -- ARGV 2 job_name
 -- ARGV 3 rev
 -- ARGV 4 held: id or ''
--- ARGV 5 held_due
--- ARGV 6 last_due: of the skipped stretch, or '' when nothing was skipped
--- ARGV 7 count
--- ARGV 8 planted: id or ''
--- ARGV 9 planted_due
--- ARGV 10 planted_ready
--- ARGV 11 by: whose wish it is, or ''
+-- ARGV 5 first: of the skipped stretch: id
+-- ARGV 6 first_due
+-- ARGV 7 last_due: of the skipped stretch, or '' when nothing was skipped
+-- ARGV 8 count
+-- ARGV 9 planted: id or ''
+-- ARGV 10 planted_due
+-- ARGV 11 planted_ready
+-- ARGV 12 by: whose wish it is, or ''
 -- Reply resumed
 -- Reply already
 -- Reply unknown
@@ -39,16 +40,17 @@ local job = redis.call('HMGET', k.job, 'rev', 'ended', 'held', 'paused', 'queue'
 if not job[1] or job[2] then return {'unknown'} end
 if not job[4] then return {'already'} end
 if job[1] ~= ARGV[3] or (job[3] or '') ~= ARGV[4] then return {'stale'} end
-if is_planted_before(ARGV[8], KEYS[9]) then return {'occupied', ARGV[8]} end
-if ARGV[4] ~= '' and ARGV[6] ~= '' then
-  end_run(k, ARGV[4], 'skipped', 'paused', now, tell_stretch(k.job, ARGV[6], ARGV[7],
-    {'job', ARGV[2], 'due', ARGV[5], 'queue', job[5] or '', 'kind', 'regular', 'rev', job[1]}))
-  if tonumber(ARGV[7]) > 1 then tally(k.totals, 'skipped', tonumber(ARGV[7]) - 1) end
+if is_planted_before(ARGV[9], KEYS[9]) then return {'occupied', ARGV[9]} end
+local is_told = ARGV[4] ~= '' and ARGV[7] ~= ''
+if is_told and (redis.call('HGET', k.run, 'state') or 'scheduled') == 'scheduled' then
+  end_run(k, ARGV[5], 'skipped', 'paused', now, tell_stretch(k.job, ARGV[7], ARGV[8],
+    {'job', ARGV[2], 'due', ARGV[6], 'queue', job[5] or '', 'kind', 'regular', 'rev', job[1]}))
+  if tonumber(ARGV[8]) > 1 then tally(k.totals, 'skipped', tonumber(ARGV[8]) - 1) end
 end
 -- Of a job with a delay the end of its open run plants the next.
 local has_own_end = (job[6] or '') ~= '' and redis.call('ZCARD', KEYS[11]) > 0
-plant_pending(k, ARGV[2], has_own_end and '' or ARGV[8], ARGV[9], ARGV[10])
+plant_pending(k, ARGV[2], has_own_end and '' or ARGV[9], ARGV[10], ARGV[11])
 redis.call('HSET', k.job, 'since', int(now))
-note_deed(KEYS[10], now, 'resumed', ARGV[11], {})
+note_deed(KEYS[10], now, 'resumed', ARGV[12], {})
 redis.call('HDEL', k.job, 'paused', 'held')
 return {'resumed'}

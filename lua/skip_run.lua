@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Takes a planned regular run out without running it, with the stretch of occurrences behind it, and plants the job's next.
--- Guard: the run is the job's pending one and in the due set; rev as given.
+-- Guard: the run is the job's pending one and in the due set; rev as given; its record, if it has one, says that it is to run.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
@@ -28,6 +28,7 @@
 -- ARGV 12 successor_ready
 -- Reply skipped
 -- Reply gone
+-- Reply over: its record says otherwise, or nothing that can be read; a claim passes over it
 -- Reply stale
 -- Reply occupied: the successor's id already has a record
 -- Reply wrong_type: key, found, wanted
@@ -41,6 +42,7 @@ local id, count = ARGV[2], tonumber(ARGV[9])
 local job = redis.call('HMGET', k.job, 'rev', 'pending')
 if not redis.call('ZSCORE', k.job_due, id) or job[2] ~= id then return {'gone'} end
 if job[1] ~= ARGV[5] then return {'stale'} end
+if (redis.call('HGET', k.run, 'state') or 'scheduled') ~= 'scheduled' then return {'over'} end
 if is_planted_before(ARGV[10], KEYS[10]) then return {'occupied', ARGV[10]} end
 end_run(k, id, 'skipped', ARGV[7], now, tell_stretch(k.job, ARGV[8], ARGV[9],
   {'job', ARGV[3], 'due', ARGV[4], 'queue', ARGV[6], 'kind', 'regular', 'rev', ARGV[5]}))

@@ -178,11 +178,10 @@ pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Optio
             (_, Some(held)) => {
                 let passed = lateness::paused_stretch(&definition.timetable, held.due(), job.since, now);
                 let skipped = match passed {
-                    Some((last, count)) if count > 1 => {
-                        let stretch = Stretch { first: held.due(), last, count };
-                        passed::unrecorded(store, &definition, stretch).await?.map(|stretch| (stretch.last, stretch.count))
+                    Some((last, count)) => {
+                        passed::unrecorded(store, &definition, Stretch { first: held.due(), last, count }).await?
                     }
-                    passed => passed,
+                    None => None,
                 };
                 let next = if held.due() > now.max(not_before) {
                     Some(held.due())

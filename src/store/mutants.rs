@@ -61,6 +61,7 @@ impl Mutant {
             Self::NoTokenCheck => &[
                 ("finish_run", "if not redis.call('ZSCORE', k.leases, member) then", "if false then"),
                 ("finish_run", "if whole(run[1], FENCE) > tonumber(fence) then", "if false then"),
+                ("finish_run", "if ENDS[run[7]] then", "if false then"),
             ],
             Self::SuccessorAtCompletion => &[
                 (

@@ -71,6 +71,8 @@ pub enum SkipReply {
     Skipped,
     /// Another node was first.
     Gone,
+    /// Its record says that it began or is over, or cannot be read: a claim passes over it.
+    Over,
     /// The job changed: read it and decide again.
     Stale,
     /// The successor's occurrence has a record already: decide on the one after it.
@@ -192,6 +194,7 @@ impl Store {
         Ok(match reply.word.as_str() {
             "skipped" => SkipReply::Skipped,
             "gone" => SkipReply::Gone,
+            "over" => SkipReply::Over,
             "stale" => SkipReply::Stale,
             "occupied" => SkipReply::Occupied,
             _ => return Err(reply.unknown()),

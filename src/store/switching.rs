@@ -12,7 +12,7 @@ use super::scripts::{self, Invocation};
 use crate::domain::gate::Gate;
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::lane::Lane;
-use crate::domain::time::UnixMillis;
+use crate::domain::lateness::Stretch;
 
 /// What became of a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +38,8 @@ pub struct ResumeOrder {
     pub lane: Lane,
     /// The run the pause took out.
     pub held: Option<RunId>,
-    /// The stretch that passed meanwhile: its last occurrence and how many there were.
-    pub skipped: Option<(UnixMillis, u64)>,
+    /// The stretch that passed meanwhile.
+    pub skipped: Option<Stretch>,
     /// What comes next.
     pub planted: Option<Successor>,
 }
@@ -96,12 +96,13 @@ impl Store {
     pub async fn resume_job(&self, order: &ResumeOrder) -> Result<ResumeReply, StoreError> {
         self.note_lanes([&order.lane]).await?;
         let (keys, name, next) = (&self.keys, &order.name, order.planted.as_ref());
-        let held_key = order.held.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run));
+        let first = order.skipped.map(|stretch| RunId::regular(name.clone(), stretch.first));
+        let run = first.as_ref().or(order.held.as_ref()).map_or_else(|| keys.job(name), |run| keys.run(run));
         let call = Invocation::new(&scripts::RESUME_JOB)
             .key("job", keys.job(name))
             .key("jobs", keys.jobs())
             .key("job_due", keys.due(&order.lane))
-            .key("run", held_key)
+            .key("run", run)
             .key("history", keys.history())
             .key("job_history", keys.job_history(name))
             .key("totals", keys.totals())
@@ -113,9 +114,10 @@ impl Store {
             .arg("job_name", name.as_str())
             .arg("rev", order.rev.as_str())
             .arg("held", order.held.as_ref().map_or_else(String::new, ToString::to_string))
-            .arg("held_due", order.held.as_ref().map_or(0, |run| run.due().as_i64()))
-            .arg("last_due", order.skipped.map_or_else(String::new, |(last, _)| last.as_i64().to_string()))
-            .arg("count", order.skipped.map_or(0, |(_, count)| count))
+            .arg("first", first.as_ref().map_or_else(String::new, RunId::to_string))
+            .arg("first_due", first.as_ref().map_or(0, |run| run.due().as_i64()))
+            .arg("last_due", order.skipped.map_or_else(String::new, |stretch| stretch.last.as_i64().to_string()))
+            .arg("count", order.skipped.map_or(0, |stretch| stretch.count))
             .arg("planted", Successor::id(next))
             .arg("planted_due", Successor::due(next))
             .arg("planted_ready", Successor::ready(next))

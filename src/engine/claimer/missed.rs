@@ -23,6 +23,11 @@ impl Claimer {
         lateness::judge(self.due(definition, run, now))
     }
 
+    /// The last occurrence from `run` on that is known to have a record.
+    pub(super) fn taken_behind(&self, run: &RunId) -> UnixMillis {
+        self.occupied.get(run).copied().map_or(run.due(), |taken| taken.max(run.due()))
+    }
+
     fn due<'a>(&self, definition: &'a Definition, run: &RunId, now: UnixMillis) -> Due<'a> {
         Due {
             timetable: &definition.timetable,
@@ -78,6 +83,7 @@ impl Claimer {
                 Dealt::Again
             }
             SkipReply::Gone => Dealt::Owed,
+            SkipReply::Over => Dealt::Over,
         })
     }
 

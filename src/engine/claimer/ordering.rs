@@ -18,6 +18,8 @@ pub(super) enum Dealt {
     ToClaim,
     /// It is to be claimed, and nothing is planted for it: it is not its job's pending run.
     Owed,
+    /// It is not to run, for its record says that it has or cannot be read: a claim passes over it.
+    Over,
     /// Skipped, or spread.
     Done,
     /// To be judged again.
@@ -85,6 +87,7 @@ impl Claimer {
                         continue;
                     }
                     Dealt::Owed => (ripe.is_owed, overlap, successor) = (true, definition.spec.overlap_when_missed(), None),
+                    Dealt::Over => successor = definition.next_after(self.taken_behind(&ripe.run)),
                     Dealt::ToClaim => {}
                 }
             } else if ripe.run.kind() == RunKind::Backfill {

@@ -50,6 +50,23 @@ fn a_run_whose_record_has_no_state_there_is_is_moved_aside_and_its_job_goes_on()
 }
 
 #[test]
+fn a_missed_run_whose_record_is_over_keeps_its_end_and_its_job_goes_on() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    eye.add(&json!({"name": "beat", "every": "1s", "shell": "true"}));
+    let run = eye.job("beat").unwrap().pending.unwrap();
+    let _: i64 = redis.connection().hset(format!("{{schedd}}:run:{run}"), "state", "lost").unwrap();
+    let is_missed = |eye: &Eye| eye.ask(eye.store().now()).unwrap().as_i64() > run.due().as_i64() + 3_000;
+    until("it is missed", LONG, || is_missed(&eye).then_some(()));
+    let _node = Schedd::on(&redis).start();
+    until("the next runs", LONG, || eye.history("beat").iter().any(|run| run.state == RunState::Succeeded).then_some(()));
+    assert_eq!(eye.run(&run.to_string()).unwrap().state, RunState::Lost);
+    // What was missed behind it is told.
+    let skipped = eye.run(&format!("beat@{}", run.due().as_i64() + 1_000)).unwrap();
+    assert_eq!((skipped.state, skipped.reason.as_deref()), (RunState::Skipped, Some("missed")));
+}
+
+#[test]
 fn a_due_set_of_another_type_stops_its_queue_only_and_is_named() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);

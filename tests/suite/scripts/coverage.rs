@@ -206,6 +206,7 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("switch_queue", "unknown", "a_queue_nobody_declared_is_unknown"),
     ("skip_run", "skipped", "a_stretch_is_one_record_counted_in_full"),
     ("skip_run", "gone", "a_stretch_is_one_record_counted_in_full"),
+    ("skip_run", "over", "a_planned_run_whose_record_says_otherwise_is_not_skipped_over_it"),
     ("skip_run", "stale", "only_the_pending_run_at_the_rev_read_is_skipped_and_never_over_a_taken_occurrence"),
     ("skip_run", "occupied", "only_the_pending_run_at_the_rev_read_is_skipped_and_never_over_a_taken_occurrence"),
     ("spread_runs", "spread", "missed_runs_get_times_of_their_own_and_what_comes_after_them_is_planted"),

@@ -1,6 +1,8 @@
 //! `pause_job` and `resume_job`: the pending run is held, and what passed meanwhile is told in one record.
 
+use schedd::domain::ids::RunId;
 use schedd::domain::job::Overlap;
+use schedd::domain::lateness::Stretch;
 use schedd::domain::run::RunState;
 use schedd::store::{JobRecord, PauseReply, ResumeOrder, ResumeReply};
 
@@ -12,7 +14,7 @@ fn resuming(job: &JobRecord, skipped: Option<(i64, u64)>, next: Option<i64>) -> 
         rev: job.rev.clone(),
         lane: job.lane.clone(),
         held: job.held.clone(),
-        skipped: skipped.map(|(last, count)| (t(last), count)),
+        skipped: skipped.map(|(last, count)| Stretch { first: job.held.as_ref().map_or(t(0), RunId::due), last: t(last), count }),
         planted: next.map(|next| successor(job.name.as_str(), next)),
     }
 }
@@ -135,4 +137,25 @@ async fn manual_runs_and_retries_of_a_paused_job_go_on() {
     assert_eq!(world.job("a").await.pending, None, "nothing is planted while the job is paused");
     assert_eq!(world.at(7).apply_job(&definition("a", 0)).await.unwrap(), schedd::store::ApplyReply::Unchanged);
     world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_resume_tells_no_stretch_over_a_run_that_has_its_own_end() {
+    let world = World::new();
+    let held = world.plant("a", 1000).await;
+    world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
+    let _: i64 = world.raw("HSET", &format!("run:{held}"), &["state", "succeeded"]);
+    let order = resuming(&world.job("a").await, Some((5000, 5)), Some(6000));
+    assert_eq!(world.at(5500).resume_job(&order).await.unwrap(), ResumeReply::Resumed);
+    assert_eq!((world.state(&held).await, world.total("skipped")), (RunState::Succeeded, 0));
+    assert_eq!(world.job("a").await.pending, Some(run_of("a", 6000)));
+    // Behind it the stretch has a record of its own.
+    let world = World::new();
+    let held = world.plant("a", 1000).await;
+    world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
+    let order = resuming(&world.job("a").await, Some((5000, 4)), Some(6000));
+    let skipped = order.skipped.map(|stretch| Stretch { first: t(2000), ..stretch });
+    assert_eq!(world.at(5500).resume_job(&ResumeOrder { skipped, ..order }).await.unwrap(), ResumeReply::Resumed);
+    assert_eq!(world.run(&run_of("a", 2000)).await.skipped, Some((t(5000), 4)));
+    assert!(world.store.read_run(&held).await.unwrap().is_none());
 }

@@ -139,3 +139,25 @@ async fn a_lease_with_an_end_no_lease_has_can_be_taken_back() {
         world.assert_sound();
     }
 }
+
+#[tokio::test]
+async fn a_run_that_is_over_is_not_taken_back_nor_ended_anew_and_its_lease_goes() {
+    for state in ["succeeded", "cancelled", "lost"] {
+        for verdict in [None, Some(RunState::Lost)] {
+            let world = World::new();
+            let claim = running(&world).await;
+            let key = format!("run:{}", claim.run);
+            let _: i64 = world.raw("HSET", &key, &["state", state]);
+            let record: std::collections::BTreeMap<String, String> = world.raw("HGETALL", &key, &[]);
+            let before = world.snapshot();
+            let reply = world.at(5).finish_run(&claim, &Verdict::Final(RunState::Failed), "", &[], "").await.unwrap();
+            assert_eq!((reply, world.snapshot()), (schedd::store::FinishReply::Lost, before));
+            let lease = expired(&claim, 10_000);
+            assert_eq!(world.at(20_000).recover_run(&lease, &recovery(verdict)).await.unwrap(), RecoverReply::Gone);
+            assert_eq!(world.raw::<std::collections::BTreeMap<String, String>>("HGETALL", &key, &[]), record);
+            assert_eq!(world.store.list_leases(10).await.unwrap().len(), 0);
+            assert_eq!(world.score("due:default", &claim.run.to_string()), None);
+            assert_eq!((world.total("recovered"), world.raw::<i64>("ZCARD", "running:default", &[])), (0, 0));
+        }
+    }
+}

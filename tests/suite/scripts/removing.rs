@@ -150,3 +150,15 @@ async fn a_paused_job_can_be_removed() {
     assert_eq!(world.state(&run_of("a", 1000)).await, RunState::Cancelled);
     world.assert_sound();
 }
+
+#[tokio::test]
+async fn a_job_removed_leaves_its_planned_run_the_end_it_has() {
+    let world = World::new();
+    let run = world.plant_once("a", 0).await;
+    let _: i64 = world.raw("HSET", &format!("run:{run}"), &["state", "failed", "reason", "its own"]);
+    let reply = world.at(5).remove_job(&removal(&world.job("a").await, StopRunning::No)).await.unwrap();
+    assert_eq!(reply, RemoveReply::Removed(0));
+    let record = world.run(&run).await;
+    assert_eq!((record.state, record.reason.as_deref()), (RunState::Failed, Some("its own")));
+    assert_eq!((world.total("cancelled"), world.score("due:default", &run.to_string())), (0, None));
+}

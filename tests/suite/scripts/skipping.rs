@@ -62,6 +62,22 @@ async fn only_the_pending_run_at_the_rev_read_is_skipped_and_never_over_a_taken_
     assert_eq!(world.snapshot(), before);
 }
 
+#[tokio::test]
+async fn a_planned_run_whose_record_says_otherwise_is_not_skipped_over_it() {
+    for state in ["succeeded", "running", "sched", ""] {
+        let world = World::new();
+        let run = world.plant("a", 0).await;
+        let _: i64 = world.raw("HSET", &format!("run:{run}"), &["state", state]);
+        let before = world.snapshot();
+        let order = skipping(&world, 0, 9000, 10, Some(10_000)).await;
+        assert_eq!(world.at(9500).skip_run(&order).await.unwrap(), SkipReply::Over, "{state:?}");
+        assert_eq!(world.snapshot(), before);
+        // One that says that it is to run is.
+        let _: i64 = world.raw("HSET", &format!("run:{run}"), &["state", "scheduled"]);
+        assert_eq!(world.at(9500).skip_run(&order).await.unwrap(), SkipReply::Skipped);
+    }
+}
+
 impl World {
     /// The rev of another job: one this job has never had.
     async fn plant_other_rev(&self) -> schedd::store::Rev {

@@ -293,7 +293,7 @@ impl Play {
                         SkipReply::Skipped => return None,
                         SkipReply::Occupied => return successor,
                         SkipReply::Gone => order.overlap = spec.overlap_when_missed(),
-                        other @ SkipReply::Stale => panic!("{other:?}"),
+                        other @ (SkipReply::Stale | SkipReply::Over) => panic!("{other:?}"),
                     }
                 }
                 Decision::Run { is_missed: true, .. } if spec.catch_up.spread.is_some() => {

@@ -157,7 +157,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
                 rev: job.rev.clone(),
                 lane: job.lane.clone(),
                 held: job.held.clone(),
-                skipped: Some((t(0), 1)),
+                skipped: Some(Stretch { first: t(0), last: t(0), count: 1 }),
                 planted: Some(successor("a", 1000)),
             };
             format!("{:?}", store.resume_job(&order).await?)
