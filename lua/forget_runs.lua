@@ -24,15 +24,11 @@ local totals = KEYS[3]
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'zset', totals, 'hash'})
 if bad then return bad end
 
--- Ranges kept of a job, and bytes of a reason.
-local RANGES, REASON = 1000, 200
+-- Bytes kept of a reason.
+local REASON = 200
 
 local function leave(index, id)
   if redis.call('TYPE', index).ok == 'zset' then redis.call('ZREM', index, id) end
-end
-
-local function member_of(range)
-  return int(range.to) .. ':' .. int(range.count) .. ':' .. range.state .. ':' .. range.reason
 end
 
 -- A job's ledger as this call finds it, read once. A job that is gone has none, nor does one whose keys hold something else.
@@ -52,36 +48,19 @@ end
 local function last_of(book)
   if not book.last then
     local found = redis.call('ZRANGE', book.key, -1, -1, 'WITHSCORES')
-    local to, count, state, reason = string.match(found[1] or '', '^(%d+):(%d+):([^:]*):(.*)$')
-    if to then
-      book.last = {from = tonumber(found[2]), to = whole(to, PARKED), count = whole(count, FENCE), state = state, reason = reason}
-    end
+    book.last = range_of(found[1], found[2])
   end
   return book.last
 end
 
--- Another range with the same end, count, state and reason would be the same member: both are counted in one.
-local function add_range(book, range)
-  local other = redis.call('ZSCORE', book.key, member_of(range))
-  while other do
-    redis.call('ZREM', book.key, member_of(range))
-    tally(totals, 'ledger_ranges', -1)
-    range.from, range.count = math.min(range.from, tonumber(other)), range.count * 2
-    other = redis.call('ZSCORE', book.key, member_of(range))
-  end
-  redis.call('ZADD', book.key, range.from, member_of(range))
-  tally(totals, 'ledger_ranges', 1)
-  book.last = nil
-end
-
 -- What falls off the ledger is only counted.
 local function drop_oldest(book)
-  local oldest = redis.call('ZPOPMIN', book.key)
-  local to, count, state = string.match(oldest[1] or '', '^(%d+):(%d+):([^:]*):')
-  if to then
-    tally(book.before, state, whole(count, FENCE))
+  local popped = redis.call('ZPOPMIN', book.key)
+  local oldest = range_of(popped[1], popped[2])
+  if oldest then
+    tally(book.before, oldest.state, oldest.count)
     local before = whole(redis.call('HGET', book.before, 'until'), PARKED)
-    redis.call('HSET', book.before, 'until', int(math.max(before, whole(to, PARKED))))
+    redis.call('HSET', book.before, 'until', int(math.max(before, oldest.to)))
   end
   tally(totals, 'ledger_ranges', -1)
   tally(totals, 'trimmed_ranges', 1)
@@ -105,7 +84,8 @@ local function fold(k, range)
     redis.call('ZADD', book.key, last.from, member_of(last))
     redis.call('ZREM', book.key, old)
   else
-    add_range(book, range)
+    add_range(book.key, totals, range)
+    book.last = nil
   end
   local latest = range.restored and range.to + 1 or range.to
   if latest > book.latest then

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
 -- Writes back how a run ended, from the journal of the node that ended it, after Redis lost that: it is taken out wherever it
--- stands, also out of a stretch that was told as skipped, and its job's next is planted if it was the planned one. The job's rev
--- rises: whoever is about to tell a stretch looks again at what has an end of its own.
+-- stands, also out of a stretch that was told as skipped or a range of the ledger that counts it so, and its job's next is planted
+-- if it was the planned one. The job's rev rises: whoever is about to tell a stretch looks again at what has an end of its own. Of
+-- what is older than the ledger nobody knows in which count it is: Redis told it otherwise, so it is one less that was skipped.
 -- Guard: the data still has the mark the loss gave it; Redis knows neither this end, nor another, nor a later claim; rev as
--- given if the run is the planned one; told, the stretch and the job's lane as read.
+-- given if the run is the planned one; told, the stretch, the range of the ledger and the job's lane as read.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs
@@ -28,6 +29,8 @@
 -- KEYS 22 epoch
 -- KEYS 23 stretch_run: the record of the stretch that tells of the run, else the run
 -- KEYS 24 rest_run: the record of what is left of that stretch, else the run
+-- KEYS 25 ledger
+-- KEYS 26 ledger_before
 -- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 read: the epoch this is done under
@@ -54,6 +57,9 @@
 -- ARGV 23 rest_count
 -- ARGV 24 job_lane: of the job as read, or '' of one that was not
 -- ARGV 25 told_from: an end before that was told of before the loss
+-- ARGV 26 range: FROM:TO:COUNT:STATE of the range of the ledger that holds the run, as read, or ''
+-- ARGV 27 left: what is left of that without the run, FROM:TO:COUNT or ''; all, if it does not tell of the run; known, if it does and
+-- knows its end
 -- ARGV* field: facts of the run
 -- ARGV* value
 -- Reply restored
@@ -106,13 +112,20 @@ if is_told then
   if kept[1] ~= 'skipped' or (kept[2] or ARGV[5]) ~= ARGV[18] or (kept[3] or '1') ~= ARGV[19] then return {'stale'} end
   if is_first and rest ~= '' and redis.call('EXISTS', KEYS[24]) == 1 then return {'stale'} end
 end
+-- What has neither a record nor is planned was told of, or is not known. A ledger that is spoilt tells nothing.
+local ledger, before = KEYS[25], KEYS[26]
+local is_trimmed = is_regular and not run[1] and not is_pending and not is_held
+  and not wrong_type({ledger, 'zset', before, 'hash'})
+local range = is_trimmed and range_at(ledger, tonumber(ARGV[5]))
+if is_trimmed and name_of(range) ~= ARGV[26] then return {'stale'} end
+if range and ARGV[27] == 'known' then return {'known'} end
 local gates_bad = missing_places(k.gates, run[4] or '')
 if gates_bad then return gates_bad end
 local places = gate_names(run[4])
 
 local facts = {'job', ARGV[4], 'due', ARGV[5], 'queue', ARGV[6], 'fence', ARGV[11], 'settled', ARGV[11], 'verdict', ARGV[8],
   'kind', is_regular and 'regular' or 'manual'}
-for at = 26, #ARGV do facts[#facts + 1] = ARGV[at] end
+for at = 28, #ARGV do facts[#facts + 1] = ARGV[at] end
 if is_told then
   if is_first and rest ~= '' then
     local ended = redis.call('ZSCORE', k.history, id) or now
@@ -124,6 +137,16 @@ if is_told then
   if rest ~= '' then redis.call('HSET', KEYS[24], 'skipped_to', ARGV[22], 'skipped_count', ARGV[23]) end
   if is_first then redis.call('DEL', k.run) end
   tally(k.totals, 'skipped', -1)
+end
+if range and ARGV[27] ~= 'all' then
+  shrink_range(ledger, k.totals, range, ARGV[27])
+  tally(k.totals, 'skipped', -1)
+elseif is_trimmed and not is_told and not range and whole(redis.call('HGET', before, 'until'), PARKED) >= tonumber(ARGV[5]) then
+  local skipped = whole(redis.call('HGET', before, 'skipped'), FENCE)
+  if skipped > 0 then
+    redis.call('HSET', before, 'skipped', int(skipped - 1))
+    tally(k.totals, 'skipped', -1)
+  end
 end
 k.given = tonumber(ARGV[25])
 end_run(k, id, ARGV[8], ARGV[9], math.min(tonumber(ARGV[10]), now), facts)

@@ -13,6 +13,7 @@ use crate::domain::books::{self, BadField, Finding, KeyFacts, Plan, RecordFacts,
 use crate::domain::gate::{Gate, gates_of};
 use crate::domain::ids::{Fence, JobName, RunId};
 use crate::domain::lane::Lane;
+use crate::domain::lateness::Stretch;
 use crate::domain::run::RunState;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
@@ -72,6 +73,11 @@ impl<'a> Books<'a> {
         let plan = |record: &Option<JobRecord>| record.as_ref().map_or(Plan::Nothing, |record| plan_of(record, self.now));
         let to_inspect = records.iter().map(|(name, record)| JobToInspect { name, record: record.as_ref(), plan: plan(record) });
         let to_inspect: Vec<JobToInspect<'_>> = to_inspect.collect();
+        let known: Vec<&JobRecord> = records.iter().filter_map(|(_, record)| record.as_ref()).collect();
+        let has_ledger = self.store.have_ledgers(known.iter().map(|record| &record.name)).await?;
+        for (record, _) in known.into_iter().zip(has_ledger).filter(|(_, has_ledger)| *has_ledger) {
+            findings.extend(self.told_twice(record).await?);
+        }
         let lost: Vec<JobName> = records.iter().filter(|(_, record)| record.is_none()).map(|(name, _)| (*name).clone()).collect();
         let mut listed = self.store.read_listed(&lost).await?;
         for facts in self.store.inspect_jobs(&to_inspect, &self.lanes()).await? {
@@ -94,6 +100,19 @@ impl<'a> Books<'a> {
             }
         }
         Ok(findings)
+    }
+
+    /// An occurrence of `job` that has a record and is in its ledger too, if there is one.
+    async fn told_twice(&self, job: &JobRecord) -> Result<Vec<Finding>, StoreError> {
+        let (folded, recorded) = match passed::look_at_ledger(self.store, job).await {
+            Ok(found) => found,
+            Err(error) => return self.of_key(error).await,
+        };
+        let found = folded.told_twice(&job.name, &recorded).map(|(run, range, _)| {
+            let told = Stretch { first: range.from, last: range.to, count: range.count };
+            books::told_twice(&run, told, range.state)
+        });
+        Ok(found.into_iter().collect())
     }
 
     /// Whether a run of `job` asked for by hand is due or executes; yes where a due set was not read to its end.

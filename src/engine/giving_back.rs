@@ -165,7 +165,7 @@ async fn read_told(
 fn take_out(order: &mut RestoreOrder, told: &mut Told) {
     if order.run.kind() == RunKind::Regular {
         order.told = told.count;
-        order.taken_from = told.take(&order.run);
+        (order.taken_from, order.in_ledger) = told.take(&order.run);
     }
 }
 

@@ -54,6 +54,9 @@ pub async fn mend(store: &Store, more: &BTreeSet<Lane>, findings: &[&Finding]) -
         match &finding.subject {
             Subject::Key(_) => {}
             Subject::Job(name) if finding.rule == Rule::Listed => note(&mut done, at, passing(unlist(store, name).await)?),
+            Subject::Job(name) if finding.rule == Rule::LedgerWrong => {
+                note(&mut done, at, passing(mend_ledger(store, name).await)?);
+            }
             Subject::Job(name) => {
                 let new = BadJob { name, at, waiting: Waiting::Left, not_before: UnixMillis::EPOCH };
                 let job = jobs.entry(name).or_insert(new);
@@ -190,6 +193,21 @@ async fn mend_stretch(store: &Store, run: &RunId) -> Result<Vec<String>, StoreEr
     let Some(facts) = facts.first().filter(|facts| judge_stretch(facts).is_some()) else { return Ok(Vec::new()) };
     let is_mended = store.mend_stretch(run, facts.told, facts.possible).await?;
     Ok(is_mended.then(|| format!("it tells of {} now", facts.possible.count)).into_iter().collect())
+}
+
+/// Has the ledger of a job tell of none of its occurrences that have records, as far as that is sure.
+async fn mend_ledger(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError> {
+    let Some(job) = store.read_job(name).await? else { return Ok(Vec::new()) };
+    let (mut folded, recorded) = passed::look_at_ledger(store, &job).await?;
+    let mut taken_out = 0_u32;
+    while let Some((run, range, left)) = folded.told_twice(name, &recorded) {
+        if !store.mend_range(&run, &range, left).await? {
+            break;
+        }
+        folded.shrink(&range, left);
+        taken_out += 1;
+    }
+    Ok((taken_out > 0).then(|| format!("its ledger tells of {taken_out} less now")).into_iter().collect())
 }
 
 async fn mend_jobs(store: &Store, more: &BTreeSet<Lane>, page: &mut [BadJob<'_>], done: &mut Done) -> Result<(), StoreError> {

@@ -31,6 +31,7 @@ mod done_check;
 pub mod examination;
 pub mod explaining;
 mod flow;
+mod folded;
 mod gatekeeper;
 pub mod giving_back;
 mod holdings;

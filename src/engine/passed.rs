@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::definition::{self, Definition};
+use super::folded::{Folded, Recorded};
 use crate::domain::books::StretchFacts;
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::lateness::{self, Rest, Stretch};
 use crate::domain::schedule::Timetable;
 use crate::domain::time::UnixMillis;
-use crate::store::{JobRecord, KeptStretch, Store, StoreError, TakenFrom};
+use crate::store::{InLedger, JobRecord, KeptStretch, LedgerTells, Store, StoreError, TakenFrom};
 
 /// What of `stretch` is not on record; none if all of it is.
 pub(super) async fn unrecorded(store: &Store, definition: &Definition, stretch: Stretch) -> Result<Option<Stretch>, StoreError> {
@@ -71,47 +72,75 @@ pub(super) async fn look_at_stretches(store: &Store, runs: &[RunId]) -> Result<V
     Ok(facts)
 }
 
+/// The ledger of `job`, and its occurrences with records among those it holds: the newest. A run whose record only the dead letters
+/// name is not among them.
+pub(super) async fn look_at_ledger(store: &Store, job: &JobRecord) -> Result<(Folded, BTreeSet<UnixMillis>), StoreError> {
+    let folded = Folded::read(store, &job.name, Some(job)).await?;
+    let Some((first, last)) = folded.bounds() else { return Ok((folded, BTreeSet::new())) };
+    let recorded = store.recorded_within(&job.name, first, last).await?;
+    Ok((folded, recorded.into_iter().collect()))
+}
+
 /// From the first of the occurrences of some stretches to the last.
 fn bounds<'a>(stretches: impl Iterator<Item = &'a KeptStretch> + Clone) -> Option<(UnixMillis, UnixMillis)> {
     let first = stretches.clone().map(|kept| kept.stretch.first).min()?;
     Some((first, stretches.map(|kept| kept.stretch.last).max()?))
 }
 
-/// The stretches of a job, from which runs that are given back are taken.
+/// What tells of a job's occurrences as skipped, from which runs that are given back are taken.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Told {
     /// How many had been told of before they were read.
     pub(super) count: u64,
     stretches: Vec<KeptStretch>,
     recorded: BTreeSet<UnixMillis>,
+    folded: Folded,
 }
 
 impl Told {
     /// Reads those of a job, as it was read before.
     pub(super) async fn read(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<Self, StoreError> {
         let stretches = store.list_stretches(name).await?;
-        let recorded = match bounds(stretches.iter()) {
+        let folded = Folded::read(store, name, job).await?;
+        let all = bounds(stretches.iter()).into_iter().chain(folded.bounds());
+        let recorded = match all.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
             Some((first, last)) => store.recorded_within(name, first, last).await?,
             None => Vec::new(),
         };
-        Ok(Self { count: job.map_or(0, |job| job.told), stretches, recorded: recorded.into_iter().collect() })
+        Ok(Self { count: job.map_or(0, |job| job.told), stretches, recorded: recorded.into_iter().collect(), folded })
     }
 
-    /// Takes `run` out of the stretch that tells of it as skipped, if one does: it has an end of its own from now on.
-    pub(super) fn take(&mut self, run: &RunId) -> Option<TakenFrom> {
+    /// Takes `run` out of what tells of it as skipped: it has an end of its own from now on. Gives the stretch that told of it, and the
+    /// range of the ledger that holds it; of a run that has a record already, none that matters.
+    pub(super) fn take(&mut self, run: &RunId) -> (Option<TakenFrom>, Option<InLedger>) {
         let at = run.due();
+        let recorded = Recorded { dues: &self.recorded, stretches: &self.stretches };
+        let folded = if self.recorded.contains(&at) { None } else { self.folded.tells_of(run, recorded) };
+        // A range within a stretch tells of what was taken out of that before.
+        let is_in_ledger = |stretch: Stretch| self.folded.tells_within(at, stretch);
         let taken = self.stretches.iter().enumerate().find_map(|(place, kept)| {
             // What cannot be worked with here is as if it had not been kept.
             let counted_by = kept.counted_by.as_ref().and_then(|by| definition::counted_by(run.job(), by).ok());
             let counted_by = counted_by.as_ref().map(|(timetable, since)| (timetable, *since));
-            match lateness::taken_out(counted_by, kept.stretch, at, |due| self.recorded.contains(&due)) {
-                Rest::All => None,
-                Rest::Some(rest) => Some((place, Some(rest))),
-                Rest::Nothing => Some((place, None)),
+            let is_told = |due| self.recorded.contains(&due) || self.folded.tells_within(due, kept.stretch);
+            match lateness::taken_out(counted_by, kept.stretch, at, is_told) {
+                Rest::Some(rest) if !is_in_ledger(kept.stretch) => Some((place, Some(rest))),
+                Rest::Nothing if !is_in_ledger(kept.stretch) => Some((place, None)),
+                _ => None,
             }
         });
         self.recorded.insert(at);
-        let (place, rest) = taken?;
+        let Some((place, rest)) = taken else {
+            if let Some(told) = &folded {
+                self.folded.note(told);
+            }
+            return (None, folded);
+        };
+        let taken = self.note(place, rest);
+        (taken, folded.map(|told| InLedger { tells: LedgerTells::Nothing, ..told }))
+    }
+
+    fn note(&mut self, place: usize, rest: Option<Stretch>) -> Option<TakenFrom> {
         let kept = self.stretches.get_mut(place)?;
         let stretch = kept.stretch;
         match rest {

@@ -1,7 +1,8 @@
 //! The ledger of a job: how its regular runs ended whose records were trimmed, in ranges, and in counts what is older still.
 //!
 //! Invariant: a regular run that ended is told of in one place: its record while that is kept, then a range, then a count.
-//! Written by `forget_runs.lua` alone, in the step that deletes the record. Runs by hand are no occurrences and not in it.
+//! Written by `forget_runs.lua`, in the step that deletes the record, and by `restore_run.lua`, which takes out what was told as
+//! skipped and ran. Runs by hand are no occurrences and not in it.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,9 @@ use redis::Value;
 use super::Store;
 use super::error::StoreError;
 use super::reply::{number_of, text_of};
-use crate::domain::ids::JobName;
+use super::scripts::{self, Invocation};
+use crate::domain::ids::{JobName, RunId};
+use crate::domain::lateness::Stretch;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
@@ -57,6 +60,11 @@ impl LedgerRange {
         self.from == at || self.to == at
     }
 
+    /// What `ledger.lua` names it by.
+    pub(super) fn name(&self) -> String {
+        format!("{}:{}:{}:{}", self.from.as_i64(), self.to.as_i64(), self.count, self.state)
+    }
+
     fn read(member: &Value, from: &Value) -> Option<Self> {
         let member = text_of(member)?;
         let mut parts = member.splitn(4, ':');
@@ -64,11 +72,16 @@ impl LedgerRange {
         Some(Self {
             to: UnixMillis::new(part()?.parse().ok()?)?,
             count: part()?.parse().ok()?,
-            state: part()?.parse().ok()?,
+            state: part()?.parse().ok().filter(|state: &RunState| state.is_final())?,
             reason: part().filter(|reason| !reason.is_empty()).map(str::to_owned),
             from: UnixMillis::new(number_of(from)?)?,
         })
     }
+}
+
+/// What is left of a range, as `ledger.lua` reads it.
+pub(super) fn left_text(left: Option<Stretch>) -> String {
+    left.map_or_else(String::new, |left| format!("{}:{}:{}", left.first.as_i64(), left.last.as_i64(), left.count))
 }
 
 impl Store {
@@ -90,5 +103,34 @@ impl Store {
             }
         }
         Ok(ledger)
+    }
+
+    /// Whether each of these jobs has a ledger.
+    pub async fn have_ledgers(&self, jobs: impl Iterator<Item = &JobName>) -> Result<Vec<bool>, StoreError> {
+        let mut pipeline = redis::pipe();
+        for job in jobs {
+            pipeline.cmd("EXISTS").arg(self.keys.ledger(job));
+        }
+        if pipeline.is_empty() {
+            return Ok(Vec::new());
+        }
+        let answer = self.link.query(&mut pipeline).await?;
+        Ok(answer.iter().map(|found| number_of(found) == Some(1)).collect())
+    }
+
+    /// Has the range that tells of `run` tell of `left` only, for the run has a record. Whether it was as read.
+    pub async fn mend_range(&self, run: &RunId, range: &LedgerRange, left: Option<Stretch>) -> Result<bool, StoreError> {
+        let call = Invocation::new(&scripts::MEND_RANGE)
+            .key("ledger", self.keys.ledger(run.job()))
+            .key("totals", self.keys.totals())
+            .arg("due_ms", run.due().as_i64())
+            .arg("range", range.name())
+            .arg("left", left_text(left));
+        let reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "mended" => Ok(true),
+            "stale" => Ok(false),
+            _ => Err(reply.unknown()),
+        }
     }
 }

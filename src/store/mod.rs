@@ -88,7 +88,7 @@ pub use putting_back::PutBackReply;
 pub use quarantine::{EntryKind, QuarantineEntry, Quarantined, SetAside};
 pub use queues::{QueueDepth, QueueReply, QueueSwitch, RunTimes};
 pub use reboots::RebootReply;
-pub use restoring::{Known, RestoreOrder, RestoreReply, ReturnReply, TakenFrom};
+pub use restoring::{InLedger, Known, LedgerTells, RestoreOrder, RestoreReply, ReturnReply, TakenFrom};
 pub use retrying::{Beside, RetryOrder, RetryReply};
 pub use runs::{ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, SkipOrder, SkipReply, Successor, Verdict};
 pub use sections::{DeclareReply, QueueRecord, Section, SectionText};

@@ -5,6 +5,7 @@ use super::claims::Claim;
 use super::error::StoreError;
 use super::gates::names_of;
 use super::jobs::Rev;
+use super::ledger::{LedgerRange, left_text};
 use super::runs::Successor;
 use super::scripts::{self, Invocation};
 use crate::domain::gate::Gate;
@@ -59,6 +60,8 @@ pub struct RestoreOrder {
     pub told: u64,
     /// The stretch that tells of this run as skipped, if one does.
     pub taken_from: Option<TakenFrom>,
+    /// The range of its job's ledger that holds this run, if one does, as read.
+    pub in_ledger: Option<InLedger>,
     /// An end before this was told of before the loss, and is not told again.
     pub told_from: UnixMillis,
     /// Facts of the run, as fields of its record.
@@ -72,6 +75,26 @@ pub struct TakenFrom {
     pub stretch: Stretch,
     /// What is left; none if it told of that run only.
     pub rest: Option<Stretch>,
+}
+
+/// A range of a ledger that holds a run, and what it tells of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InLedger {
+    /// It, as read.
+    pub range: LedgerRange,
+    /// What it tells.
+    pub tells: LedgerTells,
+}
+
+/// What a range of a ledger tells of a run it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LedgerTells {
+    /// Nothing: it tells of others only.
+    Nothing,
+    /// How it ended.
+    End,
+    /// That it was skipped; with what is left of the range without it.
+    Skipped(Option<Stretch>),
 }
 
 /// What became of it.
@@ -100,6 +123,17 @@ pub enum ReturnReply {
     Known,
     /// Its job is not there.
     Unknown,
+}
+
+impl LedgerTells {
+    /// As `restore_run.lua` has it.
+    fn left(self) -> String {
+        match self {
+            Self::Nothing => "all".to_owned(),
+            Self::End => "known".to_owned(),
+            Self::Skipped(left) => left_text(left),
+        }
+    }
 }
 
 impl Store {
@@ -154,6 +188,8 @@ impl Store {
             .key("epoch", keys.epoch())
             .key("stretch_run", keys.run(&stretch_run))
             .key("rest_run", keys.run(rest_run.as_ref().unwrap_or(&order.run)))
+            .key("ledger", keys.ledger(job))
+            .key("ledger_before", keys.ledger_before(job))
             .arg("now", self.now_arg())
             .arg("read", &order.epoch)
             .arg("id", order.run.to_string())
@@ -179,6 +215,8 @@ impl Store {
             .arg("rest_count", rest.map_or(0, |rest| rest.count))
             .arg("job_lane", order.job_lane.as_ref().map_or("", Lane::as_str))
             .arg("told_from", order.told_from.as_i64())
+            .arg("range", order.in_ledger.as_ref().map_or_else(String::new, |told| told.range.name()))
+            .arg("left", order.in_ledger.as_ref().map_or_else(String::new, |told| told.tells.left()))
             .gate_keys(keys, places);
         order.facts.iter().fold(call, |call, (field, value)| call.arg("field", field).arg("value", value))
     }

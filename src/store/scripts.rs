@@ -14,6 +14,8 @@ use crate::domain::gate::Gate;
 const PRELUDE: &str = include_str!("../../lua/prelude.lua");
 /// What scripts that touch gates have beside it.
 const GATES: &str = include_str!("../../lua/gates.lua");
+/// What scripts that write ledgers have beside it.
+const LEDGER: &str = include_str!("../../lua/ledger.lua");
 
 /// One script as it is loaded into Redis, and what its header promises.
 pub(crate) struct Script {
@@ -33,6 +35,7 @@ struct Header {
     args: Vec<String>,
     item_args: Vec<String>,
     has_gates: bool,
+    has_ledger: bool,
 }
 
 impl Script {
@@ -41,7 +44,8 @@ impl Script {
         let (shebang, body) = source.split_once('\n').unwrap_or((source, ""));
         let header = Header::read(source);
         let gates = if header.has_gates { GATES } else { "" };
-        let text = format!("{shebang}\n{PRELUDE}{gates}{body}");
+        let ledger = if header.has_ledger { LEDGER } else { "" };
+        let text = format!("{shebang}\n{PRELUDE}{gates}{ledger}{body}");
         #[cfg(feature = "mutants")]
         let text = super::mutants::loaded(name, text);
         let sha = sha1_smol::Sha1::from(&text).digest().to_string();
@@ -75,6 +79,7 @@ impl Header {
             if name.bytes().all(|b| b.is_ascii_digit()) {
                 name = words.next().unwrap_or_default();
             }
+            header.has_ledger |= name == "ledger";
             list.push(name.trim_end_matches(':').to_owned());
         }
         header
@@ -119,6 +124,7 @@ scripts! {
     MEND_COUNTS "mend_counts";
     MEND_GATE "mend_gate";
     MEND_JOB "mend_job";
+    MEND_RANGE "mend_range";
     MEND_RUN "mend_run";
     MEND_STRETCH "mend_stretch";
     NOTE_EVENTS "note_events";
@@ -226,7 +232,8 @@ mod tests {
     /// The script without what it shares with others.
     fn own_text(script: &Script) -> &str {
         let text = script.text.split_once(PRELUDE).unwrap().1;
-        text.strip_prefix(GATES).unwrap_or(text)
+        let text = text.strip_prefix(GATES).unwrap_or(text);
+        text.strip_prefix(LEDGER).unwrap_or(text)
     }
 
     fn numbers_used(text: &str, array: &str) -> BTreeSet<usize> {
@@ -235,13 +242,13 @@ mod tests {
     }
 
     #[test]
-    fn every_lua_file_is_a_script_or_the_prelude() {
+    fn every_lua_file_is_a_script_or_shared() {
         let files: BTreeSet<String> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/lua"))
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         let mut known: BTreeSet<String> = all().iter().map(|script| format!("{}.lua", script.name)).collect();
-        known.extend(["prelude.lua".to_owned(), "gates.lua".to_owned()]);
+        known.extend(["prelude.lua", "gates.lua", "ledger.lua"].map(str::to_owned));
         assert_eq!(files, known);
     }
 

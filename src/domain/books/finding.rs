@@ -51,6 +51,8 @@ pub enum Rule {
     BackfillWrong,
     /// An occurrence that has an end of its own is not told as skipped too.
     StretchWrong,
+    /// An occurrence that has a record is not told of by the ledger too.
+    LedgerWrong,
     /// A job that comes again after each run has a planned run or an open one.
     PlannedBeside,
     /// Only runs that are not over are asked to stop.
@@ -114,6 +116,7 @@ impl Rule {
             Self::SpreadWrong => "spread_wrong",
             Self::BackfillWrong => "backfill_wrong",
             Self::StretchWrong => "stretch_wrong",
+            Self::LedgerWrong => "ledger_wrong",
             Self::PlannedBeside => "planned_beside",
             Self::StopWrong => "stop_wrong",
             Self::HistoryWrong => "history_wrong",

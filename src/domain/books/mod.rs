@@ -9,6 +9,7 @@ mod finding;
 mod gate;
 mod job;
 mod key;
+mod ledger;
 mod run;
 mod stretch;
 mod unique;
@@ -21,6 +22,7 @@ pub use job::{JobFacts, PendingFacts, Plan, judge_job, unreadable_job};
 pub use key::{
     KeyFacts, Known, Member, bad_entries, judge_key, judge_member, judge_outputs, known_key, member_bytes, unknown_lane,
 };
+pub use ledger::told_twice;
 pub use run::{CountedIn, RecordFacts, RunFacts, Standing, judge_run};
 pub use stretch::{StretchFacts, judge_stretch};
 pub use unique::{UniqueFacts, judge_unique};

@@ -65,6 +65,7 @@ fn ended_order(run: &EndedRun, epoch: &str, node: &str) -> Option<RestoreOrder> 
         planned: None,
         told: 0,
         taken_from: None,
+        in_ledger: None,
         told_from: UnixMillis::EPOCH,
         facts,
     })
@@ -91,6 +92,7 @@ fn claimed_order(run: &ClaimedRun, epoch: &str, node: &str, now: UnixMillis) -> 
         planned: None,
         told: 0,
         taken_from: None,
+        in_ledger: None,
         told_from: UnixMillis::EPOCH,
         facts: facts.map(|(field, value)| (field.to_owned(), value)).to_vec(),
     })

@@ -49,12 +49,13 @@ pub(super) fn restoring(run: &RunId, epoch: &str, fence: u64) -> RestoreOrder {
         planned: None,
         told: 0,
         taken_from: None,
+        in_ledger: None,
         told_from: UnixMillis::EPOCH,
         facts: vec![("attempt".to_owned(), "1".to_owned()), ("restored".to_owned(), "n1".to_owned())],
     }
 }
 
-async fn restore(world: &World, at: i64, order: &RestoreOrder) -> RestoreReply {
+pub(super) async fn restore(world: &World, at: i64, order: &RestoreOrder) -> RestoreReply {
     world.at(at).restore_runs(std::slice::from_ref(order)).await.unwrap().remove(0).unwrap()
 }
 
@@ -254,14 +255,14 @@ async fn a_planned_run_is_written_back_only_by_the_definition_read_and_never_ove
 }
 
 /// A job `a` of every second, of which those due at 0 to 5 s were skipped, as one stretch.
-async fn skipped() -> World {
+pub(super) async fn skipped() -> World {
     let world = World::new();
     skip_six(&world, r#"{"every":"1s","shell":"true"}"#).await;
     world
 }
 
 /// Plants `a` of this definition, and skips those due at 0 to 5 s as one stretch.
-async fn skip_six(world: &World, text: &str) {
+pub(super) async fn skip_six(world: &World, text: &str) {
     let run = world.plant_as(ApplyOrder { definition: text.to_owned(), ..definition("a", 0) }).await;
     let order = SkipOrder {
         run,
@@ -276,7 +277,7 @@ async fn skip_six(world: &World, text: &str) {
 }
 
 /// Gives back runs of the job `a` due at these times, in this order, as a node does.
-async fn give_back(world: &World, dues: &[i64]) -> Given {
+pub(super) async fn give_back(world: &World, dues: &[i64]) -> Given {
     let orders: Vec<RestoreOrder> = dues.iter().map(|due| restoring(&run_of("a", *due), "", LATER)).collect();
     giving_back::give_back(&world.at(7000), &orders, |run, error| panic!("{run}: {error}")).await.unwrap()
 }

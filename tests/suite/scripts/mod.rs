@@ -16,6 +16,7 @@ mod events;
 mod fences;
 mod finishing;
 mod flushes;
+mod folded;
 mod forgetting;
 mod gate_edits;
 mod gate_turns;

@@ -236,3 +236,38 @@ async fn an_occurrence_with_an_end_of_its_own_that_a_stretch_tells_as_skipped_to
     assert_eq!(desk.run(&run).await.skipped, Some((due(3).due(), 3)));
     assert_eq!(desk.total("skipped"), 3);
 }
+
+#[tokio::test]
+async fn an_occurrence_with_a_record_that_the_ledger_tells_of_too_is_taken_out_of_that() {
+    let mut desk = Desk::new();
+    let run = desk.minutely("a").await;
+    desk.go_on_to(400_000);
+    let due = |minutes: u64| RunId::regular("a".parse().unwrap(), run.due().saturating_add(Duration::from_secs(60 * minutes)));
+    let order = SkipOrder {
+        run: run.clone(),
+        rev: desk.job("a").await.rev,
+        lane: Lane::default_lane(),
+        reason: "missed",
+        last_due: due(4).due(),
+        count: 5,
+        successor: Some(Successor::on_time(run.job(), due(5).due())),
+    };
+    assert_eq!(desk.at(400_000).skip_run(&order).await.unwrap(), SkipReply::Skipped);
+    desk.at(400_000).forget_runs(None, t(400_001), 0).await.unwrap();
+    desk.demand_sound("the ledger tells of them").await;
+    // Two of them have records, and nobody took them out: one in the middle, and the last.
+    for minutes in [2, 4] {
+        let (at, id) = (t(400_000).as_i64().to_string(), due(minutes).to_string());
+        let facts = ["state", "succeeded", "job", "a", "finished_at", &at, "kind", "regular", "queue", "default"];
+        desk.break_by("HSET", &format!("run:{id}"), &facts);
+        desk.break_by("ZADD", "history", &[&at, &id]);
+        desk.break_by("ZADD", "history:a", &[&at, &id]);
+    }
+    let told = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(told.len() == 1 && told[0].contains("has a record, and the ledger tells of it too, in 5 skipped from"), "{told:?}");
+    let mended = desk.mend(Rule::LedgerWrong, "a").await;
+    assert_eq!(mended[0].done, ["its ledger tells of 2 less now"]);
+    let left = desk.store.read_ledger(run.job()).await.unwrap().ranges;
+    assert_eq!((left.len(), left[0].from, left[0].to, left[0].count), (1, run.due(), due(3).due(), 3));
+    assert_eq!(desk.total("skipped"), 3);
+}

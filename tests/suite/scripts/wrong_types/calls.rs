@@ -10,9 +10,9 @@ use schedd::domain::queue::{QueueChange, QueueKey, QueueSettings};
 use schedd::domain::run::RunState;
 use schedd::domain::unique::Second;
 use schedd::store::{
-    ApplyOrder, ClaimReply, Deadline, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll, NoticeOrder,
-    QueueSwitch, RemoveOrder, RestoreOrder, ResumeOrder, RunMending, Section, SectionText, SkipOrder, SourceKind, SpreadOrder,
-    StopRunning, StoreError, Successor, Verdict, Waiting,
+    ApplyOrder, ClaimReply, Deadline, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll, LedgerRange,
+    NoticeOrder, QueueSwitch, RemoveOrder, RestoreOrder, ResumeOrder, RunMending, Section, SectionText, SkipOrder, SourceKind,
+    SpreadOrder, StopRunning, StoreError, Successor, Verdict, Waiting,
 };
 
 use super::super::losing::{loss, report, restoring};
@@ -207,6 +207,10 @@ async fn call_on_the_books(script: &str, scene: &Scene) -> Result<String, StoreE
         "mend_stretch" => {
             let stretch = Stretch { first: t(0), last: t(1000), count: 2 };
             format!("{:?}", store.mend_stretch(run, stretch, Stretch { last: t(0), count: 1, ..stretch }).await?)
+        }
+        "mend_range" => {
+            let range = LedgerRange { from: t(0), to: t(1000), count: 2, state: RunState::Skipped, reason: None };
+            format!("{:?}", store.mend_range(run, &range, None).await?)
         }
         "mend_run" => {
             let mending = RunMending { run: run.clone(), lane: queue("default"), found_under: None };

@@ -31,7 +31,8 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
                     | "ledger"
                     | "ledger_before"
                     | "deeds"
-            ) | ("forget_runs", "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before" | "deeds")
+            ) | ("restore_run", "ledger" | "ledger_before")
+                | ("forget_runs", "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before" | "deeds")
         )
         || matches!((script, name), ("forget_uniques", "unique" | "holder"))
         || matches!(

@@ -35,6 +35,7 @@ pub(super) enum Stage {
     Lost,
     Backfilled,
     Skipped,
+    Folded,
     Told,
 }
 
@@ -47,6 +48,7 @@ pub(super) fn stage_of(script: &str) -> Stage {
         "restore_key" => Stage::KeyAside,
         "return_run" => Stage::Lost,
         "mend_stretch" => Stage::Skipped,
+        "mend_range" => Stage::Folded,
         "plant_backfill" | "drop_backfill" => Stage::Backfilled,
         "plant_notice" => Stage::Told,
         _ => Stage::Planted,
@@ -91,9 +93,12 @@ pub(super) async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Sc
     if stage == Stage::Backfilled {
         world.at(0).queue_backfill(&name("a"), &[backfilled()]).await.unwrap();
     }
-    if stage == Stage::Skipped {
+    if matches!(stage, Stage::Skipped | Stage::Folded) {
         let order = skipping(&world.job("a").await, &run);
         assert_eq!(world.at(2000).skip_run(&order).await.unwrap(), SkipReply::Skipped);
+    }
+    if stage == Stage::Folded {
+        world.at(3000).forget_runs(None, t(3000), usize::MAX).await.unwrap();
     }
     if stage == Stage::Paused {
         world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
