@@ -5,6 +5,7 @@
 //! lease it may have taken is worth anything. A run that cannot be dealt with holds up no other, and is not tried at every poll.
 
 mod aside;
+mod behind;
 mod calling;
 mod missed;
 mod ordering;
@@ -42,6 +43,8 @@ pub(super) struct Claimer {
     left: HashMap<Lane, usize>,
     /// Lanes in which runs were found lately that are not to start now: more are looked at than there are slots for.
     blocked: HashSet<Lane>,
+    /// How far those were walked through behind their heads.
+    walks: HashMap<Lane, behind::Walk>,
     /// Whose turn it is in each queue.
     turns: HashMap<QueueName, Turns>,
     claimant: Claimant,
@@ -72,6 +75,10 @@ struct Tally {
     done: usize,
     /// Still in it, and nothing can be done about it now.
     left: usize,
+    /// Judged by a claim.
+    judged: usize,
+    /// Of those, so many are not to start now.
+    blocked: usize,
 }
 
 impl Claimer {
@@ -89,6 +96,7 @@ impl Claimer {
             turns: HashMap::new(),
             left: HashMap::new(),
             blocked: HashSet::new(),
+            walks: HashMap::new(),
             claimant,
             occupied: HashMap::new(),
             refused: HashMap::new(),
@@ -167,6 +175,9 @@ impl Claimer {
         let mut done = 0;
         for (lane, tally) in tallies {
             done += tally.done;
+            if tally.judged > 0 && tally.blocked == 0 {
+                self.blocked.remove(&lane);
+            }
             self.left.insert(lane, tally.left);
         }
         Ok(done)
@@ -192,10 +203,11 @@ impl Claimer {
             if !planned.is_empty() {
                 let sent = BootInstant::now();
                 let replies = self.claim(lane, slots - started, &planned).await?;
-                if replies.iter().any(|reply| matches!(reply, ClaimReply::Blocked(_))) {
+                tally.judged += replies.len();
+                let blocked = replies.iter().filter(|reply| matches!(reply, ClaimReply::Blocked(_))).count();
+                if blocked > 0 {
+                    tally.blocked += blocked;
                     self.blocked.insert(lane.clone());
-                } else {
-                    self.blocked.remove(lane);
                 }
                 for (planned, reply) in planned.into_iter().zip(replies) {
                     match self.settle(planned, reply, sent) {

@@ -122,11 +122,9 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
         for (lane, answer) in offer.lanes.iter().zip(answers.by_ref()) {
             match answer {
                 LanePoll::WrongType(error) => claimer.report_spoilt_lane(lane, &error),
-                LanePoll::Due { ripe, next: head, room, held } => {
+                LanePoll::Due { mut ripe, next: head, room, held } => {
                     hold = hold.or(held);
-                    if let Some(room) = room {
-                        slots = slots.min(room);
-                    }
+                    slots = slots.min(room.unwrap_or(slots));
                     if head.is_some() || !ripe.is_empty() {
                         shared.slots.saw(lane);
                     }
@@ -135,6 +133,7 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
                         next = next.min(ahead);
                         first_head = Some(first_head.map_or(ahead, |first| first.min(ahead)));
                     }
+                    claimer.look_behind(lane, &mut ripe, sent).await;
                     if !ripe.is_empty() {
                         in_lanes.push((lane.clone(), ripe));
                     }

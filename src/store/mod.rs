@@ -8,6 +8,7 @@ mod accounts;
 mod address;
 mod audit;
 mod backfilling;
+mod behind;
 mod cancelling;
 mod checkup;
 mod claims;

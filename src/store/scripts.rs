@@ -119,6 +119,7 @@ scripts! {
     INSPECT_RUNS "inspect_runs";
     JUDGE_DEADLINE "judge_deadline";
     LEAVE_NODE "leave_node";
+    LIST_BEHIND "list_behind";
     LIST_RIPE "list_ripe";
     MEET_SERVER "meet_server";
     MEND_COUNTS "mend_counts";

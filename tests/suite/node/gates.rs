@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use schedd::domain::gate::Gate;
+use schedd::domain::lane::Lane;
 use serde_json::json;
 
 use crate::support::ctl::Schedctl;
@@ -259,9 +260,24 @@ fn many_runs_that_wait_for_one_key_hold_up_no_free_run_while_they_are_moved_to_t
     for number in 0..BLOCKED {
         eye.add(&json!({"name": format!("mass{number}"), "at": at(due), "key": "k", "shell": "true"}));
     }
+    // The lane it stands in is theirs.
+    let strand = |key: &str| Lane::default_lane().strand_for(&Gate::of_key(&key.parse().unwrap()));
+    let beside = (0..1_000).map(|number| format!("own-{number}")).find(|key| strand(key) == strand("k")).unwrap();
+    let queued = || -> usize { redis::cmd("ZCARD").arg("{schedd}:queued:key:k").query(&mut redis.connection()).unwrap() };
+    let mut free = Vec::new();
+    for number in 1..=3 {
+        let name = format!("zown{number}");
+        eye.add(&json!({"name": name, "at": at(due + number), "key": beside, "shell": effects.shell("true")}));
+        free.push(name);
+    }
     eye.add(&json!({"name": "zfree", "at": at(due + 1), "shell": effects.shell("true")}));
     let _node = Schedd::on(&redis).start();
     until("the free run has run", LONG, || effects.of("zfree").into_iter().next());
-    let queued: usize = redis::cmd("ZCARD").arg("{schedd}:queued:key:k").query(&mut redis.connection()).unwrap();
-    assert!(queued < BLOCKED / 2, "{queued} runs of a key went before a run without one");
+    assert!(queued() < BLOCKED / 2, "{} runs of a key went before a run without one", queued());
+    until("the runs with a key of their own have run", LONG, || {
+        Some(()).filter(|()| free.iter().all(|name| !effects.of(name).is_empty()))
+    });
+    assert!(queued() < BLOCKED, "all runs of a key went before those with a key of their own");
+    let began: Vec<u128> = free.iter().map(|name| effects.of(name)[0].began).collect();
+    assert!(began.is_sorted(), "in due order: {began:?}");
 }

@@ -108,6 +108,8 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("judge_deadline", "gone", "a_run_that_has_not_started_or_ended_in_time_is_told_of_once_whoever_looks"),
     ("leave_node", "left", "a_node_leaves_under_its_own_incarnation_only"),
     ("leave_node", "another", "a_node_leaves_under_its_own_incarnation_only"),
+    ("list_behind", "behind", "what_stands_behind_an_entry_is_told_in_order_and_nothing_that_is_not_ripe"),
+    ("list_behind", "gone", "what_stands_behind_an_entry_is_told_in_order_and_nothing_that_is_not_ripe"),
     ("list_ripe", "ripe", "a_poll_tells_the_ripe_runs_in_order_the_next_one_and_the_leases"),
     ("meet_server", "met", "a_server_just_met_has_nothing_ripe_for_a_moment_and_is_met_once"),
     ("mend_counts", "mended", "a_counter_that_moved_since_it_was_counted_is_left"),

@@ -1,4 +1,4 @@
-//! `list_ripe`: what is ripe, what comes next, and entries no run can have.
+//! `list_ripe` and `list_behind`: what is ripe, what comes next, and entries no run can have.
 
 use schedd::store::{LaneAsk, LanePoll, RipeEntry};
 
@@ -72,4 +72,23 @@ async fn a_queue_of_another_type_is_told_and_hides_no_other_queue() {
     let poll = world.at(0).list_ripe(&[LaneAsk::new(queue("spoilt"), 10), LaneAsk::new(queue("default"), 10)]).await.unwrap();
     assert!(matches!(&poll.lanes[0], LanePoll::WrongType(error) if error.to_string().contains("list")));
     assert_eq!(due(&poll.lanes[1]).0, [run.to_string()]);
+}
+
+#[tokio::test]
+async fn what_stands_behind_an_entry_is_told_in_order_and_nothing_that_is_not_ripe() {
+    let world = World::new();
+    for number in 0..6 {
+        world.plant(&format!("j{number}"), number).await;
+    }
+    let id = |number: i64| run_of(&format!("j{number}"), number).to_string();
+    let behind = async |after: Option<i64>, most: usize| {
+        let told = world.at(4).list_behind(&queue("default"), after.map(id).as_deref(), most).await.unwrap();
+        told.map(|entries| entries.into_iter().map(|entry| entry.member).collect::<Vec<_>>())
+    };
+    assert_eq!(behind(None, 2).await, Some(vec![id(0), id(1)]));
+    assert_eq!(behind(Some(1), 9).await, Some(vec![id(2), id(3), id(4)]), "the last is not ripe");
+    assert_eq!(behind(Some(4), 9).await, Some(vec![]));
+    assert_eq!(behind(Some(9), 9).await, None, "it is not there");
+    let texts = world.store.read_definitions(&["j0".parse().unwrap(), "nobody".parse().unwrap()]).await.unwrap();
+    assert!(texts[0].is_some() && texts[1].is_none(), "{texts:?}");
 }

@@ -119,6 +119,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         "forget_runs" => format!("{:?}", store.forget_runs(Some(&job.name), t(9000), 0).await?),
         "forget_uniques" => format!("{:?}", store.forget_uniques(&["k".parse().unwrap()]).await?),
         "leave_node" => format!("{:?}", store.leave_node(&"n1".parse().unwrap(), "i1").await?),
+        "list_behind" => format!("{:?}", store.list_behind(&queue("default"), None, 5).await?),
         "list_ripe" => {
             let poll = store.list_ripe(&[LaneAsk::new(queue("default"), 5)]).await?;
             match poll.lanes.into_iter().next() {

@@ -89,6 +89,7 @@ async fn every_call_made_above_does_its_work_when_no_key_is_spoilt() {
         let is_reading = matches!(
             header.script.as_str(),
             "drop_fields"
+                | "list_behind"
                 | "list_ripe"
                 | "forget_jobs"
                 | "beat_node"

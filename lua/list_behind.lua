@@ -1,0 +1,28 @@
+#!lua flags=no-writes,allow-oom
+-- Tells what is ripe in a lane behind one of its entries: a poll shows the first ones only, and those may all be of one gate that is
+-- shut.
+-- Guard: none; it only reads.
+-- KEYS 1 due
+-- ARGV 1 now
+-- ARGV 2 after: the entry, or '' to begin with the first
+-- ARGV 3 most: how many are told
+-- Reply behind: {id, ready, ...} in ready order
+-- Reply gone: the entry is no longer there
+-- Reply wrong_type: key, found, wanted
+local now = clock(ARGV[1])
+local due = KEYS[1]
+local bad = wrong_type({due, 'zset'})
+if bad then return bad end
+local first = 0
+if ARGV[2] ~= '' then
+  local rank = redis.call('ZRANK', due, ARGV[2])
+  if not rank then return {'gone'} end
+  first = rank + 1
+end
+-- By rank, for that costs no walk over all those before.
+local found, ripe = redis.call('ZRANGE', due, first, first + tonumber(ARGV[3]) - 1, 'WITHSCORES'), {}
+for at = 1, #found, 2 do
+  if tonumber(found[at + 1]) > now then break end
+  ripe[at], ripe[at + 1] = found[at], found[at + 1]
+end
+return {'behind', ripe}

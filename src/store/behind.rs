@@ -1,0 +1,52 @@
+//! What stands behind the first ripe runs of a lane, and the texts of their jobs.
+//!
+//! Invariant: it only reads, and tells no run before one that is ready earlier. What it tells may be gone a moment later: a claim
+//! judges each run anew.
+
+use redis::Value;
+
+use super::Store;
+use super::error::StoreError;
+use super::polling::RipeEntry;
+use super::quarantine::{member_bytes, shown_member};
+use super::reply::text_of;
+use super::scripts::{self, Invocation};
+use crate::domain::ids::JobName;
+use crate::domain::lane::Lane;
+
+impl Store {
+    /// What is ripe in `lane` behind the entry `after`, or from the first on: at most `most`, in ready order. None if that entry
+    /// is no longer there.
+    pub async fn list_behind(&self, lane: &Lane, after: Option<&str>, most: usize) -> Result<Option<Vec<RipeEntry>>, StoreError> {
+        let call = Invocation::new(&scripts::LIST_BEHIND)
+            .key("due", self.keys.due(lane))
+            .arg("now", self.now_arg())
+            .arg("after", member_bytes(after.unwrap_or_default()))
+            .arg("most", most);
+        let mut reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "gone" => Ok(None),
+            "behind" => {
+                let value = reply.value()?;
+                let bad = || StoreError::corrupt("list_behind", format!("{value:?}"));
+                let Value::Array(flat) = &value else { return Err(bad()) };
+                let entry = |pair: &[Value]| Some(RipeEntry { member: shown_member(&pair[0])?, score: text_of(&pair[1])? });
+                flat.chunks_exact(2).map(entry).collect::<Option<_>>().map(Some).ok_or_else(bad)
+            }
+            _ => Err(reply.unknown()),
+        }
+    }
+
+    /// The texts of these jobs' definitions; none of one that is not there or cannot be read.
+    pub async fn read_definitions(&self, jobs: &[JobName]) -> Result<Vec<Option<String>>, StoreError> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for job in jobs {
+            pipeline.cmd("HGET").arg(self.keys.job(job)).arg("def");
+        }
+        let answers = self.link.ask(&mut pipeline).await?;
+        Ok(answers.into_iter().map(|answer| answer.ok().as_ref().and_then(text_of)).collect())
+    }
+}
