@@ -3,20 +3,15 @@
 //! Invariant: the facts of one job, or of one run, are those of one moment. What is read in pages may be old by the time it is
 //! judged, so it is looked at again before anybody is told.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use futures_util::{StreamExt, TryStreamExt, stream};
-use redis::Value;
 
 use super::Store;
 use super::error::StoreError;
 use super::jobs::JobRecord;
-use super::keys::parse_lease_member;
-use super::quarantine::shown_member;
-use super::reply::{Reply, number_of, text_of};
+use super::reply::Reply;
 use super::scripts::{self, Invocation};
 use crate::domain::books::{CountedIn, JobFacts, PendingFacts, Plan, RecordFacts, RunFacts, Standing};
-use crate::domain::ids::{Fence, JobName, QueueName, RunId};
+use crate::domain::ids::{Fence, JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
 
@@ -46,68 +41,7 @@ impl JobToInspect<'_> {
     }
 }
 
-/// A set of the namespace whose members are jobs or runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Index {
-    /// The jobs that are defined.
-    Jobs,
-    /// The jobs that ended.
-    Finished,
-    /// What is due in a lane.
-    Due(Lane),
-    /// What executes in a queue.
-    Running(QueueName),
-    /// The leases.
-    Leases,
-    /// The runs that are asked to stop.
-    Stops,
-    /// The runs that ended.
-    History,
-    /// The dead letters.
-    Dead,
-}
-
-/// What one page of an index holds, and where the next begins; 0 = there is none.
-#[derive(Debug, Clone, Default)]
-pub struct IndexPage {
-    /// Its members, as text, bytes that are no text written `\xNN`.
-    pub members: Vec<String>,
-    /// Where the next begins.
-    pub cursor: u64,
-}
-
-/// The jobs of which a run asked for by hand is due in one queue.
-#[derive(Debug, Clone, Default)]
-pub struct ManualDue {
-    /// Them, as far as the queue was read.
-    pub jobs: BTreeSet<JobName>,
-    /// Whether it was read to its end.
-    pub is_whole: bool,
-}
-
 impl Store {
-    /// A page of an index: members that stay in it while it is read are met, some perhaps twice.
-    pub async fn scan_index(&self, index: &Index, cursor: u64, count: usize) -> Result<IndexPage, StoreError> {
-        let keys = &self.keys;
-        let (command, key) = match index {
-            Index::Jobs => ("ZSCAN", keys.jobs()),
-            Index::Finished => ("ZSCAN", keys.finished()),
-            Index::Due(lane) => ("ZSCAN", keys.due(lane)),
-            Index::Running(queue) => ("ZSCAN", keys.running(queue)),
-            Index::Leases => ("ZSCAN", keys.leases()),
-            Index::Stops => ("HSCAN", keys.stops()),
-            Index::History => ("ZSCAN", keys.history()),
-            Index::Dead => ("ZSCAN", keys.dead()),
-        };
-        let mut pipeline = redis::pipe();
-        pipeline.cmd(command).arg(key).arg(cursor).arg("COUNT").arg(count);
-        let answer = self.link.query(&mut pipeline).await?;
-        let Some(Value::Array(parts)) = answer.first() else { return Ok(IndexPage::default()) };
-        let [next, Value::Array(flat)] = parts.as_slice() else { return Ok(IndexPage::default()) };
-        let cursor = text_of(next).and_then(|text| text.parse().ok()).unwrap_or(0);
-        Ok(IndexPage { members: flat.chunks_exact(2).filter_map(|pair| shown_member(&pair[0])).collect(), cursor })
-    }
-
     /// How the keys of each of these jobs stand to each other, all of one job at one moment; none for one that changed since it
     /// was read. Whether a run asked for by hand is out is not looked at.
     pub async fn inspect_jobs(
@@ -227,59 +161,6 @@ impl Store {
             all.extend(facts);
         }
         Ok(all)
-    }
-
-    /// The runs of a job that are open, wait or were given a time of their own, at most `limit` of each.
-    pub async fn list_places(&self, job: &JobName, limit: usize) -> Result<Vec<RunId>, StoreError> {
-        let mut pipeline = redis::pipe();
-        for key in [self.keys.open(job), self.keys.waiting(job), self.keys.spread(job)] {
-            pipeline.cmd("ZRANGE").arg(key).arg(0).arg(limit.saturating_sub(1));
-        }
-        let answers = self.link.query(&mut pipeline).await?;
-        let ids = answers.iter().filter_map(|answer| match answer {
-            Value::Array(ids) => Some(ids),
-            _ => None,
-        });
-        Ok(ids.flatten().filter_map(text_of).filter_map(|id| id.parse().ok()).collect())
-    }
-
-    /// The fences under which each run has leases, of the first `limit` leases.
-    pub async fn read_leased(&self, limit: usize) -> Result<BTreeMap<RunId, Vec<Fence>>, StoreError> {
-        let mut leased: BTreeMap<RunId, Vec<Fence>> = BTreeMap::new();
-        for lease in self.list_leases(limit).await?.into_iter().flatten() {
-            leased.entry(lease.run).or_default().push(lease.fence);
-        }
-        Ok(leased)
-    }
-
-    /// The jobs of which a run asked for by hand is due in `lane`; at most `steps` pages of it are read.
-    pub async fn list_manual_due(&self, lane: &Lane, steps: usize) -> Result<ManualDue, StoreError> {
-        let (mut jobs, mut cursor) = (BTreeSet::new(), 0);
-        for _ in 0..steps {
-            let mut pipeline = redis::pipe();
-            let scan = pipeline.cmd("ZSCAN").arg(self.keys.due(lane)).arg(cursor);
-            scan.arg("MATCH").arg("*~*").arg("COUNT").arg(1_000);
-            let answer = self.link.query(&mut pipeline).await?;
-            let Some(Value::Array(parts)) = answer.first() else { break };
-            let [next, Value::Array(flat)] = parts.as_slice() else { break };
-            let run = |pair: &[Value]| text_of(&pair[0])?.parse::<RunId>().ok();
-            jobs.extend(flat.chunks_exact(2).filter_map(run).map(|run| run.job().clone()));
-            cursor = number_of(next).and_then(|next| u64::try_from(next).ok()).unwrap_or(0);
-            if cursor == 0 {
-                return Ok(ManualDue { jobs, is_whole: true });
-            }
-        }
-        Ok(ManualDue { jobs, is_whole: false })
-    }
-}
-
-impl Index {
-    /// The run, and the fence of a lease, that a member of this index names; none if it names none.
-    pub fn run_of(&self, member: &str) -> Option<(RunId, Option<Fence>)> {
-        match self {
-            Self::Leases => parse_lease_member(member).map(|(run, fence)| (run, Some(fence))),
-            _ => Some((member.parse().ok()?, None)),
-        }
     }
 }
 

@@ -10,6 +10,7 @@ mod gate;
 mod job;
 mod key;
 mod ledger;
+mod places;
 mod run;
 mod stretch;
 mod unique;
@@ -23,7 +24,8 @@ pub use key::{
     KeyFacts, Known, Member, bad_entries, judge_key, judge_member, judge_outputs, known_key, member_bytes, unknown_lane,
 };
 pub use ledger::told_twice;
-pub use run::{CountedIn, RecordFacts, RunFacts, Standing, judge_run};
+pub use places::{CountedIn, RecordFacts, RunFacts, Standing};
+pub use run::judge_run;
 pub use stretch::{StretchFacts, judge_stretch};
 pub use unique::{UniqueFacts, judge_unique};
 

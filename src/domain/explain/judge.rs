@@ -5,10 +5,11 @@ use super::became::Became;
 use super::facts::Facts;
 use super::fate::became;
 use super::loss::{Bereft, bereft};
+use super::on_time::timing;
 use super::planned::{Planned, planned};
 use super::rules::{Next, Rule, next, rules};
 use super::saw::{Saw, saw};
-use super::timing::{Timing, timing};
+use super::timing::Timing;
 use crate::domain::zone::Zone;
 
 /// A finding: one sentence.

@@ -11,6 +11,7 @@ mod hindered;
 mod judge;
 mod life;
 mod loss;
+mod on_time;
 mod planned;
 mod rules;
 mod saw;

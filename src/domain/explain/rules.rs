@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::became::Became;
 use super::facts::{Facts, Source, Subject};
+use super::on_time::mode_word;
 use super::sentences::{by_words, files, findings};
-use super::timing::{Timing, mode_word};
+use super::timing::Timing;
 use crate::domain::deed::Deed;
 use crate::domain::duration::format_duration;
 use crate::domain::ids::Label;

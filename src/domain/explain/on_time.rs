@@ -1,0 +1,109 @@
+//! Whether a run started on time, and why not: the findings that [`super::timing`] has words for.
+//!
+//! Invariant: only what is recorded counts as a reason; where nothing is, that is said.
+
+use std::time::Duration;
+
+use super::ON_TIME;
+use super::facts::{Facts, RunFacts, Subject};
+use super::hindered::{no_node, obstacle, waiting_for_nodes};
+use super::life::Window;
+use super::loss::hidden;
+use super::timing::Timing;
+use crate::domain::ids::RunKind;
+use crate::domain::job::CatchUpMode;
+
+/// Whether what is asked about was on time.
+pub(super) fn timing(facts: &Facts) -> Vec<Timing> {
+    match &facts.subject {
+        // What kept nodes from skipping it sooner is no reason why it did not start.
+        _ if hidden(facts).is_some() => vec![Timing::LostWithData],
+        Subject::Run(run) => of_run(facts, run),
+        Subject::Stretch { run, .. } | Subject::Behind { run, .. } => waiting_for_nodes(facts, run),
+        Subject::Job { open, .. } => {
+            open.iter().find(|run| run.is_owed(facts.now)).map_or_else(Vec::new, |run| of_run(facts, run))
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
+    // What is made up for, or done anew, is of another day.
+    if matches!(run.run.kind(), RunKind::Backfill | RunKind::Rerun) {
+        return Vec::new();
+    }
+    // Its check was asked, and nothing was started.
+    if run.first_start.is_some() && run.attempts.is_empty() {
+        return Vec::new();
+    }
+    let due = run.run.due();
+    let Some(late) = run.late() else {
+        if run.is_owed(facts.now) {
+            let ready = run.ready.unwrap_or(due).max(due);
+            let late = facts.now.since(ready);
+            if late <= ON_TIME {
+                return Vec::new();
+            }
+            return [vec![Timing::NotStarted { late }], waiting_for_nodes(facts, run)].concat();
+        }
+        return if run.state.is_final() { waiting_for_nodes(facts, run) } else { Vec::new() };
+    };
+    if late <= ON_TIME {
+        return vec![Timing::OnTime { late }];
+    }
+    let mut found = vec![Timing::Late { late }];
+    let gate = run.gate.as_ref().and_then(|at| Some((at.gate.clone(), at.until?)));
+    if let Some((gate, until)) = gate.clone() {
+        found.push(Timing::AtGate { gate, run: run.behind.as_ref().map(ToString::to_string), until });
+    }
+    let put_off = gate.is_none() && run.ready_at.since(due) > ON_TIME;
+    if put_off {
+        let until = run.ready_at;
+        found.push(match &run.behind {
+            Some(run) => Timing::Behind { run: Some(run.to_string()), until },
+            None if run.is_spread => Timing::Spread { until },
+            None if until.since(due) <= latest_shift(facts, run) => Timing::Shifted { until },
+            None => Timing::ReadyLater { at: until },
+        });
+        // What held up the run it waited for held it up too.
+        if run.behind.is_some() {
+            let window = Window { from: due, to: until };
+            found.extend(no_node(facts, run, window));
+            found.extend(obstacle(facts, run, window, "redis_away"));
+        }
+    }
+    let waited_ready = run.first_start.is_some_and(|start| {
+        let free = gate.map_or(run.ready_at, |(_, until)| until).max(due);
+        start.since(free) > ON_TIME
+    });
+    if waited_ready {
+        let causes = waiting_for_nodes(facts, run);
+        found.extend(if causes.is_empty() { vec![Timing::Unexplained] } else { causes });
+    }
+    if let Some(mode) = caught_up(facts, run, late) {
+        found.push(Timing::CaughtUp { mode });
+    }
+    found
+}
+
+/// How far jitter and splay may move a run's start.
+fn latest_shift(facts: &Facts, run: &RunFacts) -> Duration {
+    let definition = facts.job.as_ref().and_then(|job| job.definition.as_ref().ok()).filter(|_| !run.run.is_manual());
+    definition.map_or(Duration::ZERO, |(spec, _)| spec.shape.latest_shift(&facts.name))
+}
+
+/// The mode by which a missed run ran; none if it was not missed, or is of a kind that always runs.
+fn caught_up(facts: &Facts, run: &RunFacts, late: Duration) -> Option<&'static str> {
+    let (spec, timetable) = facts.job.as_ref()?.definition.as_ref().ok()?;
+    let late = late.saturating_sub(latest_shift(facts, run));
+    let is_missed = late > spec.late_after && run.behind.is_none() && !run.run.is_manual() && !timetable.is_one_shot();
+    is_missed.then_some(mode_word(spec.catch_up.mode))
+}
+
+pub(super) fn mode_word(mode: CatchUpMode) -> &'static str {
+    match mode {
+        CatchUpMode::Skip => "skip",
+        CatchUpMode::Latest => "latest",
+        CatchUpMode::All => "all",
+    }
+}
