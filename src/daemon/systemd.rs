@@ -17,6 +17,8 @@ use crate::engine::Glance;
 
 /// How long a start waits for Redis before it counts as done all the same: who starts a unit is not to wait for ever.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How often time is asked for anew while it stops.
+const ASK_EVERY: Duration = Duration::from_secs(60);
 /// How often the state is told at most.
 const STATUS_EVERY: Duration = Duration::from_secs(5);
 /// A loop may be late by half of the watchdog's time, and by this where that is short: a call to Redis may take so long.
@@ -129,6 +131,9 @@ struct Teller {
     is_stuck: bool,
     status: String,
     status_at: Option<Instant>,
+    /// When a stop that has begun is over at the latest, and when time was asked for it.
+    stops_by: Option<Instant>,
+    asked_at: Option<Instant>,
 }
 
 impl Teller {
@@ -144,6 +149,8 @@ impl Teller {
             is_stuck: false,
             status: String::new(),
             status_at: None,
+            stops_by: None,
+            asked_at: None,
         }
     }
 
@@ -163,6 +170,7 @@ impl Teller {
             if self.stage == Stage::Starting && self.began.elapsed() >= PATIENCE {
                 self.be_ready();
             }
+            self.ask_for_time();
             self.feed_watchdog();
             self.tell_status();
         }
@@ -187,8 +195,9 @@ impl Teller {
             }
             News::Stopping(time) => {
                 self.stage = Stage::Stopping;
-                let time = u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
-                self.socket.send(&[NotifyState::Stopping, NotifyState::ExtendTimeoutUsec(time)]);
+                self.stops_by = Some(Instant::now() + time);
+                self.socket.send(&[NotifyState::Stopping]);
+                self.ask_for_time();
                 self.status_at = None;
             }
         }
@@ -199,6 +208,15 @@ impl Teller {
         if self.stage == Stage::Starting {
             self.stage = Stage::Ready;
             self.socket.send(&[NotifyState::Ready]);
+        }
+    }
+
+    /// Asks for the time a stop may still take, again each minute: one message names at most 71 of them.
+    fn ask_for_time(&mut self) {
+        let Some(left) = self.stops_by.and_then(|by| by.checked_duration_since(Instant::now())) else { return };
+        if self.asked_at.is_none_or(|at| at.elapsed() >= ASK_EVERY) {
+            self.asked_at = Some(Instant::now());
+            self.socket.send(&[NotifyState::ExtendTimeoutUsec(u32::try_from(left.as_micros()).unwrap_or(u32::MAX))]);
         }
     }
 
