@@ -9,12 +9,16 @@ use std::time::Duration;
 
 use nix::unistd::{Group, User, getgrouplist};
 use rustix::thread::CapabilitySet;
+use tokio::sync::Semaphore;
 
 use crate::domain::process::RunAs;
 use crate::keeper::Owner;
 
 /// How long the host may take to look a user up: it may ask another one.
 const LOOK_UP: Duration = Duration::from_secs(10);
+
+/// So many are looked up at a time.
+static LOOKING_UP: Semaphore = Semaphore::const_new(16);
 
 /// Who a job runs as.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,8 +108,16 @@ impl MayRunAs {
         }
         let (may, wanted) = (self.clone(), run_as.clone());
         let told = |why: String| format!("user {run_as}: {why}");
-        // The host may ask a server.
-        let looked_up = tokio::task::spawn_blocking(move || may.look_up(&wanted));
+        // The host may ask a server; one that does not answer takes no more threads than these from whoever else needs one.
+        let looked_up = async {
+            let place = LOOKING_UP.acquire().await;
+            tokio::task::spawn_blocking(move || {
+                let account = may.look_up(&wanted);
+                drop(place);
+                account
+            })
+            .await
+        };
         match tokio::time::timeout(LOOK_UP, looked_up).await {
             Ok(Ok(account)) => account.map(Some).map_err(told),
             Ok(Err(error)) => Err(told(format!("looking it up failed: {error}"))),
