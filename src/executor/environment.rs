@@ -4,7 +4,7 @@
 //! the job sets.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::Attempt;
 use super::account::Account;
@@ -57,12 +57,12 @@ impl Account {
         }
     }
 
-    /// Where a process of `attempt` starts.
-    pub(super) fn directory(&self, attempt: &Attempt) -> PathBuf {
+    /// Where a process of `attempt` starts, and where if that cannot be entered: a home need not be there. Whether it is the
+    /// process finds out, for a file system may take its time to say.
+    pub(super) fn directory(&self, attempt: &Attempt) -> (PathBuf, Option<PathBuf>) {
         match &attempt.cwd {
-            Some(directory) => directory.clone(),
-            None if Path::new(&self.home).is_dir() => PathBuf::from(&self.home),
-            None => PathBuf::from("/"),
+            Some(directory) => (directory.clone(), None),
+            None => (PathBuf::from(&self.home), Some(PathBuf::from("/"))),
         }
     }
 }

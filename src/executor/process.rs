@@ -34,16 +34,19 @@ pub(super) async fn execute(
     if let Some(reason) = *stop.borrow_and_update() {
         return Outcome::bare(reason.ending());
     }
+    let (cwd, cwd_else) = account.directory(attempt);
     let launch = Launch {
         run: attempt.run.to_string(),
         fence: attempt.fence.as_u64(),
         argv: program.argv,
         env: program.env,
-        cwd: account.directory(attempt),
+        cwd,
+        cwd_else,
         owner: account.owner.clone(),
         limits: attempt.process.limits,
         umask: attempt.process.umask.map(Umask::bits),
         stdin: attempt.process.stdin.clone(),
+        start_within: attempt.timeout.min(attempt.lease),
         timeout: attempt.timeout,
         kill_grace: attempt.kill_grace,
         deadline: *deadline.borrow_and_update(),

@@ -1,4 +1,4 @@
-//! What a child does to itself between fork and exec, and which step of it failed.
+//! What a child does to itself between fork and exec.
 //!
 //! Invariant: everything is made ready before the fork; here are system calls only, none of which allocates or locks. The first
 //! that fails is the end of the start: no job runs in a place, or as somebody, it was not to.
@@ -7,68 +7,22 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::process::{Gid, Pid, Resource, Rlimit, Signal, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
+use super::marks::{Failure, Step};
 use super::wire::{Launch, Owner};
-
-/// Which step of a start failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
-    /// The fork, the session or the exec itself.
-    Exec,
-    /// Moving into its cgroup.
-    Cgroup,
-    /// Taking its limit of open files.
-    Files,
-    /// Becoming its user, by this system call.
-    User(&'static str),
-    /// Entering its directory.
-    Directory,
-}
-
-const STEPS: [Step; 11] = [
-    Step::Exec,
-    Step::Cgroup,
-    Step::Files,
-    Step::User("fchmod"),
-    Step::User("setgroups"),
-    Step::User("setresgid"),
-    Step::User("setresuid"),
-    Step::User("capset"),
-    Step::User("setuid"),
-    Step::User("prctl"),
-    Step::Directory,
-];
-/// All that the standard library carries from the child to its parent is a number: the errno, and above these bits the step.
-const ERRNO_BITS: u32 = 16;
-
-impl Step {
-    /// The error that says this step failed so.
-    fn failed(self, errno: Errno) -> io::Error {
-        let step = STEPS.iter().position(|step| *step == self).and_then(|at| i32::try_from(at).ok()).unwrap_or(0);
-        io::Error::from_raw_os_error(step << ERRNO_BITS | errno.raw_os_error())
-    }
-
-    /// The step an error of a start names, and the error itself.
-    pub(super) fn of(error: io::Error) -> (Self, io::Error) {
-        let raw = error.raw_os_error().unwrap_or(0);
-        let step = usize::try_from(raw >> ERRNO_BITS).ok().and_then(|at| STEPS.get(at)).copied();
-        match step {
-            Some(step) if step != Self::Exec => (step, io::Error::from_raw_os_error(raw & ((1 << ERRNO_BITS) - 1))),
-            _ => (Self::Exec, error),
-        }
-    }
-}
 
 /// What a child is to become, beside its program.
 #[derive(Debug)]
 pub(super) struct Becoming {
     keeper: Pid,
     cwd: CString,
+    cwd_else: Option<CString>,
     umask: Option<Mode>,
     /// Where it moves itself into its cgroup.
     door: Option<File>,
@@ -94,7 +48,7 @@ impl Become {
 
     /// Becomes it for good. Groups go first, for a user without rights can change none; rights that are kept across a change of
     /// users are given up, and that there is no way back is tried.
-    fn enter(&self) -> io::Result<()> {
+    fn enter(&self) -> Result<(), Failure> {
         let by = |call| move |errno| Step::User(call).failed(errno);
         // So that it may open its own output anew (`/dev/stderr`), which it is not the owner of.
         for output in [rustix::stdio::stdout(), rustix::stdio::stderr()] {
@@ -117,12 +71,14 @@ impl Becoming {
     /// Ready for a fork by the calling process, to become what `launch` says, in the cgroup behind `door`. Fails if its
     /// directory cannot be one.
     pub(super) fn new(launch: &Launch, door: Option<File>) -> io::Result<Self> {
+        let named = |directory: &PathBuf| CString::new(directory.as_os_str().as_bytes());
         // More than this process may have open is more than it may allow; less is all the same "at most".
         let most = rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
         let files = launch.limits.files.map(|files| Some(files.min(most)));
         Ok(Self {
             keeper: rustix::process::getpid(),
-            cwd: CString::new(launch.cwd.as_os_str().as_bytes())?,
+            cwd: named(&launch.cwd)?,
+            cwd_else: launch.cwd_else.as_ref().map(named).transpose()?,
             umask: launch.umask.map(|bits| Mode::from_raw_mode(bits.into())),
             door,
             files: files.map(|files| Rlimit { current: files, maximum: files }),
@@ -131,9 +87,10 @@ impl Becoming {
         })
     }
 
-    /// Makes the calling process ready for its exec. For a child just forked.
-    pub(super) fn prepare(&self) -> io::Result<()> {
-        rustix::process::setsid()?;
+    /// Makes the calling process ready for its program but for its directory, waiting for nothing. For a child just forked.
+    pub(super) fn prepare(&self) -> Result<(), Failure> {
+        let exec = |errno| Step::Exec.failed(errno);
+        rustix::process::setsid().map_err(exec)?;
         if let Some(door) = &self.door {
             rustix::io::write(door, b"0").map_err(|errno| Step::Cgroup.failed(errno))?;
         }
@@ -148,36 +105,28 @@ impl Becoming {
         let _ = rustix::thread::clear_ambient_capability_set();
         // As the service manager has it: no core files unless the job asks for them.
         let core = Rlimit { current: Some(0), ..rustix::process::getrlimit(Resource::Core) };
-        rustix::process::setrlimit(Resource::Core, core)?;
+        rustix::process::setrlimit(Resource::Core, core).map_err(exec)?;
         if let Some(user) = &self.user {
             user.enter()?;
         }
         // Only now: a change of users takes it back.
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(exec)?;
         if rustix::process::getppid() != Some(self.keeper) {
             // The keeper died before the death signal was set: nobody would ever stop this child.
-            return Err(Errno::SRCH.into());
+            return Err(exec(Errno::SRCH));
         }
         if let Some(umask) = self.umask {
             rustix::process::umask(umask);
         }
-        rustix::process::chdir(&self.cwd).map_err(|errno| Step::Directory.failed(errno))
+        Ok(())
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_step_and_its_errno_go_through_one_number() {
-        let (step, error) = Step::of(io::Error::from_raw_os_error(Step::Directory.failed(Errno::ACCESS).raw_os_error().unwrap()));
-        assert_eq!((step, error.raw_os_error()), (Step::Directory, Some(Errno::ACCESS.raw_os_error())));
-        for step in STEPS {
-            assert_eq!(Step::of(step.failed(Errno::PERM)).0, step);
-        }
-        let (step, error) = Step::of(Errno::NOENT.into());
-        assert_eq!((step, error.kind()), (Step::Exec, io::ErrorKind::NotFound));
-        assert_eq!(Step::of(io::Error::other("x")).0, Step::Exec);
+    /// Enters its directory, as its user. May wait for a file system as long as that likes.
+    pub(super) fn enter_directory(&self) -> Result<(), Failure> {
+        let entered = rustix::process::chdir(&self.cwd).or_else(|errno| match &self.cwd_else {
+            Some(other) => rustix::process::chdir(other).map_err(|_| errno),
+            None => Err(errno),
+        });
+        entered.map_err(|errno| Step::Directory.failed(errno))
     }
 }

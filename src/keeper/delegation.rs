@@ -23,6 +23,8 @@ use crate::domain::limits::{LimitKind, listed};
 /// How long what a dead node left may take to die.
 const PATIENCE: Duration = Duration::from_secs(10);
 const RUNS: &str = "runs-";
+/// Where the node and its keeper sit.
+const SEAT: &str = "daemon";
 
 /// A cgroup of a node's own, and what it can enforce there.
 #[derive(Debug)]
@@ -71,12 +73,12 @@ impl Delegation {
     }
 
     fn of(base: Cgroup, incarnation: &str) -> io::Result<Self> {
-        match base.make("daemon") {
+        match base.make(SEAT) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
-        Cgroup::at(base.dir().join("daemon")).write("cgroup.procs", &std::process::id().to_string())?;
+        Cgroup::at(base.dir().join(SEAT)).write("cgroup.procs", &std::process::id().to_string())?;
         clear_up_after_the_dead(&base);
         hand_on_controllers(&base);
         let runs = base.make(&format!("{RUNS}{incarnation}"))?;
@@ -103,6 +105,11 @@ impl Delegation {
     pub(super) fn runs(&self) -> &Cgroup {
         &self.runs
     }
+}
+
+/// The cgroup of the node itself, beside that of its runs.
+pub(super) fn seat_beside(runs: &Cgroup) -> Option<Cgroup> {
+    Some(Cgroup::at(runs.dir().parent()?.join(SEAT)))
 }
 
 impl Drop for Delegation {

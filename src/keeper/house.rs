@@ -1,23 +1,24 @@
 //! What the keeper's tasks share: who lives here, what goes to the daemon, and the sweep of what nobody owns.
 //!
 //! Invariant: a resident's number is known here before any other task can look, so a sweep never takes a direct child for a
-//! stray. What waits for the daemon is bounded: one excerpt a run, a start and an end a run.
+//! stray.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
-use tokio::io::AsyncWriteExt;
 use tokio::sync::{Notify, mpsc};
 
 use super::cgroup::Cgroup;
 use super::clock::BootInstant;
-use super::excerpt::{Excerpt, OutputBounds, Stream};
+use super::delegation::seat_beside;
+use super::excerpt::{OutputBounds, Stream};
+use super::outbox::{Item, Pending};
 use super::tree::{self, Claim, Identity, Process, Snapshot};
-use super::wire::{self, Key, News};
+use super::wire::{Key, News};
 use crate::domain::limits::Limits;
 
 /// What a run's task is told.
@@ -52,20 +53,8 @@ pub(super) struct House {
     cgroups: Option<Cgroup>,
     /// Those of runs that are over, which could not be removed yet.
     left_cgroups: RefCell<Vec<Cgroup>>,
-}
-
-/// What waits for the daemon.
-pub(super) enum Item {
-    News(News),
-    Output(Rc<Pending>),
-}
-
-/// What a run wrote and the daemon has not taken yet.
-pub(super) struct Pending {
-    key: Key,
-    excerpt: RefCell<Excerpt>,
-    bounds: OutputBounds,
-    is_queued: Cell<bool>,
+    /// Killed children whose programs never began and which are stuck in the kernel: nobody's, until they can be reaped.
+    stuck: RefCell<HashSet<i32>>,
 }
 
 const BUFFER: usize = 64 * 1024;
@@ -85,6 +74,7 @@ impl House {
             output,
             cgroups,
             left_cgroups: RefCell::default(),
+            stuck: RefCell::default(),
         };
         (Rc::new(house), items)
     }
@@ -133,12 +123,29 @@ impl House {
         self.residents.borrow().get(&key)?.cgroup.clone()
     }
 
-    /// Notes a run's process. To be called before the next await after its start.
+    /// Notes a run's process. To be called before the next await after its fork.
     pub(super) fn note_leader(&self, key: Key, pid: i32) {
         if let Some(resident) = self.residents.borrow_mut().get_mut(&key) {
             resident.identity.leader = Some(pid);
         }
-        self.say(News::Started(key, pid));
+    }
+
+    /// Waits no longer for the process of a run, which was killed before its program began and is stuck in the kernel: whenever
+    /// it wakes it dies, so from now on it is in nobody's way.
+    pub(super) fn give_up(&self, key: Key) {
+        let mut residents = self.residents.borrow_mut();
+        let Some(resident) = residents.get_mut(&key) else { return };
+        let Some(pid) = resident.identity.leader.take() else { return };
+        if let Some(seat) = self.cgroups.as_ref().filter(|_| resident.cgroup.is_some()).and_then(seat_beside) {
+            // If it cannot be moved its cgroup stays, and is cleared with all others in the end.
+            let _ = seat.write("cgroup.procs", &pid.to_string());
+        }
+        self.stuck.borrow_mut().insert(pid);
+    }
+
+    /// Whether that process was given up.
+    pub(super) fn is_given_up(&self, pid: i32) -> bool {
+        self.stuck.borrow().contains(&pid)
     }
 
     /// Lets a run go: it is over.
@@ -185,6 +192,11 @@ impl House {
         self.residents.borrow().is_empty()
     }
 
+    /// A place for what the run `key` writes.
+    pub(super) fn pending(&self, key: Key) -> Rc<Pending> {
+        Rc::new(Pending::new(key, self.output))
+    }
+
     /// Queues news.
     pub(super) fn say(&self, news: News) {
         let _ = self.outbox.send(Item::News(news));
@@ -199,8 +211,7 @@ impl House {
     ) -> io::Result<bool> {
         let mut buffer = self.buffer.borrow_mut();
         let count = pipe.try_read(&mut buffer)?;
-        pending.excerpt.borrow_mut().append(stream, buffer.get(..count).unwrap_or_default());
-        if !pending.is_queued.replace(true) {
+        if pending.append(stream, buffer.get(..count).unwrap_or_default()) {
             let _ = self.outbox.send(Item::Output(Rc::clone(pending)));
         }
         Ok(count > 0)
@@ -270,7 +281,8 @@ impl House {
     /// The leader of a run and all its processes, the dead among them.
     fn members(&self, key: Key, snapshot: &Snapshot) -> (Option<i32>, Vec<Process>) {
         let mut residents = self.residents.borrow_mut();
-        let leaders: HashSet<i32> = residents.values().filter_map(|resident| resident.identity.leader).collect();
+        let mut leaders = self.stuck.borrow().clone();
+        leaders.extend(residents.values().filter_map(|resident| resident.identity.leader));
         let is_alone = residents.len() == 1;
         let Some(Resident { identity, cgroup, known, .. }) = residents.get_mut(&key) else { return (None, Vec::new()) };
         let mut members = snapshot.members(identity, &leaders, |orphan| {
@@ -288,7 +300,8 @@ impl House {
     /// Our children that are no leaders and alive; the dead are reaped.
     fn living_orphans(&self) -> Vec<Process> {
         let residents = self.residents.borrow();
-        let is_leader = |pid: i32| residents.values().any(|resident| resident.identity.leader == Some(pid));
+        let leads = |pid: i32| residents.values().any(|resident| resident.identity.leader == Some(pid));
+        let is_leader = |pid: i32| leads(pid) || self.is_given_up(pid);
         let orphans = tree::own_children().into_iter().filter(|child| !is_leader(child.pid));
         let (dead, living): (Vec<_>, Vec<_>) = orphans.partition(|orphan| orphan.is_zombie);
         dead.iter().for_each(Process::reap);
@@ -298,6 +311,7 @@ impl House {
     /// Reaps dead orphans and kills those whose run is over. Returns how many children are left beside the residents.
     pub(super) fn sweep(&self) -> usize {
         self.remove_left_cgroups();
+        self.stuck.borrow_mut().retain(|pid| Pid::from_raw(*pid).is_some_and(tree::is_alive_child));
         let orphans = self.living_orphans();
         let residents = self.residents.borrow();
         for orphan in &orphans {
@@ -307,32 +321,7 @@ impl House {
                 orphan.signal(Signal::KILL);
             }
         }
-        orphans.len()
-    }
-}
-
-impl Pending {
-    /// Nothing yet, of the run `key` in `house`.
-    pub(super) fn new(key: Key, house: &House) -> Rc<Self> {
-        let bounds = house.output;
-        Rc::new(Self { key, excerpt: RefCell::new(Excerpt::new(bounds)), bounds, is_queued: Cell::new(false) })
-    }
-}
-
-/// Carries everything to the daemon until it is gone or all has been said.
-pub(super) async fn deliver(mut items: mpsc::UnboundedReceiver<Item>, mut to: tokio::net::unix::OwnedWriteHalf) {
-    while let Some(item) = items.recv().await {
-        let frames = match item {
-            Item::News(news) => wire::news_frame(news),
-            Item::Output(pending) => {
-                pending.is_queued.set(false);
-                wire::output_frames(pending.key, &pending.excerpt.replace(Excerpt::new(pending.bounds)).output())
-            }
-        };
-        let Ok(frames) = frames else { continue };
-        if to.write_all(&frames).await.is_err() {
-            return;
-        }
+        orphans.len() + self.stuck.borrow().len()
     }
 }
 
@@ -341,7 +330,8 @@ pub(super) async fn sweep_now_and_then(house: Rc<House>) {
     loop {
         house.changed().await;
         loop {
-            let pause = if house.is_empty() { Duration::from_millis(50) } else { Duration::from_secs(1) };
+            let is_ending = house.is_empty() && house.stuck.borrow().is_empty();
+            let pause = if is_ending { Duration::from_millis(50) } else { Duration::from_secs(1) };
             tokio::time::sleep(pause).await;
             if house.sweep() == 0 && house.is_empty() {
                 break;

@@ -129,7 +129,7 @@ impl Keeper {
         };
         let identity = Identity { run: launch.run.clone(), fence: launch.fence, leader: None };
         let deadline = launch.deadline;
-        let frame = match wire::order_frame(&Order::Start { key, launch }) {
+        let frame = match wire::order_frame(&Order::Start { key, launch: Box::new(launch) }) {
             Ok(frame) => frame,
             Err(error) => return Child::never(Report::of(End::CannotStart, format!("cannot start: {error}"))),
         };

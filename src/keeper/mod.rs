@@ -9,6 +9,7 @@
 
 mod attend;
 mod becoming;
+mod bounds;
 mod cgroup;
 pub mod clock;
 mod delegation;
@@ -16,9 +17,12 @@ mod ended;
 pub(crate) mod excerpt;
 mod house;
 mod link;
+mod marks;
+mod outbox;
 mod program;
 mod serve;
 mod spawn;
+mod starting;
 mod supervise;
 mod tree;
 mod variables;

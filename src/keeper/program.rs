@@ -3,13 +3,16 @@
 //! Invariant: 127 means no such program, 126 that it is there and cannot be executed, as shells have it; a start that failed
 //! for want of anything else (memory, descriptors, directory) has no exit code.
 
+use std::ffi::{CStr, CString};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 
-use rustix::fs::Access;
+use rustix::fs::{Access, FileType};
 use rustix::io::Errno;
 
-use super::wire::{End, Report};
+use super::marks::{Failure, Place, Step};
+use super::wire::{End, Launch, Report};
 
 /// Where a bare name is looked for if the environment has no PATH.
 const DEFAULT_PATH: &str = "/usr/bin:/bin";
@@ -28,63 +31,91 @@ fn cannot_start(subject: &str, error: &io::Error, exit_code: Option<i32>) -> Rep
     Report { exit_code, ..Report::of(End::CannotStart, format!("cannot start: {subject}: {}", words(error))) }
 }
 
-/// A report that the process may not enter its directory.
-pub(super) fn no_directory(cwd: &Path, error: &io::Error) -> Report {
-    cannot_start(&format!("directory {}", cwd.display()), error, None)
-}
-
 /// A report that the process has no cgroup.
 pub(super) fn no_cgroup(error: &io::Error) -> Report {
     cannot_start("its cgroup", error, None)
 }
 
-/// A report that the process cannot become its user, for want of the system call `call`.
-pub(super) fn no_user(uid: u32, call: &str, error: &io::Error) -> Report {
-    cannot_start(&format!("as the user with uid {uid}: {call}"), error, None)
+/// The files a program may be, in the order they are looked at.
+#[derive(Debug)]
+pub(super) struct Candidates {
+    files: Vec<CString>,
+    is_searched: bool,
 }
 
-/// A report that the process cannot be held to a limit.
-pub(super) fn no_limit(name: &str, error: &io::Error) -> Report {
-    cannot_start(&format!("limits.{name}"), error, None)
-}
-
-/// Checks that `cwd` is a directory. One that cannot be seen may be one all the same to the user the process runs as.
-pub(super) fn check_directory(cwd: &Path) -> Result<(), Report> {
-    let refusal = |error: io::Error| no_directory(cwd, &error);
-    match std::fs::metadata(cwd) {
-        Ok(found) if found.is_dir() => Ok(()),
-        Ok(_) => Err(refusal(Errno::NOTDIR.into())),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        Err(error) => Err(refusal(error)),
+impl Candidates {
+    /// Those `name` may stand for: itself if it has a slash (seen from `cwd`), else one of that name in each of the directories
+    /// of `path`. Looks at none. Fails if there is a zero in it.
+    pub(super) fn new(name: &str, path: Option<&str>, cwd: &Path) -> io::Result<Self> {
+        let is_searched = !name.contains('/');
+        let directories = path.unwrap_or(DEFAULT_PATH).split(':').filter(|_| is_searched);
+        let mut files: Vec<_> = directories.map(|directory| cwd.join(directory).join(name)).collect();
+        if !is_searched {
+            files.push(cwd.join(name));
+        }
+        let files = files.into_iter().map(|file| CString::new(file.into_os_string().into_vec())).collect::<Result<_, _>>()?;
+        Ok(Self { files, is_searched })
     }
-}
 
-/// The file `name` stands for: itself if it has a slash (seen from `cwd`), else the first executable one of that name in the
-/// directories of `path`.
-pub(super) fn find(name: &str, path: Option<&str>, cwd: &Path) -> Result<PathBuf, Report> {
-    if name.contains('/') {
-        let file = cwd.join(name);
-        return match std::fs::metadata(&file) {
-            // The user it runs as may see more.
-            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => Err(not_found(name, &error)),
-            _ => Ok(file),
-        };
+    /// The one to execute, with its number: if there are several the first that can be; `before` is told each number before it
+    /// is looked at. For a child between fork and exec: neither allocates nor locks. May wait for a file system.
+    pub(super) fn find(&self, before: impl Fn(u32)) -> Result<(u32, &CStr), Failure> {
+        let mut refused = None;
+        for (number, file) in (0..).zip(&self.files) {
+            if !self.is_searched {
+                return Ok((number, file));
+            }
+            before(number);
+            if rustix::fs::stat(file.as_c_str()).is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_file()) {
+                match rustix::fs::access(file.as_c_str(), Access::EXEC_OK) {
+                    Ok(()) => return Ok((number, file)),
+                    Err(errno) => refused = refused.or(Some(errno)),
+                }
+            }
+        }
+        Err(Step::Search.failed(refused.unwrap_or(Errno::NOENT)))
     }
-    let mut refused = None;
-    for directory in path.unwrap_or(DEFAULT_PATH).split(':') {
-        let file = cwd.join(directory).join(name);
-        match std::fs::metadata(&file) {
-            Ok(found) if found.is_file() => match rustix::fs::access(&file, Access::EXEC_OK) {
-                Ok(()) => return Ok(file),
-                Err(errno) => refused = refused.or(Some(errno)),
-            },
-            _ => {}
+
+    /// What kept `file` from being executed: it is not there, or else `errno` says what is wrong with it. For a child between
+    /// fork and exec.
+    pub(super) fn why_not(file: &CStr, errno: Errno) -> Failure {
+        match rustix::fs::stat(file) {
+            // The user it runs as may execute what it cannot see.
+            Err(missing) if missing != Errno::ACCESS => Step::Search.failed(missing),
+            _ => Step::Exec.failed(errno),
         }
     }
-    Err(match refused {
-        Some(errno) => cannot_start(name, &errno.into(), Some(126)),
-        None => not_found(name, &Errno::NOENT.into()),
-    })
+
+    fn shown(&self, number: u32) -> Option<String> {
+        let file = self.files.get(usize::try_from(number).ok()?)?;
+        Some(file.to_string_lossy().into_owned())
+    }
+}
+
+/// A report of what kept a program from being started.
+pub(super) fn failed(failure: Failure, launch: &Launch) -> Report {
+    let name = launch.argv.first().map_or("", String::as_str);
+    let error = failure.errno.into();
+    match failure.step {
+        Step::Exec => not_executed(name, &error),
+        Step::Search => not_found(name, &error),
+        Step::Cgroup => no_cgroup(&error),
+        Step::Files => cannot_start("limits.files", &error, None),
+        Step::User(call) => {
+            let uid = launch.owner.as_ref().map_or(0, |owner| owner.uid);
+            cannot_start(&format!("as the user with uid {uid}: {call}"), &error, None)
+        }
+        Step::Directory => cannot_start(&format!("directory {}", launch.cwd.display()), &error, None),
+    }
+}
+
+/// What did not answer a child that had come as far as `place`.
+pub(super) fn unanswering(place: Place, launch: &Launch, candidates: &Candidates) -> String {
+    let name = || launch.argv.first().cloned().unwrap_or_default();
+    match place.step {
+        Step::Directory => format!("directory {}", launch.cwd.display()),
+        _ => candidates.shown(place.file).unwrap_or_else(name),
+    }
 }
 
 fn not_found(name: &str, error: &io::Error) -> Report {
@@ -99,7 +130,7 @@ fn not_found(name: &str, error: &io::Error) -> Report {
 pub(super) fn not_executed(name: &str, error: &io::Error) -> Report {
     match Errno::from_io_error(error) {
         Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => cannot_start(name, error, None),
-        // The file itself was seen a moment ago.
+        // The file itself was seen after it.
         Some(Errno::NOENT) => cannot_start(&format!("{name}: its interpreter"), error, Some(126)),
         _ => cannot_start(name, error, Some(126)),
     }
@@ -115,14 +146,26 @@ mod tests {
         let cwd = dir.path();
         std::fs::write(cwd.join("plain"), "").unwrap();
         let path = format!("{}:/usr/bin:/bin", cwd.display());
-        assert!(find("sh", Some(&path), cwd).unwrap().ends_with("bin/sh"));
-        let plain = find("plain", Some(&path), cwd).unwrap_err();
-        assert_eq!(plain.error.as_deref(), Some("cannot start: plain: Permission denied"));
-        assert_eq!(plain.exit_code, Some(126));
+        let find = |name: &str| {
+            let candidates = Candidates::new(name, Some(&path), cwd).unwrap();
+            let found = candidates.find(|_| {}).map(|(_, file)| file.to_str().unwrap().to_owned());
+            found.and_then(|file| match Candidates::why_not(&CString::new(file.clone()).unwrap(), Errno::NOEXEC) {
+                Failure { step: Step::Exec, .. } => Ok(file),
+                missing => Err(missing),
+            })
+        };
+        assert!(find("sh").unwrap().ends_with("bin/sh"));
+        assert_eq!(find("./plain").unwrap(), format!("{}/./plain", cwd.display()));
+        assert_eq!(find("plain").unwrap_err(), Step::Search.failed(Errno::ACCESS));
+        assert_eq!(not_found("plain", &Errno::ACCESS.into()).error.as_deref(), Some("cannot start: plain: Permission denied"));
+        assert_eq!(not_found("plain", &Errno::ACCESS.into()).exit_code, Some(126));
         for missing in ["no-such-thing", "/no/such/thing", "./plain/under"] {
-            assert_eq!(find(missing, Some(&path), cwd).unwrap_err().exit_code, Some(127), "{missing}");
+            let failure = find(missing).unwrap_err();
+            assert_eq!(
+                (failure.step, not_found(missing, &failure.errno.into()).exit_code),
+                (Step::Search, Some(127)),
+                "{missing}"
+            );
         }
-        let file = check_directory(&cwd.join("plain")).unwrap_err().error.unwrap();
-        assert!(file.ends_with("plain: Not a directory"), "{file}");
     }
 }

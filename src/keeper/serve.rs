@@ -24,6 +24,7 @@ use super::cgroup::Cgroup;
 use super::clock::BootInstant;
 use super::ended::EndedMark;
 use super::house::{self, House, Word};
+use super::outbox;
 use super::tree::{self, Process, Snapshot};
 use super::wire::{self, End, News, Order, Report};
 
@@ -81,7 +82,7 @@ async fn serve(socket: UnixStream) -> io::Result<()> {
         return Ok(());
     };
     let (house, items) = House::new(output, cgroups.map(Cgroup::at));
-    let delivery = tokio::task::spawn_local(house::deliver(items, to));
+    let delivery = tokio::task::spawn_local(outbox::deliver(items, to));
     let sweeper = tokio::task::spawn_local(house::sweep_now_and_then(Rc::clone(&house)));
     let told = obey(&house, &mut orders).await;
     sweeper.abort();
@@ -104,7 +105,7 @@ async fn obey(house: &Rc<House>, orders: &mut OwnedReadHalf) -> io::Result<()> {
         match order {
             Order::Serve { .. } => return Err(io::Error::other("told to serve twice")),
             Order::Start { key, launch } => match house.admit(key, &launch.run, launch.fence) {
-                Some(words) => drop(tokio::task::spawn_local(attend(Rc::clone(house), key, launch, words))),
+                Some(words) => drop(tokio::task::spawn_local(attend(Rc::clone(house), key, *launch, words))),
                 None => house.say(News::Ended(key, Report::of(End::Refused, "not started: its key is taken"))),
             },
             Order::Extend { key, deadline } => house.tell(key, Word::Extend(deadline)),
@@ -120,7 +121,8 @@ async fn obey(house: &Rc<House>, orders: &mut OwnedReadHalf) -> io::Result<()> {
 async fn clear_house(house: &House) -> bool {
     let end = BootInstant::now().saturating_add(PATIENCE);
     loop {
-        let below = if tree::own_children().is_empty() { Vec::new() } else { Snapshot::take().descendants() };
+        let mut below = if tree::own_children().is_empty() { Vec::new() } else { Snapshot::take().descendants() };
+        below.retain(|process| !house.is_given_up(process.pid));
         if house.clear_cgroups() && below.is_empty() && house.is_empty() {
             return true;
         }

@@ -1,88 +1,141 @@
 //! The one place with unsafe code: starting a job's process, and waiting on a bare descriptor.
 //!
 //! Invariant: the child leads a session of its own, dies with the keeper, has default signal dispositions and an empty mask,
-//! has no descriptor but its three, and becomes exactly the program named, or the start fails with the errno of why not.
+//! has no descriptor but its three, and becomes exactly the program named, or says why not. What may wait for a file system is
+//! done by the child, after the fork and after it has let go of all that is the keeper's: the keeper waits for nothing, and a
+//! child that hangs holds nothing but itself.
 #![allow(unsafe_code)]
 
-use std::ffi::{CString, c_char};
+use std::convert::Infallible;
+use std::ffi::{CStr, CString, c_char};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::process::Pid;
+use rustix::time::Timespec;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 use super::becoming::Becoming;
+use super::marks::{Failure, Step, Teller};
+use super::program::Candidates;
+
+/// The waits between tries to execute a file somebody has open for writing.
+const TEXT_BUSY_WAITS: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
 
 /// What the child becomes: strings and the null-terminated arrays of pointers to them that `execve(2)` wants.
-struct Image {
-    program: CString,
+pub(super) struct Image {
     argv: Vec<*const c_char>,
     envp: Vec<*const c_char>,
     _strings: Vec<CString>,
 }
 
-// SAFETY: the pointers lead to the heap blocks of `_strings`, which is owned beside them, never changed and dropped with them.
-unsafe impl Send for Image {}
-// SAFETY: as above; nothing is written through a shared reference.
-unsafe impl Sync for Image {}
-
 impl Image {
-    fn new(program: &Path, argv: &[String], env: impl Iterator<Item = String>) -> io::Result<Self> {
+    /// That argument vector and environment (`NAME=value`). Fails if one of them has a zero in it.
+    pub(super) fn new(argv: &[String], env: impl Iterator<Item = String>) -> io::Result<Self> {
         let words = argv.iter().cloned().map(CString::new).collect::<Result<Vec<_>, _>>()?;
         let variables = env.map(CString::new).collect::<Result<Vec<_>, _>>()?;
         let pointers = |strings: &[CString]| strings.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect();
         let (argv, envp) = (pointers(&words), pointers(&variables));
-        let program = CString::new(program.as_os_str().as_bytes())?;
-        Ok(Self { program, argv, envp, _strings: words.into_iter().chain(variables).collect() })
+        Ok(Self { argv, envp, _strings: words.into_iter().chain(variables).collect() })
     }
-}
 
-impl Image {
     /// Turns the process into it; the error if that cannot be. For a child between fork and exec: neither allocates nor locks.
-    fn execute(&self) -> io::Error {
-        // `sigaction(2)` itself, for the C library hides two signals that a parent may have left ignored; and `execve(2)`
-        // itself, for the standard library's `execvp` gives a file the kernel cannot execute to `/bin/sh`, so a program of
-        // another architecture would be read as a script.
+    fn execute(&self, program: &CStr) -> Errno {
+        // `execve(2)` itself, for the standard library's `execvp` gives a file the kernel cannot execute to `/bin/sh`, so a
+        // program of another architecture would be read as a script.
         //
-        // SAFETY: each of these only makes a system call on values that live until the call returns: `rt_sigaction` with a
-        // number it may refuse and zeros that are longer than its structure and mean the default, `close_range` with flags
-        // only, `execve` with null-terminated arrays of C strings owned by `self`.
-        unsafe {
-            for signal in 1..=64 {
-                let default = [0_u64; 8];
-                let none = std::ptr::null::<u64>();
-                libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), none, size_of::<u64>());
-            }
-            libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
-            libc::execve(self.program.as_ptr(), self.argv.as_ptr(), self.envp.as_ptr());
-        }
-        io::Error::last_os_error()
+        // SAFETY: a system call on null-terminated arrays of C strings owned by `self`, as is `program` by the caller.
+        unsafe { libc::execve(program.as_ptr(), self.argv.as_ptr(), self.envp.as_ptr()) };
+        Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
     }
 }
 
-/// Starts `program` with that argument vector and environment (`NAME=value`), as `becoming` says and with `stdin`; its output
-/// comes by pipes. The caller is the only thread of its process and outlives the child, whose death signal is tied to that
-/// thread. Fails with the errno of `fork` or `execve`, or of a step of `becoming` ([`super::becoming::Step::of`]).
-pub(super) fn spawn(
-    program: &Path,
-    argv: &[String],
-    env: impl Iterator<Item = String>,
-    becoming: Becoming,
-    stdin: Stdio,
-) -> io::Result<Child> {
-    let image = Image::new(program, argv, env)?;
-    let mut command = Command::new(program);
-    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let become_the_job = move || {
-        becoming.prepare()?;
-        Err(image.execute())
-    };
-    // SAFETY: the closure makes system calls only, see above; the process has one thread, so no lock can be held at the fork.
-    unsafe { command.pre_exec(become_the_job) };
-    command.spawn()
+/// All that a child needs for its start, made ready before the fork.
+pub(super) struct Birth {
+    pub(super) image: Image,
+    pub(super) program: Candidates,
+    pub(super) becoming: Becoming,
+    pub(super) stdin: OwnedFd,
+    pub(super) stdout: OwnedFd,
+    pub(super) stderr: OwnedFd,
+    pub(super) teller: Teller,
+}
+
+/// Forks a child that becomes `birth`, and does not wait: the child tells how it goes ([`super::marks::Marks`]). The caller is
+/// the only thread of its process and outlives the child, whose death signal is tied to that thread. Returns with the child the
+/// files its program may be; what was the child's is closed by then. Fails as `fork(2)` does.
+pub(super) fn fork_into(birth: Birth) -> io::Result<(Pid, Candidates)> {
+    // SAFETY: the process has one thread, so no lock can be held by another at the fork; the child makes system calls on what
+    // was made ready before, and ends by becoming the program or by `_exit`, so nothing of the keeper is run or dropped in it.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let Err(failure) = birth.begin();
+        birth.teller.fail(failure);
+        // SAFETY: ends the process without running anything that belongs to the keeper.
+        unsafe { libc::_exit(126) }
+    }
+    let pid = Pid::from_raw(pid.max(0)).ok_or_else(io::Error::last_os_error)?;
+    Ok((pid, birth.program))
+}
+
+impl Birth {
+    /// Becomes the program; how that failed. For a child just forked: neither allocates nor locks.
+    fn begin(&self) -> Result<Infallible, Failure> {
+        let exec = |errno| Step::Exec.failed(errno);
+        forget_signals();
+        // The keeper's own three are open, so none of these has a number below 3.
+        rustix::stdio::dup2_stdin(&self.stdin).map_err(exec)?;
+        rustix::stdio::dup2_stdout(&self.stdout).map_err(exec)?;
+        rustix::stdio::dup2_stderr(&self.stderr).map_err(exec)?;
+        self.becoming.prepare()?;
+        close_all_but(self.teller.as_fd());
+        self.teller.begin(Step::Directory, 0);
+        self.becoming.enter_directory()?;
+        let (number, file) = self.program.find(|number| self.teller.begin(Step::Search, number))?;
+        self.teller.begin(Step::Exec, number);
+        let mut waits = TEXT_BUSY_WAITS.iter();
+        loop {
+            let errno = self.image.execute(file);
+            match waits.next() {
+                Some(wait) if errno == Errno::TXTBSY => {
+                    let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(wait.subsec_nanos()) };
+                    let _ = rustix::thread::nanosleep(&wait);
+                }
+                _ => return Err(Candidates::why_not(file, errno)),
+            }
+        }
+    }
+}
+
+/// Gives each signal its default meaning, and lets all of them through.
+fn forget_signals() {
+    // `sigaction(2)` itself, for the C library hides two signals that a parent may have left ignored.
+    //
+    // SAFETY: each only makes a system call on values that live until the call returns: `rt_sigaction` with a number it may
+    // refuse and zeros that are longer than its structure and mean the default, `rt_sigprocmask` with an empty set.
+    unsafe {
+        let (none, size) = (std::ptr::null::<u64>(), size_of::<u64>());
+        for signal in 1..=64 {
+            let default = [0_u64; 8];
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), none, size);
+        }
+        let empty = 0_u64;
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const empty, none, size);
+    }
+}
+
+/// Closes all above the first three but `kept`. An old kernel does not know how: then the exec does, for what the keeper opened.
+fn close_all_but(kept: BorrowedFd<'_>) {
+    let kept = u32::try_from(kept.as_raw_fd()).unwrap_or(3);
+    for (first, last) in [(3, kept.saturating_sub(1)), (kept.saturating_add(1), u32::MAX)] {
+        if first <= last {
+            // SAFETY: a system call on numbers. Whatever owns the descriptors in this process is never used again: it is a
+            // child between fork and exec, which ends by one or by `_exit`.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0_u32) };
+        }
+    }
 }
 
 /// A descriptor that can be waited for. It never gives the descriptor away, which is what makes it sound.

@@ -99,6 +99,11 @@ pub(super) fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
+/// Whether that child of the calling process lives; a dead one is reaped.
+pub(super) fn is_alive_child(pid: Pid) -> bool {
+    matches!(rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG), Ok(None))
+}
+
 /// The children of the calling thread, all of them if the process has one thread.
 pub(super) fn own_children() -> Vec<Process> {
     if let Ok(pids) = std::fs::read_to_string("/proc/thread-self/children") {

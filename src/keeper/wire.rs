@@ -47,7 +47,7 @@ pub enum Order {
         /// The name for it from now on.
         key: Key,
         /// What to start.
-        launch: Launch,
+        launch: Box<Launch>,
     },
     /// The lease was renewed.
     Extend {
@@ -83,6 +83,9 @@ pub struct Launch {
     pub env: Variables,
     /// Where it starts.
     pub cwd: PathBuf,
+    /// Where it starts if it cannot enter `cwd`; none = then it cannot start.
+    #[serde(default)]
+    pub cwd_else: Option<PathBuf>,
     /// Whom it becomes; none = it stays who the keeper is.
     pub owner: Option<Owner>,
     /// What it is held to. A daemon of before does not say it.
@@ -92,6 +95,9 @@ pub struct Launch {
     pub umask: Option<u16>,
     /// What it reads on its standard input; none = nothing.
     pub stdin: Option<String>,
+    /// How long its start may take: entering the directory, finding and executing the program. A daemon of before does not say it.
+    #[serde(default = "start_within")]
+    pub start_within: Duration,
     /// How long it may take, counted from the start.
     pub timeout: Duration,
     /// How long after TERM follows KILL.
@@ -100,6 +106,10 @@ pub struct Launch {
     pub deadline: BootInstant,
     /// How long before the deadline it gets TERM.
     pub margin: Duration,
+}
+
+fn start_within() -> Duration {
+    Duration::from_secs(10)
 }
 
 /// A user, looked up.

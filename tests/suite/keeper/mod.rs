@@ -3,6 +3,7 @@
 mod cgroups;
 mod dying;
 mod ending;
+mod hanging;
 mod leases;
 mod listening;
 mod starting;

@@ -14,5 +14,6 @@ pub(crate) mod notified;
 pub(crate) mod proxy;
 pub(crate) mod redis;
 pub(crate) mod replica;
+pub(crate) mod silent_mount;
 pub(crate) mod snapshot;
 pub(crate) mod wait;

@@ -1,0 +1,143 @@
+//! The start of a run's process: everything made ready, the fork, and what is watched of the child from then on.
+//!
+//! Invariant: nothing here waits for a file system a job may name; that is the child's to do.
+
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+use rustix::fs::MemfdFlags;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags};
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::becoming::Becoming;
+use super::bounds::Bounds;
+use super::cgroup::Cgroup;
+use super::clock::{BootInstant, BootTimer};
+use super::excerpt::Stream;
+use super::house::{House, Word};
+use super::marks::{self, Marks};
+use super::outbox::Pending;
+use super::program::{self, Candidates};
+use super::spawn::{Awaited, Birth, Image, fork_into};
+use super::tree;
+use super::wire::{End, Key, Launch, Report};
+
+/// The wait between looks at a child that cannot be watched, and how many there are.
+const LOOK: Duration = Duration::from_millis(10);
+const MOST_LOOKS: u32 = 100;
+
+/// A child on its way to become a run's program.
+pub(super) struct Starting {
+    pub(super) leader: Pid,
+    /// Readable once it is dead.
+    pub(super) exit: Awaited,
+    pub(super) timer: BootTimer,
+    pub(super) bounds: Bounds,
+    pub(super) marks: Marks,
+    pub(super) candidates: Candidates,
+    pub(super) pipes: Vec<JoinHandle<()>>,
+}
+
+/// Hears what was said before the start; a refusal if it is not wanted any more.
+fn may_start(launch: &mut Launch, words: &mut mpsc::UnboundedReceiver<Word>) -> Result<(), Report> {
+    while let Ok(word) = words.try_recv() {
+        match word {
+            Word::Extend(deadline) => launch.deadline = launch.deadline.max(deadline),
+            Word::Stop => return Err(Report::of(End::Stopped, "stopped before its start")),
+            Word::Abandon => return Err(Report::of(End::LeaseLost, "abandoned before its start")),
+        }
+    }
+    if BootInstant::now() < launch.deadline.saturating_sub(launch.margin) {
+        Ok(())
+    } else {
+        Err(Report::of(End::Refused, "not started: its lease ran out before the start"))
+    }
+}
+
+/// Forks the child of `launch`, which then goes its own way.
+pub(super) async fn start(
+    house: &Rc<House>,
+    key: Key,
+    launch: &mut Launch,
+    words: &mut mpsc::UnboundedReceiver<Word>,
+) -> Result<Starting, Report> {
+    may_start(launch, words)?;
+    let name = launch.argv.first().cloned().unwrap_or_default();
+    let not_executed = |error: io::Error| program::not_executed(&name, &error);
+    let cgroup = house.make_cgroup(key, &launch.limits).map_err(|error| program::no_cgroup(&error))?;
+    let door = cgroup.as_ref().map(Cgroup::door).transpose().map_err(|error| program::no_cgroup(&error))?;
+    let timer = BootTimer::new().map_err(not_executed)?;
+    let (marks, teller) = marks::marks().map_err(not_executed)?;
+    let ready = || -> io::Result<_> {
+        let path = launch.env.0.get("PATH").map(String::as_str);
+        let (stdout, stderr) = (pipe_with(PipeFlags::CLOEXEC)?, pipe_with(PipeFlags::CLOEXEC)?);
+        let birth = Birth {
+            image: Image::new(&launch.argv, launch.env.0.iter().map(|(name, value)| format!("{name}={value}")))?,
+            program: Candidates::new(&name, path, &launch.cwd)?,
+            becoming: Becoming::new(launch, door)?,
+            stdin: input(launch)?,
+            stdout: stdout.1,
+            stderr: stderr.1,
+            teller,
+        };
+        let outputs = [(Stream::Stdout, stdout.0), (Stream::Stderr, stderr.0)];
+        let mut receivers = Vec::new();
+        for (stream, pipe) in outputs {
+            receivers.push((stream, pipe::Receiver::from_owned_fd(pipe)?));
+        }
+        Ok((birth, receivers))
+    };
+    let (birth, receivers) = ready().map_err(not_executed)?;
+    let bounds = Bounds::of_start(launch);
+    let (leader, candidates) = fork_into(birth).map_err(not_executed)?;
+    house.note_leader(key, leader.as_raw_nonzero().get());
+    let exit = match rustix::process::pidfd_open(leader, PidfdFlags::empty()).map_err(io::Error::from).and_then(Awaited::new) {
+        Ok(exit) => exit,
+        Err(error) => {
+            // Descriptors ran short after the fork: what cannot be watched must not run.
+            undo(house, key, leader).await;
+            return Err(not_executed(error));
+        }
+    };
+    let pending = house.pending(key);
+    let read_it = |(stream, pipe)| tokio::task::spawn_local(read(Rc::clone(house), pipe, stream, Rc::clone(&pending)));
+    let pipes = receivers.into_iter().map(read_it).collect();
+    Ok(Starting { leader, exit, timer, bounds, marks, candidates, pipes })
+}
+
+/// Kills a child that cannot be watched, and waits for its end by looking.
+async fn undo(house: &House, key: Key, leader: Pid) {
+    for _ in 0..MOST_LOOKS {
+        house.kill(key);
+        if !tree::is_alive_child(leader) {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    house.give_up(key);
+}
+
+/// The standard input of a child. A text is a file in memory, so that nobody has to wait until the job reads it.
+fn input(launch: &Launch) -> io::Result<OwnedFd> {
+    let Some(text) = &launch.stdin else { return Ok(File::open("/dev/null")?.into()) };
+    let mut file = File::from(rustix::fs::memfd_create("stdin", MemfdFlags::CLOEXEC)?);
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+async fn read(house: Rc<House>, pipe: pipe::Receiver, stream: Stream, pending: Rc<Pending>) {
+    while pipe.readable().await.is_ok() {
+        match house.drain(&pipe, stream, &pending) {
+            Ok(true) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Ok(false) | Err(_) => return,
+        }
+    }
+}
