@@ -75,6 +75,21 @@ impl Limits {
         LimitKind::ALL.into_iter().filter(is_set).collect()
     }
 
+    /// These but for those `kinds`.
+    #[must_use]
+    pub fn without(mut self, kinds: &BTreeSet<LimitKind>) -> Self {
+        for kind in kinds {
+            match kind {
+                LimitKind::Memory => self.memory = None,
+                LimitKind::Cpu => self.cpu = None,
+                LimitKind::Pids => self.pids = None,
+                LimitKind::Files => self.files = None,
+                LimitKind::Nice => self.nice = None,
+            }
+        }
+        self
+    }
+
     /// Which of those set a host cannot enforce whose cgroups hold to `enforced`.
     pub fn unenforced(self, enforced: &BTreeSet<LimitKind>) -> BTreeSet<LimitKind> {
         self.asked().into_iter().filter(|kind| kind.controller().is_some() && !enforced.contains(kind)).collect()

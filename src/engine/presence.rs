@@ -93,6 +93,7 @@ pub async fn announce(
         held: None,
         limits: None,
         limits_why: String::new(),
+        has_cgroups: None,
         users: String::new(),
         users_why: String::new(),
     };
@@ -189,6 +190,7 @@ fn facts(shared: &Shared, clock_offset_ms: Option<i64>) -> NodeFacts {
         held: shared.flow.held().map(|held| (held.why, held.since)),
         limits: Some(shared.executors.limits()),
         limits_why: shared.settings.no_cgroups.clone().unwrap_or_default(),
+        has_cgroups: Some(shared.executors.has_cgroups()),
         users: shared.executors.may_run_as().words().unwrap_or_default(),
         users_why: shared.executors.may_run_as().nobody().unwrap_or_default(),
     }

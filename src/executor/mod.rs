@@ -161,6 +161,11 @@ impl Executors {
         by_itself.chain(self.keeper.limits().iter().copied()).collect()
     }
 
+    /// Whether each run has a cgroup of its own, by which all of it is found.
+    pub fn has_cgroups(&self) -> bool {
+        self.keeper.has_cgroups()
+    }
+
     /// Whom jobs may run as here.
     pub fn may_run_as(&self) -> &MayRunAs {
         &self.may_run_as

@@ -34,6 +34,8 @@ pub(super) async fn execute(
     if let Some(reason) = *stop.borrow_and_update() {
         return Outcome::bare(reason.ending());
     }
+    // What is not enforced is told, and must not be asked for: a cgroup without its controller would refuse the start.
+    let unenforced = attempt.process.limits.unenforced(keeper.limits());
     let (cwd, cwd_else) = account.directory(attempt);
     let launch = Launch {
         run: attempt.run.to_string(),
@@ -43,7 +45,7 @@ pub(super) async fn execute(
         cwd,
         cwd_else,
         owner: account.owner.clone(),
-        limits: attempt.process.limits,
+        limits: attempt.process.limits.without(&unenforced),
         umask: attempt.process.umask.map(Umask::bits),
         stdin: attempt.process.stdin.clone(),
         start_within: attempt.timeout.min(attempt.lease),
@@ -67,7 +69,6 @@ pub(super) async fn execute(
         }
     };
     let reason = *stop.borrow();
-    let unenforced = attempt.process.limits.unenforced(keeper.limits());
     let not_enforced = (!unenforced.is_empty() && report.end != End::CannotStart).then(|| listed(&unenforced));
     Outcome { not_enforced, ..outcome(report, reason, attempt) }
 }

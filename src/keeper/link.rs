@@ -73,6 +73,7 @@ pub struct Keeper {
 struct Inner {
     link: watch::Receiver<Option<Arc<Link>>>,
     limits: BTreeSet<LimitKind>,
+    has_cgroups: bool,
     closing: CancellationToken,
     next_key: AtomicU64,
 }
@@ -89,8 +90,9 @@ impl Keeper {
     pub async fn start(settings: KeeperSettings) -> Result<Self, KeeperError> {
         let closing = CancellationToken::new();
         let limits = settings.delegation.as_ref().map(|delegation| delegation.limits().clone()).unwrap_or_default();
+        let has_cgroups = settings.delegation.is_some();
         let link = supervise::start(settings, closing.clone()).await?;
-        Ok(Self { inner: Arc::new(Inner { link, limits, closing, next_key: AtomicU64::new(0) }) })
+        Ok(Self { inner: Arc::new(Inner { link, limits, has_cgroups, closing, next_key: AtomicU64::new(0) }) })
     }
 
     /// Has it kill what still runs, and waits until it is gone.
@@ -103,6 +105,11 @@ impl Keeper {
     /// Which limits its cgroups can hold runs to; none without cgroups.
     pub fn limits(&self) -> &BTreeSet<LimitKind> {
         &self.inner.limits
+    }
+
+    /// Whether each run has a cgroup of its own.
+    pub fn has_cgroups(&self) -> bool {
+        self.inner.has_cgroups
     }
 
     /// The process id of the present keeper; none while there is none.

@@ -45,6 +45,8 @@ pub struct NodeFacts {
     pub limits: Option<BTreeSet<LimitKind>>,
     /// Why not the others; empty if all.
     pub limits_why: String,
+    /// Whether each run has a cgroup of its own; none = not said yet.
+    pub has_cgroups: Option<bool>,
     /// The users jobs may name there, by commas, or `*` for all but root; empty = nobody.
     pub users: String,
     /// Why nobody; empty if some.
@@ -129,11 +131,17 @@ pub struct NodeRecord {
     pub limits: Option<BTreeSet<LimitKind>>,
     /// Why not the others, if it says so.
     pub limits_why: String,
+    /// Whether each run has a cgroup of its own; none if it does not say.
+    pub has_cgroups: Option<bool>,
     /// The users jobs may name there, by commas, or `*` for all but root; empty = nobody.
     pub users: String,
     /// Why nobody; empty if some, or if it does not say.
     pub users_why: String,
 }
+
+/// The words for whether each run has a cgroup of its own.
+const OWN: &str = "own";
+const NO_CGROUPS: &str = "none";
 
 impl Store {
     /// Writes a sign of life.
@@ -161,6 +169,7 @@ impl Store {
             ("labels", joined(facts.serving.labels.iter().map(Label::as_str))),
             ("limits", facts.limits.as_ref().map_or_else(String::new, listed)),
             ("limits_why", facts.limits_why.clone()),
+            ("cgroups", facts.has_cgroups.map_or("", |has| if has { OWN } else { NO_CGROUPS }).to_owned()),
             ("users", facts.users.clone()),
             ("users_why", facts.users_why.clone()),
             ("held", facts.held.as_ref().map_or_else(String::new, |(why, _)| why.clone())),
@@ -241,6 +250,9 @@ impl Store {
                 },
                 limits: Some(kinds_in(&text("limits"))).filter(|kinds| !kinds.is_empty()),
                 limits_why: text("limits_why"),
+                has_cgroups: [(OWN, true), (NO_CGROUPS, false)]
+                    .into_iter()
+                    .find_map(|(word, has)| (text("cgroups") == word).then_some(has)),
                 users: text("users"),
                 users_why: text("users_why"),
                 held: Some(text("held")).filter(|why| !why.is_empty()).zip(instant("held_since")),

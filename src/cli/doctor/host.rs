@@ -26,7 +26,7 @@ pub(super) async fn host(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -
         Err(error) => checks.push(Check::new("limits", Level::Warn, format!("which jobs have some is not known: {error}"))),
     }
     checks.extend(present.iter().filter_map(|node| user_check(node)));
-    if present.iter().any(|node| !lacking(node).is_empty()) {
+    if present.iter().any(|node| node.has_cgroups == Some(false)) {
         let text = "not enforced without cgroups: what a job leaves behind is found by its process group and its environment; one that leaves both goes on unseen";
         checks.push(Check::new("processes", Level::Note, text));
     }

@@ -190,7 +190,34 @@ fn limits_nobody_enforces_are_told_of_the_run_and_by_the_doctor() {
         text.contains("not enforced: limits of memory, cpu, pids").then_some(text)
     });
     assert!(doctor.contains("limits.cpu") && doctor.contains("asked for by later; not enforced by"), "{doctor}");
-    assert!(!doctor.contains("limits.files"), "{doctor}");
+    assert!(!doctor.contains("limits.files") && doctor.contains("not enforced without cgroups"), "{doctor}");
+}
+
+#[test]
+fn a_limit_whose_controller_is_not_handed_on_is_told_and_the_run_goes_on() {
+    let Some(plot) = Plot::new("partly") else { return };
+    let there = fs::read_to_string(plot.base.join("cgroup.controllers")).unwrap();
+    if there.split_whitespace().any(|controller| controller == "memory") {
+        eprintln!("not tested: the controller memory is in {}", plot.base.display());
+        return;
+    }
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = plot.daemon(&redis).start();
+    node.wait_for_log("not all limits of jobs are enforced");
+    let limits = json!({"memory": "64M", "files": 64});
+    eye.add(&json!({"name": "bound", "in": "0s", "shell": "ulimit -n; grep ^0: /proc/self/cgroup", "limits": limits}));
+    let run = ended(&eye, "bound");
+    assert_eq!((run.state, run.not_enforced.as_deref(), run.error.as_deref()), (RunState::Succeeded, Some("memory"), None));
+    let output = eye.ask(eye.store().read_output(&run.run, 1)).unwrap().unwrap();
+    let inside = String::from_utf8(output.stdout).unwrap();
+    assert!(inside.starts_with("64\n") && inside.contains("/runs-"), "{inside}");
+    let ctl = Schedctl::on(&redis);
+    let doctor = until("the node has said what it enforces", LONG, || {
+        let text = ctl.run(&["doctor"]).good().stdout;
+        text.contains("is not given the controllers for memory").then_some(text)
+    });
+    assert!(!doctor.contains("not enforced without cgroups"), "{doctor}");
 }
 
 #[test]
