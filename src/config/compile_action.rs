@@ -6,6 +6,7 @@ use super::compile_http::compile_http;
 use super::keys;
 use super::problem::{Problems, key_text, one_of};
 use super::reader::{Spot, Table};
+use super::slips::Slips;
 use crate::domain::job::Action;
 
 /// The longest single argument or variable with the NUL at its end: `MAX_ARG_STRLEN`, 32 pages (execve(2)).
@@ -13,20 +14,11 @@ const MAX_WORD_BYTES: usize = 128 * 1024;
 /// The most all arguments and variables may take together.
 const MAX_WORDS_BYTES: usize = 1024 * 1024;
 
-/// Whether a table without an action has a key nobody knows, which is then likely the misspelt action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Keys {
-    /// All keys are known.
-    Known,
-    /// An unknown one was noted.
-    Misspelt,
-}
-
-/// The action of a job's table.
-pub(super) fn compile_action(table: &Table<'_>, keys: Keys, problems: &mut Problems) -> Option<Action> {
+/// The action of a job's table; `slips` are its unknown keys, of which one is likely the action where there is none.
+pub(super) fn compile_action(table: &Table<'_>, slips: &Slips, problems: &mut Problems) -> Option<Action> {
     let given: Vec<(&str, Spot<'_>)> = keys::ACTION.iter().filter_map(|key| Some((*key, table.get(key)?))).collect();
     match given.as_slice() {
-        [] if keys == Keys::Known => {
+        [] if !slips.may_be(keys::ACTION) => {
             let message = format!("no action, wanted exactly one of {}", one_of(keys::ACTION));
             problems.fault(&table.path, table.span.clone(), message);
         }

@@ -45,9 +45,9 @@ pub(super) fn compile_calendars(
 }
 
 fn compile_calendar(table: &Table<'_>, file_name: &str, host_zone: &Zone, problems: &mut Problems) -> Days {
-    table.refuse_other_keys(&[keys::CALENDAR], &[], problems);
+    let slips = table.refuse_other_keys(&[keys::CALENDAR], &[], problems);
     let (dates, file) = (table.get("dates"), table.get("file"));
-    if dates.is_none() && file.is_none() {
+    if dates.is_none() && file.is_none() && !slips.may_be(&["dates", "file"]) {
         problems.fault(
             &table.path,
             table.span.clone(),

@@ -1,6 +1,6 @@
 //! What is asked before an attempt: `done_check` with a question written as an action is.
 
-use super::compile_action::{Keys, compile_action};
+use super::compile_action::compile_action;
 use super::keys;
 use super::problem::Problems;
 use super::reader::{DurationBounds, Spot};
@@ -11,11 +11,9 @@ const TIMEOUT: DurationBounds = DurationBounds::millis(100, 3_600_000, "100ms to
 /// The `done_check` of a table.
 pub(super) fn compile_done_check(spot: &Spot<'_>, problems: &mut Problems) -> Option<DoneCheck> {
     let table = spot.table("a table such as { shell = \"test -e /srv/report.pdf\" }", problems)?;
-    let faults_before = problems.faults.len();
-    table.refuse_other_keys(&[keys::ACTION, keys::DONE_CHECK], &[], problems);
-    let keys = if problems.faults.len() == faults_before { Keys::Known } else { Keys::Misspelt };
+    let slips = table.refuse_other_keys(&[keys::ACTION, keys::DONE_CHECK], &[], problems);
     // Each is asked before any is missed, so that every fault is told.
-    let question = compile_action(&table, keys, problems);
+    let question = compile_action(&table, &slips, problems);
     let moments = [("retry", AskedOn::Retry), ("always", AskedOn::Always)];
     let on = table.get("on").map_or(Some(AskedOn::Retry), |spot| spot.choice(&moments, problems));
     let timeout = table.get("timeout").map_or(Some(DoneCheck::TIMEOUT), |spot| spot.duration(&TIMEOUT, problems));

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::compile_calendars::compile_calendars;
-use super::compile_gates::refuse_itself;
 use super::compile_job::{JobContext, compile_job};
-use super::compile_pools::{compile_groups, compile_queues, refuse_strangers};
+use super::compile_pools::{Memberships, compile_groups, compile_queues, refuse_strangers};
 use super::compile_references::refuse_faulty_references;
 use super::config_error::ConfigError;
 use super::exposure::{Exposure, judge_secrets};
@@ -66,7 +65,9 @@ pub(super) fn compile_redis_alone(text: &str) -> Option<RedisConfig> {
 }
 
 fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, exposure: Exposure, problems: &mut Problems) -> Config {
-    root.refuse_other_keys(&[keys::SECTIONS], keys::LATER_SECTIONS, problems);
+    let slips = root.refuse_other_keys(&[keys::SECTIONS], keys::LATER_SECTIONS, problems);
+    // Whether what is not found in a section is not declared.
+    let is_whole = |section: &str| !slips.are_of(&[section]) && root.get(section).is_none_or(|spot| spot.as_table().is_some());
     let section = |name: &str, problems: &mut Problems| {
         let spot = root.get(name)?;
         spot.table(&format!("a table: [{name}]"), problems)
@@ -81,14 +82,18 @@ fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, exposure: E
     let groups = compile_groups(root, problems);
     let declared_groups: BTreeSet<GroupName> = groups.keys().cloned().collect();
     let daemon = section("daemon", problems);
-    let serving = daemon.as_ref().map(|table| compile_serving(table, &declared, problems));
+    let serving = daemon.as_ref().map(|table| compile_serving(table, is_whole("queues").then_some(&declared), problems));
     let daemon = daemon.map(|table| compile_daemon(&table, problems));
     let calendars = compile_calendars(root, file_name, host_zone, problems);
-    let origin = Origin::File { queues: &declared, groups: &declared_groups, calendars: &calendars };
+    let origin = Origin::File {
+        queues: is_whole("queues").then_some(&declared),
+        groups: is_whole("groups").then_some(&declared_groups),
+        calendars: is_whole("calendars").then_some(&calendars),
+    };
     let defaults = section("defaults", problems).map(|table| compile_defaults(&table, origin, problems)).unwrap_or_default();
-    let context = JobContext { defaults: &defaults, host_zone: Some(host_zone), origin };
-    let jobs = compile_jobs(root, context, problems);
-    refuse_strangers(root, &groups, &jobs, problems);
+    let context = JobContext { name: None, defaults: &defaults, host_zone: Some(host_zone), origin };
+    let (jobs, members) = compile_jobs(root, context, problems);
+    refuse_strangers(root, &groups, &members, problems);
     Config {
         redis: redis.unwrap_or_else(RedisConfig::default),
         daemon: daemon.unwrap_or_else(DaemonConfig::default),
@@ -104,35 +109,35 @@ fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, exposure: E
 
 fn compile_defaults(table: &Table<'_>, origin: Origin<'_>, problems: &mut Problems) -> Policies {
     let misplaced = [keys::SCHEDULE, keys::SHAPE, keys::ACTION, &["in"], keys::ADDED].concat();
-    table.refuse_keys_beyond(&[keys::POLICY], &misplaced, keys::LATER_JOB, problems);
+    let slips = table.refuse_keys_beyond(&[keys::POLICY], &misplaced, keys::LATER_JOB, problems);
     for (key, key_span, spot) in table.entries().filter(|(key, ..)| misplaced.contains(key)) {
         let message = format!("{key} belongs to one job and cannot be a default, wanted {}", one_of(keys::POLICY));
         problems.fault(&spot.path, key_span, message);
     }
-    let policies = compile_policies(table, origin, problems);
+    let policies = compile_policies(table, slips, origin, problems);
     refuse_faulty_references(table, problems);
     refuse_contradictions(table, &policies, &policies, problems);
     policies
 }
 
-fn compile_jobs(root: &Table<'_>, context: JobContext<'_>, problems: &mut Problems) -> BTreeMap<JobName, JobSpec> {
-    let mut jobs = BTreeMap::new();
+fn compile_jobs(root: &Table<'_>, context: JobContext<'_>, problems: &mut Problems) -> (BTreeMap<JobName, JobSpec>, Memberships) {
+    let (mut jobs, mut members) = (BTreeMap::new(), Memberships::new());
     for (name, table) in named_tables::<JobName>(root, "jobs", problems) {
         let name = name.and_then(|name| {
             name.for_people().map_err(|error| problems.fault(&table.path, table.span.clone(), error.to_string())).ok()
         });
-        let spec = compile_job(&table, context, problems);
-        if let (Some(name), Some(mut spec)) = (name, spec) {
-            // [defaults] may name it for the others.
-            if spec.not_while.remove(&name)
-                && let Some(spot) = table.get("not_while")
-            {
-                refuse_itself(&spot, problems);
-            }
+        let spec = compile_job(&table, JobContext { name: name.as_ref(), ..context }, problems);
+        let Some(name) = name else { continue };
+        // Of whatever else its table says; not of a group that cannot be read.
+        let own = table.get("group").map(|spot| spot.as_text().and_then(|text| text.parse().ok()));
+        if own != Some(None) {
+            members.insert(name.clone(), own.flatten().or_else(|| context.defaults.group.clone()));
+        }
+        if let Some(spec) = spec {
             jobs.insert(name, spec);
         }
     }
-    jobs
+    (jobs, members)
 }
 
 /// The tables of `[section.NAME]`, each with its name unless that is no valid one, which is noted.

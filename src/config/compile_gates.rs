@@ -19,10 +19,13 @@ pub(super) fn compile_per_key(spot: &Spot<'_>, problems: &mut Problems) -> Optio
         return Some(PerKey { limit: Some(spot.integer(&limits, problems)?), rate: None });
     }
     let table = spot.table("how many at once, or a table such as { limit = 1, rate = \"10/1m\" }", problems)?;
-    table.refuse_other_keys(&[keys::PER_KEY], &[], problems);
+    let slips = table.refuse_other_keys(&[keys::PER_KEY], &[], problems);
     let limit = table.get("limit").map(|spot| spot.integer(&limits, problems));
-    let rate = compile_rate(&table, problems);
+    let rate = compile_rate(&table, &slips, problems);
     if table.get("limit").is_none() && table.get("rate").is_none() {
+        if slips.may_be(&["limit", "rate"]) {
+            return None;
+        }
         return spot.wanted(problems, "limit, rate or both, such as { limit = 1, rate = \"10/1m\" }");
     }
     if table.get("rate").is_some() && rate.is_none() {

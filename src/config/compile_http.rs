@@ -36,13 +36,12 @@ pub(super) fn compile_http(spot: &Spot<'_>, problems: &mut Problems) -> Option<H
         return Some(request(compile_url(spot, problems)?));
     }
     let table = spot.table("a URL or a table such as { method = \"POST\", url = \"https://example.com/\" }", problems)?;
-    table.refuse_other_keys(&[keys::HTTP], &[], problems);
-    let Some(url_spot) = table.get("url") else {
+    let slips = table.refuse_other_keys(&[keys::HTTP], &[], problems);
+    if table.get("url").is_none() && !slips.may_be(&["url"]) {
         spot.fault(problems, "no url, wanted one such as \"https://example.com/\"");
-        return None;
-    };
+    }
     // Each is asked before any is missed, so that every fault is told.
-    let url = compile_url(&url_spot, problems);
+    let url = table.get("url").and_then(|spot| compile_url(&spot, problems));
     let body = table.get("body").map_or(Some(""), |spot| spot.secret_text("{}", problems));
     let method = table.get("method").map(|spot| spot.choice(METHODS, problems));
     let headers = table.get("headers").and_then(|spot| {

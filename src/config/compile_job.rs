@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::compile_action::{Keys, compile_action, refuse_oversize};
+use super::compile_action::{compile_action, refuse_oversize};
 use super::compile_clock_changes::refuse_idle_clock_changes;
+use super::compile_gates::refuse_itself;
 use super::compile_notices::{refuse_oversize_notices, refuse_untold};
 use super::compile_references::refuse_faulty_references;
 use super::compile_retry::refuse_impossible_codes;
@@ -15,6 +16,7 @@ use super::policies::{Origin, Policies, compile_policies, refuse_contradictions}
 use super::problem::Problems;
 use super::reader::Table;
 use super::surface::to_surface;
+use crate::domain::ids::JobName;
 use crate::domain::job::JobSpec;
 use crate::domain::zone::Zone;
 
@@ -24,6 +26,8 @@ pub(super) const MAX_DEFINITION_BYTES: usize = 256 * 1024;
 /// What a job's table stands in.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JobContext<'a> {
+    /// The job's name, if it is known.
+    pub(super) name: Option<&'a JobName>,
     /// The rules of `[defaults]`.
     pub(super) defaults: &'a Policies,
     /// The zone of a local time if neither the job nor `[defaults]` names one.
@@ -41,25 +45,33 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
         Origin::Surface => (&["unique"], &[]),
     };
     let known = [keys::SCHEDULE, keys::SHAPE, keys::ACTION, keys::POLICY, beside];
-    table.refuse_keys_beyond(&known, misplaced, keys::LATER_JOB, problems);
-    let keys = if problems.faults.len() == faults_before { Keys::Known } else { Keys::Misspelt };
+    let slips = table.refuse_keys_beyond(&known, misplaced, keys::LATER_JOB, problems);
     if let (Origin::File { .. }, Some(spot)) = (context.origin, table.get("in")) {
         spot.fault(problems, "a file is not a moment from which time could be counted, wanted at = \"2026-12-24T09:00\"");
     }
 
-    let own = compile_policies(table, context.origin, problems);
-    let merged = own.clone().over(context.defaults);
+    let own = compile_policies(table, slips.clone(), context.origin, problems);
+    let mut merged = own.clone().over(context.defaults);
     refuse_contradictions(table, &own, &merged, problems);
     if own.per_key.is_some()
         && merged.key.is_none()
+        && table.get("key").is_none()
+        && !merged.slips.are_of(&["key"])
         && let Some(spot) = table.get("per_key")
     {
         spot.fault(problems, "per_key without a key, wanted it together with key = \"customer-42\"");
     }
+    // [defaults] may name it for the others.
+    if let (Some(name), Some(others)) = (context.name, &mut merged.not_while)
+        && others.remove(name)
+        && let Some(spot) = table.get("not_while")
+    {
+        refuse_itself(&spot, problems);
+    }
     let clock = Clock::new(&merged, context.host_zone);
-    let schedule = compile_schedule(table, &clock, problems);
-    let shape = schedule.as_ref().and_then(|schedule| compile_shape(table, schedule, &merged.shaping, &clock, problems));
-    let action = compile_action(table, keys, problems);
+    let schedule = compile_schedule(table, &clock, &slips, problems);
+    let shape = compile_shape(table, schedule.as_ref(), &merged.shaping, &clock, problems);
+    let action = compile_action(table, &slips, problems);
     let unique = compile_unique(table, context.origin, problems);
     if let Some(schedule) = &schedule {
         refuse_unmoved(table, unique.as_ref(), schedule, problems);
@@ -69,25 +81,32 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
         refuse_impossible_codes(table, action, problems);
     }
 
-    let mut spec = JobSpec::with_defaults(schedule?, action?);
-    merged.apply_to(&mut spec);
-    spec.shape = shape?;
-    spec.unique = unique;
     // What is in Redis was held against this, and its zone may be the one kept with the job.
     if !matches!(context.origin, Origin::Surface) {
-        refuse_nothing_left(table, &spec.schedule, &spec.shape, &clock, problems);
-        refuse_idle_clock_changes(table, &spec.schedule, problems);
-        refuse_untold(table, &spec, problems);
+        if let (Some(schedule), Some(shape)) = (&schedule, &shape) {
+            refuse_nothing_left(table, schedule, shape, &clock, problems);
+        }
+        if let Some(schedule) = &schedule {
+            refuse_idle_clock_changes(table, schedule, problems);
+        }
+        refuse_untold(table, &merged.notices, &merged.slips, problems);
         refuse_faulty_references(table, problems);
     }
-    refuse_oversize(table, &spec.action, &spec.env, problems);
-    refuse_oversize_notices(table, &spec.notices, problems);
-    if let (Some(check), Some(own)) = (&spec.done_check, table.get("done_check").and_then(|spot| spot.as_table())) {
-        refuse_oversize(&own, &check.question, &BTreeMap::new(), problems);
+    let none = BTreeMap::new();
+    if let Some(action) = &action {
+        refuse_oversize(table, action, merged.env.as_ref().unwrap_or(&none), problems);
+    }
+    refuse_oversize_notices(table, &merged.notices, problems);
+    if let (Some(check), Some(own)) = (&merged.done_check, table.get("done_check").and_then(|spot| spot.as_table())) {
+        refuse_oversize(&own, &check.question, &none, problems);
     }
     if problems.faults.len() > faults_before {
         return None;
     }
+    let mut spec = JobSpec::with_defaults(schedule?, action?);
+    merged.apply_to(&mut spec);
+    spec.shape = shape?;
+    spec.unique = unique;
     let bytes = to_surface(&spec).len();
     if bytes > MAX_DEFINITION_BYTES {
         let message = format!("found a definition of {bytes} bytes, wanted at most {MAX_DEFINITION_BYTES} (256 KiB)");

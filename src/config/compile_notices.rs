@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::compile_action::{Keys, compile_action, refuse_oversize};
+use super::compile_action::{compile_action, refuse_oversize};
 use super::compile_http::compile_url;
 use super::keys;
 use super::problem::Problems;
 use super::reader::{DurationBounds, Spot, Table};
+use super::slips::Slips;
 use crate::domain::job::{Action, JobSpec};
 use crate::domain::notice::NoticeKind;
 use crate::domain::webhook::{MOST_SECRETS, SigningSecret};
@@ -20,13 +21,15 @@ pub(super) const NOTICE_METHOD: &str = "POST";
 enum Notice {
     Done(Action),
     Nobody,
+    /// Its fault was noted.
+    Faulty,
 }
 
 impl Notice {
     fn action(self) -> Option<Action> {
         match self {
             Self::Done(action) => Some(action),
-            Self::Nobody => None,
+            Self::Nobody | Self::Faulty => None,
         }
     }
 }
@@ -69,7 +72,7 @@ impl Notices {
 pub(super) fn compile_notices(table: &Table<'_>, problems: &mut Problems) -> Notices {
     let named = NoticeKind::ASKED.into_iter().filter_map(|kind| Some((kind, table.get(kind.as_str())?)));
     Notices {
-        actions: named.filter_map(|(kind, spot)| Some((kind, compile_notice(&spot, problems)?))).collect(),
+        actions: named.map(|(kind, spot)| (kind, compile_notice(&spot, problems).unwrap_or(Notice::Faulty))).collect(),
         must_start_within: table.get("must_start_within").and_then(|spot| spot.duration(&WITHIN, problems)),
         must_finish_within: table.get("must_finish_within").and_then(|spot| spot.duration(&WITHIN, problems)),
         ping_url: table.get("ping_url").and_then(|spot| compile_url(&spot, problems)),
@@ -89,10 +92,11 @@ fn compile_secrets(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<Signi
     None
 }
 
-/// Notes a time after which somebody is to be told, of a job that tells nobody.
-pub(super) fn refuse_untold(table: &Table<'_>, spec: &JobSpec, problems: &mut Problems) {
+/// Notes a time after which somebody is to be told, of a job that tells nobody; `slips` are unknown keys it may be told by.
+pub(super) fn refuse_untold(table: &Table<'_>, notices: &Notices, slips: &Slips, problems: &mut Problems) {
     let spot = table.get("must_start_within").or_else(|| table.get("must_finish_within"));
-    if let Some(spot) = spot.filter(|_| !spec.notices.contains_key(&NoticeKind::Late)) {
+    let is_untold = matches!(notices.actions.get(&NoticeKind::Late), None | Some(Notice::Nobody));
+    if let Some(spot) = spot.filter(|_| is_untold && !slips.are_of(&[NoticeKind::Late.as_str()])) {
         spot.fault(problems, "nobody would be told, wanted it together with on_late = { shell = \"mail -s late me\" }");
     }
 }
@@ -103,10 +107,8 @@ fn compile_notice(spot: &Spot<'_>, problems: &mut Problems) -> Option<Notice> {
         return if spot.flag(problems)? { spot.wanted(problems, wanted) } else { Some(Notice::Nobody) };
     }
     let table = spot.table(wanted, problems)?;
-    let faults_before = problems.faults.len();
-    table.refuse_other_keys(&[keys::ACTION], &[], problems);
-    let keys = if problems.faults.len() == faults_before { Keys::Known } else { Keys::Misspelt };
-    let mut action = compile_action(&table, keys, problems)?;
+    let slips = table.refuse_other_keys(&[keys::ACTION], &[], problems);
+    let mut action = compile_action(&table, &slips, problems)?;
     if let Action::Http(request) = &mut action
         && table.get("http").and_then(|http| http.as_table()).is_none_or(|http| http.get("method").is_none())
     {
@@ -116,9 +118,11 @@ fn compile_notice(spot: &Spot<'_>, problems: &mut Problems) -> Option<Notice> {
 }
 
 /// Notes what the kernel would refuse to start.
-pub(super) fn refuse_oversize_notices(table: &Table<'_>, notices: &BTreeMap<NoticeKind, Action>, problems: &mut Problems) {
-    for (kind, action) in notices {
-        if let Some(own) = table.get(kind.as_str()).and_then(|spot| spot.as_table()) {
+pub(super) fn refuse_oversize_notices(table: &Table<'_>, notices: &Notices, problems: &mut Problems) {
+    for (kind, notice) in &notices.actions {
+        if let Notice::Done(action) = notice
+            && let Some(own) = table.get(kind.as_str()).and_then(|spot| spot.as_table())
+        {
             refuse_oversize(&own, action, &BTreeMap::new(), problems);
         }
     }

@@ -7,9 +7,9 @@ use super::compile_file::named_tables;
 use super::keys;
 use super::problem::{Problems, quoted};
 use super::reader::{DurationBounds, Spot, Table};
+use super::slips::Slips;
 use crate::domain::group::{GroupSettings, Turns};
 use crate::domain::ids::{GroupName, JobName, QueueName};
-use crate::domain::job::JobSpec;
 use crate::domain::queue::{QueueSettings, Share};
 use crate::domain::rate::{MOST_RUNS, Rate};
 
@@ -33,23 +33,23 @@ pub(super) fn compile_queues(root: &Table<'_>, problems: &mut Problems) -> BTree
 }
 
 pub(super) fn compile_queue(table: &Table<'_>, problems: &mut Problems) -> QueueSettings {
-    table.refuse_other_keys(&[keys::QUEUE], keys::LATER_QUEUE, problems);
+    let slips = table.refuse_other_keys(&[keys::QUEUE], keys::LATER_QUEUE, problems);
     let plain = QueueSettings::default();
     let concurrency = table.get("concurrency").and_then(|spot| spot.integer(&(1..=QueueSettings::MOST_CONCURRENT), problems));
     QueueSettings {
         concurrency: concurrency.unwrap_or(plain.concurrency),
         limit: table.get("limit").and_then(|spot| spot.integer(&(1..=QueueSettings::MOST_AT_ONCE), problems)),
-        rate: compile_rate(table, problems),
+        rate: compile_rate(table, &slips, problems),
         share: compile_share(table, problems),
         is_paused: table.get("paused").and_then(|spot| spot.flag(problems)).unwrap_or(false),
     }
 }
 
-/// `rate` and `burst` of a table.
-pub(super) fn compile_rate(table: &Table<'_>, problems: &mut Problems) -> Option<Rate> {
+/// `rate` and `burst` of a table whose unknown keys are `slips`.
+pub(super) fn compile_rate(table: &Table<'_>, slips: &Slips, problems: &mut Problems) -> Option<Rate> {
     let burst = table.get("burst");
     let Some(rate) = table.get("rate") else {
-        if let Some(burst) = burst {
+        if let Some(burst) = burst.filter(|_| !slips.are_of(&["rate"])) {
             burst.fault(problems, "burst says how many of a rate may begin at once, wanted it together with rate = \"100/1m\"");
         }
         return None;
@@ -91,29 +91,30 @@ fn compile_group(table: &Table<'_>, problems: &mut Problems) -> GroupSettings {
         Exclusive,
         Alternate,
     }
-    table.refuse_other_keys(&[keys::GROUP], &[], problems);
+    let slips = table.refuse_other_keys(&[keys::GROUP], &[], problems);
     let modes = [("exclusive", Mode::Exclusive), ("alternate", Mode::Alternate)];
-    let Some(mode) = table.get("mode") else {
+    let mode = table.get("mode");
+    if mode.is_none() && !slips.are_of(&["mode"]) {
         problems.fault(&table.path, table.span.clone(), "no mode, wanted mode = \"exclusive\" or mode = \"alternate\"");
-        return GroupSettings::Exclusive;
-    };
-    match mode.choice(&modes, problems) {
-        Some(Mode::Alternate) => {}
-        Some(Mode::Exclusive) => {
-            for key in ["order", "gap", "patience"] {
-                if let Some(spot) = table.get(key) {
-                    spot.fault(problems, format!("{key} is of members that take turns, wanted it with mode = \"alternate\""));
-                }
+    }
+    let mode = mode.and_then(|spot| spot.choice(&modes, problems));
+    if let Some(Mode::Exclusive) = mode {
+        for key in ["order", "gap", "patience"] {
+            if let Some(spot) = table.get(key) {
+                spot.fault(problems, format!("{key} is of members that take turns, wanted it with mode = \"alternate\""));
             }
-            return GroupSettings::Exclusive;
         }
-        None => return GroupSettings::Exclusive,
+        return GroupSettings::Exclusive;
     }
     let mut ask = |key: &str, bounds: &DurationBounds, or: Duration| {
         table.get(key).and_then(|spot| spot.duration(bounds, problems)).unwrap_or(or)
     };
     let (gap, patience) = (ask("gap", &GAP, Turns::GAP), ask("patience", &PATIENCE, Turns::PATIENCE));
     let Some(order) = table.get("order") else {
+        // A mode that cannot be read may want none.
+        if mode.is_none() || slips.are_of(&["order"]) {
+            return GroupSettings::Exclusive;
+        }
         problems.fault(&table.path, table.span.clone(), "no order, wanted the members in turn such as order = [\"a\", \"b\"]");
         return GroupSettings::Exclusive;
     };
@@ -141,12 +142,15 @@ fn compile_order(spot: &Spot<'_>, problems: &mut Problems) -> Vec<JobName> {
     order
 }
 
+/// The group of each job of a file, of those with faults too; without a job whose group cannot be told.
+pub(super) type Memberships = BTreeMap<JobName, Option<GroupName>>;
+
 /// Notes members of groups that are not theirs: a job of a group that has no turn in it, and one that has a turn in a group it
 /// does not name. A member whose job is in another file is that file's affair.
 pub(super) fn refuse_strangers(
     root: &Table<'_>,
     groups: &BTreeMap<GroupName, GroupSettings>,
-    jobs: &BTreeMap<JobName, JobSpec>,
+    members: &Memberships,
     problems: &mut Problems,
 ) {
     let place = |section: &str, name: &str, key: &str| {
@@ -161,7 +165,7 @@ pub(super) fn refuse_strangers(
     }
     for (group, settings) in groups {
         let GroupSettings::Alternate(turns) = settings else { continue };
-        let strangers = turns.order.iter().filter(|job| jobs.get(job).is_some_and(|spec| spec.group.as_ref() != Some(group)));
+        let strangers = turns.order.iter().filter(|job| members.get(*job).is_some_and(|own| own.as_ref() != Some(group)));
         for job in strangers {
             if let Some(spot) = place("groups", group.as_str(), "order") {
                 let message =
@@ -169,7 +173,7 @@ pub(super) fn refuse_strangers(
                 spot.fault(problems, message);
             }
         }
-        let without_turn = jobs.iter().filter(|(job, spec)| spec.group.as_ref() == Some(group) && !turns.order.contains(job));
+        let without_turn = members.iter().filter(|(job, own)| own.as_ref() == Some(group) && !turns.order.contains(job));
         for (job, _) in without_turn {
             if let Some(spot) = place("jobs", job.as_str(), "group") {
                 spot.fault(

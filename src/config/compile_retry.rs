@@ -22,9 +22,9 @@ pub(super) fn compile_retry(spot: &Spot<'_>, problems: &mut Problems) -> Option<
         return Some(Retry { limit: spot.integer(&limits, problems)?, ..Retry::default() });
     }
     let table = spot.table("how many times, or a table such as { limit = 3, delay = \"10s\" }", problems)?;
-    table.refuse_other_keys(&[keys::RETRY], &[], problems);
+    let slips = table.refuse_other_keys(&[keys::RETRY], &[], problems);
     let defaults = Retry::default();
-    if table.get("limit").is_none() {
+    if table.get("limit").is_none() && !slips.are_of(&["limit"]) {
         problems.warning(&spot.path, spot.span(), "without limit, which is 0 then: nothing is tried again");
     }
     let backoffs = [("fixed", Backoff::Fixed), ("linear", Backoff::Linear), ("exponential", Backoff::Exponential)];
@@ -36,18 +36,27 @@ pub(super) fn compile_retry(spot: &Spot<'_>, problems: &mut Problems) -> Option<
     let jitter = table.get("jitter").map_or(Some(defaults.jitter), |spot| spot.flag(problems));
     let on = table.get("on").map_or(Some(BTreeSet::new()), |spot| compile_on(&spot, problems));
     let never_on = table.get("never_on").map_or(Some(BTreeSet::new()), |spot| compile_codes(&spot, problems));
-    let (delay, on, never_on) = (delay?, on?, never_on?);
-    if let (Some(code), Some(spot)) = (on.intersection(&never_on).next(), table.get("never_on")) {
-        spot.fault(problems, format!("found {code} in on and in never_on, wanted it in one of them"));
-        return None;
-    }
-    let max_delay = longest.unwrap_or_else(|| Some(default_max_delay(delay)))?;
-    if max_delay < delay
-        && let Some(spot) = table.get("max_delay")
+    if let (Some(on), Some(never_on), Some(spot)) = (&on, &never_on, table.get("never_on"))
+        && let Some(code) = on.intersection(never_on).next()
     {
-        return spot.wanted(problems, "a max_delay not shorter than delay");
+        spot.fault(problems, format!("found {code} in on and in never_on, wanted it in one of them"));
     }
-    Some(Retry { limit: limit?, delay, backoff: backoff?, max_delay, jitter: jitter?, on, never_on })
+    let max_delay = longest.unwrap_or_else(|| delay.map(default_max_delay));
+    if let (Some(delay), Some(max_delay), Some(spot)) = (delay, max_delay, table.get("max_delay"))
+        && max_delay < delay
+        && !(slips.are_of(&["delay"]) && table.get("delay").is_none())
+    {
+        spot.wanted::<()>(problems, "a max_delay not shorter than delay");
+    }
+    Some(Retry {
+        limit: limit?,
+        delay: delay?,
+        backoff: backoff?,
+        max_delay: max_delay?,
+        jitter: jitter?,
+        on: on?,
+        never_on: never_on?,
+    })
 }
 
 /// The longest wait of a retry that names none: an hour, or `delay` where that is longer.

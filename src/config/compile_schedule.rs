@@ -8,6 +8,7 @@ use super::keys;
 use super::policies::Policies;
 use super::problem::{Problems, one_of, quoted};
 use super::reader::{DurationBounds, Spot, Table};
+use super::slips::Slips;
 use crate::domain::schedule::{CalendarError, CronError, CronExpr, Recurrence, RecurrenceError, Schedule};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
@@ -45,8 +46,8 @@ impl Clock {
     }
 }
 
-/// The schedule of a job's table; manual if it names none.
-pub(super) fn compile_schedule(table: &Table<'_>, clock: &Clock, problems: &mut Problems) -> Option<Schedule> {
+/// The schedule of a job's table; manual if it names none, also by a slip among `slips`, its unknown keys.
+pub(super) fn compile_schedule(table: &Table<'_>, clock: &Clock, slips: &Slips, problems: &mut Problems) -> Option<Schedule> {
     let given: Vec<&str> = keys::SCHEDULE.iter().chain(&["in"]).copied().filter(|key| table.get(key).is_some()).collect();
     if let [_, second, ..] = given.as_slice()
         && let Some(spot) = table.get(second)
@@ -57,11 +58,13 @@ pub(super) fn compile_schedule(table: &Table<'_>, clock: &Clock, problems: &mut 
             format!("found {found} together, wanted at most one schedule, or schedules = [{{ ... }}, {{ ... }}]"),
         );
     }
-    if let (Some(spot), None) = (table.get("dtstart"), table.get("rrule")) {
+    if let (Some(spot), None) = (table.get("dtstart"), table.get("rrule"))
+        && !slips.are_of(&["rrule"])
+    {
         spot.fault(problems, "found dtstart without rrule, wanted both");
     }
-    let mut schedule = Some(Schedule::Manual);
-    match compile_form(table, clock, problems) {
+    let mut schedule = (!given.is_empty() || !slips.may_be(keys::SCHEDULE)).then_some(Schedule::Manual);
+    match compile_form(table, clock, slips, problems) {
         Form::Silent => {}
         Form::Faulty => schedule = None,
         Form::Read(form) => schedule = Some(form),
@@ -89,7 +92,7 @@ enum Form {
     Read(Schedule),
 }
 
-fn compile_form(table: &Table<'_>, clock: &Clock, problems: &mut Problems) -> Form {
+fn compile_form(table: &Table<'_>, clock: &Clock, slips: &Slips, problems: &mut Problems) -> Form {
     const CALENDAR: &str = "Mon..Fri 09:00";
     let mut form = Form::Silent;
     let mut say = |read: Option<Schedule>| form = read.map_or(Form::Faulty, Form::Read);
@@ -110,7 +113,7 @@ fn compile_form(table: &Table<'_>, clock: &Clock, problems: &mut Problems) -> Fo
         say(compile_list(&spot, problems, CALENDAR, read).map(Schedule::Calendar));
     }
     if let Some(spot) = table.get("rrule") {
-        say(compile_rules(&spot, table, problems).map(Schedule::Rules));
+        say(compile_rules(&spot, table, slips, problems).map(Schedule::Rules));
     }
     form
 }
@@ -181,9 +184,12 @@ pub fn start_of_rule(text: &str) -> Option<jiff::civil::DateTime> {
     text.parse::<jiff::civil::DateTime>().ok().filter(within).filter(|_| !text.ends_with(['Z', 'z']))
 }
 
-fn compile_rules(spot: &Spot<'_>, table: &Table<'_>, problems: &mut Problems) -> Option<Vec<Recurrence>> {
+fn compile_rules(spot: &Spot<'_>, table: &Table<'_>, slips: &Slips, problems: &mut Problems) -> Option<Vec<Recurrence>> {
     const EXAMPLE: &str = "FREQ=WEEKLY;BYDAY=MO";
     let Some(start) = table.get("dtstart") else {
+        if slips.are_of(&["dtstart"]) {
+            return None;
+        }
         spot.fault(problems, "a rule is counted from its start, wanted dtstart = \"2026-01-05T09:00\" beside it");
         return None;
     };
@@ -210,14 +216,16 @@ fn compile_several(spot: &Spot<'_>, clock: &Clock, problems: &mut Problems) -> O
     }
     let (mut schedules, mut are_read) = (Vec::new(), true);
     for item in &items {
-        let table = item.table(WANTED, problems)?;
-        let faults_before = problems.faults.len();
-        table.refuse_other_keys(&[keys::ONE_OF_SEVERAL], &[], problems);
+        let Some(table) = item.table(WANTED, problems) else {
+            are_read = false;
+            continue;
+        };
+        let slips = table.refuse_other_keys(&[keys::ONE_OF_SEVERAL], &[], problems);
         let given = keys::ONE_OF_SEVERAL.iter().filter(|key| **key != "dtstart" && table.get(key).is_some()).count();
-        if given != 1 && problems.faults.len() == faults_before {
+        if given > 1 || (given == 0 && !slips.may_be(keys::ONE_OF_SEVERAL)) {
             item.fault(problems, format!("found {given} schedules in one table, wanted one: cron, every, at, calendar or rrule"));
         }
-        match compile_form(&table, clock, problems) {
+        match compile_form(&table, clock, &slips, problems) {
             Form::Read(Schedule::At(at)) => schedules.push(Schedule::Instants(vec![at])),
             Form::Read(Schedule::Several(list)) => schedules.extend(list),
             Form::Read(other) => schedules.push(other),

@@ -53,10 +53,10 @@ pub(super) fn compile_shaping(table: &Table<'_>, origin: Origin<'_>, problems: &
     }
 }
 
-/// The shape of a job: what its table names alone, over `shaping`, if it fits `schedule`.
+/// The shape of a job: what its table names alone, over `shaping`, if it fits `schedule`, which is none where it has a fault.
 pub(super) fn compile_shape(
     table: &Table<'_>,
-    schedule: &Schedule,
+    schedule: Option<&Schedule>,
     shaping: &Shaping,
     clock: &Clock,
     problems: &mut Problems,
@@ -78,36 +78,37 @@ pub(super) fn compile_shape(
         Some(spot) => spot.integer(&(1..=1_000_000), problems).map(Some),
         None => Some(None),
     };
-    let (anchor, start, end, max_runs) = (anchor?, start?, end?, max_runs?);
+    if let (Some(Some(from)), Some(Some(until))) = (start, end)
+        && from > until
+    {
+        refuse(&["end"], &format!("{until} is before start {from}, wanted it after"), problems);
+        return None;
+    }
+    let schedule = schedule?;
     if *schedule == Schedule::Manual && table.get("in").is_none() {
         let all = [&NOT_WITH_DELAY[..], &["max_runs", "skip_if_late"]].concat();
         let why = "shapes a schedule and there is none, wanted one of cron, every, delay, at, calendar, rrule or schedules";
         return if refuse(&all, why, problems).is_some() { None } else { Some(Shape::default()) };
+    }
+    if table.get("anchor").is_some()
+        && !schedule.has_every()
+        && !matches!(schedule, Schedule::Delay(_))
+        && refuse(&["anchor"], "is what every counts from, wanted every with it", problems).is_some()
+    {
+        return None;
     }
     if let Schedule::Delay(_) = schedule {
         let why = "cannot shape a delay: its runs come after the end of the run before, not by a calendar";
         if refuse(&NOT_WITH_DELAY, why, problems).is_some() {
             return None;
         }
-        return Some(Shape { max_runs, skip_if_late: shaping.skip_if_late, ..Shape::default() });
-    }
-    if anchor.is_some()
-        && !schedule.has_every()
-        && refuse(&["anchor"], "is what every counts from, wanted every with it", problems).is_some()
-    {
-        return None;
-    }
-    if let (Some(from), Some(until)) = (start, end)
-        && from > until
-    {
-        refuse(&["end"], &format!("{until} is before start {from}, wanted it after"), problems);
-        return None;
+        return Some(Shape { max_runs: max_runs?, skip_if_late: shaping.skip_if_late, ..Shape::default() });
     }
     Some(Shape {
-        anchor,
-        start,
-        end,
-        max_runs,
+        anchor: anchor?,
+        start: start?,
+        end: end?,
+        max_runs: max_runs?,
         jitter: shaping.jitter.unwrap_or_default(),
         splay: shaping.splay.unwrap_or_default(),
         exclude: shaping.exclude.clone().unwrap_or_default(),
@@ -198,6 +199,8 @@ fn calendar_named(name: &str, spot: &Spot<'_>, origin: Origin<'_>, problems: &mu
         );
         return None;
     };
+    // Nor of any where the section itself is at fault.
+    let calendars = calendars?;
     if let Some(days) = calendars.get(name) {
         // One with a fault inside is declared all the same.
         return days.clone();

@@ -50,7 +50,7 @@ fn compile_table(table: &Table<'_>, problems: &mut Problems) -> Option<Unique> {
         Debounce,
         Throttle,
     }
-    table.refuse_other_keys(&[keys::UNIQUE], &[], problems);
+    let slips = table.refuse_other_keys(&[keys::UNIQUE], &[], problems);
     let modes = [("refuse", Mode::Refuse), ("debounce", Mode::Debounce), ("throttle", Mode::Throttle)];
     let mode = match table.get("mode") {
         Some(spot) => spot.choice(&modes, problems),
@@ -61,13 +61,16 @@ fn compile_table(table: &Table<'_>, problems: &mut Problems) -> Option<Unique> {
     let key = if let Some(spot) = table.get("key") {
         spot.parsed("customer-42", problems)
     } else {
-        problems.fault(&table.path, table.span.clone(), "no key, wanted one such as key = \"customer-42\"");
+        if !slips.may_be(&["key"]) {
+            problems.fault(&table.path, table.span.clone(), "no key, wanted one such as key = \"customer-42\"");
+        }
         None
     };
     let longest = table.get("max_wait");
     let max_wait = longest.as_ref().map(|spot| spot.duration(&WINDOW, problems));
     if let Some(spot) = &longest
-        && !matches!(mode, Some(Mode::Debounce))
+        && matches!(mode, Some(Mode::Refuse | Mode::Throttle))
+        && !slips.are_of(&["mode"])
     {
         spot.fault(problems, "max_wait says how long adds may move a debounced job on, wanted mode = \"debounce\" with it");
         return None;
@@ -81,6 +84,7 @@ fn compile_table(table: &Table<'_>, problems: &mut Problems) -> Option<Unique> {
             return None;
         }
         (Mode::Throttle, Some(window)) => Second::Dropped { window: window? },
+        (Mode::Throttle, None) if slips.are_of(&["for"]) => return None,
         (Mode::Throttle, None) => {
             let message = "throttle needs a time within which there is one job, wanted for = \"1h\" (--unique-for 1h) with it";
             fault_of(table.get("mode").as_ref(), table, message, problems);

@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use super::compile_gates::refuse_itself;
 use super::compile_job::{JobContext, compile_job};
 use super::compile_schedule::compile_in;
 use super::node::Node;
@@ -64,13 +63,9 @@ fn compile(node: &Node<'_>, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> 
     let mut problems = Problems::default();
     let name = table.get("name").and_then(|spot| compile_name(&spot, &mut problems));
     let start_in = table.get("in").and_then(|spot| compile_in(&spot, &mut problems));
-    let context = JobContext { defaults: &Policies::default(), host_zone: Some(host_zone), origin: Origin::Line };
+    let context =
+        JobContext { name: name.as_ref(), defaults: &Policies::default(), host_zone: Some(host_zone), origin: Origin::Line };
     let spec = compile_job(&table, context, &mut problems);
-    if let (Some(name), Some(spec), Some(spot)) = (&name, &spec, table.get("not_while"))
-        && spec.not_while.contains(name)
-    {
-        refuse_itself(&spot, &mut problems);
-    }
     match spec {
         Some(spec) if problems.faults.is_empty() => Ok(NamedJob { name, start_in, spec }),
         _ => Err(problems.faults),

@@ -42,6 +42,7 @@ mod queue_change;
 mod reader;
 mod sections;
 mod serving;
+mod slips;
 mod surface;
 
 pub use compile_file::compile_text;

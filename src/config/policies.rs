@@ -19,6 +19,7 @@ use super::compile_shape::{Shaping, compile_shaping};
 use super::keys;
 use super::problem::{Problems, key_text, nearest, one_of, quoted};
 use super::reader::{DurationBounds, Spot, Table};
+use super::slips::Slips;
 use crate::domain::clock_changes::ClockChanges;
 use crate::domain::days::Days;
 use crate::domain::env_file::EnvFile;
@@ -33,12 +34,12 @@ use crate::domain::zone::ZoneName;
 pub(super) enum Origin<'a> {
     /// A file: its queues and groups must be declared in it, its directories should be there.
     File {
-        /// The queues it declares, and `default`.
-        queues: &'a BTreeSet<QueueName>,
-        /// The groups it declares.
-        groups: &'a BTreeSet<GroupName>,
-        /// The calendars it declares; none where one has a fault.
-        calendars: &'a BTreeMap<String, Option<Days>>,
+        /// The queues it declares, and `default`; none if a fault keeps that from being told.
+        queues: Option<&'a BTreeSet<QueueName>>,
+        /// The groups it declares; none as with queues.
+        groups: Option<&'a BTreeSet<GroupName>>,
+        /// The calendars it declares, none where one has a fault; none as with queues.
+        calendars: Option<&'a BTreeMap<String, Option<Days>>>,
     },
     /// A line or flags: the caller knows the queues and groups.
     Line,
@@ -61,8 +62,8 @@ pub(super) struct Policies {
     requires: Option<BTreeSet<Label>>,
     pub(super) key: Option<SharedKey>,
     pub(super) per_key: Option<PerKey>,
-    not_while: Option<BTreeSet<JobName>>,
-    group: Option<GroupName>,
+    pub(super) not_while: Option<BTreeSet<JobName>>,
+    pub(super) group: Option<GroupName>,
     timeout: Option<Duration>,
     kill_grace: Option<Duration>,
     retry: Option<Retry>,
@@ -70,9 +71,11 @@ pub(super) struct Policies {
     catch_up: Option<CatchUp>,
     late_after: Option<Duration>,
     delivery: Option<Delivery>,
-    done_check: Option<DoneCheck>,
-    notices: Notices,
+    pub(super) done_check: Option<DoneCheck>,
+    pub(super) notices: Notices,
     pub(super) shaping: Shaping,
+    /// Unknown keys, which make none of these.
+    pub(super) slips: Slips,
 }
 
 const TIMEOUT: DurationBounds = DurationBounds::millis(100, 30 * 86_400_000, "100ms to 30 days", "30s");
@@ -116,6 +119,7 @@ impl Policies {
             done_check: self.done_check.or_else(|| below.done_check.clone()),
             notices: self.notices.over(&below.notices),
             shaping: self.shaping.over(&below.shaping),
+            slips: self.slips.over(&below.slips),
         }
     }
 
@@ -155,8 +159,8 @@ impl Policies {
     }
 }
 
-/// The rules `table` names.
-pub(super) fn compile_policies(table: &Table<'_>, origin: Origin<'_>, problems: &mut Problems) -> Policies {
+/// The rules `table` names; `slips` are its unknown keys.
+pub(super) fn compile_policies(table: &Table<'_>, slips: Slips, origin: Origin<'_>, problems: &mut Problems) -> Policies {
     Policies {
         tz: table.get("tz").and_then(|spot| spot.parsed("Europe/Berlin", problems)),
         dst: table.get("dst").and_then(|spot| compile_clock_changes(&spot, problems)),
@@ -184,6 +188,7 @@ pub(super) fn compile_policies(table: &Table<'_>, origin: Origin<'_>, problems: 
         done_check: table.get("done_check").and_then(|spot| compile_done_check(&spot, problems)),
         notices: compile_notices(table, problems),
         shaping: compile_shaping(table, origin, problems),
+        slips,
     }
 }
 
@@ -236,7 +241,7 @@ fn compile_queue(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -
     if queue.is_of_host() {
         return spot.wanted(problems, "a name without @: the queue of a host holds what @reboot plants there");
     }
-    if let Origin::File { queues, .. } = origin
+    if let Origin::File { queues: Some(queues), .. } = origin
         && !queues.contains(&queue)
     {
         let names: Vec<&str> = queues.iter().map(QueueName::as_str).collect();
@@ -256,7 +261,7 @@ fn compile_queue(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -
 
 fn compile_group(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) -> Option<GroupName> {
     let group: GroupName = spot.parsed("nightly", problems)?;
-    if let Origin::File { groups, .. } = origin
+    if let Origin::File { groups: Some(groups), .. } = origin
         && !groups.contains(&group)
     {
         let hint = nearest(group.as_str(), groups.iter().map(GroupName::as_str))
@@ -273,16 +278,18 @@ fn compile_overlap(spot: &Spot<'_>, problems: &mut Problems) -> Option<Overlap> 
     let Some(table) = spot.as_table() else {
         return spot.choice(&modes, problems);
     };
-    table.refuse_other_keys(&[keys::OVERLAP], &[], problems);
-    let Some(mode) = table.get("mode") else {
+    let slips = table.refuse_other_keys(&[keys::OVERLAP], &[], problems);
+    if table.get("mode").is_none() && !slips.may_be(&["mode"]) {
         spot.fault(problems, "no mode, wanted one such as mode = \"queue\"");
-        return None;
-    };
-    let mode = mode.choice(&modes, problems)?;
+    }
+    let mode = table.get("mode").and_then(|mode| mode.choice(&modes, problems));
     match (mode, table.get("max")) {
-        (mode, None) => Some(mode),
-        (Overlap::Queue { .. }, Some(max)) => Some(Overlap::Queue { max: max.integer(&(1..=MOST_WAITING), problems)? }),
-        (_, Some(max)) => max.wanted(problems, "max only together with mode = \"queue\""),
+        (mode, None) => mode,
+        (Some(Overlap::Queue { .. }) | None, Some(max)) => {
+            let max = max.integer(&(1..=MOST_WAITING), problems)?;
+            mode.map(|_| Overlap::Queue { max })
+        }
+        (Some(_), Some(max)) => max.wanted(problems, "max only together with mode = \"queue\""),
     }
 }
 

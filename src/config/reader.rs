@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::keys;
 use super::node::{Entry, Node, Value};
 use super::problem::{Problems, Span, key_text, nearest, one_of, quoted};
+use super::slips::{Slip, Slips};
 use crate::domain::duration::parse_duration;
 
 /// A value and the path of keys that leads to it.
@@ -74,13 +75,20 @@ impl<'n> Table<'n> {
         if self.path.is_empty() { key_text(key) } else { format!("{}.{}", self.path, key_text(key)) }
     }
 
-    /// Notes every key that is not known here; `later` are those of later versions.
-    pub(super) fn refuse_other_keys(&self, known: &[&[&str]], later: &[&str], problems: &mut Problems) {
-        self.refuse_keys_beyond(known, &[], later, problems);
+    /// Notes every key that is not known here; `later` are those of later versions. Answers what they were meant to be.
+    pub(super) fn refuse_other_keys(&self, known: &[&[&str]], later: &[&str], problems: &mut Problems) -> Slips {
+        self.refuse_keys_beyond(known, &[], later, problems)
     }
 
     /// As [`Table::refuse_other_keys`], silent on `misplaced` ones: the caller says why they do not belong here.
-    pub(super) fn refuse_keys_beyond(&self, known: &[&[&str]], misplaced: &[&str], later: &[&str], problems: &mut Problems) {
+    pub(super) fn refuse_keys_beyond(
+        &self,
+        known: &[&[&str]],
+        misplaced: &[&str],
+        later: &[&str],
+        problems: &mut Problems,
+    ) -> Slips {
+        let mut slips = Slips::default();
         let silent = |key: &str| misplaced.contains(&key) || known.iter().any(|keys| keys.contains(&key));
         for entry in self.entries.iter().filter(|entry| !silent(&entry.key)) {
             let message = if later.contains(&entry.key.as_ref()) {
@@ -88,12 +96,17 @@ impl<'n> Table<'n> {
             } else if let Some((_, meant)) = keys::ELSEWHERE.iter().find(|(key, _)| *key == entry.key) {
                 format!("unknown key here, wanted {meant}")
             } else if let Some(meant) = nearest(&entry.key, known.iter().flat_map(|keys| keys.iter().copied())) {
+                slips.note(Slip::Of(meant.to_owned()));
                 format!("unknown key, did you mean {meant:?}?")
             } else {
+                if matches!(entry.node.value, Value::Text(_) | Value::Array(_) | Value::Table(_)) {
+                    slips.note(Slip::AnotherWord);
+                }
                 format!("unknown key, wanted {}", one_of(&known.concat()))
             };
             problems.unknown_key(&self.path_of(&entry.key), entry.key_span.clone(), message);
         }
+        slips
     }
 }
 

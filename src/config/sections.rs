@@ -161,7 +161,7 @@ fn compile_users(spot: &Spot<'_>, problems: &mut Problems) -> Option<BTreeSet<St
 
 /// `[daemon]`
 pub(super) fn compile_daemon(table: &Table<'_>, problems: &mut Problems) -> DaemonConfig {
-    table.refuse_other_keys(&[keys::DAEMON], &[], problems);
+    let slips = table.refuse_other_keys(&[keys::DAEMON], &[], problems);
     let faults_before = problems.faults.len();
     let mut ask = |key: &str, bounds: &DurationBounds, or: Duration| {
         table.get(key).and_then(|spot| spot.duration(bounds, problems)).unwrap_or(or)
@@ -175,6 +175,7 @@ pub(super) fn compile_daemon(table: &Table<'_>, problems: &mut Problems) -> Daem
     };
     if daemon.lease < daemon.tick * TICKS_A_LEASE
         && problems.faults.len() == faults_before
+        && !slips.are_of(&["lease", "tick"])
         && let Some(spot) = table.get("lease").or_else(|| table.get("tick"))
     {
         let (lease, tick) = (format_duration(daemon.lease), format_duration(daemon.tick));

@@ -34,8 +34,12 @@ pub struct FlowLimits {
 /// The most memory one can ask for: 1024 TiB.
 const MOST_MEMORY: u64 = 1 << 50;
 
-/// Those keys of `[daemon]`; `declared` are the queues its file declares.
-pub(super) fn compile_serving(table: &Table<'_>, declared: &BTreeSet<QueueName>, problems: &mut Problems) -> ServingConfig {
+/// Those keys of `[daemon]`; `declared` are the queues its file declares, none if that cannot be told.
+pub(super) fn compile_serving(
+    table: &Table<'_>,
+    declared: Option<&BTreeSet<QueueName>>,
+    problems: &mut Problems,
+) -> ServingConfig {
     ServingConfig {
         serving: Serving {
             queues: table.get("queues").and_then(|spot| compile_served(&spot, declared, problems)),
@@ -51,7 +55,11 @@ pub(super) fn compile_serving(table: &Table<'_>, declared: &BTreeSet<QueueName>,
     }
 }
 
-fn compile_served(spot: &Spot<'_>, declared: &BTreeSet<QueueName>, problems: &mut Problems) -> Option<BTreeSet<QueueName>> {
+fn compile_served(
+    spot: &Spot<'_>,
+    declared: Option<&BTreeSet<QueueName>>,
+    problems: &mut Problems,
+) -> Option<BTreeSet<QueueName>> {
     let Some(items) = spot.as_items() else { return spot.wanted(problems, "queues such as [\"default\", \"mail\"]") };
     let mut served = BTreeSet::new();
     let mut is_whole = true;
@@ -60,7 +68,7 @@ fn compile_served(spot: &Spot<'_>, declared: &BTreeSet<QueueName>, problems: &mu
             is_whole = false;
             continue;
         };
-        if !declared.contains(&queue) {
+        if let Some(declared) = declared.filter(|declared| !declared.contains(&queue)) {
             let names = declared.iter().map(QueueName::as_str);
             let hint = nearest(queue.as_str(), names).map_or_else(String::new, |meant| format!("; did you mean {meant:?}?"));
             item.fault(

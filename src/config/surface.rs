@@ -170,7 +170,7 @@ pub fn from_surface(text: &str) -> Result<JobSpec, SurfaceError> {
     let node = node_json::from_text(text).map_err(corrupt)?;
     let table = Spot::root(&node).as_table().ok_or_else(|| corrupt(format!("found {}, wanted an object", node.found())))?;
     let mut problems = Problems::default();
-    let context = JobContext { defaults: &Policies::default(), host_zone: None, origin: Origin::Surface };
+    let context = JobContext { name: None, defaults: &Policies::default(), host_zone: None, origin: Origin::Surface };
     let spec = compile_job(&table, context, &mut problems);
     match (problems.unknown_key, problems.faults.first(), spec) {
         (Some(key), _, _) => Err(SurfaceError::Newer { key }),

@@ -1,7 +1,9 @@
 //! What files, lines and the text in Redis give, seen from outside of this folder.
 
+mod all_at_once;
 mod bad_files;
 mod bad_jobs;
+mod bad_notices;
 mod disk;
 mod exports;
 mod good_files;

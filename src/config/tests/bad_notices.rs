@@ -1,0 +1,185 @@
+//! Whom a job tells and how it is started, wrong in the ways people are wrong: each is told where it stands, with what is wanted.
+
+use super::bad_jobs::each_is_refused;
+use super::{compile, fault, faults, host};
+use crate::config::job_from_json;
+
+#[test]
+fn a_notice_is_an_action_and_nothing_else() {
+    const WANTED: &str = "wanted a table such as { shell = \"mail -s backup me\" }";
+    for kind in ["on_failure", "on_success", "on_late", "on_recovered"] {
+        let cases = [
+            ("'mail me'", format!("jobs.a.{kind}: found string \"mail me\", {WANTED}")),
+            ("true", format!("jobs.a.{kind}: found true, {WANTED}")),
+            ("3", format!("jobs.a.{kind}: found integer 3, {WANTED}")),
+            ("['mail', 'me']", format!("jobs.a.{kind}: found an array, {WANTED}")),
+            ("{}", format!("jobs.a.{kind}: no action, wanted exactly one of command, shell or http")),
+            ("{ shell = '' }", format!("jobs.a.{kind}.shell: found string \"\", wanted a line for /bin/sh")),
+            ("{ shel = 'x' }", format!("jobs.a.{kind}.shel: unknown key, did you mean \"shell\"?")),
+            ("{ email = 'me@h' }", format!("jobs.a.{kind}.email: unknown key, wanted command, shell or http")),
+            ("{ command = 'mail me' }", format!("jobs.a.{kind}.command: found string \"mail me\", wanted a list of words")),
+            ("{ command = [] }", format!("jobs.a.{kind}.command: found an empty list")),
+            ("{ shell = 'x', timeout = '1m' }", format!("jobs.a.{kind}.timeout: unknown key")),
+            ("{ shell = 'x', http = 'http://h/' }", format!("jobs.a.{kind}.http: found shell and http together")),
+            ("{ http = 'example.com/alert' }", format!("jobs.a.{kind}.http: found no valid URL")),
+            ("{ http = { method = 'POST' } }", format!("jobs.a.{kind}.http: no url, wanted one")),
+            ("{ http = { url = 'mailto:me@h' } }", format!("jobs.a.{kind}.http.url: found the scheme \"mailto\"")),
+            (
+                "{ http = { url = 'http://h/', headers = { A = '${env:X}' } } }",
+                format!("jobs.a.{kind}.http.headers.A: found ${{"),
+            ),
+            ("{ shell = 'curl -H ${credential:t}' }", format!("jobs.a.{kind}.shell: found a credential in a command line")),
+        ];
+        for (value, wanted) in &cases {
+            each_is_refused(&[(&format!("{kind} = {value}"), wanted)]);
+        }
+    }
+    for (key, meant) in
+        [("on_fail", "on_failure"), ("onfailure", "on_failure"), ("on_sucess", "on_success"), ("on-late", "on_late")]
+    {
+        let wanted = format!("jobs.a.{key}: unknown key, did you mean \"{meant}\"?");
+        each_is_refused(&[(&format!("{key} = {{ shell = 'x' }}"), &wanted)]);
+    }
+    assert!(fault("[defaults]\non_failure = 'x'\n[jobs.a]\nshell = 'true'").starts_with("jobs.toml:2:14: defaults.on_failure: "));
+}
+
+#[test]
+fn a_time_to_start_or_end_in_is_bounded_and_somebody_is_told_of_it() {
+    for key in ["must_start_within", "must_finish_within"] {
+        for (value, wanted) in [
+            ("'0s'", "found \"0s\", wanted 1s to 365 days"),
+            ("'366d'", "found \"366d\", wanted 1s to 365 days"),
+            ("600", "found integer 600, wanted a duration such as \"10m\": write \"600s\""),
+            ("'600'", "write \"600s\""),
+            ("'soon'", "has \"soon\" where a number belongs"),
+            ("'-5m'", "duration \"-5m\""),
+            ("true", "found true, wanted a duration"),
+        ] {
+            let line = format!("{key} = {value}\non_late = {{ shell = 'x' }}");
+            each_is_refused(&[(&line, &format!("jobs.a.{key}: ")), (&line, wanted)]);
+        }
+        each_is_refused(&[(&format!("{key} = '5m'"), "nobody would be told, wanted it together with on_late = ")]);
+        each_is_refused(&[(&format!("{key} = '5m'\non_late = false"), "nobody would be told")]);
+        assert!(compile(&format!("[defaults]\non_late = {{ shell = 'x' }}\n[jobs.a]\nshell = 'x'\n{key} = '5m'")).is_ok());
+    }
+}
+
+#[test]
+fn what_watches_from_outside_is_pinged_at_a_url() {
+    each_is_refused(&[
+        ("ping_url = 'hc-ping.com/abc'", "jobs.a.ping_url: found no valid URL"),
+        ("ping_url = ''", "jobs.a.ping_url: found no valid URL"),
+        ("ping_url = 'https://hc-ping.com/a b'", "jobs.a.ping_url: found ' ' in a URL"),
+        ("ping_url = ['https://hc-ping.com/a']", "jobs.a.ping_url: found an array, wanted a string"),
+        ("ping_url = { url = 'https://hc-ping.com/a' }", "jobs.a.ping_url: found a table, wanted a string"),
+        ("ping_url = 'https://hc-ping.com/${HC_ID}'", "jobs.a.ping_url: found ${ and no credential behind it"),
+        ("ping = 'https://hc-ping.com/a'", "jobs.a.ping: unknown key"),
+    ]);
+    let fault = fault("[jobs.a]\nshell = 'x'\nping_url = 'https://u:hunter2@h/'");
+    assert!(fault.contains("found a user or password in the URL") && !fault.contains("hunter2"), "{fault}");
+}
+
+#[test]
+fn a_secret_that_signs_is_none_or_whole_and_is_never_shown() {
+    let short = "whsec_aHVudGVyMg==";
+    for value in ["'hunter2'", "'whsec_hunter2'", &format!("'{short}'"), "''", "['hunter2']", "'${credential:}'"] {
+        let fault = fault(&format!("[jobs.a]\nshell = 'x'\nwebhook_secret = {value}"));
+        assert!(fault.contains("jobs.a.webhook_secret") && fault.contains("is no secret: wanted whsec_"), "{fault}");
+        assert!(!fault.contains("hunter2") && !fault.contains("aHVudGVyMg"), "{fault}");
+    }
+    let whole = "'${credential:hook}'";
+    let many = [whole; 5].join(", ");
+    each_is_refused(&[
+        ("webhook_secret = []", "jobs.a.webhook_secret: found 0 secrets, wanted 1 to 4"),
+        (&format!("webhook_secret = [{many}]"), "jobs.a.webhook_secret: found 5 secrets, wanted 1 to 4"),
+        ("webhook_secret = 3", "jobs.a.webhook_secret: found integer 3, wanted a string"),
+    ]);
+}
+
+#[test]
+fn users_limits_umasks_inputs_and_shells_are_refused_in_the_forms_people_try() {
+    each_is_refused(&[
+        ("user = ''", "jobs.a.user: user \"\" is not valid"),
+        ("user = 'backup:'", "jobs.a.user: user \"backup:\" is not valid"),
+        ("user = ':adm'", "jobs.a.user: user \":adm\" is not valid"),
+        ("user = 'a b'", "jobs.a.user: user \"a b\" is not valid"),
+        ("user = 'root:adm'", "jobs.a.user: found \"root\", wanted another user"),
+        ("user = ['backup']", "jobs.a.user: found an array, wanted a string"),
+        ("limits = '512M'", "jobs.a.limits: found string \"512M\", wanted a table such as { memory = \"512M\""),
+        ("limits = { memory = 512 }", "jobs.a.limits.memory: found integer 512"),
+        ("limits = { memory = '' }", "jobs.a.limits.memory: "),
+        ("limits = { memory = '-1M' }", "jobs.a.limits.memory: size \"-1M\" is not valid"),
+        ("limits = { memory = '50%' }", "jobs.a.limits.memory: size \"50%\" is not valid"),
+        ("limits = { cpu = '50%' }", "jobs.a.limits.cpu: found string \"50%\", wanted a number such as 0.5"),
+        ("limits = { cpu = nan }", "jobs.a.limits.cpu: "),
+        ("limits = { cpu = inf }", "jobs.a.limits.cpu: "),
+        ("limits = { pids = 1.5 }", "jobs.a.limits.pids: found number 1.5, wanted an integer"),
+        ("limits = { files = 3 }", "jobs.a.limits.files: found integer 3, wanted an integer from 16 to 1048576"),
+        ("limits = { nice = 20 }", "jobs.a.limits.nice: found integer 20, wanted an integer from 0 to 19"),
+        ("limits = { cpus = 2 }", "jobs.a.limits.cpus: unknown key, did you mean \"cpu\"?"),
+        ("memory = '1G'", "jobs.a.memory: unknown key"),
+        ("umask = 0o027", "jobs.a.umask: found integer 23, wanted octal digits in quotes"),
+        ("umask = '27'", "jobs.a.umask: umask \"27\" is not valid: wanted 3 or 4 octal digits"),
+        ("umask = '0888'", "jobs.a.umask: umask \"0888\" is not valid"),
+        ("umask = 'u=rwx'", "jobs.a.umask: umask \"u=rwx\" is not valid"),
+        ("stdin = 3", "jobs.a.stdin: found integer (not shown), wanted a string"),
+        ("stdin = { file = '/x' }", "jobs.a.stdin: found a table (not shown), wanted a string"),
+        ("shell_program = ''", "jobs.a.shell_program: found string \"\", wanted an absolute path"),
+        ("shell_program = ['/bin/bash', '-l']", "jobs.a.shell_program: found an array, wanted a string"),
+    ]);
+}
+
+#[test]
+fn a_line_is_refused_as_a_file_is() {
+    for (line, wanted) in [
+        (r#"{"shell":"x","on_failure":"mail me"}"#, "on_failure: found string \"mail me\", wanted a table"),
+        (r#"{"shell":"x","must_start_within":"5m"}"#, "must_start_within: nobody would be told"),
+        (r#"{"shell":"x","ping_url":"h"}"#, "ping_url: found no valid URL"),
+        (r#"{"shell":"x","webhook_secret":"hunter2"}"#, "webhook_secret: is no secret"),
+        (r#"{"shell":"x","limits":{"cpu":"half"}}"#, "limits.cpu: found string \"half\""),
+    ] {
+        let problems = job_from_json(line, &host()).unwrap_err();
+        assert!(problems.len() == 1 && problems[0].to_string().starts_with(wanted), "{line}: {problems:#?}");
+    }
+    let nobody = job_from_json(r#"{"shell":"x","on_failure":null,"on_late":false}"#, &host()).unwrap();
+    assert!(nobody.spec.notices.is_empty());
+}
+
+#[test]
+fn a_file_with_all_of_them_wrong_is_told_all_of_them() {
+    let text = "\
+[defaults]
+on_failure = { shel = 'mail me' }
+[jobs.a]
+shell = 'x'
+on_late = 'mail me'
+must_start_within = '0s'
+ping_url = 'h'
+webhook_secret = 'hunter2'
+[jobs.b]
+shell = 'x'
+user = 'root'
+limits = { memory = 5, cpu = 0 }
+umask = 27
+stdin = 3
+shell_program = 'bash'
+must_finish_within = '1h'
+";
+    let wanted = [
+        "jobs.toml:2:16: defaults.on_failure.shel: ",
+        "jobs.toml:5:11: jobs.a.on_late: ",
+        "jobs.toml:6:21: jobs.a.must_start_within: found \"0s\"",
+        "jobs.toml:7:12: jobs.a.ping_url: ",
+        "jobs.toml:8:18: jobs.a.webhook_secret: is no secret",
+        "jobs.toml:11:8: jobs.b.user: ",
+        "jobs.toml:12:21: jobs.b.limits.memory: ",
+        "jobs.toml:12:30: jobs.b.limits.cpu: ",
+        "jobs.toml:13:9: jobs.b.umask: ",
+        "jobs.toml:14:9: jobs.b.stdin: ",
+        "jobs.toml:15:17: jobs.b.shell_program: ",
+        "jobs.toml:16:22: jobs.b.must_finish_within: nobody would be told",
+    ];
+    let faults = faults(text);
+    assert_eq!(faults.len(), wanted.len(), "{faults:#?}");
+    assert!(faults.iter().zip(wanted).all(|(fault, wanted)| fault.starts_with(wanted)), "{faults:#?}");
+}
