@@ -1,7 +1,7 @@
 #!lua
 -- Makes a run of a notice: of a hidden job, which is written as it is to be by now and stands among those that are over, so that
 -- only what is planted so runs. While so many notices of that job are not over, another one is only counted; the next one that is
--- planted tells how many there were. Refused by Redis itself when memory is full: the notice stays where it is.
+-- planted tells how many there were, or one of its own that waits until none is open. Refused by Redis itself when memory is full: the notice stays where it is.
 -- Guard: the notice is still to be told. Planting the same id twice answers told twice.
 -- KEYS 1 notices
 -- KEYS 2 job: the hidden one
@@ -22,9 +22,12 @@
 -- ARGV 8 tz
 -- ARGV 9 lane
 -- ARGV 10 most: not over at once
+-- ARGV 11 about: the run it tells of
+-- ARGV 12 rest: 1 for one that tells of those only counted
 -- Reply planted
--- Reply told: before
+-- Reply told: before, or by another
 -- Reply suppressed: only counted
+-- Reply waits: it tells of those only counted, and others are not over
 -- Reply dropped: nobody is to be told any more
 -- Reply gone: another node was first
 -- Reply wrong_type: key, found, wanted
@@ -43,8 +46,12 @@ local function done(word)
 end
 if ARGV[6] == '' then return done('dropped') end
 if redis.call('EXISTS', k.run) == 1 then return done('told') end
-if redis.call('ZCARD', k.open) >= tonumber(ARGV[10]) then
-  suppress(k.told_job, KEYS[7], kind)
+local suppressed = whole(redis.call('HGET', k.told_job, 'suppressed:' .. kind), COUNT)
+if ARGV[12] == '1' then
+  if suppressed == 0 then return done('told') end
+  if redis.call('ZCARD', k.open) > 0 then return {'waits'} end
+elseif redis.call('ZCARD', k.open) >= tonumber(ARGV[10]) then
+  suppress({notices = k.notices, job = k.told_job, totals = KEYS[7]}, kind, ARGV[11], now)
   return done('suppressed')
 end
 local job = redis.call('HMGET', k.job, 'rev', 'hash')
@@ -56,7 +63,7 @@ end
 redis.call('HSET', k.job, 'ended', 'finished', 'ended_at', int(now))
 redis.call('ZADD', KEYS[6], now, ARGV[4])
 redis.call('HSET', k.run, 'job', ARGV[4], 'due', ARGV[5], 'queue', ARGV[9], 'kind', 'manual', 'state', 'scheduled', 'planted_at', int(now),
-  'about', notice, 'suppressed', int(whole(redis.call('HGET', k.told_job, 'suppressed:' .. kind), COUNT)))
+  'about', notice, 'suppressed', int(suppressed))
 redis.call('HDEL', k.told_job, 'suppressed:' .. kind)
 redis.call('ZADD', k.open, ARGV[5], id)
 redis.call('ZADD', k.due, now, id)

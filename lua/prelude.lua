@@ -82,16 +82,21 @@ local TOLD = {'state', 'reason', 'attempt', 'due', 'started_at', 'finished_at', 
 -- Notices that wait to be planted, at most.
 local NOTICES = 10000
 
--- Counts a notice nobody is told of by itself: the next one of its kind that is planted says how many there were.
-local function suppress(job, totals, kind)
-  if redis.call('EXISTS', job) == 1 then tally(job, 'suppressed:' .. kind, 1) end
-  tally(totals, 'suppressed', 1)
+-- Counts a notice, of the run `id`, that nobody is told of by itself: the next one of its kind that is planted says how many there
+-- were. The first of them leaves one that tells of them when no other is, of which there are as many again at most.
+local function suppress(k, kind, id, now)
+  tally(k.totals, 'suppressed', 1)
+  if redis.call('EXISTS', k.job) == 0 then return end
+  tally(k.job, 'suppressed:' .. kind, 1)
+  if kind ~= 'ping' and redis.call('HGET', k.job, 'suppressed:' .. kind) == '1' and redis.call('ZCARD', k.notices) < 2 * NOTICES then
+    redis.call('ZADD', k.notices, now, cjson.encode({kind = kind, run = id, stamp = 'rest', at = int(now)}))
+  end
 end
 
 -- Notes that people are to be told of the run, whose record stands: any node makes a run of it (plant_notice.lua). `stamp` tells two
 -- things that befell one run apart. What writes ends is not refused when memory is full, and planting is: so many wait, not more.
 local function tell(k, kind, id, stamp, now)
-  if redis.call('ZCARD', k.notices) >= NOTICES then return suppress(k.job, k.totals, kind) end
+  if redis.call('ZCARD', k.notices) >= NOTICES then return suppress(k, kind, id, now) end
   local found = redis.call('HMGET', k.run, unpack(TOLD))
   local notice = {kind = kind, run = id, stamp = stamp, at = int(now)}
   for at, field in ipairs(TOLD) do

@@ -148,7 +148,7 @@ fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Rela
     }
     if !record.suppressed.is_empty() {
         let counts: Vec<_> = record.suppressed.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-        field("suppressed", &format!("{} (the next notice of that kind tells how many)", counts.join(", ")), console);
+        field("suppressed", &format!("{} (told together when the notices that wait are over)", counts.join(", ")), console);
     }
     if !runs.is_empty() {
         console.line("");

@@ -104,6 +104,9 @@ const LONGEST_DELAY: Duration = Duration::from_secs(600);
 const TIMEOUT: Duration = Duration::from_secs(60);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The stamp of a notice that tells of those that were only counted.
+pub const REST: &str = "rest";
+
 /// Letters of the word behind a notice's id.
 const WORD_LEN: usize = 12;
 

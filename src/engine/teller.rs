@@ -80,6 +80,7 @@ async fn tell(shared: &Shared, notices: &[Notice]) -> Result<usize, StoreError> 
     for step in pairs.chunks(STEP) {
         for ((notice, _), reply) in step.iter().zip(shared.store.plant_notices(step).await?) {
             match reply {
+                Ok(NoticeReply::Waits) => {}
                 Ok(reply) => {
                     note(shared, notice, reply);
                     done += 1;
@@ -112,7 +113,7 @@ fn note(shared: &Shared, notice: &Notice, reply: NoticeReply) {
     match reply {
         NoticeReply::Planted => debug!(run = %notice.run, about = %notice.about, "A notice is due."),
         NoticeReply::Suppressed => too_many(shared, notice.about.job(), notice.kind),
-        NoticeReply::Told | NoticeReply::Dropped | NoticeReply::Gone => {}
+        NoticeReply::Waits | NoticeReply::Told | NoticeReply::Dropped | NoticeReply::Gone => {}
     }
 }
 

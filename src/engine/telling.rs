@@ -8,9 +8,9 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, debug, warn};
 
 use crate::domain::duration::format_duration;
-use crate::domain::ids::RunId;
+use crate::domain::ids::{JobName, RunId};
 use crate::domain::job::{Action, JobSpec};
-use crate::domain::notice::{Deadline, NoticeKind};
+use crate::domain::notice::{Deadline, NoticeKind, REST};
 use crate::domain::ping::Ping;
 use crate::domain::time::UnixMillis;
 use crate::executor::{Attempt, Executors, Tidings};
@@ -21,9 +21,11 @@ const OUTPUT: usize = 8 * 1024;
 
 /// Gives the attempt of a notice what it tells. Only errors that pass are given back.
 pub(super) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), StoreError> {
-    let Some((_, kind)) = attempt.run.job().told_of() else { return Ok(()) };
+    let Some((job, kind)) = attempt.run.job().told_of() else { return Ok(()) };
     let about = unless_spoilt(&attempt.run, store.read_about(&attempt.run).await)?;
-    let subject: Option<RunId> = about.text("run").and_then(|run| run.parse().ok());
+    // One that tells of many tells of none by itself.
+    let subject = about.text("run").filter(|_| about.text("stamp") != Some(REST));
+    let subject: Option<RunId> = subject.and_then(|run| run.parse().ok());
     let number = about.number("attempt").and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
     let printed = match &subject {
         Some(subject) => unless_spoilt(&attempt.run, store.read_output_tail(subject, number, OUTPUT).await)?,
@@ -38,7 +40,7 @@ pub(super) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), 
         attempt.tidings = Tidings { body: readable(&printed), ping: Some((subject.clone(), ended)), ..Tidings::default() };
         return Ok(());
     }
-    let told = Told { kind, about: &about, subject: subject.as_ref(), number, output: readable(&printed) };
+    let told = Told { kind, job, about: &about, subject: subject.as_ref(), number, output: readable(&printed) };
     let body = match attempt.action {
         Action::Http(_) => told.body(&attempt.run).to_string(),
         Action::Command(_) | Action::Shell(_) => String::new(),
@@ -72,6 +74,7 @@ pub(super) fn ping_start(executors: &Executors, spec: &JobSpec, run: &RunId) -> 
 
 struct Told<'a> {
     kind: NoticeKind,
+    job: JobName,
     about: &'a About,
     subject: Option<&'a RunId>,
     number: u32,
@@ -104,6 +107,18 @@ impl Told<'_> {
 
     /// All of it in one sentence.
     fn sentence(&self) -> String {
+        if self.about.text("stamp") == Some(REST) {
+            let (count, job) = (self.about.suppressed, &self.job);
+            let one = |word: &str, words: &str| if count == 1 { word.to_owned() } else { words.to_owned() };
+            let what = match self.kind {
+                NoticeKind::Failure => one("failure", "failures"),
+                NoticeKind::Recovered => one("recovery", "recoveries"),
+                NoticeKind::Success => one("success", "successes"),
+                NoticeKind::Late | NoticeKind::Ping => one("late run", "late runs"),
+            };
+            let were = if count == 1 { "was" } else { "were" };
+            return format!("{count} more {what} of {job} {were} not told one by one");
+        }
         let run = self.subject.map_or_else(|| "a run".to_owned(), ToString::to_string);
         let state = self.about.text("state").unwrap_or("unknown").replace('_', " ");
         let why = self.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
@@ -127,10 +142,9 @@ impl Told<'_> {
 
     fn variables(&self) -> Vec<(String, String)> {
         let number = |field| self.about.number(field).map_or_else(String::new, |number| number.to_string());
-        let job = self.subject.map_or_else(String::new, |run| run.job().to_string());
         let facts = [
             ("KIND", self.kind.as_str().to_owned()),
-            ("JOB", job),
+            ("JOB", self.job.to_string()),
             ("RUN", self.subject.map_or_else(String::new, ToString::to_string)),
             ("STATE", self.about.text("state").unwrap_or_default().to_owned()),
             ("REASON", self.reason().unwrap_or_default()),
@@ -154,7 +168,7 @@ impl Told<'_> {
             "kind": self.kind.as_str(),
             "text": self.sentence(),
             "notice": run.to_string(),
-            "job": self.subject.map(|run| run.job().to_string()),
+            "job": self.job.as_str(),
             "run_id": self.subject.map(ToString::to_string),
             "state": self.about.text("state"),
             "reason": self.reason(),

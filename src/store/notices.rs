@@ -11,7 +11,7 @@ use super::outputs::frames;
 use super::reply::{Reply, text_of};
 use super::scripts::{self, Invocation};
 use crate::domain::ids::RunId;
-use crate::domain::notice::{NoticeKind, read_notice};
+use crate::domain::notice::{NoticeKind, REST, notice_id, read_notice};
 
 /// Notices of one job of one kind that may be planted and not over.
 pub const MOST_OPEN: usize = 10;
@@ -21,7 +21,7 @@ pub const MOST_OPEN: usize = 10;
 pub struct Notice {
     /// As it stands in Redis.
     member: Vec<u8>,
-    /// The run it is about.
+    /// The run it is about; of one that tells of those only counted the first of them.
     pub about: RunId,
     /// Why they are told.
     pub kind: NoticeKind,
@@ -67,6 +67,8 @@ pub enum NoticeReply {
     Told,
     /// Too many of its kind are not over: it was only counted.
     Suppressed,
+    /// It tells of those that were only counted, when none of the others is open.
+    Waits,
     /// Nobody is to be told any more.
     Dropped,
     /// Another node was first.
@@ -107,6 +109,7 @@ impl Store {
                 "planted" => NoticeReply::Planted,
                 "told" => NoticeReply::Told,
                 "suppressed" => NoticeReply::Suppressed,
+                "waits" => NoticeReply::Waits,
                 "dropped" => NoticeReply::Dropped,
                 "gone" => NoticeReply::Gone,
                 _ => return Err(reply.unknown()),
@@ -118,6 +121,7 @@ impl Store {
     fn notice_call(&self, notice: &Notice, order: &NoticeOrder) -> Invocation {
         let (keys, run) = (&self.keys, &notice.run);
         let lane = crate::domain::lane::Lane::of_notices();
+        let is_rest = notice_id(&notice.about, notice.kind, REST).is_ok_and(|rest| rest == *run);
         let (definition, hash) = order.definition.as_ref().map_or(("", ""), |(text, hash)| (text, hash));
         Invocation::new(&scripts::PLANT_NOTICE)
             .key("notices", keys.notices())
@@ -139,6 +143,8 @@ impl Store {
             .arg("tz", &order.tz)
             .arg("lane", lane.as_str())
             .arg("most", MOST_OPEN)
+            .arg("about", notice.about.to_string())
+            .arg("rest", if is_rest { "1" } else { "" })
     }
 
     /// What the notice that is this run tells; empty if its record does not say.

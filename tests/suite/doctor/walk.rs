@@ -2,14 +2,18 @@
 //! complete, each occurrence stands in exactly one place, and the books agree.
 
 use proptest::prelude::*;
+use schedd::config;
+use schedd::domain::ids::RunId;
+use schedd::domain::notice::notice_job;
 use schedd::domain::run::RunState;
 use schedd::domain::time::UnixMillis;
 use schedd::engine::examination::examine;
-use schedd::engine::retrying;
-use schedd::store::{Ended, Verdict};
-use serde_json::Value;
+use schedd::engine::{Definition, orphans, retrying};
+use schedd::store::{ClaimReply, Ended, LaneAsk, LanePoll, NoticeOrder, Verdict};
+use serde_json::{Value, json};
 
 use crate::scripts::accounting::{Play, Step, rules, steps};
+use crate::scripts::world::{claimant, queue, t, token};
 
 #[derive(Debug, Clone)]
 enum Deed {
@@ -19,6 +23,12 @@ enum Deed {
     Purge,
     Trim(usize),
     ForgetJob,
+    /// A teller plants what is to be told.
+    Tell,
+    /// A notice is told, or tried in vain.
+    Told(bool),
+    /// A node looks which runs are late.
+    Judge,
 }
 
 fn deeds() -> impl Strategy<Value = Vec<Deed>> {
@@ -28,8 +38,11 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
         1 => Just(Deed::Purge),
         3 => (0..6_usize).prop_map(Deed::Trim),
         1 => Just(Deed::ForgetJob),
+        4 => Just(Deed::Tell),
+        6 => any::<bool>().prop_map(Deed::Told),
+        2 => Just(Deed::Judge),
     ];
-    (steps(), prop::collection::vec((any::<prop::sample::Index>(), more), 0..12)).prop_map(|(steps, more)| {
+    (steps(), prop::collection::vec((any::<prop::sample::Index>(), more), 0..20)).prop_map(|(steps, more)| {
         let mut deeds: Vec<Deed> = steps.into_iter().map(Deed::Of).collect();
         for (at, deed) in more {
             let at = at.index(deeds.len() + 1);
@@ -67,8 +80,64 @@ async fn do_it(play: &mut Play, deed: &Deed) {
         }
         Deed::Purge => drop(store.purge_dead(&dead(play).await).await.unwrap()),
         Deed::Trim(most) => drop(store.forget_runs(None, UnixMillis::EPOCH, *most).await.unwrap()),
+        Deed::Tell => tell(play).await,
+        Deed::Told(is_good) => told(play, *is_good).await,
+        Deed::Judge => {
+            for run in store.list_overdue(t(play.now), 0, 50).await.unwrap().0 {
+                store.watch_run(&run).await.unwrap();
+            }
+            for deadline in store.list_deadlines(0, 50).await.unwrap().into_iter().flatten() {
+                store.judge_deadline(&deadline).await.unwrap();
+            }
+        }
         Deed::Of(_) | Deed::Die(..) | Deed::ForgetJob => {}
     }
+}
+
+/// Plants the notices there are, of the definition their job has by now.
+async fn tell(play: &Play) {
+    let store = play.world.at(play.now);
+    for notice in store.list_notices(0, 100).await.unwrap().0 {
+        let told = store.read_job(notice.about.job()).await.unwrap().map(|record| Definition::of(record).unwrap());
+        let hidden = told.and_then(|told| notice_job(&told.spec, notice.kind)).map(|hidden| config::to_surface(&hidden));
+        let definition = hidden.map(|text| (text.clone(), config::hash(&text)));
+        store.plant_notice(&notice, &NoticeOrder { definition, tz: "UTC".to_owned() }).await.unwrap();
+    }
+}
+
+/// Executes the first notice that is due, as a node does.
+async fn told(play: &Play, is_good: bool) {
+    let store = play.world.at(play.now);
+    let poll = store.list_ripe(&[LaneAsk::new(queue("@@notices"), 50)]).await.unwrap();
+    let LanePoll::Due { ripe, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
+    let Some(entry) = ripe.first() else { return };
+    let run: RunId = entry.member.parse().unwrap();
+    if store.read_job(run.job()).await.unwrap().is_none() {
+        assert!(orphans::end_orphan(&store, &run).await.unwrap(), "{run} is left to quarantine");
+        return;
+    }
+    let order = play.world.order(&run).await;
+    let replies = store.claim_runs(&claimant("n1"), &queue("@@notices"), &token(), &[order]).await.unwrap();
+    if let Some(ClaimReply::Claimed(claim)) = replies.into_iter().next() {
+        let state = if is_good { RunState::Succeeded } else { RunState::Failed };
+        play.world.finish(play.now, &claim, Verdict::Final(state)).await;
+    }
+}
+
+/// Rules of a job that wants this and that told.
+fn telling_rules() -> impl Strategy<Value = Value> {
+    (rules(), any::<[bool; 4]>(), any::<bool>()).prop_map(|(mut rules, wanted, is_timed)| {
+        let keys = rules.as_object_mut().unwrap();
+        let kinds = ["on_failure", "on_success", "on_recovered", "on_late"];
+        for (kind, _) in kinds.into_iter().zip(wanted).filter(|(_, is_wanted)| *is_wanted) {
+            keys.insert(kind.to_owned(), json!({"shell": "true"}));
+        }
+        if is_timed && wanted[3] {
+            keys.insert("must_start_within".to_owned(), json!("30s"));
+            keys.insert("must_finish_within".to_owned(), json!("2m"));
+        }
+        rules
+    })
 }
 
 async fn walk(rules: Value, deeds: &[Deed]) {
@@ -87,7 +156,7 @@ async fn walk(rules: Value, deeds: &[Deed]) {
 fn whatever_is_done_to_a_job_and_whoever_dies_on_the_way_the_ledger_is_complete_and_doctor_clean() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let config = ProptestConfig { cases: 120, failure_persistence: None, max_shrink_iters: 100, ..ProptestConfig::default() };
-    proptest!(config, |(rules in rules(), deeds in deeds())| {
+    proptest!(config, |(rules in telling_rules(), deeds in deeds())| {
         runtime.block_on(walk(rules, &deeds));
     });
 }

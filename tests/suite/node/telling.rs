@@ -277,7 +277,7 @@ fn what_cannot_be_read_holds_up_no_notice_behind_it_and_a_spoilt_output_is_left_
     assert_eq!((&stats["notices"], &stats["suppressed"], &stats["late"]), (&json!(2 * BAD), &json!(0), &json!(0)));
     assert_eq!(ctl.run(&["show", "newer", "--json"]).json()["suppressed"], json!({"on_failure": 7}));
     let shown = ctl.run(&["show", "newer"]).stdout;
-    assert!(shown.contains("suppressed  7 on_failure (the next notice of that kind tells how many)"), "{shown}");
+    assert!(shown.contains("suppressed  7 on_failure (told together when the notices that wait are over)"), "{shown}");
 }
 
 /// The signature another program computes.
@@ -356,5 +356,29 @@ fn a_run_no_node_takes_and_one_that_goes_on_too_long_are_told_of() {
     let left: Vec<String> = redis::cmd("ZRANGE").arg(deadlines).arg(0).arg(-1).query(&mut desk.redis.connection()).unwrap();
     assert_eq!(left, ["no run", "spoilt@1790000000000 start"]);
     redis::pipe().del(run).del(deadlines).exec(&mut desk.redis.connection()).unwrap();
+    desk.assert_sound();
+}
+
+#[test]
+fn those_only_counted_are_told_of_together_when_the_others_are_over() {
+    let desk = Desk::new([]);
+    let _node = Schedd::on(&desk.redis).start();
+    let (told, go) = (desk.path("told"), desk.path("go"));
+    let line = format!("while ! test -e {go}; do sleep 0.1; done; echo \"[$SCHEDD_ABOUT_RUN] $SCHEDD_ABOUT_TEXT\" >> {told}");
+    desk.eye.add(&json!({"name": "work", "shell": "false", "overlap": "allow", "on_failure": {"shell": line}}));
+    let ctl = Schedctl::on(&desk.redis);
+    for _ in 0..13 {
+        ctl.run(&["run", "work"]).good();
+    }
+    until("three are only counted", LONG, || {
+        let totals = desk.eye.ask(desk.eye.store().read_stats()).unwrap().totals;
+        Some(()).filter(|()| totals.get("suppressed") == Some(&3))
+    });
+    std::fs::write(&go, "").unwrap();
+    let lines = desk.wait_for_lines("told", 11);
+    assert_eq!(lines[10], "[] 3 more failures of work were not told one by one", "{lines:?}");
+    assert!(lines[..10].iter().all(|line| line.starts_with("[work@")), "{lines:?}");
+    desk.eye.wait_for_history("work/on_failure", 11);
+    assert_eq!(ctl.run(&["show", "work", "--json"]).good().json()["suppressed"], json!({}));
     desk.assert_sound();
 }

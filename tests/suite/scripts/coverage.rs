@@ -139,6 +139,7 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("plant_notice", "planted", "the_end_of_a_run_asks_for_the_notices_its_job_wants_and_each_is_planted_once"),
     ("plant_notice", "told", "a_notice_asked_for_again_is_not_told_again"),
     ("plant_notice", "suppressed", "beyond_ten_that_wait_a_notice_is_only_counted_and_the_next_one_tells_how_many"),
+    ("plant_notice", "waits", "those_only_counted_are_told_of_in_one_when_no_other_is_open"),
     ("plant_notice", "dropped", "a_notice_nobody_wants_any_more_is_dropped"),
     ("plant_notice", "gone", "the_end_of_a_run_asks_for_the_notices_its_job_wants_and_each_is_planted_once"),
     ("plant_reboot", "planted", "a_job_is_planted_once_for_each_boot_of_each_host"),

@@ -43,6 +43,14 @@ impl World {
         super::world::run_of("a", offset + 1_000)
     }
 
+    /// A node tells this one.
+    async fn tell(&self, offset: i64, notice: &str) {
+        let order = self.order(&notice.parse().unwrap()).await;
+        let replies = self.at(offset).claim_runs(&claimant("n1"), &queue("@@notices"), &token(), &[order]).await.unwrap();
+        let claim = Self::won(replies.into_iter().next().unwrap());
+        self.finish(offset + 1, &claim, Verdict::Final(RunState::Succeeded)).await;
+    }
+
     async fn tell_all(&self, offset: i64) -> Vec<NoticeReply> {
         let mut replies = Vec::new();
         for notice in self.notices().await {
@@ -157,16 +165,36 @@ async fn beyond_ten_that_wait_a_notice_is_only_counted_and_the_next_one_tells_ho
     assert_eq!(world.job("a").await.suppressed, [(NoticeKind::Failure, 3)].into());
     // One of them is told: there is room for another.
     let waiting: Vec<String> = world.raw("ZRANGE", "open:a/on_failure", &["0", "0"]);
-    let told: RunId = waiting[0].parse().unwrap();
-    let order = world.order(&told).await;
-    let replies = world.at(20_001).claim_runs(&claimant("n1"), &queue("@@notices"), &token(), &[order]).await.unwrap();
-    let claim = World::won(replies.into_iter().next().unwrap());
-    world.finish(20_002, &claim, Verdict::Final(RunState::Succeeded)).await;
+    world.tell(20_001, &waiting[0]).await;
     world.end(21_000, &run, RunState::Failed).await;
     let last = world.notices().await.pop().unwrap().run;
-    assert_eq!(world.tell_all(21_002).await, [NoticeReply::Planted]);
+    assert_eq!(world.tell_all(21_002).await, [NoticeReply::Waits, NoticeReply::Planted]);
     assert_eq!(world.store.read_about(&last).await.unwrap().suppressed, 3);
     assert!(world.job("a").await.suppressed.is_empty());
+    assert_eq!(world.tell_all(21_003).await, [NoticeReply::Told], "the one that waited has nothing left to tell");
+    assert!(world.notices().await.is_empty());
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn those_only_counted_are_told_of_in_one_when_no_other_is_open() {
+    let world = World::new();
+    let mut run = world.telling("on_failure").await;
+    for number in 0..13 {
+        run = world.end(number * 1_000, &run, RunState::Failed).await;
+    }
+    world.tell_all(20_000).await;
+    let rest = world.notices().await.remove(0);
+    assert_eq!((rest.kind, &rest.about), (NoticeKind::Failure, &run_of("a", 10_000)));
+    let waiting: Vec<String> = world.raw("ZRANGE", "open:a/on_failure", &["0", "-1"]);
+    for (at, told) in (20_001..).zip(&waiting) {
+        assert_eq!(world.tell_all(20_001).await, [NoticeReply::Waits]);
+        world.tell(at, told).await;
+    }
+    assert_eq!(world.tell_all(20_020).await, [NoticeReply::Planted]);
+    assert_eq!(world.store.read_about(&rest.run).await.unwrap().suppressed, 3);
+    assert!(world.job("a").await.suppressed.is_empty() && world.notices().await.is_empty());
+    world.tell(20_021, &rest.run.to_string()).await;
     world.assert_sound();
 }
 
@@ -183,7 +211,7 @@ async fn however_many_ends_there_are_only_so_many_notices_wait_and_the_others_ar
     pipeline.exec(&mut world.redis.connection()).unwrap();
     let next = world.end(0, &run, RunState::Failed).await;
     let waiting: usize = world.raw("ZCARD", "notices", &[]);
-    assert_eq!((waiting, world.total("suppressed")), (MOST, 1));
+    assert_eq!((waiting, world.total("suppressed")), (MOST + 1, 1), "and one that tells of those");
     assert_eq!(world.job("a").await.suppressed, [(NoticeKind::Failure, 1)].into());
     let _: i64 = world.raw("DEL", "notices", &[]);
     world.end(1_000, &next, RunState::Failed).await;
