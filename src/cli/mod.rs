@@ -84,7 +84,7 @@ async fn dispatch(args: Args, console: &mut Console) -> Result<u8, Failure> {
         Verb::List(list) => list::list(global, &list, console).await,
         Verb::Show(show) => show::show(global, &show, console).await,
         Verb::History(history) => history::history(global, &history, console).await,
-        Verb::Explain(explain) => explain::explain(global, &explain, console).await,
+        Verb::Explain(explain) => Box::pin(explain::explain(global, &explain, console)).await,
         Verb::Logs(logs) => logs::logs(global, &logs, console).await,
         Verb::Next(next) => next::next(global, &next, console).await,
         Verb::Describe(describe) => describe::describe(global, &describe, console).await,

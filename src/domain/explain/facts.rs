@@ -6,6 +6,7 @@ use crate::domain::ids::{JobName, RunId};
 use crate::domain::job::JobSpec;
 use crate::domain::lane::Lane;
 use crate::domain::node_event::NodeEvent;
+use crate::domain::notice::Deadline;
 use crate::domain::run::RunState;
 use crate::domain::schedule::Timetable;
 use crate::domain::serving::Serving;
@@ -188,6 +189,25 @@ pub struct RunFacts {
     pub handed_back: Option<String>,
     /// Of a skipped stretch: its last occurrence and how many there are.
     pub skipped: Option<(UnixMillis, u64)>,
+    /// The notices of `on_late` of it that are kept.
+    pub late_notices: Vec<LateNotice>,
+}
+
+/// A notice that a run was late, which is a run itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LateNotice {
+    /// What came late: its start, or its end.
+    pub of: Deadline,
+    /// The run that tells it.
+    pub run: RunId,
+    /// The state of that one.
+    pub state: RunState,
+    /// The node that told it last.
+    pub node: Option<String>,
+    /// When it was over.
+    pub finished_at: Option<UnixMillis>,
+    /// How its last attempt ended, in words.
+    pub end: Option<String>,
 }
 
 /// Where a scheduled run stands.

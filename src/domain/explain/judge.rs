@@ -10,6 +10,7 @@ use super::planned::{Planned, planned};
 use super::rules::{Next, Rule, next, rules};
 use super::saw::{Saw, saw};
 use super::timing::Timing;
+use super::told::{Told, told};
 use crate::domain::zone::Zone;
 
 /// A finding: one sentence.
@@ -25,6 +26,8 @@ pub enum Finding {
     Saw(Saw),
     /// Whether it was on time.
     Timing(Timing),
+    /// What was late, and who was told.
+    Told(Told),
     /// A rule that decided.
     Rule(Rule),
     /// What comes next.
@@ -69,7 +72,7 @@ impl Finding {
             Self::Planned(_) => Part::Planned,
             Self::Became(_) | Self::Bereft(_) => Part::Became,
             Self::Saw(_) => Part::Nodes,
-            Self::Timing(_) => Part::Timing,
+            Self::Timing(_) | Self::Told(_) => Part::Timing,
             Self::Rule(_) => Part::Rule,
             Self::Next(_) => Part::Next,
         }
@@ -83,6 +86,7 @@ impl Finding {
             Self::Bereft(found) => found.code(),
             Self::Saw(found) => found.code(),
             Self::Timing(found) => found.code(),
+            Self::Told(found) => found.code(),
             Self::Rule(found) => found.code(),
             Self::Next(found) => found.code(),
         }
@@ -96,6 +100,7 @@ impl Finding {
             Self::Bereft(found) => found.sentence(zone),
             Self::Saw(found) => found.sentence(zone),
             Self::Timing(found) => found.sentence(zone),
+            Self::Told(found) => found.sentence(zone),
             Self::Rule(found) => found.sentence(zone),
             Self::Next(found) => found.sentence(zone),
         }
@@ -112,6 +117,7 @@ pub fn judge(facts: &Facts) -> Vec<Finding> {
     found.extend(bereft(facts).into_iter().map(Finding::Bereft));
     found.extend(saw(facts).into_iter().map(Finding::Saw));
     found.extend(timing.into_iter().map(Finding::Timing));
+    found.extend(told(facts).into_iter().map(Finding::Told));
     found.extend(rules.into_iter().map(Finding::Rule));
     found.extend(next(facts).into_iter().map(Finding::Next));
     found

@@ -17,11 +17,12 @@ mod rules;
 mod saw;
 mod sentences;
 mod timing;
+mod told;
 
 #[cfg(test)]
 mod examples;
 
-pub use facts::{AtGate, AttemptFacts, Facts, JobFacts, NodeFacts, Place, RunFacts, Source, Subject};
+pub use facts::{AtGate, AttemptFacts, Facts, JobFacts, LateNotice, NodeFacts, Place, RunFacts, Source, Subject};
 pub use held::Held;
 pub use judge::{Finding, Part, judge};
 pub use loss::Loss;

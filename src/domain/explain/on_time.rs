@@ -87,7 +87,7 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
 }
 
 /// How far jitter and splay may move a run's start.
-fn latest_shift(facts: &Facts, run: &RunFacts) -> Duration {
+pub(super) fn latest_shift(facts: &Facts, run: &RunFacts) -> Duration {
     let definition = facts.job.as_ref().and_then(|job| job.definition.as_ref().ok()).filter(|_| !run.run.is_manual());
     definition.map_or(Duration::ZERO, |(spec, _)| spec.shape.latest_shift(&facts.name))
 }

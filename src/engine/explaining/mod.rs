@@ -3,13 +3,14 @@
 mod occurrence;
 mod records;
 
-use self::records::run_facts;
+use self::records::{late_notice, run_facts};
 use super::definition::Definition;
 use super::presence::GONE_AFTER;
 use crate::domain::deed::Deed;
-use crate::domain::explain::{Facts, JobFacts, Loss, NodeFacts, Place, RunFacts, Source, Subject};
+use crate::domain::explain::{Facts, JobFacts, LateNotice, Loss, NodeFacts, Place, RunFacts, Source, Subject};
 use crate::domain::gate::Gate;
 use crate::domain::ids::{JobName, RunId};
+use crate::domain::notice::{Deadline, NoticeKind, notice_id};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
@@ -200,7 +201,23 @@ impl Known<'_> {
             (false, true) => Place::Held,
             (false, false) => Place::Queue,
         };
-        Ok(run_facts(record, standing, place, turn))
+        let late_notices = self.late_notices(&record.run).await?;
+        Ok(RunFacts { late_notices, ..run_facts(record, standing, place, turn) })
+    }
+
+    /// What told that a run was late; a notice itself tells of none.
+    async fn late_notices(&self, run: &RunId) -> Result<Vec<LateNotice>, StoreError> {
+        let mut found = Vec::new();
+        for of in Deadline::ALL {
+            let Ok(notice) = notice_id(run, NoticeKind::Late, of.as_str()) else { continue };
+            // A spoilt record is the doctor's, and keeps nothing else from being told.
+            match self.store.read_run(&notice).await {
+                Ok(record) => found.extend(record.as_ref().map(|record| late_notice(of, record))),
+                Err(error) if error.is_passing() => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Ok(found)
     }
 
     /// The run that makes up for an instant, or is to.

@@ -1,6 +1,7 @@
 //! A run's record as facts: its attempts in words, oldest first, and what a question alone left of it.
 
-use crate::domain::explain::{AtGate, AttemptFacts, Place, RunFacts};
+use crate::domain::explain::{AtGate, AttemptFacts, LateNotice, Place, RunFacts};
+use crate::domain::notice::Deadline;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::in_words;
@@ -31,7 +32,21 @@ pub(super) fn run_facts(record: RunRecord, standing: Standing, place: Place, tur
         gate: waits_at.or(waited_at),
         handed_back: record.handed_back,
         skipped: record.skipped,
+        late_notices: Vec::new(),
         run: record.run,
+    }
+}
+
+/// What the record of a notice says.
+pub(super) fn late_notice(of: Deadline, record: &RunRecord) -> LateNotice {
+    let last = attempts(record).pop();
+    LateNotice {
+        of,
+        run: record.run.clone(),
+        state: record.state,
+        node: last.as_ref().and_then(|attempt| attempt.node.clone()),
+        finished_at: record.finished_at,
+        end: last.and_then(|attempt| attempt.end).or_else(|| record.reason.clone()),
     }
 }
 
@@ -54,7 +69,7 @@ fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
         finished_at: record.finished_at,
         end: (record.state != RunState::Running).then(|| {
             with_unenforced(
-                record,
+                record.not_enforced.as_deref(),
                 match record.state {
                     RunState::Succeeded => "succeeded".to_owned(),
                     RunState::TimedOut => "timed out".to_owned(),
@@ -70,8 +85,8 @@ fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
 }
 
 /// How an attempt ended, and which of its limits did not hold.
-fn with_unenforced(record: &RunRecord, end: String) -> String {
-    match &record.not_enforced {
+fn with_unenforced(not_enforced: Option<&str>, end: String) -> String {
+    match not_enforced {
         Some(limits) => format!("{end} (not held to its limits of {limits}: its node cannot)"),
         None => end,
     }
@@ -83,11 +98,12 @@ fn past_attempt(past: &PastAttempt) -> AttemptFacts {
     let status = record["http_status"].as_u64().and_then(|status| u16::try_from(status).ok());
     let state = record["state"].as_str().unwrap_or("ended").replace('_', " ");
     let said = in_words(record["error"].as_str(), number("signal"), number("exit_code"), status);
+    let end = if state == "timed out" { state } else { said.unwrap_or(state) };
     AttemptFacts {
         number: past.number,
         node: record["node"].as_str().map(str::to_owned),
         started_at: past_instant(past, "started_at_ms"),
         finished_at: past_instant(past, "finished_at_ms"),
-        end: Some(if state == "timed out" { state } else { said.unwrap_or(state) }),
+        end: Some(with_unenforced(record["not_enforced"].as_str(), end)),
     }
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::QUICK;
+use super::explaining::assert_says;
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
 use crate::support::eye::Eye;
@@ -351,6 +352,12 @@ fn a_run_no_node_takes_and_one_that_goes_on_too_long_are_told_of() {
     assert!(lines[0].starts_with("shut@") && lines[0].ends_with(" has not started in time"), "{lines:?}");
     assert!(lines[1].starts_with("slow@") && lines[1].ends_with(" has not ended in time; it is running"), "{lines:?}");
     assert_eq!(desk.eye.ask(desk.eye.store().read_stats()).unwrap().totals["late"], 2);
+    let notice = desk.eye.wait_for_history("shut/on_late", 1).remove(0).run;
+    assert_says(&desk.redis, &["shut"], &["It had not started by ", "on_late told of it at ", &format!("the run {notice}.")]);
+    let notice = desk.eye.wait_for_history("slow/on_late", 1).remove(0).run;
+    let late =
+        ["It had not ended by ", "must_finish_within = 1s wants.", "on_late told of it at ", &format!("by the run {notice}.")];
+    assert_says(&desk.redis, &["slow", "--last"], &late);
     let refused = Schedctl::on(&desk.redis).run(&["add", "--must-start-within", "1m", "--shell", "true"]);
     assert!(refused.code == 2 && refused.stderr.contains("--on-late"), "{refused:?}");
     let left: Vec<String> = redis::cmd("ZRANGE").arg(deadlines).arg(0).arg(-1).query(&mut desk.redis.connection()).unwrap();

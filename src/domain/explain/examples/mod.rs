@@ -8,6 +8,7 @@ mod rules;
 mod saw;
 mod scene;
 mod timing;
+mod told;
 mod whole;
 
 use std::collections::BTreeSet;

@@ -76,6 +76,7 @@ pub(super) fn fresh() -> RunFacts {
         gate: None,
         handed_back: None,
         skipped: None,
+        late_notices: Vec::new(),
         run,
     }
 }
