@@ -3,6 +3,7 @@
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
 use super::failure::Failure;
+use super::render::shown;
 use super::target::job_name;
 use crate::domain::duration::parse_duration;
 use crate::domain::human_time::parse_instant;
@@ -57,6 +58,15 @@ impl Which {
             let now = store.now().await?;
             since = self.since.as_deref().map(|text| instant("--since", text, now)).transpose()?;
             until = self.until.as_deref().map(|text| instant("--until", text, now)).transpose()?;
+        }
+        if let (Some(from), Some(to)) = (since, until)
+            && from >= to
+        {
+            let local = Zone::of_host();
+            let (from, to) = (shown(from, &local), shown(to, &local));
+            return Err(Failure::Invalid(format!(
+                "--since is {from} and --until {to}: no run ends between, wanted --until behind"
+            )));
         }
         Ok(Ended { letters, job, since, until })
     }

@@ -26,7 +26,7 @@ struct Chosen {
     #[arg(long)]
     dead: bool,
     /// Only runs of this job
-    #[arg(long, requires = "dead")]
+    #[arg(long, requires = "dead", conflicts_with = "runs")]
     job: Option<String>,
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
+use std::io::{IsTerminal as _, Write as _};
+
 use serde_json::json;
 
 use super::{Chosen, demand_dead};
@@ -9,7 +11,7 @@ use crate::cli::args::Global;
 use crate::cli::connect::connect;
 use crate::cli::ended::{Reader, Which};
 use crate::cli::failure::Failure;
-use crate::cli::render::Console;
+use crate::cli::render::{Console, one_line};
 use crate::domain::duration::parse_duration;
 use crate::domain::ids::RunId;
 use crate::domain::run::RunState;
@@ -22,7 +24,8 @@ Examples:
   schedctl purge --dead --older-than 7d --dry-run
 
 Of those --job and --state let through, --keep spares the newest and --older-than the younger ones;
-with both only what neither spares is forgotten. --dead alone forgets every dead letter.";
+with both only what neither spares is forgotten. --dead alone forgets every dead letter: on a terminal
+it asks for the name of the namespace first, elsewhere it wants --yes.";
 
 /// Forgets runs that failed, timed out or were lost, for good.
 #[derive(Debug, clap::Args)]
@@ -31,17 +34,28 @@ pub(in crate::cli) struct PurgeArgs {
     #[command(flatten)]
     chosen: Chosen,
     /// Only runs in this state; several with commas between them
-    #[arg(long, value_name = "STATE", value_delimiter = ',', requires = "dead")]
+    #[arg(long, value_name = "STATE", value_delimiter = ',', requires = "dead", conflicts_with = "runs")]
     state: Vec<RunState>,
     /// Only runs that ended longer ago than this
-    #[arg(long, value_name = "DURATION", requires = "dead")]
+    #[arg(long, value_name = "DURATION", requires = "dead", conflicts_with = "runs")]
     older_than: Option<String>,
     /// Keep so many, the newest
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "dead")]
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "dead", conflicts_with = "runs")]
     keep: usize,
     /// Only say how many
     #[arg(long)]
     dry_run: bool,
+    /// Forget every dead letter without being asked
+    #[arg(long, requires = "dead", conflicts_with = "runs")]
+    yes: bool,
+}
+
+impl PurgeArgs {
+    /// Whether every dead letter is meant and nobody has said that this is so.
+    fn is_unsure(&self) -> bool {
+        let is_narrowed = self.chosen.job.is_some() || !self.state.is_empty() || self.older_than.is_some() || self.keep > 0;
+        self.chosen.dead && !is_narrowed && !self.yes && !self.dry_run
+    }
 }
 
 /// Forgets dead letters.
@@ -52,6 +66,13 @@ pub(in crate::cli) async fn purge(global: &Global, args: &PurgeArgs, console: &m
     let age = args.older_than.as_deref().map(parse_duration).transpose();
     let age = age.map_err(|error| Failure::Invalid(format!("--older-than: {error}")))?;
     let store = connect(global, console).await?;
+    if args.is_unsure() && !is_terminal() {
+        let message = "--dead without a filter forgets every dead letter of namespace";
+        return Err(Failure::Invalid(format!(
+            "{message} {}, wanted --yes with it, or a filter such as --older-than 7d",
+            store.namespace()
+        )));
+    }
     let (mut worst, mut runs) = (0, Vec::new());
     if args.chosen.dead {
         let ended = which.ended(&store, Letters::Dead, args.chosen.job.as_deref()).await?;
@@ -67,8 +88,39 @@ pub(in crate::cli) async fn purge(global: &Global, args: &PurgeArgs, console: &m
             }
         }
     }
+    if args.is_unsure() && !runs.is_empty() {
+        ask(store.namespace(), runs.len())?;
+    }
     tell(purged(&store, &runs, args).await?, args, console);
     Ok(worst)
+}
+
+/// Whether a person can be asked.
+fn is_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Fails unless the person at the terminal writes the name of the namespace.
+fn ask(namespace: &str, count: usize) -> Result<(), Failure> {
+    // Whether it was seen shows the answer.
+    let _ = write!(
+        std::io::stderr(),
+        "{} of namespace {namespace} would be forgotten; to go on write {namespace}: ",
+        letters(u64::try_from(count).unwrap_or(u64::MAX))
+    );
+    let mut answer = String::new();
+    let is_read = std::io::stdin().read_line(&mut answer).is_ok();
+    if is_read && answer.trim() == namespace {
+        return Ok(());
+    }
+    Err(Failure::Invalid(format!(
+        "found {}, wanted {namespace}: nothing was forgotten",
+        one_line(&format!("{:?}", answer.trim()))
+    )))
+}
+
+fn letters(count: u64) -> String {
+    if count == 1 { "1 dead letter".to_owned() } else { format!("{count} dead letters") }
 }
 
 async fn purged(store: &Store, runs: &[RunId], args: &PurgeArgs) -> Result<u64, Failure> {
@@ -82,7 +134,7 @@ fn tell(count: u64, args: &PurgeArgs, console: &mut Console) {
     if console.is_json() {
         console.json(&json!({"purged": count, "dry_run": args.dry_run}));
     } else if !console.is_quiet() {
-        let letters = if count == 1 { "1 dead letter".to_owned() } else { format!("{count} dead letters") };
+        let letters = letters(count);
         console.line(&if args.dry_run { format!("{letters} would be forgotten") } else { format!("{letters} forgotten") });
     }
 }

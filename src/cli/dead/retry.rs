@@ -35,7 +35,7 @@ pub(in crate::cli) struct RetryArgs {
     #[command(flatten)]
     which: Which,
     /// At most so many, the oldest first; 0 = all
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "dead")]
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "dead", conflicts_with = "runs")]
     limit: usize,
     /// Only say which
     #[arg(long)]

@@ -51,6 +51,9 @@ fn dead_letters_are_listed_newest_first_by_state_job_time_and_page() {
     }
     bench.ctl.run(&["history", "--dead", "--state", "succeeded"]).refused(2, &["succeeded", "timed_out"]);
     bench.ctl.run(&["history", "--state", "nosuch"]).refused(2, &["nosuch"]);
+    bench.ctl.run(&["history", "--since", "1h", "--until", "2h"]).refused(2, &["--since", "--until", "no run ends between"]);
+    bench.ctl.run(&["history", "--limit", "-1"]).refused(2, &["-1"]);
+    bench.ctl.run(&["history", "--limit", "many"]).refused(2, &["--limit", "many"]);
     bench.ctl.run(&["history", "--since", "whenever"]).refused(2, &["--since", "whenever"]);
 }
 
@@ -115,6 +118,27 @@ fn a_retried_run_waits_for_the_open_run_of_its_job() {
 }
 
 #[test]
+fn every_dead_letter_is_forgotten_only_when_that_is_surely_meant() {
+    let (bench, _) = scene();
+    bench.ctl.run(&["purge", "--dead"]).refused(2, &["every dead letter of namespace schedd", "--yes", "--older-than"]);
+    bench.ctl.run(&["purge", "--dead", "--dry-run"]).good();
+    for answer in ["", "\n", "y\n", "schedd2\n"] {
+        let asked = bench.ctl.answer_on_terminal(&["purge", "--dead"], answer);
+        assert!(asked.code == 2 && asked.stdout.contains("3 dead letters of namespace schedd would be forgotten"), "{asked:?}");
+        assert!(asked.stdout.contains("to go on write schedd: ") && asked.stdout.contains("nothing was forgotten"), "{asked:?}");
+    }
+    assert_eq!(bench.ctl.run(&["stats", "--json"]).json()["dead"], 3);
+    let asked = bench.ctl.answer_on_terminal(&["purge", "--dead"], "schedd\n");
+    assert!(asked.code == 0 && asked.stdout.ends_with("3 dead letters forgotten\r\n"), "{asked:?}");
+    assert!(bench.ctl.run_on_terminal(&["purge", "--dead"]).good().stdout.ends_with("0 dead letters forgotten\r\n"));
+    assert_eq!(bench.ctl.run(&["purge", "--dead", "--yes"]).good().stdout, "0 dead letters forgotten\n");
+    for flags in [&["--yes"][..], &["--older-than", "7d"], &["--keep", "1"], &["--state", "lost"], &["--job", "f"]] {
+        bench.ctl.run(&[&["purge", "a@5"], flags].concat()).refused(2, &[flags[0], "RUN"]);
+        bench.ctl.run(&[&["purge"], flags].concat()).refused(2, &["--dead"]);
+    }
+}
+
+#[test]
 fn dead_letters_are_purged_by_name_age_and_count_and_the_others_stay() {
     let (bench, [f, t, l, s]) = scene();
     let purge = |flags: &[&str]| bench.ctl.run(&[&["purge", "--json"], flags].concat()).good().json()["purged"].clone();
@@ -128,6 +152,6 @@ fn dead_letters_are_purged_by_name_age_and_count_and_the_others_stay() {
     bench.ctl.run(&["purge", &s]).refused(4, &[&s, "no dead letter"]);
     assert_eq!(purge(&["--dead", "--job", "t"]), 0);
     assert_eq!(ids(&bench.ctl.run(&["history", "--json"]).json()), [&s, &l]);
-    assert_eq!(purge(&["--dead"]), 1);
+    assert_eq!(purge(&["--dead", "--yes"]), 1);
     assert_eq!(ids(&bench.ctl.run(&["history", "--json"]).json()), [&s]);
 }

@@ -97,17 +97,29 @@ impl Schedctl {
         self.run_after("true", args)
     }
 
+    /// The same with a person who writes this.
+    pub(crate) fn answer_on_terminal(&self, args: &[&str], answer: &str) -> Finished {
+        let file = self.home.path().join("answer");
+        std::fs::write(&file, answer).unwrap();
+        Finished::of(self.on_terminal("true", args).stdin(std::fs::File::open(&file).unwrap()).output().unwrap())
+    }
+
     /// The same on a terminal of so many columns.
     pub(crate) fn run_on_terminal_of(&self, columns: u32, args: &[&str]) -> Finished {
         self.run_after(&format!("stty cols {columns}"), args)
     }
 
     fn run_after(&self, preparation: &str, args: &[&str]) -> Finished {
+        Finished::of(self.on_terminal(preparation, args).output().unwrap())
+    }
+
+    fn on_terminal(&self, preparation: &str, args: &[&str]) -> Command {
         let quoted: Vec<String> = args.iter().map(|arg| format!("'{}'", arg.replace('\'', r"'\''"))).collect();
         let line = format!("{preparation}; '{}' {}", self.program.display(), quoted.join(" "));
         let mut command = Command::new("script");
         self.settle(&mut command);
-        Finished::of(command.env("SHELL", "/bin/sh").args(["-qec", &line, "/dev/null"]).output().unwrap())
+        command.env("SHELL", "/bin/sh").args(["-qec", &line, "/dev/null"]);
+        command
     }
 }
 
