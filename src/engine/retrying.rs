@@ -53,6 +53,7 @@ fn past(run: &RunRecord) -> String {
         "signal": run.signal,
         "http_status": run.http_status,
         "error": run.error,
+        "not_enforced": run.not_enforced,
     })
     .to_string()
 }

@@ -106,6 +106,7 @@ pub(super) fn past(claim: &Claim, node: &str, outcome: &Outcome, took: Duration)
         "signal": outcome.signal,
         "http_status": outcome.http_status,
         "error": outcome.error,
+        "not_enforced": outcome.not_enforced,
     })
     .to_string()
 }

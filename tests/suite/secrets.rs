@@ -73,13 +73,26 @@ impl Host {
         let redis = snapshot(&mut self.redis.connection());
         assert!(redis.values().any(|held| held.contains("credential:token")), "the reference is what is kept");
         let mut told = vec![format!("redis {redis:?}"), format!("log {}", self.daemon.log()), self.command_lines()];
-        for verb in ["list", "history", "nodes", "doctor", "stats", "queues"] {
+        let exported = self.ctl.run(&["export", "--all"]).good().stdout;
+        assert!(exported.contains("${credential:token}"), "as it is written, to be taken again: {exported}");
+        told.push(format!("export {exported}"));
+        let file = self.daemon.jobs_file().to_str().unwrap().to_owned();
+        for args in [["diff", &file], ["check", &file]] {
+            told.push(format!("{args:?} {:?}", self.ctl.run(&args)));
+        }
+        for verb in ["list", "history", "nodes", "doctor", "stats", "queues", "export"] {
             for more in [&[][..], &["--json"]] {
                 told.push(format!("{:?}", self.ctl.run(&[&[verb], more].concat())));
             }
         }
         for job in jobs {
-            for args in [&["show", job][..], &["show", job, "--json"], &["explain", job, "--last"], &["explain", job, "--json"]] {
+            for args in [
+                &["show", job][..],
+                &["show", job, "--json"],
+                &["explain", job, "--last"],
+                &["explain", job, "--json"],
+                &["export", job],
+            ] {
                 told.push(format!("{args:?} {:?}", self.ctl.run(args)));
             }
             let runs = self.ctl.run(&["history", job, "--json"]).good().json();

@@ -50,6 +50,7 @@ pub(in crate::cli) fn attempts_json(run: &RunRecord) -> Value {
             "signal": record["signal"],
             "http_status": record["http_status"],
             "error": record["error"],
+            "not_enforced": record["not_enforced"],
         })
     });
     let ended = run.state != RunState::Running;
@@ -65,6 +66,7 @@ pub(in crate::cli) fn attempts_json(run: &RunRecord) -> Value {
             "signal": run.signal.filter(|_| ended),
             "http_status": run.http_status.filter(|_| ended),
             "error": run.error.clone().filter(|_| ended),
+            "not_enforced": run.not_enforced.clone().filter(|_| ended),
         })
     });
     Value::Array(past.chain(current).collect())
@@ -79,6 +81,8 @@ pub(in crate::cli) fn attempts_table(run: &RunRecord, local: &Zone, console: &mu
         let record = record_of(past);
         let status = record["http_status"].as_u64().and_then(|status| u16::try_from(status).ok());
         let why = in_words(record["error"].as_str(), number(&record["signal"]), number(&record["exit_code"]), status);
+        let unheld = record["not_enforced"].as_str().map(|limits| format!("not held to its limits of {limits}"));
+        let why = why.into_iter().chain(unheld).reduce(|why, unheld| format!("{why} ({unheld})"));
         rows.push([
             Cell::new(past.number.to_string()),
             Cell::maybe(start_of(&record).map(|at| shown(at, local))),

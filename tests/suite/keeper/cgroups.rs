@@ -183,6 +183,17 @@ fn limits_nobody_enforces_are_told_of_the_run_and_by_the_doctor() {
     let shown = ctl.run(&["show", &run.run.to_string()]).good().stdout;
     assert!(shown.contains("its limits of memory, pids: its node cannot"), "{shown}");
     assert_eq!(ctl.run(&["history", "bound", "--json"]).good().json()[0]["not_enforced"], "memory, pids");
+    // An attempt that another one followed keeps it too.
+    let twice = json!({"limit": 1, "delay": "0s"});
+    eye.add(&json!({"name": "twice", "in": "0s", "shell": "exit 3", "retry": twice, "limits": {"pids": 5}}));
+    let again = ended(&eye, "twice").run.to_string();
+    let shown = ctl.run(&["show", &again, "--json"]).good().json();
+    let kept: Vec<&str> = shown["attempts"].as_array().unwrap().iter().map(|it| it["not_enforced"].as_str().unwrap()).collect();
+    assert_eq!(kept, ["pids", "pids"]);
+    for verb in [["show", &again], ["explain", &again]] {
+        let told = ctl.run(&verb).good().stdout;
+        assert!(told.contains("exit code 3 (not held to its limits of pids"), "{told}");
+    }
     let told = ctl.run(&["explain", "bound", "--last"]).good().stdout;
     assert!(told.contains("not held to its limits of memory, pids"), "{told}");
     let doctor = until("the node has said what it enforces", LONG, || {
