@@ -6,6 +6,8 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::lists::{Data, Pane, Row, Subject};
+use super::pane_view;
+use crate::cli::render::Colour;
 use crate::domain::ids::{JobName, RunId};
 
 /// Jobs paused or resumed here that are shown wherever they stand in the order.
@@ -55,6 +57,25 @@ pub(super) enum Mode {
     },
 }
 
+/// By what the lists are sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// As each came: the next, the longest running and the last ended first.
+    Time,
+    Name,
+    State,
+}
+
+impl Order {
+    fn next(self) -> Self {
+        match self {
+            Self::Time => Self::Name,
+            Self::Name => Self::State,
+            Self::State => Self::Time,
+        }
+    }
+}
+
 /// Where somebody is in a list.
 #[derive(Debug, Clone, Default)]
 struct Cursor {
@@ -72,8 +93,8 @@ pub(super) struct Model {
     pub(super) pane: Pane,
     pub(super) mode: Mode,
     pub(super) filter: String,
-    /// Whether lists are sorted by name, not by time.
-    pub(super) is_by_name: bool,
+    /// How the lists are sorted.
+    pub(super) order: Order,
     /// What was done last, and whether it went well.
     pub(super) message: Option<Result<String, String>>,
     /// Lines of one thing in full that are seen at once.
@@ -92,7 +113,7 @@ impl Model {
             pane: Pane::Due,
             mode: Mode::Browse,
             filter: String::new(),
-            is_by_name: false,
+            order: Order::Time,
             message: None,
             page: 1,
             cursors: Default::default(),
@@ -152,8 +173,19 @@ impl Model {
                 || row.cells.iter().any(|cell| cell.to_lowercase().contains(&wanted))
         };
         let mut rows: Vec<&Row> = data.lists[pane as usize].rows.iter().filter(takes).collect();
-        if self.is_by_name {
-            rows.sort_by_key(|row| row.subject.text());
+        match self.order {
+            Order::Time => {}
+            Order::Name => rows.sort_by_key(|row| row.subject.text()),
+            // Trouble first; within a state as they came.
+            Order::State => {
+                let state = pane_view::state_column(pane);
+                let rank = |row: &Row| match row.colour {
+                    Colour::Red => 0,
+                    Colour::Yellow => 1,
+                    _ => 2,
+                };
+                rows.sort_by_key(|row| (rank(row), state.and_then(|at| row.cells.get(at))));
+            }
         }
         rows
     }
@@ -217,7 +249,7 @@ impl Model {
             KeyCode::Home | KeyCode::Char('g') => self.choose(0),
             KeyCode::End | KeyCode::Char('G') => self.choose(last),
             KeyCode::Char('s') => {
-                self.is_by_name = !self.is_by_name;
+                self.order = self.order.next();
                 self.settle_all();
             }
             KeyCode::Char('p' | 'r' | 'c') | KeyCode::Enter => return self.act(key),

@@ -9,7 +9,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Widget};
 
 use super::lists::{Pane, Row};
-use super::model::Model;
+use super::model::{Model, Order};
 use super::view::Theme;
 use crate::cli::render::Colour;
 
@@ -26,6 +26,11 @@ fn columns(pane: Pane) -> &'static [(&'static str, u8)] {
         Pane::Recent => &[("ENDED", 2), ("STATE", 1), ("TOOK", 4), ("RUN", 0), ("WHY", 3)],
         Pane::Queues => &[("STATE", 1), ("READY", 2), ("OLDEST", 4), ("RUNNING", 3), ("LIMIT", 5), ("NODES", 6), ("QUEUE", 0)],
     }
+}
+
+/// The column that tells the state of what a row is about, if there is one.
+pub(super) fn state_column(pane: Pane) -> Option<usize> {
+    columns(pane).iter().position(|(title, _)| *title == "STATE")
 }
 
 /// Draws one list.
@@ -64,7 +69,11 @@ pub(super) fn draw_pane(model: &Model, pane: Pane, theme: &Theme, area: Rect, bu
 fn title<'a>(model: &Model, pane: Pane, shown: usize, theme: &Theme, width: usize) -> Line<'a> {
     let total = model.total(pane);
     let count = if shown as u64 == total { total.to_string() } else { format!("{shown} of {total}") };
-    let order = if model.is_by_name { ", by name" } else { "" };
+    let order = match model.order {
+        Order::Time => "",
+        Order::Name => ", by name",
+        Order::State => ", by state",
+    };
     let name = format!("{} {} ({count}{order}) ", pane as usize + 1, pane.title());
     let rest = width.saturating_sub(name.chars().count());
     let line = format!("{name}{}", theme.rule().repeat(rest));

@@ -49,3 +49,49 @@ impl Drop for Screen {
 pub(super) fn failed(error: &std::io::Error) -> Failure {
     Failure::Failed(format!("top: the terminal cannot be drawn on: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::Screen;
+
+    /// Set for the process that panics.
+    const PANICS: &str = "SCHEDD_TEST_PANICS";
+
+    /// Run by the test below on a terminal of its own; nothing by itself.
+    #[test]
+    fn somebody_panics_while_the_screen_is_held() {
+        let Ok(place) = std::env::var(PANICS) else { return };
+        let mut screen = Screen::open().unwrap();
+        screen.draw(|area, buffer| buffer.set_string(area.x, area.y, "drawn", ratatui::style::Style::new())).unwrap();
+        assert_ne!(place, "here", "in the hand that draws");
+        let other = std::thread::spawn(|| panic!("in another thread"));
+        assert!(other.join().is_err());
+        // Without the screen being dropped.
+        std::process::exit(3);
+    }
+
+    #[test]
+    fn a_panic_anywhere_gives_the_terminal_back_before_it_is_told() {
+        const ENTER: &str = "\u{1b}[?1049h";
+        const LEAVE: &str = "\u{1b}[?1049l";
+        const SHOW_CURSOR: &str = "\u{1b}[?25h";
+        let this = std::env::current_exe().unwrap();
+        for (place, message) in [("here", "in the hand that draws"), ("elsewhere", "in another thread")] {
+            let line = format!(
+                "stty cols 80 rows 24; before=$(stty -g); '{}' --exact --nocapture cli::top::screen::tests::somebody_panics_while_the_screen_is_held; \
+                 [ \"$before\" = \"$(stty -g)\" ] && echo restored",
+                this.display()
+            );
+            let mut command = Command::new("script");
+            command.args(["-qec", &line, "/dev/null"]).env("SHELL", "/bin/sh").env("TERM", "xterm").env(PANICS, place);
+            let output = command.stdin(Stdio::null()).output().unwrap();
+            let seen = String::from_utf8_lossy(&output.stdout);
+            let (before, behind) = seen.split_once(LEAVE).unwrap_or_else(|| panic!("not left: {seen:?}"));
+            assert!(before.contains(ENTER) && before.contains("drawn"), "{seen:?}");
+            assert!(behind.contains(message) && behind.contains("restored"), "{seen:?}");
+            assert!(place != "here" || behind.contains(SHOW_CURSOR), "{seen:?}");
+        }
+    }
+}

@@ -185,6 +185,35 @@ fn a_filter_narrows_every_list_and_finds_a_job_by_its_whole_name() {
 }
 
 #[test]
+fn lists_are_sorted_by_time_by_name_and_by_state_with_trouble_first() {
+    let ended = |job: &str, state: &str, colour| {
+        row(Subject::Run(run(&format!("{job}@1780000000000"))), None, &["3s ago", state, "2s", job, ""], colour)
+    };
+    let mut data = data(&["b", "a"]);
+    data.lists[Pane::Recent as usize].rows = vec![
+        ended("d", "succeeded", Colour::Plain),
+        ended("c", "timed_out", Colour::Red),
+        ended("b", "skipped", Colour::Yellow),
+        ended("a", "failed", Colour::Red),
+        ended("e", "failed", Colour::Red),
+    ];
+    let mut model = Model::new();
+    model.take_data(data);
+    let jobs = |model: &Model, pane: Pane| -> String {
+        model.rows(pane).iter().filter_map(|row| row.subject.job()).map(JobName::as_str).collect()
+    };
+    for (recent, due, told) in
+        [("dcbae", "ba", "3 Recent (5 of 1) "), ("abcde", "ab", ", by name) "), ("aecbd", "ba", ", by state) ")]
+    {
+        assert_eq!((jobs(&model, Pane::Recent), jobs(&model, Pane::Due)), (recent.to_owned(), due.to_owned()));
+        let shown = seen(&model, &theme(), 80, 24).join("\n");
+        assert!(shown.contains(told), "{shown}");
+        press(&mut model, "s");
+    }
+    assert_eq!(jobs(&model, Pane::Recent), "dcbae", "by time again");
+}
+
+#[test]
 fn one_thing_is_shown_in_full_until_somebody_goes_back() {
     let mut model = model(&["a"]);
     model.page = page_of(24);

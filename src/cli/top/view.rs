@@ -24,7 +24,7 @@ const KEYS: [(&str, &str); 12] = [
     ("c", "cancel the run, after a question"),
     ("/", "show only what has this text in it"),
     ("esc", "show all again; back"),
-    ("s", "sort by name, or by time"),
+    ("s", "sort by time, by name, by state"),
     ("?", "this page"),
     ("q", "quit"),
     ("ctrl-c", "quit, with code 130"),
