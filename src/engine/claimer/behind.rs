@@ -72,6 +72,10 @@ impl Claimer {
     /// Adds to the first ripe entries of `lane`, polled at `polled`, some that stand behind them, if those were found to be blocked.
     /// A tick after the poll it gives up, and goes on at the next call.
     pub(in crate::engine) async fn look_behind(&mut self, lane: &Lane, ripe: &mut Vec<RipeEntry>, polled: BootInstant) {
+        if ripe.is_empty() {
+            // A poll without a free slot shows nothing: the place is kept until there is one.
+            return;
+        }
         let walk = self.walks.remove(lane).filter(|walk| !walk.is_to_begin_again(BootInstant::now()));
         if !self.blocked.contains(lane) || ripe.len() < BATCH {
             return;
