@@ -26,10 +26,14 @@ const SETTLE: Duration = Duration::from_millis(50);
 /// How often KILL is sent to what will not die, another user's or stuck in the kernel, before it is given up: ten seconds of
 /// them. Counted, not timed: a keeper that was itself stopped has not waited meanwhile.
 const MOST_KILLS: u32 = 100;
-/// How long a killed leader may take to be gone before all of its run is searched and killed again.
+/// How long a killed leader may take to be gone before all of its run is searched and killed again; each time twice as long, until
+/// it is as long as the other.
 const KILL_AGAIN: Duration = Duration::from_millis(50);
-/// How often KILL is sent to a child whose program has not begun: it is stuck in the kernel then, and never will be the program.
-const MOST_KILLS_OF_A_START: u32 = 40;
+const KILL_AGAIN_AT_LEAST: Duration = Duration::from_secs(1);
+/// How often that is done before a leader is given up: ten seconds of it.
+const MOST_KILLS_OF_A_LEADER: u32 = 14;
+/// The same of a child whose program has not begun: it is stuck in the kernel then, and never will be the program.
+const MOST_KILLS_OF_A_START: u32 = 6;
 
 /// Runs `launch` from start to end and tells the daemon.
 pub(super) async fn attend(house: Rc<House>, key: Key, mut launch: Launch, mut words: mpsc::UnboundedReceiver<Word>) {
@@ -41,6 +45,15 @@ pub(super) async fn attend(house: Rc<House>, key: Key, mut launch: Launch, mut w
     house.say(News::Ended(key, report));
 }
 
+/// What is known of a killed process that does not die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GivenUp {
+    /// Its program never began, and never will: it is stuck in the kernel, and dies when it wakes.
+    Unbegun,
+    /// It may go on: stuck in the kernel, or another user's.
+    Alive,
+}
+
 /// How a leader is no more to be waited for.
 enum Exit {
     /// It is dead, not reaped yet.
@@ -49,15 +62,27 @@ enum Exit {
     Failed(Report),
     /// It was killed before its program began and does not die, being stuck in the kernel. It runs nothing of the job any more.
     Stuck,
+    /// It was killed and does not die, as another user's or stuck in the kernel.
+    Alive,
 }
 
 impl Starting {
     async fn watch(mut self, house: &Rc<House>, key: Key, launch: &Launch, mut words: mpsc::UnboundedReceiver<Word>) -> Report {
         let exit = self.until_exit(house, key, launch, &mut words).await;
-        if matches!(exit, Exit::Stuck) {
-            house.give_up(key);
-            self.pipes.iter().for_each(JoinHandle::abort);
-            return self.not_begun(launch, "; its process is stuck in the kernel until that answers");
+        match exit {
+            Exit::Stuck => {
+                house.give_up(key, GivenUp::Unbegun);
+                self.pipes.iter().for_each(JoinHandle::abort);
+                return self.not_begun(launch, "; its process is stuck in the kernel until that answers");
+            }
+            Exit::Alive => {
+                house.give_up(key, GivenUp::Alive);
+                self.pipes.iter().for_each(JoinHandle::abort);
+                let end = self.bounds.end().filter(|end| *end != End::LeaseLost).unwrap_or(End::OutOfSight);
+                let report = Report::of(end, "its process could not be killed and may still run");
+                return Report { left_processes: true, ..report };
+            }
+            Exit::Dead | Exit::Failed(_) => {}
         }
         // Not reaped yet: as long as it is a zombie its number, and that of its session, names nobody else.
         let status = self.status(WaitIdOptions::NOWAIT);
@@ -104,6 +129,7 @@ impl Starting {
 
     async fn until_exit(&mut self, house: &House, key: Key, launch: &Launch, words: &mut mpsc::UnboundedReceiver<Word>) -> Exit {
         let mut wake = None;
+        let mut pause = KILL_AGAIN;
         let mut kills = 0;
         let mut failed = None;
         loop {
@@ -112,6 +138,8 @@ impl Starting {
                 failed = self.hear(told, house, key, launch);
             } else if kills >= MOST_KILLS_OF_A_START && self.marks.is_open() {
                 return Exit::Stuck;
+            } else if kills >= MOST_KILLS_OF_A_LEADER {
+                return Exit::Alive;
             }
             let now = BootInstant::now();
             if self.bounds.judge(now) && now < self.bounds.kill_at() {
@@ -127,7 +155,8 @@ impl Starting {
                 if now >= *wake {
                     house.kill(key);
                     kills += 1;
-                    *wake = now.saturating_add(KILL_AGAIN);
+                    pause = (pause * 2).min(KILL_AGAIN_AT_LEAST);
+                    *wake = now.saturating_add(pause);
                 }
                 next = *wake;
             }

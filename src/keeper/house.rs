@@ -12,13 +12,14 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 use tokio::sync::{Notify, mpsc};
 
+use super::attend::GivenUp;
 use super::cgroup::Cgroup;
 use super::clock::BootInstant;
 use super::delegation::seat_beside;
 use super::excerpt::{OutputBounds, Stream};
 use super::outbox::{Item, Pending};
 use super::tree::{self, Claim, Identity, Process, Snapshot};
-use super::wire::{Key, News};
+use super::wire::{Key, Launch, News};
 use crate::domain::limits::Limits;
 
 /// What a run's task is told.
@@ -34,6 +35,8 @@ pub(super) enum Word {
 
 struct Resident {
     identity: Identity,
+    /// The number of the user it becomes; none = it stays who the keeper is.
+    owner: Option<u32>,
     cgroup: Option<Cgroup>,
     /// Number and start of each process once seen to be its own: still so when its parent and its environment are gone.
     known: HashSet<(i32, u64)>,
@@ -53,8 +56,8 @@ pub(super) struct House {
     cgroups: Option<Cgroup>,
     /// Those of runs that are over, which could not be removed yet.
     left_cgroups: RefCell<Vec<Cgroup>>,
-    /// Killed children whose programs never began and which are stuck in the kernel: nobody's, until they can be reaped.
-    stuck: RefCell<HashSet<i32>>,
+    /// Children that were killed and do not die: nobody's any more, until they can be reaped.
+    given_up: RefCell<HashMap<i32, GivenUp>>,
 }
 
 const BUFFER: usize = 64 * 1024;
@@ -74,20 +77,21 @@ impl House {
             output,
             cgroups,
             left_cgroups: RefCell::default(),
-            stuck: RefCell::default(),
+            given_up: RefCell::default(),
         };
         (Rc::new(house), items)
     }
 
     /// Takes a run in, before it has a process; none if the key is taken.
-    pub(super) fn admit(&self, key: Key, run: &str, fence: u64) -> Option<mpsc::UnboundedReceiver<Word>> {
+    pub(super) fn admit(&self, key: Key, launch: &Launch) -> Option<mpsc::UnboundedReceiver<Word>> {
         let mut residents = self.residents.borrow_mut();
         if residents.contains_key(&key) {
             return None;
         }
         let (words, heard) = mpsc::unbounded_channel();
-        let identity = Identity { run: run.to_owned(), fence, leader: None };
-        residents.insert(key, Resident { identity, cgroup: None, known: HashSet::new(), words });
+        let identity = Identity { run: launch.run.clone(), fence: launch.fence, leader: None };
+        let owner = launch.owner.as_ref().map(|owner| owner.uid);
+        residents.insert(key, Resident { identity, owner, cgroup: None, known: HashSet::new(), words });
         self.changed.notify_one();
         Some(heard)
     }
@@ -130,22 +134,22 @@ impl House {
         }
     }
 
-    /// Waits no longer for the process of a run, which was killed before its program began and is stuck in the kernel: whenever
-    /// it wakes it dies, so from now on it is in nobody's way.
-    pub(super) fn give_up(&self, key: Key) {
+    /// Waits no longer for the process of a run, which was killed: from now on it is no other run's, and in nobody's way.
+    pub(super) fn give_up(&self, key: Key, how: GivenUp) {
         let mut residents = self.residents.borrow_mut();
         let Some(resident) = residents.get_mut(&key) else { return };
         let Some(pid) = resident.identity.leader.take() else { return };
-        if let Some(seat) = self.cgroups.as_ref().filter(|_| resident.cgroup.is_some()).and_then(seat_beside) {
+        let has_to_move = how == GivenUp::Unbegun && resident.cgroup.is_some();
+        if let Some(seat) = self.cgroups.as_ref().filter(|_| has_to_move).and_then(seat_beside) {
             // If it cannot be moved its cgroup stays, and is cleared with all others in the end.
             let _ = seat.write("cgroup.procs", &pid.to_string());
         }
-        self.stuck.borrow_mut().insert(pid);
+        self.given_up.borrow_mut().insert(pid, how);
     }
 
-    /// Whether that process was given up.
-    pub(super) fn is_given_up(&self, pid: i32) -> bool {
-        self.stuck.borrow().contains(&pid)
+    /// Whether that process will never run anything of a job.
+    pub(super) fn never_begins(&self, pid: i32) -> bool {
+        self.given_up.borrow().get(&pid) == Some(&GivenUp::Unbegun)
     }
 
     /// Lets a run go: it is over.
@@ -195,6 +199,11 @@ impl House {
     /// A place for what the run `key` writes.
     pub(super) fn pending(&self, key: Key) -> Rc<Pending> {
         Rc::new(Pending::new(key, self.output))
+    }
+
+    /// Whether no run is here and none was given up, so that what is left is about to go.
+    pub(super) fn is_ending(&self) -> bool {
+        self.is_empty() && self.given_up.borrow().is_empty()
     }
 
     /// Queues news.
@@ -281,12 +290,17 @@ impl House {
     /// The leader of a run and all its processes, the dead among them.
     fn members(&self, key: Key, snapshot: &Snapshot) -> (Option<i32>, Vec<Process>) {
         let mut residents = self.residents.borrow_mut();
-        let mut leaders = self.stuck.borrow().clone();
+        let mut leaders: HashSet<i32> = self.given_up.borrow().keys().copied().collect();
         leaders.extend(residents.values().filter_map(|resident| resident.identity.leader));
         let is_alone = residents.len() == 1;
+        // What became another user says nothing to a keeper that may not read its environment; but there may be one run only it
+        // can be of.
+        let own_user = residents.get(&key).and_then(|resident| resident.owner);
+        let own_user = own_user.filter(|uid| residents.values().filter(|other| other.owner == Some(*uid)).count() == 1);
         let Some(Resident { identity, cgroup, known, .. }) = residents.get_mut(&key) else { return (None, Vec::new()) };
         let mut members = snapshot.members(identity, &leaders, |orphan| {
-            let may_be_taken = is_alone && !leaders.contains(&orphan.pid);
+            let is_of_user = || own_user.is_some() && orphan.user() == own_user;
+            let may_be_taken = !leaders.contains(&orphan.pid) && (is_alone || is_of_user());
             may_be_taken || known.contains(&(orphan.pid, orphan.started))
         });
         // Whoever is in its cgroup is its own, whatever else it says.
@@ -301,7 +315,7 @@ impl House {
     fn living_orphans(&self) -> Vec<Process> {
         let residents = self.residents.borrow();
         let leads = |pid: i32| residents.values().any(|resident| resident.identity.leader == Some(pid));
-        let is_leader = |pid: i32| leads(pid) || self.is_given_up(pid);
+        let is_leader = |pid: i32| leads(pid) || self.given_up.borrow().contains_key(&pid);
         let orphans = tree::own_children().into_iter().filter(|child| !is_leader(child.pid));
         let (dead, living): (Vec<_>, Vec<_>) = orphans.partition(|orphan| orphan.is_zombie);
         dead.iter().for_each(Process::reap);
@@ -311,7 +325,14 @@ impl House {
     /// Reaps dead orphans and kills those whose run is over. Returns how many children are left beside the residents.
     pub(super) fn sweep(&self) -> usize {
         self.remove_left_cgroups();
-        self.stuck.borrow_mut().retain(|pid| Pid::from_raw(*pid).is_some_and(tree::is_alive_child));
+        self.given_up.borrow_mut().retain(|pid, _| {
+            let alive = Pid::from_raw(*pid).filter(|pid| tree::is_alive_child(*pid));
+            alive.is_some_and(|pid| {
+                // In vain so far; it is not reaped, so its number is its own.
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+                true
+            })
+        });
         let orphans = self.living_orphans();
         let residents = self.residents.borrow();
         for orphan in &orphans {
@@ -321,21 +342,6 @@ impl House {
                 orphan.signal(Signal::KILL);
             }
         }
-        orphans.len() + self.stuck.borrow().len()
-    }
-}
-
-/// Sweeps once a second while anything lives here, and until nothing is left after; sleeps otherwise.
-pub(super) async fn sweep_now_and_then(house: Rc<House>) {
-    loop {
-        house.changed().await;
-        loop {
-            let is_ending = house.is_empty() && house.stuck.borrow().is_empty();
-            let pause = if is_ending { Duration::from_millis(50) } else { Duration::from_secs(1) };
-            tokio::time::sleep(pause).await;
-            if house.sweep() == 0 && house.is_empty() {
-                break;
-            }
-        }
+        orphans.len() + self.given_up.borrow().len()
     }
 }

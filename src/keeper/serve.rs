@@ -23,7 +23,7 @@ use super::attend::attend;
 use super::cgroup::Cgroup;
 use super::clock::BootInstant;
 use super::ended::EndedMark;
-use super::house::{self, House, Word};
+use super::house::{House, Word};
 use super::outbox;
 use super::tree::{self, Process, Snapshot};
 use super::wire::{self, End, News, Order, Report};
@@ -83,7 +83,7 @@ async fn serve(socket: UnixStream) -> io::Result<()> {
     };
     let (house, items) = House::new(output, cgroups.map(Cgroup::at));
     let delivery = tokio::task::spawn_local(outbox::deliver(items, to));
-    let sweeper = tokio::task::spawn_local(house::sweep_now_and_then(Rc::clone(&house)));
+    let sweeper = tokio::task::spawn_local(sweep_now_and_then(Rc::clone(&house)));
     let told = obey(&house, &mut orders).await;
     sweeper.abort();
     house.tell_all(Word::Abandon);
@@ -104,7 +104,7 @@ async fn obey(house: &Rc<House>, orders: &mut OwnedReadHalf) -> io::Result<()> {
     while let Some(order) = wire::read_order(orders).await? {
         match order {
             Order::Serve { .. } => return Err(io::Error::other("told to serve twice")),
-            Order::Start { key, launch } => match house.admit(key, &launch.run, launch.fence) {
+            Order::Start { key, launch } => match house.admit(key, &launch) {
                 Some(words) => drop(tokio::task::spawn_local(attend(Rc::clone(house), key, *launch, words))),
                 None => house.say(News::Ended(key, Report::of(End::Refused, "not started: its key is taken"))),
             },
@@ -122,7 +122,7 @@ async fn clear_house(house: &House) -> bool {
     let end = BootInstant::now().saturating_add(PATIENCE);
     loop {
         let mut below = if tree::own_children().is_empty() { Vec::new() } else { Snapshot::take().descendants() };
-        below.retain(|process| !house.is_given_up(process.pid));
+        below.retain(|process| !house.never_begins(process.pid));
         if house.clear_cgroups() && below.is_empty() && house.is_empty() {
             return true;
         }
@@ -135,5 +135,19 @@ async fn clear_house(house: &House) -> bool {
             below.iter().filter(|process| process.is_zombie).for_each(Process::reap);
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Sweeps once a second while anything lives here, and until nothing is left after; sleeps otherwise.
+async fn sweep_now_and_then(house: Rc<House>) {
+    loop {
+        house.changed().await;
+        loop {
+            let pause = if house.is_ending() { Duration::from_millis(50) } else { Duration::from_secs(1) };
+            tokio::time::sleep(pause).await;
+            if house.sweep() == 0 && house.is_empty() {
+                break;
+            }
+        }
     }
 }

@@ -15,6 +15,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::attend::GivenUp;
 use super::becoming::Becoming;
 use super::bounds::Bounds;
 use super::cgroup::Cgroup;
@@ -120,7 +121,7 @@ async fn undo(house: &House, key: Key, leader: Pid) {
         }
         tokio::time::sleep(LOOK).await;
     }
-    house.give_up(key);
+    house.give_up(key, GivenUp::Alive);
 }
 
 /// The standard input of a child. A text is a file in memory, so that nobody has to wait until the job reads it.

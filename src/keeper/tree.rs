@@ -2,9 +2,11 @@
 //!
 //! Invariant: only descendants of the calling process are ever touched, and what is in the cgroup of one of its runs. Both the keeper and the daemon are subreapers
 //! (`prctl(2)`), so what a job leaves behind becomes the child of one of them and cannot leave the tree. An orphan is known by
-//! its session, or by `SCHEDD_RUN_ID` and `SCHEDD_FENCE` in its environment; one that wiped them only by being the only run's.
+//! its session, or by `SCHEDD_RUN_ID` and `SCHEDD_FENCE` in its environment; one that wiped them, or may not be asked for them, only
+//! by being the only run's, or that of the only run of its user.
 
 use std::collections::{HashMap, HashSet};
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
@@ -73,6 +75,11 @@ impl Process {
             started: fields.get(19)?.parse().ok()?,
             is_zombie: matches!(*fields.first()?, "Z" | "X"),
         })
+    }
+
+    /// The number of the user it runs as; none if it is gone.
+    pub(super) fn user(&self) -> Option<u32> {
+        Some(std::fs::metadata(format!("/proc/{}", self.pid)).ok()?.uid())
     }
 
     /// Sends it a signal, unless it ended meanwhile and its number names another.

@@ -1,4 +1,4 @@
-//! Starts that a file system holds up: each is its own trouble and nobody else's.
+//! Starts that a file system holds up, and processes that it keeps alive: each is its own trouble and nobody else's.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
@@ -142,6 +142,23 @@ async fn a_start_that_was_stuck_is_buried_once_its_mount_is_gone() {
     attempt.timeout = Duration::from_millis(200);
     let (outcome, _) = bench.run(&attempt).await;
     assert_eq!(outcome.ending, Ending::Failed);
+    assert_ne!(children_of(&bench.keeper), "");
+    drop(mount);
+    eventually("it is reaped", || children_of(&bench.keeper).is_empty().then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_process_that_cannot_be_killed_is_told_and_waited_for_no_longer() {
+    let Some(mount) = SilentMount::new(Silence::Dumb) else { return };
+    let bench = Bench::start().await;
+    let mut attempt = command(&["cat", mount.path("file").to_str().unwrap()]);
+    attempt.timeout = Duration::from_millis(200);
+    let (outcome, _) = bench.run(&attempt).await;
+    assert_eq!((outcome.ending, outcome.left_processes), (Ending::TimedOut, true));
+    let wanted = "took longer than its time-out of 200ms; its process could not be killed and may still run";
+    assert_eq!(outcome.error.as_deref(), Some(wanted));
+    let (alone, _) = bench.run(&shell("exit 5")).await;
+    assert_eq!((alone.exit_code, alone.left_processes), (Some(5), false), "it is nobody's");
     assert_ne!(children_of(&bench.keeper), "");
     drop(mount);
     eventually("it is reaped", || children_of(&bench.keeper).is_empty().then_some(())).await;

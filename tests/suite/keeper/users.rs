@@ -8,6 +8,7 @@ use schedd::domain::run::Ending;
 
 use super::{NONE, alive, stdout};
 use crate::support::attempt::{Bench, shell};
+use crate::support::wait::eventually;
 
 /// Whether this process may become another user.
 fn is_root() -> bool {
@@ -103,26 +104,51 @@ async fn who_cannot_be_and_where_that_one_may_not_go_is_told() {
 
 #[tokio::test]
 async fn a_job_that_cannot_become_its_user_says_which_step_failed() {
-    let Some(setpriv) = ["/usr/bin/setpriv", "/bin/setpriv"].into_iter().find(|path| Path::new(path).exists()) else {
-        eprintln!("not tested: there is no setpriv(1) here");
-        return;
-    };
-    if !is_root() {
-        return;
-    }
+    let Some(setpriv) = setpriv().filter(|_| is_root()) else { return };
     for (right, call) in [("setgid", "setgroups"), ("setuid", "setresuid")] {
         // The keeper has fewer rights than the daemon, as behind a filter of system calls.
         let dir = tempfile::tempdir().unwrap();
-        let program = dir.path().join("schedd");
-        let schedd = env!("CARGO_BIN_EXE_schedd");
-        let script = format!("#!/bin/sh\nexec {setpriv} --bounding-set -{right} --inh-caps -{right} -- {schedd} \"$@\"\n");
-        std::fs::write(&program, script).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let bench = Bench::start_with_keeper(&program).await;
+        let bench = bench_by(&dir, &format!("{setpriv} --bounding-set -{right} --inh-caps -{right}")).await;
         let mut attempt = shell("true");
         attempt.process.user = Some("daemon".parse().unwrap());
         let (outcome, _) = bench.run(&attempt).await;
         let wanted = format!("cannot start: as the user with uid 1: {call}: Operation not permitted");
         assert_eq!((outcome.ending, outcome.error), (Ending::Failed, Some(wanted)));
     }
+}
+
+/// The program `setpriv(1)`.
+fn setpriv() -> Option<&'static str> {
+    let found = ["/usr/bin/setpriv", "/bin/setpriv"].into_iter().find(|path| Path::new(path).exists());
+    if found.is_none() {
+        eprintln!("not tested: there is no setpriv(1) here");
+    }
+    found
+}
+
+/// A bench whose keeper is started by that program with its arguments.
+async fn bench_by(dir: &tempfile::TempDir, before: &str) -> Bench {
+    let program = dir.path().join("schedd");
+    let script = format!("#!/bin/sh\nexec {before} -- {} \"$@\"\n", env!("CARGO_BIN_EXE_schedd"));
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    Bench::start_with_keeper(&program).await
+}
+
+#[tokio::test]
+async fn what_a_job_of_another_user_leaves_behind_is_found_by_a_keeper_that_is_not_root() {
+    let Some(setpriv) = setpriv().filter(|_| is_root()) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let caps = "-all,+setuid,+setgid,+kill";
+    let who = "--reuid 65534 --regid 65534 --clear-groups";
+    let bench = bench_by(&dir, &format!("{setpriv} {who} --inh-caps={caps} --ambient-caps={caps}")).await;
+    let beside = bench.begin(&shell("echo ready; sleep 1000"));
+    eventually("the run beside is ready", || stdout(&beside.output).contains("ready").then_some(())).await;
+    let mut attempt = shell("setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' & sleep 0.3");
+    attempt.process.user = Some("daemon".parse().unwrap());
+    attempt.cwd = Some("/".into());
+    let (outcome, _) = bench.run(&attempt).await;
+    assert_eq!((outcome.ending, outcome.left_processes), (Ending::Succeeded, true), "{outcome:?}");
+    assert_eq!(alive(&attempt), NONE);
+    assert!(!beside.task.is_finished());
 }
