@@ -40,6 +40,9 @@ pub enum Standing {
     New,
     /// What is live differs in these keys.
     Changed(Vec<KeyChange>),
+    /// What is live differs in these keys: that file, if it can be told, said it since this node's file said what it says now. Of
+    /// a node's file only what is new counts, so reloading the node changes nothing.
+    Overruled(Vec<KeyChange>, Option<SourceName>),
     /// The name belongs to a job of the command line.
     Held,
     /// It ran at its last time, or that is past: nothing is planted.
@@ -87,7 +90,7 @@ impl Comparison {
         let counts = |standing: &Standing, others: &[SourceName]| match standing {
             Standing::New | Standing::Changed(_) | Standing::Held => true,
             Standing::Gone => prune == Prune::Yes && others.is_empty(),
-            Standing::Same | Standing::Over => false,
+            Standing::Same | Standing::Overruled(..) | Standing::Over => false,
         };
         self.jobs.iter().any(|job| counts(&job.standing, &job.others))
             || self.sections.iter().any(|section| counts(&section.standing, &[]))
@@ -157,12 +160,16 @@ pub async fn compare(store: &Store, said: &Said<'_>) -> Result<Comparison, Store
                 (None, _) => Standing::Over,
             };
             let own = said.jobs.get(name).map(|spec| config::hash(&config::to_surface(spec)));
-            jobs.push(JobStanding {
-                name: name.clone(),
-                standing,
-                others: record.map(|job| others_of(&job, said.source)).unwrap_or_default(),
-                is_listed: own.is_some() && listed.get(name) == own.as_ref(),
-            });
+            let is_listed = own.is_some() && listed.get(name) == own.as_ref();
+            let standing = match standing {
+                Standing::Changed(keys) if is_listed && !said.source.is_applied() => {
+                    let by = record.as_ref().and_then(|job| job.source.parse().ok());
+                    Standing::Overruled(keys, by.filter(|by| by != said.source))
+                }
+                standing => standing,
+            };
+            let others = record.map(|job| others_of(&job, said.source)).unwrap_or_default();
+            jobs.push(JobStanding { name: name.clone(), standing, others, is_listed });
         }
     }
     let (sections, unsaid) = compare_sections(store, said).await?;
@@ -246,7 +253,7 @@ pub async fn apply(
     let wanted = |job: &&JobStanding| match job.standing {
         Standing::New | Standing::Changed(_) | Standing::Held => true,
         Standing::Same => !job.is_listed,
-        Standing::Over | Standing::Gone => false,
+        Standing::Overruled(..) | Standing::Over | Standing::Gone => false,
     };
     let requests: Vec<Request> = comparison.jobs.iter().filter(wanted).filter_map(|job| request(job, said)).collect();
     for batch in requests.chunks(BATCH) {

@@ -27,8 +27,9 @@ Examples:
   schedctl diff /etc/schedd/jobs.toml --node web1
 
 Lines begin with + (would be added), ~ (would be changed, key by key), - (no longer in the file) or
-! (left out: a job added by schedctl has the name). Values of env and header fields, bodies and
-passwords are not shown. Exit codes: 0 as the file says; 1 differs; 78 the file has problems.";
+! (left out: a job added by schedctl has the name). With --node a job whose text here the node has
+said already, and another file changed since, is noted: reloading changes nothing. Values of env and
+header fields, bodies and passwords are not shown. Exit codes: 0 as the file says; 1 differs; 78 the file has problems.";
 
 const APPLY_EXAMPLES: &str = "\
 Examples:

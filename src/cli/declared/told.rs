@@ -40,6 +40,10 @@ fn tell(name: &str, standing: &Standing, others: &[SourceName], prune: Prune, co
             }
             ('~', Colour::Yellow, texts)
         }
+        Standing::Overruled(_, by) => {
+            let by = by.as_ref().map_or_else(|| "another file".to_owned(), SourceName::words);
+            return console.note(&format!("job {name}: the node said so already; {by} changed it since, and that holds"));
+        }
         Standing::Held => ('!', Colour::Red, vec!["left out: the name belongs to a job added by schedctl".to_owned()]),
         Standing::Over => return console.note(&format!("job {name}: its last time is past, nothing is planted")),
         Standing::Gone if !others.is_empty() => {
@@ -116,6 +120,7 @@ fn word(standing: &Standing) -> &'static str {
         Standing::Same => "none",
         Standing::New => "added",
         Standing::Changed(_) => "changed",
+        Standing::Overruled(..) => "overruled",
         Standing::Held => "left_out",
         Standing::Over => "over",
         Standing::Gone => "removed",
@@ -123,7 +128,7 @@ fn word(standing: &Standing) -> &'static str {
 }
 
 fn keys(standing: &Standing) -> Value {
-    let Standing::Changed(keys) = standing else { return json!([]) };
+    let (Standing::Changed(keys) | Standing::Overruled(keys, _)) = standing else { return json!([]) };
     keys.iter().map(|KeyChange { key, old, new }| json!({"key": key, "old": old, "new": new})).collect()
 }
 

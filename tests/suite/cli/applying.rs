@@ -196,6 +196,19 @@ fn a_node_and_an_applied_file_live_beside_each_other() {
         Some(()).filter(|()| bench.ctl.run(&["diff", "new.toml", "--node", "web1"]).code == 0)
     });
     assert_eq!(names(&bench), ["a", "b", "c"]);
+    // What it said already it does not say again when another file changes it.
+    write(&bench, "o.toml", &A.replace("1h", "9h"));
+    bench.ctl.run(&["apply", "o.toml"]).good();
+    let overruled = bench.ctl.run(&["diff", "new.toml", "--node", "web1"]).good();
+    let wanted = "job a: the node said so already; the file applied as o changed it since, and that holds";
+    assert!(overruled.stderr.contains(wanted) && overruled.stdout.is_empty(), "{overruled:?}");
+    let document = bench.ctl.run(&["diff", "new.toml", "--node", "web1", "--json"]).good();
+    assert_eq!(changes(&document)[0], ("a".to_owned(), "overruled".to_owned()));
+    let times_read = || node.log().matches("Jobs are as the file says.").count();
+    let before = times_read();
+    node.hup();
+    until("the node has read its file again", LONG, || Some(()).filter(|()| times_read() > before));
+    assert_eq!(bench.ctl.run(&["show", "a", "--json"]).good().json()["definition"]["every"], "9h");
     // The node keeps to its own: what was applied is not in its file, and stays.
     assert!(eye.job("b").unwrap().listed_by.contains_key("apply:f"));
 }
