@@ -1,6 +1,7 @@
 //! `export`: jobs as a file that says the same.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 
@@ -60,6 +61,21 @@ fn exported_jobs_are_a_good_file_and_the_same_jobs_where_it_is_applied() {
     assert_eq!(one, "[jobs.later]\nat = \"2099-01-02T03:04:05.000Z\"\ncommand = [\"echo\", \"é \\\\ \\\"x\\\"\"]\n");
     let json = bench.ctl.run(&["export", "ping", "--json"]).good().json();
     assert_eq!((&json["jobs"]["ping"]["every"], &json["queues"]["mail"]["concurrency"]), (&json!("30s"), &json!(4)));
+}
+
+#[test]
+fn an_export_is_whole_so_it_holds_a_secret_that_was_written_out() {
+    let bench = Bench::start();
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let line = json!({"name": "hook", "http": "https://example.com/hook", "webhook_secret": secret});
+    bench.ctl.run_with_input(&["add", "--stdin"], line.to_string().as_bytes()).good();
+    let text = bench.ctl.run(&["export"]).good().stdout;
+    assert!(text.contains(&format!("webhook_secret = \"{secret}\"\n")), "{text}");
+    let file = bench.ctl.home().join("all.toml");
+    fs::write(&file, text).unwrap();
+    // With a secret in it, it is taken only if nobody else may read it.
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    bench.ctl.run(&["check", "all.toml"]).good();
 }
 
 #[test]
