@@ -224,6 +224,8 @@ local function tell_late(k, id, tells, due_ms)
 end
 
 local claimed, slots = 0, tonumber(ARGV[8])
+-- What this call has judged: named again it is answered as one that is gone, not as a call that is repeated.
+local judged = {}
 
 local function claim(k, a)
   local id = a.id
@@ -233,8 +235,10 @@ local function claim(k, a)
   local run = redis.call('HMGET', k.run, 'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end',
     'unclear', 'claimed_before', 'waiting_for', 'places', 'came_at')
   local ready = redis.call('ZSCORE', due, id)
+  local is_named_twice = judged[id]
+  judged[id] = true
   if not ready then
-    if run[2] == 'running' and run[3] == ARGV[4] then
+    if run[2] == 'running' and run[3] == ARGV[4] and not is_named_twice then
       claimed = claimed + 1
       return {'claimed', run[4], whole(run[1], COUNT), whole(run[7], FENCE), whole(run[5], COUNT), whole(run[6], COUNT),
         whole(run[8], COUNT), run[9] == '0' and 0 or 1}

@@ -130,9 +130,14 @@ impl Claimer {
     ) -> Result<usize, StoreError> {
         let mut tallies: Vec<(Lane, Tally)> = Vec::with_capacity(found.len());
         let mut waiting = Vec::new();
+        // A run named twice would be claimed once, and started twice.
+        let mut met = HashSet::new();
         for (at, (lane, entries)) in found.into_iter().enumerate() {
             let mut tally = Tally::default();
             for entry in entries {
+                if !met.insert(entry.member.clone()) {
+                    continue;
+                }
                 match well_formed(&entry) {
                     Ok((run, _)) if self.is_refused(&run) => tally.left += 1,
                     Ok((run, ready)) => {

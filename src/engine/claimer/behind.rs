@@ -42,8 +42,8 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Takes at most `most` of `entries`, which stand behind those met before; those in `head` only count.
-    fn choose(&mut self, entries: Vec<(RipeEntry, Option<Gate>)>, head: &HashSet<String>, most: usize) -> Vec<RipeEntry> {
+    /// Takes at most `most` of `entries`, which stand behind those met before; those `met` only count.
+    fn choose(&mut self, entries: Vec<(RipeEntry, Option<Gate>)>, met: &HashSet<String>, most: usize) -> Vec<RipeEntry> {
         let mut chosen = Vec::new();
         for (entry, gate) in entries {
             if chosen.len() == most {
@@ -52,7 +52,7 @@ impl Walk {
             let taken = gate.map(|gate| self.taken.entry(gate).or_default()).filter(|taken| **taken < FEW);
             if let Some(taken) = taken {
                 *taken += 1;
-                if !head.contains(&entry.member) {
+                if !met.contains(&entry.member) {
                     chosen.push(entry);
                 }
             } else {
@@ -95,19 +95,23 @@ impl Claimer {
         ripe: &mut Vec<RipeEntry>,
         polled: BootInstant,
     ) -> Result<Walk, StoreError> {
-        let head: HashSet<String> = ripe.iter().map(|entry| entry.member.clone()).collect();
+        let mut met: HashSet<String> = ripe.iter().map(|entry| entry.member.clone()).collect();
+        // Read on from what was read last; what was left last is where the next call begins.
+        let mut at = walk.after.clone();
         let until = polled.saturating_add(self.shared.settings.tick);
         let mut left = BATCH;
         loop {
             self.shared.progress.ticker.back_within(Duration::ZERO);
             let began = BootInstant::now();
-            let Some(entries) = self.shared.store.list_behind(lane, walk.after.as_deref(), PAGE).await? else {
+            let Some(entries) = self.shared.store.list_behind(lane, at.as_deref(), PAGE).await? else {
                 // The place was lost with the entry.
                 return Ok(Walk::default());
             };
             let is_last = entries.len() < PAGE;
-            let chosen = walk.choose(self.with_gates(entries).await?, &head, left);
+            at = entries.last().map(|entry| entry.member.clone());
+            let chosen = walk.choose(self.with_gates(entries).await?, &met, left);
             left -= chosen.len();
+            met.extend(chosen.iter().map(|entry| entry.member.clone()));
             ripe.extend(chosen);
             let now = BootInstant::now();
             walk.spent += now.since(began);

@@ -47,6 +47,20 @@ async fn a_claim_repeated_with_its_token_gives_the_same_fence_and_changes_nothin
 }
 
 #[tokio::test]
+async fn a_run_named_twice_in_one_claim_is_won_once() {
+    let world = World::new();
+    let run = world.plant("a", 0).await;
+    let order = world.order_with(&run, Overlap::Skip, 1000).await;
+    for _ in 0..2 {
+        let orders = [order.clone(), order.clone()];
+        let mut replies = world.at(0).claim_runs(&claimant("n1"), &queue("default"), "once", &orders).await.unwrap();
+        assert!(matches!(replies.pop(), Some(ClaimReply::Gone)));
+        World::won(replies.remove(0));
+    }
+    world.assert_sound();
+}
+
+#[tokio::test]
 async fn whether_a_run_was_claimed_before_is_told_alike_by_a_repeated_claim_and_whatever_its_attempt_is() {
     let world = World::new();
     let run = world.plant("a", 0).await;
