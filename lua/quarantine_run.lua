@@ -1,25 +1,51 @@
 #!lua flags=allow-oom
--- Moves an entry that cannot be understood out of a set, where it would be met again at every poll, to where it is kept.
--- Guard: the entry is still there with the score seen. At most 10,000 are kept: one more is taken out, counted and told.
+-- Moves an entry that cannot be understood out of a set, where it would be met again at every poll, to where it is kept. A due run
+-- gives up the places it was woken with: others need not wait until a person has put it back.
+-- Guard: the entry is still there with the score seen. A run that executes or waits elsewhere keeps its places. At most 10,000 are
+-- kept: one more is taken out, counted and told.
 -- KEYS 1 set: due or leases
 -- KEYS 2 quarantine
 -- KEYS 3 totals
+-- KEYS 4 run: of a due run, else the quarantine
+-- KEYS 5 nudge
+-- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 member
 -- ARGV 3 score
 -- ARGV 4 why
+-- ARGV 5 id: of a due run, or ''
+-- ARGV 6 gates: at which that run stands
 -- Reply quarantined
 -- Reply dropped: there is no room; the caller tells it in its log
 -- Reply gone
+-- Reply places: the gates it stands at; the call does not have them all
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'hash'})
 if bad then return bad end
 local score = redis.call('ZSCORE', KEYS[1], ARGV[2])
 if not score or score ~= ARGV[3] then return {'gone'} end
+local k = {totals = KEYS[3], nudge = KEYS[5], gates = gates_of(ARGV[6])}
+local names = {}
+-- A record that holds something else must not keep the entry where it is.
+if ARGV[5] ~= '' and redis.call('TYPE', KEYS[4]).ok == 'hash' then
+  local run = redis.call('HMGET', KEYS[4], 'state', 'places')
+  if run[1] ~= 'running' then
+    local gates_bad = missing_places(k.gates, run[2] or '')
+    if gates_bad then return gates_bad end
+    names = gate_names(run[2])
+  end
+  for _, name in ipairs(names) do
+    if redis.call('ZSCORE', k.gates[name].queued, ARGV[5]) then
+      names = {}
+      break
+    end
+  end
+end
 if redis.call('HLEN', KEYS[2]) >= QUARANTINE then
   tally(KEYS[3], 'quarantine_dropped', 1)
   redis.call('ZREM', KEYS[1], ARGV[2])
+  leave_gates(k, ARGV[5], names, 'left', now)
   return {'dropped'}
 end
 local entry = cjson.encode({key = KEYS[1], score = score, why = ARGV[4], at = int(now)})
@@ -28,4 +54,5 @@ local field = ARGV[2]
 if redis.call('HEXISTS', KEYS[2], field) == 1 then field = field .. ' ' .. int(now) .. ' ' .. redis.call('HLEN', KEYS[2]) end
 redis.call('HSET', KEYS[2], field, entry)
 redis.call('ZREM', KEYS[1], ARGV[2])
+leave_gates(k, ARGV[5], names, 'left', now)
 return {'quarantined'}

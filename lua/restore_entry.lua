@@ -1,36 +1,54 @@
 #!lua flags=allow-oom
--- Puts an entry back from quarantine into the set it stood in.
+-- Puts an entry back from quarantine into the set it stood in. A lease counts in its queue again, and its run has the places its record
+-- names, until it is taken back as one that is over. A due run is judged at its gates by its claim.
 -- Guard: the entry is still what was read; the set does not have it, nor is the run over or, for a lease, executed by another.
 -- KEYS 1 quarantine
 -- KEYS 2 set: due or leases
 -- KEYS 3 run
 -- KEYS 4 job
 -- KEYS 5 nudge
--- ARGV 1 field: the entry's name
--- ARGV 2 entry: as read
--- ARGV 3 member
--- ARGV 4 score
--- ARGV 5 fence: of a lease, or '' for a due run
+-- KEYS 6 running: in the run's queue
+-- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
+-- ARGV 1 now
+-- ARGV 2 field: the entry's name
+-- ARGV 3 entry: as read
+-- ARGV 4 member
+-- ARGV 5 score
+-- ARGV 6 fence: of a lease, or '' for a due run
+-- ARGV 7 id
+-- ARGV 8 lane: of a lease's run, as read
+-- ARGV 9 gates: at which a lease's run stands
 -- Reply restored
 -- Reply gone: it is no longer there, or another
 -- Reply taken: the set has it
 -- Reply refused: why
+-- Reply places: the gates the run of a lease stands at; the call does not have them all
 -- Reply wrong_type: key, found, wanted
-local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'zset', KEYS[3], 'hash', KEYS[4], 'hash'})
+local now = clock(ARGV[1])
+local gates = gates_of(ARGV[9])
+local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'zset', KEYS[3], 'hash', KEYS[4], 'hash', KEYS[6], 'zset'})
 if bad then return bad end
-if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return {'gone'} end
-if redis.call('ZSCORE', KEYS[2], ARGV[3]) then return {'taken'} end
-local run = redis.call('HMGET', KEYS[3], 'state', 'fence')
-if ARGV[5] ~= '' then
-  if run[1] ~= 'running' or run[2] ~= ARGV[5] then return {'refused', 'its run does not execute under that fence'} end
+if redis.call('HGET', KEYS[1], ARGV[2]) ~= ARGV[3] then return {'gone'} end
+if redis.call('ZSCORE', KEYS[2], ARGV[4]) then return {'taken'} end
+local run = redis.call('HMGET', KEYS[3], 'state', 'fence', 'queue', 'places')
+local is_lease = ARGV[6] ~= ''
+if is_lease then
+  if run[1] ~= 'running' or run[2] ~= ARGV[6] then return {'refused', 'its run does not execute under that fence'} end
+  if run[3] ~= ARGV[8] then return {'refused', 'its run was claimed meanwhile'} end
+  local gates_bad = missing_places(gates, run[4] or '')
+  if gates_bad then return gates_bad end
 else
   if run[1] and run[1] ~= 'scheduled' then return {'refused', 'its run is ' .. run[1]} end
   if redis.call('EXISTS', KEYS[4]) == 0 then return {'refused', 'its job is not known'} end
-  if not run[1] and redis.call('HGET', KEYS[4], 'pending') ~= ARGV[3] then
+  if not run[1] and redis.call('HGET', KEYS[4], 'pending') ~= ARGV[4] then
     return {'refused', 'it has no record, and its job does not plan it'}
   end
 end
-redis.call('ZADD', KEYS[2], ARGV[4], ARGV[3])
-redis.call('HDEL', KEYS[1], ARGV[1])
-nudge_if_head(KEYS[5], KEYS[2], ARGV[3])
+redis.call('ZADD', KEYS[2], ARGV[5], ARGV[4])
+if is_lease then
+  redis.call('ZADD', KEYS[6], 'NX', now, ARGV[7])
+  for _, name in ipairs(gate_names(run[4])) do redis.call('ZADD', gates[name].held, 'NX', now, ARGV[7]) end
+end
+redis.call('HDEL', KEYS[1], ARGV[2])
+nudge_if_head(KEYS[5], KEYS[2], ARGV[4])
 return {'restored'}

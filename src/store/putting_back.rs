@@ -2,11 +2,14 @@
 
 use super::Store;
 use super::error::StoreError;
+use super::gates::names_of;
 use super::keys::parse_lease_member;
 use super::quarantine::{EntryKind, QuarantineEntry, member_bytes};
 use super::scripts::{self, Invocation};
 use crate::domain::books::{Known, known_key};
+use crate::domain::gate::Gate;
 use crate::domain::ids::RunId;
+use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
 /// What became of an entry that was to be put back.
@@ -31,7 +34,8 @@ impl Store {
         }
     }
 
-    /// A due run comes back at its ready time if that is one, else when it is due; a lease comes back ended.
+    /// A due run comes back at its ready time if that is one, else when it is due, and is judged at its gates anew; a lease comes back
+    /// ended, counted in its queue and with the places of its run.
     async fn restore_entry(&self, entry: &QuarantineEntry, score: &str) -> Result<PutBackReply, StoreError> {
         // One that met its like in quarantine has a moment and a number behind its name.
         let member = entry.name.split(' ').next().unwrap_or_default();
@@ -47,18 +51,28 @@ impl Store {
             Some(_) => self.now().await?,
             None => score.parse().ok().and_then(UnixMillis::new).unwrap_or(run.due()),
         };
-        let call = Invocation::new(&scripts::RESTORE_ENTRY)
-            .key("quarantine", self.keys.quarantine())
-            .key("set", &entry.key)
-            .key("run", self.keys.run(&run))
-            .key("job", self.keys.job(run.job()))
-            .key("nudge", self.keys.nudge())
-            .arg("field", member_bytes(&entry.name))
-            .arg("entry", &entry.raw)
-            .arg("member", member)
-            .arg("score", ready.as_i64())
-            .arg("fence", fence.map_or_else(String::new, |fence| fence.to_string()));
-        let mut reply = self.link.invoke(&call).await?;
+        let record = if fence.is_some() { self.read_run(&run).await? } else { None };
+        let (lane, places) = record.map_or_else(|| (Lane::default_lane(), Vec::new()), |record| (record.lane, record.places));
+        let call = |gates: &[Gate]| {
+            let call = Invocation::new(&scripts::RESTORE_ENTRY)
+                .key("quarantine", self.keys.quarantine())
+                .key("set", &entry.key)
+                .key("run", self.keys.run(&run))
+                .key("job", self.keys.job(run.job()))
+                .key("nudge", self.keys.nudge())
+                .key("running", self.keys.running(lane.queue()))
+                .arg("now", self.now_arg())
+                .arg("field", member_bytes(&entry.name))
+                .arg("entry", &entry.raw)
+                .arg("member", member)
+                .arg("score", ready.as_i64())
+                .arg("fence", fence.map_or_else(String::new, |fence| fence.to_string()))
+                .arg("id", run.to_string())
+                .arg("lane", lane.as_str())
+                .arg("gates", names_of(gates));
+            call.gate_keys(&self.keys, gates)
+        };
+        let mut reply = self.invoke_at_gates(&places, call).await?;
         Ok(match reply.word.as_str() {
             "restored" => PutBackReply::Restored(Some(ready)),
             "gone" => PutBackReply::Gone,

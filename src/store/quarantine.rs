@@ -8,11 +8,13 @@ use serde_json::Value as Json;
 
 use super::Store;
 use super::error::StoreError;
+use super::gates::names_of;
 use super::polling::RipeEntry;
 use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
 pub(super) use crate::domain::books::member_bytes;
-use crate::domain::ids::JobName;
+use crate::domain::gate::Gate;
+use crate::domain::ids::{JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
@@ -82,15 +84,24 @@ impl Store {
     }
 
     pub(super) async fn quarantine(&self, set: &str, entry: &RipeEntry, why: &str) -> Result<Quarantined, StoreError> {
-        let call = Invocation::new(&scripts::QUARANTINE_RUN)
-            .key("set", member_bytes(set))
-            .key("quarantine", self.keys.quarantine())
-            .key("totals", self.keys.totals())
-            .arg("now", self.now_arg())
-            .arg("member", member_bytes(&entry.member))
-            .arg("score", &entry.score)
-            .arg("why", why);
-        let reply = self.link.invoke(&call).await?;
+        let is_due = self.keys.rest(set).is_some_and(|rest| rest.starts_with("due:"));
+        let run: Option<RunId> = if is_due { entry.member.parse().ok() } else { None };
+        let call = |gates: &[Gate]| {
+            let call = Invocation::new(&scripts::QUARANTINE_RUN)
+                .key("set", member_bytes(set))
+                .key("quarantine", self.keys.quarantine())
+                .key("totals", self.keys.totals())
+                .key("run", run.as_ref().map_or_else(|| self.keys.quarantine(), |run| self.keys.run(run)))
+                .key("nudge", self.keys.nudge())
+                .arg("now", self.now_arg())
+                .arg("member", member_bytes(&entry.member))
+                .arg("score", &entry.score)
+                .arg("why", why)
+                .arg("id", run.as_ref().map_or_else(String::new, RunId::to_string))
+                .arg("gates", names_of(gates));
+            call.gate_keys(&self.keys, gates)
+        };
+        let reply = self.invoke_at_gates(&[], call).await?;
         match reply.word.as_str() {
             "quarantined" => Ok(Quarantined::Kept),
             "dropped" => Ok(Quarantined::Dropped),

@@ -1,8 +1,11 @@
 //! `quarantine_run`: what cannot be understood is put aside whole, and only as it was seen.
 
-use schedd::store::{LaneAsk, LanePoll, PutBackReply, QuarantineEntry, Quarantined, RipeEntry, SetAside};
+use schedd::store::{
+    Blocking, ClaimReply, LaneAsk, LanePoll, PutBackReply, QuarantineEntry, Quarantined, RecoverReply, RipeEntry, SetAside,
+};
 
-use super::world::{World, queue};
+use super::recovering::recovery;
+use super::world::{World, queue, run_of, t};
 
 async fn first_ripe(world: &World) -> Option<RipeEntry> {
     let poll = world.at(0).list_ripe(&[LaneAsk::new(queue("default"), 5)]).await.unwrap();
@@ -171,4 +174,86 @@ async fn a_key_comes_back_only_if_it_holds_what_its_name_says_and_the_name_is_fr
     world.at(0).quarantine_key("fence", "a test", None).await.unwrap();
     let reply = world.at(0).restore(&only(&world).await).await.unwrap();
     assert!(matches!(reply, PutBackReply::Refused(why) if why.contains("wants a string")));
+}
+
+const KEY: &[&str] = &["key:k"];
+
+async fn waits(world: &World, offset: i64, job: &str, due: i64) {
+    let reply = world.claim(offset, &world.order_at(&run_of(job, due), KEY).await).await;
+    assert!(matches!(reply, ClaimReply::Blocked(Blocking::Queued)), "{job}: {reply:?}");
+}
+
+fn has_place(world: &World, job: &str, due: i64) -> bool {
+    world.score("held:key:k", &run_of(job, due).to_string()).is_some()
+}
+
+#[tokio::test]
+async fn a_woken_run_put_aside_gives_its_place_up_and_is_judged_anew_once_it_is_back() {
+    let world = World::new();
+    for (job, offset) in [("a", 0), ("b", 1), ("c", 2)] {
+        world.plant_once(job, offset).await;
+    }
+    let held = world.win_at(5, &run_of("a", 0), KEY).await;
+    waits(&world, 5, "b", 1).await;
+    waits(&world, 5, "c", 2).await;
+    world.succeed(6, &held).await;
+    assert_eq!(world.open(6, "key:k").await, 1);
+    assert!(has_place(&world, "b", 1));
+    let _: i64 = world.raw("ZADD", "due:default", &["-5", &run_of("b", 1).to_string()]);
+    let entry = first_ripe(&world).await.unwrap();
+    assert_eq!(world.at(7).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(), Quarantined::Kept);
+    assert!(!has_place(&world, "b", 1));
+    assert_eq!(world.score("gate_wakes", "key:k"), Some(7), "the gate is to be looked at");
+    assert_eq!(world.open(8, "key:k").await, 1);
+    assert!(has_place(&world, "c", 2), "the next has the place");
+    let kept = only(&world).await;
+    assert!(matches!(world.at(9).restore(&kept).await.unwrap(), PutBackReply::Restored(Some(at)) if at == t(1)));
+    world.assert_sound();
+    waits(&world, 10, "b", 1).await;
+    let held = world.win_at(11, &run_of("c", 2), KEY).await;
+    world.succeed(12, &held).await;
+    world.open_all(12).await;
+    let held = world.win_at(13, &run_of("b", 1), KEY).await;
+    world.succeed(14, &held).await;
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_run_that_executes_or_waits_keeps_its_places_though_an_entry_of_it_is_put_aside() {
+    let world = World::new();
+    for (job, offset) in [("a", 0), ("b", 1)] {
+        world.plant_once(job, offset).await;
+    }
+    world.win_at(5, &run_of("a", 0), KEY).await;
+    waits(&world, 5, "b", 1).await;
+    let before = (world.snapshot(), world.at_gates());
+    for (job, due) in [("a", 0), ("b", 1)] {
+        let _: i64 = world.raw("ZADD", "due:default", &["-5", &run_of(job, due).to_string()]);
+        let entry = first_ripe(&world).await.unwrap();
+        assert_eq!(world.at(7).quarantine_run(&queue("default"), &entry, "a test").await.unwrap(), Quarantined::Kept);
+    }
+    let _: i64 = world.raw("DEL", "quarantine", &[]);
+    assert_eq!((world.snapshot(), world.at_gates()), before);
+}
+
+#[tokio::test]
+async fn a_lease_put_back_counts_in_its_queue_and_its_run_has_its_places() {
+    let world = World::new();
+    let run = world.plant_once("a", 0).await;
+    let claim = world.win_at(5, &run, KEY).await;
+    let member = format!("{run}#{}", claim.fence);
+    let score: String = world.raw("ZSCORE", "leases", &[&member]);
+    let entry = RipeEntry { member, score };
+    assert_eq!(world.at(6).quarantine_lease(&entry, "a test").await.unwrap(), Quarantined::Kept);
+    // As the doctor leaves it while it is away.
+    let _: i64 = world.raw("ZREM", "running:default", &[&run.to_string()]);
+    let _: i64 = world.raw("ZREM", "held:key:k", &[&run.to_string()]);
+    let kept = only(&world).await;
+    assert!(matches!(world.at(7).restore(&kept).await.unwrap(), PutBackReply::Restored(Some(_))));
+    assert!(has_place(&world, "a", 0) && world.score("running:default", &run.to_string()).is_some());
+    world.assert_sound();
+    let lease = world.store.list_leases(10).await.unwrap().remove(0).unwrap();
+    assert_eq!(world.at(100_000).recover_run(&lease, &recovery(None)).await.unwrap(), RecoverReply::Recovered);
+    assert!(!has_place(&world, "a", 0));
+    world.assert_sound();
 }

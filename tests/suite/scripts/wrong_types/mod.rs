@@ -37,7 +37,9 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
         || matches!((script, name), ("forget_uniques", "unique" | "holder"))
         || matches!(
             (script, name),
-            ("queue_backfill", "run") | ("forget_lanes", "due") | ("forget_nodes", "node" | "source" | "declared")
+            ("queue_backfill" | "quarantine_run", "run")
+                | ("forget_lanes", "due")
+                | ("forget_nodes", "node" | "source" | "declared")
         )
         || matches!(
             (script, name),
