@@ -172,7 +172,12 @@ async fn told(store: &Store, record: RunRecord, console: &mut Console) -> Result
 /// How a run ended, with where to read what a failed one wrote.
 fn sentence(view: &RunView) -> String {
     let has_failed = matches!(view.record.state, RunState::Failed | RunState::TimedOut);
-    let more = if has_failed { format!(" (schedctl logs {} shows what it wrote)", view.record.run) } else { String::new() };
+    let has_started = !view.record.error.as_deref().is_some_and(|error| error.starts_with("cannot start"));
+    let more = if has_failed && has_started {
+        format!(" (schedctl logs {} shows what it wrote)", view.record.run)
+    } else {
+        String::new()
+    };
     format!("{}{more}", ending(view))
 }
 

@@ -4,7 +4,7 @@
 
 /// A text that is no size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("size {found:?} is not valid: wanted a whole number with the unit B, KiB, MiB or GiB, as in \"256MiB\"")]
+#[error("size {found:?} is not valid: wanted a whole number with the unit B, KiB (K), MiB (M) or GiB (G), as in \"256MiB\"")]
 pub struct SizeError {
     found: String,
 }

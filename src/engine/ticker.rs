@@ -18,7 +18,9 @@ use super::notes::{Claims, Data};
 use super::shared::{Phase, Shared};
 use super::slots::Offer;
 use crate::domain::dispatch::Demand;
+use crate::domain::ids::QueueName;
 use crate::domain::lane::Lane;
+use crate::domain::time::UnixMillis;
 use crate::keeper::{BootInstant, BootTimer};
 use crate::store::{LaneAsk, LanePoll, Met, Poll};
 
@@ -100,10 +102,8 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
         return tick;
     }
     shared.store.trust(&poll.marks.server);
-    let mut next = LONGEST_SLEEP;
-    if let Some(at) = poll.next_gate {
-        next = next.min(at.since(poll.now).saturating_sub(poll.past_now));
-    }
+    let to_gate = poll.next_gate.map(|at| at.since(poll.now).saturating_sub(poll.past_now));
+    let mut next = to_gate.map_or(LONGEST_SLEEP, |time| time.min(LONGEST_SLEEP));
     match gatekeeper.open(shared, &poll.gates, &lanes).await {
         // Who was given a place is ripe now.
         Ok(1..) => next = Duration::ZERO,
@@ -117,12 +117,13 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
     let mut answers = poll.lanes.into_iter();
     let mut found: Vec<(Offer, RipeInLanes)> = Vec::new();
     let mut first_head: Option<Duration> = None;
+    let mut blocked: Vec<(QueueName, Lane)> = Vec::new();
     for offer in offers {
         let (mut in_lanes, mut slots, mut hold) = (Vec::new(), offer.slots, None);
         for (lane, answer) in offer.lanes.iter().zip(answers.by_ref()) {
             match answer {
                 LanePoll::WrongType(error) => claimer.report_spoilt_lane(lane, &error),
-                LanePoll::Due { mut ripe, next: head, room, held } => {
+                LanePoll::Due { ripe, next: head, room, held } => {
                     hold = hold.or(held);
                     slots = slots.min(room.unwrap_or(slots));
                     if head.is_some() || !ripe.is_empty() {
@@ -133,7 +134,9 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
                         next = next.min(ahead);
                         first_head = Some(first_head.map_or(ahead, |first| first.min(ahead)));
                     }
-                    claimer.look_behind(lane, &mut ripe, sent).await;
+                    if claimer.has_blocked(lane, &ripe) {
+                        blocked.push((offer.queue.clone(), lane.clone()));
+                    }
                     if !ripe.is_empty() {
                         in_lanes.push((lane.clone(), ripe));
                     }
@@ -164,6 +167,30 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
             Err(error) => {
                 shared.weather.failed(&error, &format!("queue {} stands still", offer.queue));
                 next = next.min(tick);
+            }
+        }
+    }
+    next.min(take_behind(shared, claimer, &blocked, poll.now).await)
+}
+
+/// Takes what may start behind the blocked runs of these lanes, with the slots that are left. Gives how long nothing more is to be
+/// done about them.
+async fn take_behind(shared: &Shared, claimer: &mut Claimer, blocked: &[(QueueName, Lane)], now: UnixMillis) -> Duration {
+    let mut next = LONGEST_SLEEP;
+    let until = BootInstant::now().saturating_add(shared.settings.tick / 2);
+    for (queue, lane) in blocked {
+        let free = shared.slots.offers().into_iter().find(|offer| offer.queue == *queue).map_or(0, |offer| offer.slots);
+        let slots = free.min(hold_back(shared));
+        if slots == 0 || shared.phase() != Phase::Running {
+            continue;
+        }
+        shared.progress.ticker.back_within(Duration::ZERO);
+        match claimer.take_behind(queue, lane, slots, until, now).await {
+            Ok(true) => next = Duration::ZERO,
+            Ok(false) => {}
+            Err(error) => {
+                shared.weather.failed(&error, &format!("queue {queue} stands still"));
+                next = next.min(shared.settings.tick);
             }
         }
     }

@@ -42,7 +42,7 @@ impl Pools {
             None => {}
         }
         let names: Vec<&str> = self.groups.keys().map(GroupName::as_str).collect();
-        let wanted = if names.is_empty() { String::new() } else { format!("wanted {} ", names.join(", ")) };
-        Some(format!("group {group} is not known, {wanted}(a jobs file declares groups by [groups.{group}])"))
+        let wanted = if names.is_empty() { String::new() } else { format!(", wanted {}", names.join(", ")) };
+        Some(format!("group {group} is not known{wanted} (a jobs file declares groups by [groups.{group}])"))
     }
 }

@@ -238,7 +238,7 @@ fn what_is_to_be_kept_is_held_to_its_bounds() {
         ("[history]\nkep = 5", "did you mean \"keep\"?"),
         ("[output]\nhead = '2MiB'", "output.head: found string \"2MiB\", wanted at most 1MiB"),
         ("[output]\ntail = 16", "output.tail: found integer 16, wanted a size such as \"256MiB\""),
-        ("[output]\nkeep_bytes = '1GB'", "wanted a whole number with the unit B, KiB, MiB or GiB"),
+        ("[output]\nkeep_bytes = '1GB'", "wanted a whole number with the unit B, KiB (K), MiB (M) or GiB (G)"),
         ("[output]\nmax_age = 7", "a duration such as \"30d\""),
         ("[redis]\nallow_eviction = 'yes'", "redis.allow_eviction: found string \"yes\", wanted true or false"),
     ] {

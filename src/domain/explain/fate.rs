@@ -43,8 +43,12 @@ fn of_job(facts: &Facts, open: &[RunFacts], last: Option<&RunFacts>) -> Vec<Beca
     match last {
         Some(run) => {
             let state = run.state.as_str().replace('_', " ");
-            let reason = run.reason.clone().or_else(|| run.attempts.last()?.end.clone()).filter(|end| *end != state);
-            let state = reason.map_or_else(|| state.clone(), |reason| format!("{state} ({reason})"));
+            let reason = run.reason.clone().or_else(|| run.attempts.last()?.end.clone());
+            let state = match reason {
+                None => state,
+                Some(reason) if reason.starts_with(&*state) => reason,
+                Some(reason) => format!("{state} ({reason})"),
+            };
             found.push(Became::Last { run: run.run.to_string(), state, at: run.finished_at });
         }
         None if open.is_empty() && facts.gone.is_some() => found.push(Became::GoneWithData),

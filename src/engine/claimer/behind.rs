@@ -2,17 +2,18 @@
 //!
 //! Runs that find their gate shut are moved there one by one, and many of one gate may be ripe before a run with another. So where a
 //! claim met such runs, the lane is walked through behind its head, with a remembered place, and the first few of each gate are
-//! taken out of their row. Invariant: of one gate none is taken before an earlier one: past the first few all the others are left
-//! until the walk begins again.
+//! taken out of their row, once the heads of all lanes have had their turn. Invariant: of one gate none is taken before an earlier
+//! one: past the first few all the others are left until the walk begins again, and what found no slot is met again first.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::Claimer;
 use crate::config::first_gate_in;
 use crate::domain::gate::Gate;
-use crate::domain::ids::JobName;
+use crate::domain::ids::{JobName, QueueName};
 use crate::domain::lane::Lane;
+use crate::domain::time::UnixMillis;
 use crate::engine::definitions::KEPT;
 use crate::engine::ripe::well_formed;
 use crate::engine::slots::BATCH;
@@ -31,10 +32,12 @@ const LEAST_REST: Duration = Duration::from_secs(1);
 /// How far a lane was walked through.
 #[derive(Default)]
 pub(super) struct Walk {
-    /// The last entry left where it is.
+    /// The entry behind which the next call begins: the last one left where it is before any was taken.
     after: Option<String>,
-    /// How many of each gate were taken.
-    taken: HashMap<Gate, usize>,
+    /// Which of each gate were taken.
+    taken: HashMap<Gate, Vec<String>>,
+    /// Whether any was left.
+    has_left: bool,
     /// How long its reading took.
     spent: Duration,
     /// When it came to the last ripe run.
@@ -42,84 +45,100 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Takes at most `most` of `entries`, which stand behind those met before; those `met` only count.
-    fn choose(&mut self, entries: Vec<(RipeEntry, Option<Gate>)>, met: &HashSet<String>, most: usize) -> Vec<RipeEntry> {
-        let mut chosen = Vec::new();
+    /// Takes of `entries`, which stand behind those met before, until `chosen` has `most`. What was taken by an earlier call and
+    /// still stands there, for want of a slot, is taken again before those behind it.
+    fn choose(&mut self, entries: Vec<(RipeEntry, Option<Gate>)>, chosen: &mut Vec<RipeEntry>, most: usize) {
         for (entry, gate) in entries {
             if chosen.len() == most {
-                break;
+                return;
             }
-            let taken = gate.map(|gate| self.taken.entry(gate).or_default()).filter(|taken| **taken < FEW);
-            if let Some(taken) = taken {
-                *taken += 1;
-                if !met.contains(&entry.member) {
-                    chosen.push(entry);
+            let taken = gate.map(|gate| self.taken.entry(gate).or_default());
+            if let Some(taken) = taken.filter(|taken| taken.len() < FEW || taken.contains(&entry.member)) {
+                if !taken.contains(&entry.member) {
+                    taken.push(entry.member.clone());
                 }
+                chosen.push(entry);
             } else {
-                self.after = Some(entry.member);
+                self.has_left = true;
+                if chosen.is_empty() {
+                    self.after = Some(entry.member);
+                }
             }
         }
-        chosen
     }
 
     fn is_to_begin_again(&self, now: BootInstant) -> bool {
         let rest = (self.spent * REST).max(LEAST_REST);
-        self.taken.len() > KEPT || self.after.is_some() && self.arrived.is_some_and(|at| now.since(at) >= rest)
+        self.taken.len() > KEPT || self.has_left && self.arrived.is_some_and(|at| now.since(at) >= rest)
     }
 }
 
 impl Claimer {
-    /// Adds to the first ripe entries of `lane`, polled at `polled`, some that stand behind them, if those were found to be blocked.
-    /// A tick after the poll it gives up, and goes on at the next call.
-    pub(in crate::engine) async fn look_behind(&mut self, lane: &Lane, ripe: &mut Vec<RipeEntry>, polled: BootInstant) {
-        if ripe.is_empty() {
-            // A poll without a free slot shows nothing: the place is kept until there is one.
-            return;
+    /// Whether it is to be looked behind the first ripe entries of `lane`, which a poll showed: some were found to be blocked.
+    pub(in crate::engine) fn has_blocked(&mut self, lane: &Lane, ripe: &[RipeEntry]) -> bool {
+        // A poll without a free slot shows nothing: the place is kept until there is one.
+        let has_blocked = self.blocked.contains(lane) && ripe.len() >= BATCH;
+        if !ripe.is_empty() && !has_blocked {
+            self.walks.remove(lane);
+        }
+        has_blocked
+    }
+
+    /// Takes ripe runs of `lane` that may start although those at its head are blocked, into at most `slots`. It gives up looking at
+    /// `until`, and goes on at the next call. Whether there is more to be done at once.
+    pub(in crate::engine) async fn take_behind(
+        &mut self,
+        queue: &QueueName,
+        lane: &Lane,
+        slots: usize,
+        until: BootInstant,
+        now: UnixMillis,
+    ) -> Result<bool, StoreError> {
+        if !self.blocked.contains(lane) {
+            return Ok(false);
         }
         let walk = self.walks.remove(lane).filter(|walk| !walk.is_to_begin_again(BootInstant::now()));
-        if !self.blocked.contains(lane) || ripe.len() < BATCH {
-            return;
+        let (walk, chosen) = self.walk_on(lane, walk.unwrap_or_default(), slots.min(BATCH), until).await?;
+        let is_through = walk.arrived.is_some();
+        self.walks.insert(lane.clone(), walk);
+        if chosen.is_empty() {
+            return Ok(!is_through);
         }
-        match self.walk_on(lane, walk.unwrap_or_default(), ripe, polled).await {
-            Ok(walk) => {
-                self.walks.insert(lane.clone(), walk);
-            }
-            Err(error) => self.shared.weather.failed(&error, "what is ripe behind blocked runs is not looked at"),
-        }
+        // What was found at the head stands.
+        let left = self.left_in(lane);
+        let taken = self.take(queue, vec![(lane.clone(), chosen)], slots, now).await;
+        self.blocked.insert(lane.clone());
+        let after = self.left.entry(lane.clone()).or_default();
+        *after = (*after).max(left.saturating_sub(BATCH));
+        Ok(taken? > 0 || !is_through)
     }
 
     async fn walk_on(
         &self,
         lane: &Lane,
         mut walk: Walk,
-        ripe: &mut Vec<RipeEntry>,
-        polled: BootInstant,
-    ) -> Result<Walk, StoreError> {
-        let mut met: HashSet<String> = ripe.iter().map(|entry| entry.member.clone()).collect();
-        // Read on from what was read last; what was left last is where the next call begins.
+        most: usize,
+        until: BootInstant,
+    ) -> Result<(Walk, Vec<RipeEntry>), StoreError> {
+        let mut chosen = Vec::new();
         let mut at = walk.after.clone();
-        let until = polled.saturating_add(self.shared.settings.tick);
-        let mut left = BATCH;
         loop {
             self.shared.progress.ticker.back_within(Duration::ZERO);
             let began = BootInstant::now();
             let Some(entries) = self.shared.store.list_behind(lane, at.as_deref(), PAGE).await? else {
                 // The place was lost with the entry.
-                return Ok(Walk::default());
+                return Ok((Walk::default(), chosen));
             };
             let is_last = entries.len() < PAGE;
             at = entries.last().map(|entry| entry.member.clone());
-            let chosen = walk.choose(self.with_gates(entries).await?, &met, left);
-            left -= chosen.len();
-            met.extend(chosen.iter().map(|entry| entry.member.clone()));
-            ripe.extend(chosen);
+            walk.choose(self.with_gates(entries).await?, &mut chosen, most);
             let now = BootInstant::now();
             walk.spent += now.since(began);
-            if is_last {
+            if is_last && chosen.len() < most {
                 walk.arrived = walk.arrived.or(Some(now));
             }
-            if is_last || left == 0 || now >= until {
-                return Ok(walk);
+            if is_last || chosen.len() == most || now >= until {
+                return Ok((walk, chosen));
             }
         }
     }
@@ -154,31 +173,37 @@ mod tests {
         keys.iter().enumerate().map(entry).collect()
     }
 
-    fn chosen(walk: &mut Walk, keys: &[&str], head: &[&str], most: usize) -> Vec<String> {
-        let head = head.iter().map(|member| (*member).to_owned()).collect();
-        walk.choose(entries(keys), &head, most).into_iter().map(|entry| entry.member).collect()
+    fn chosen(walk: &mut Walk, keys: &[&str], most: usize) -> Vec<String> {
+        let mut chosen = Vec::new();
+        walk.choose(entries(keys), &mut chosen, most);
+        chosen.into_iter().map(|entry| entry.member).collect()
     }
 
     #[test]
-    fn of_each_gate_the_first_few_are_taken_and_the_walk_goes_on_behind_the_last_that_was_left() {
+    fn of_each_gate_the_first_few_are_taken_and_what_found_no_slot_comes_before_those_behind_it() {
         let mut walk = Walk::default();
         let row = ["m", "m", "m", "m", "m", "m", "free", "m", "free"];
-        assert_eq!(chosen(&mut walk, &row, &["m0@5", "m1@5"], 50), ["m2@5", "m3@5", "m4@5", "free6@5", "free8@5"]);
-        assert_eq!(walk.after.as_deref(), Some("m7@5"));
-        assert_eq!(chosen(&mut walk, &["m", "free", "other"], &[], 50), ["free1@5", "other2@5"]);
+        let first = ["m0@5", "m1@5", "m2@5", "m3@5", "m4@5", "free6@5", "free8@5"];
+        assert_eq!(chosen(&mut walk, &row, 50), first);
+        assert_eq!((walk.after.as_deref(), walk.has_left), (None, true));
+        assert_eq!(chosen(&mut walk, &row, 50), first, "none of them was started");
+        let mut walk = Walk::default();
+        assert_eq!(chosen(&mut walk, &row, 6).last().unwrap(), "free6@5");
+        assert_eq!(walk.taken.values().map(Vec::len).sum::<usize>(), 6);
     }
 
     #[test]
-    fn what_there_is_no_room_for_is_met_again() {
+    fn the_next_call_begins_behind_what_was_left_before_the_first_taken() {
         let mut walk = Walk::default();
-        assert_eq!(chosen(&mut walk, &["a", "b", "c"], &[], 2), ["a0@5", "b1@5"]);
-        assert_eq!(walk.after, None);
+        walk.taken.insert(Gate::of_key(&"m".parse().unwrap()), vec!["x".to_owned(); FEW]);
+        assert_eq!(chosen(&mut walk, &["m", "m", "free", "m"], 50), ["free2@5"]);
+        assert_eq!(walk.after.as_deref(), Some("m1@5"));
     }
 
     #[test]
     fn what_is_no_run_is_left_to_the_head() {
         let mut walk = Walk::default();
-        assert_eq!(chosen(&mut walk, &["", "a"], &[], 50), ["a1@5"]);
+        assert_eq!(chosen(&mut walk, &["", "a"], 50), ["a1@5"]);
         assert_eq!(walk.after.as_deref(), Some("0@5"));
     }
 
@@ -188,7 +213,7 @@ mod tests {
         let after = |ms: u64| at.saturating_add(Duration::from_millis(ms));
         let mut walk = Walk { spent: Duration::from_millis(300), arrived: Some(at), ..Walk::default() };
         assert!(!walk.is_to_begin_again(after(9_000)), "it left nothing out");
-        walk.after = Some("m@5".to_owned());
+        walk.has_left = true;
         assert!(!walk.is_to_begin_again(after(2_900)) && walk.is_to_begin_again(after(3_000)));
         walk.spent = Duration::ZERO;
         assert!(!walk.is_to_begin_again(after(900)) && walk.is_to_begin_again(after(1_000)));

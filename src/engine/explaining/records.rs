@@ -87,7 +87,7 @@ fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
 /// How an attempt ended, and which of its limits did not hold.
 fn with_unenforced(not_enforced: Option<&str>, end: String) -> String {
     match not_enforced {
-        Some(limits) => format!("{end} (not held to its limits of {limits}: its node cannot)"),
+        Some(limits) => format!("{end}, not held to its limits of {limits}, which its node cannot"),
         None => end,
     }
 }

@@ -192,7 +192,7 @@ fn limits_nobody_enforces_are_told_of_the_run_and_by_the_doctor() {
     assert_eq!(kept, ["pids", "pids"]);
     for verb in [["show", &again], ["explain", &again]] {
         let told = ctl.run(&verb).good().stdout;
-        assert!(told.contains("exit code 3 (not held to its limits of pids"), "{told}");
+        assert!(told.contains("exit code 3, not held to its limits of pids"), "{told}");
     }
     let told = ctl.run(&["explain", "bound", "--last"]).good().stdout;
     assert!(told.contains("not held to its limits of memory, pids"), "{told}");
