@@ -293,15 +293,17 @@ impl House {
         let mut leaders: HashSet<i32> = self.given_up.borrow().keys().copied().collect();
         leaders.extend(residents.values().filter_map(|resident| resident.identity.leader));
         let is_alone = residents.len() == 1;
-        // What became another user says nothing to a keeper that may not read its environment; but there may be one run only it
-        // can be of.
-        let own_user = residents.get(&key).and_then(|resident| resident.owner);
+        // A keeper may not read what became another user; but there may be one run only it can be of. What a run with a cgroup
+        // started is in that.
+        let own_user = residents.get(&key).filter(|resident| resident.cgroup.is_none()).and_then(|resident| resident.owner);
         let own_user = own_user.filter(|uid| residents.values().filter(|other| other.owner == Some(*uid)).count() == 1);
+        let others = residents.values().filter(|_| own_user.is_some());
+        let others: Vec<Cgroup> = others.filter_map(|resident| resident.cgroup.clone()).collect();
         let Some(Resident { identity, cgroup, known, .. }) = residents.get_mut(&key) else { return (None, Vec::new()) };
-        let mut members = snapshot.members(identity, &leaders, |orphan| {
-            let is_of_user = || own_user.is_some() && orphan.user() == own_user;
-            let may_be_taken = !leaders.contains(&orphan.pid) && (is_alone || is_of_user());
-            may_be_taken || known.contains(&(orphan.pid, orphan.started))
+        let mut members = snapshot.members(identity, &leaders, |orphan, claim| {
+            let is_elsewhere = || others.iter().any(|cgroup| cgroup.pids().contains(&orphan.pid));
+            let is_of_user = || claim == Claim::Hidden && own_user.is_some_and(|uid| orphan.is_bound_to(uid)) && !is_elsewhere();
+            !leaders.contains(&orphan.pid) && (is_alone || is_of_user()) || known.contains(&(orphan.pid, orphan.started))
         });
         // Whoever is in its cgroup is its own, whatever else it says.
         let seen: HashSet<i32> = members.iter().map(|member| member.pid).collect();

@@ -2,10 +2,11 @@
 //!
 //! Invariant: only descendants of the calling process are ever touched, and what is in the cgroup of one of its runs. Both the keeper and the daemon are subreapers
 //! (`prctl(2)`), so what a job leaves behind becomes the child of one of them and cannot leave the tree. An orphan is known by
-//! its session, or by `SCHEDD_RUN_ID` and `SCHEDD_FENCE` in its environment; one that wiped them, or may not be asked for them, only
-//! by being the only run's, or that of the only run of its user.
+//! its session, or by `SCHEDD_RUN_ID` and `SCHEDD_FENCE` in its environment; one that wiped them only by being the only run's, one we
+//! may not ask for them also by being that of the only run of its user.
 
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
@@ -29,14 +30,20 @@ pub(super) enum Claim {
     This,
     /// It is another run's.
     Other,
-    /// It says nothing, or cannot be read.
+    /// It says nothing, or there is none.
     Nothing,
+    /// We may not read it.
+    Hidden,
 }
 
 impl Identity {
     /// What the environment of `pid` says about this run.
     pub(super) fn claim(&self, pid: i32) -> Claim {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let environment = match std::fs::read(format!("/proc/{pid}/environ")) {
+            Ok(environment) => environment,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Claim::Hidden,
+            Err(_) => return Claim::Nothing,
+        };
         let value = |name: &str| {
             let mut variables = environment.split(|byte| *byte == 0);
             variables.find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
@@ -77,9 +84,13 @@ impl Process {
         })
     }
 
-    /// The number of the user it runs as; none if it is gone.
-    pub(super) fn user(&self) -> Option<u32> {
-        Some(std::fs::metadata(format!("/proc/{}", self.pid)).ok()?.uid())
+    /// Whether it is that user with no way to other rights (`no_new_privs`), as all below a job with `user`. What a job without
+    /// made that user, as with `sudo`, is not.
+    pub(super) fn is_bound_to(&self, uid: u32) -> bool {
+        let own = format!("/proc/{}", self.pid);
+        let is_bound = |status: String| status.lines().any(|line| line == "NoNewPrivs:\t1");
+        std::fs::metadata(&own).is_ok_and(|process| process.uid() == uid)
+            && std::fs::read_to_string(format!("{own}/status")).is_ok_and(is_bound)
     }
 
     /// Sends it a signal, unless it ended meanwhile and its number names another.
@@ -146,8 +157,13 @@ impl Snapshot {
     }
 
     /// The children of the calling process that belong to `run`, and all below them; the leader is among them. Those in the
-    /// session of one of `leaders` are asked nothing. An orphan that says nothing belongs to the run if `takes` says so.
-    pub(super) fn members(&self, run: &Identity, leaders: &HashSet<i32>, takes: impl Fn(&Process) -> bool) -> Vec<Process> {
+    /// session of one of `leaders` are asked nothing. An orphan that says nothing, or to us, belongs to the run if `takes` says so.
+    pub(super) fn members(
+        &self,
+        run: &Identity,
+        leaders: &HashSet<i32>,
+        takes: impl Fn(&Process, Claim) -> bool,
+    ) -> Vec<Process> {
         let roots = self.children(own_pid()).filter(|child| {
             let by_session = run.leader.is_some_and(|leader| child.pid == leader || child.session == leader);
             let is_known = leaders.contains(&child.pid) || leaders.contains(&child.session);
@@ -156,7 +172,7 @@ impl Snapshot {
                     && match run.claim(child.pid) {
                         Claim::This => true,
                         Claim::Other => false,
-                        Claim::Nothing => takes(child),
+                        claim @ (Claim::Nothing | Claim::Hidden) => takes(child, claim),
                     }
         });
         self.below(roots.collect())
@@ -195,7 +211,7 @@ pub(super) fn kill_runs(runs: &[Identity], patience: Duration) -> bool {
     let mut empty_scans = 0;
     while Instant::now() < end {
         let snapshot = Snapshot::take();
-        let of_run = |run| snapshot.members(run, &HashSet::new(), |orphan| known.contains(&(orphan.pid, orphan.started)));
+        let of_run = |run| snapshot.members(run, &HashSet::new(), |orphan, _| known.contains(&(orphan.pid, orphan.started)));
         let members: Vec<Process> = runs.iter().flat_map(of_run).collect();
         known.extend(members.iter().map(|member| (member.pid, member.started)));
         // One that changed its parent while we read may have been missed; twice it will not be.
@@ -228,7 +244,7 @@ mod tests {
         assert!(!me.is_zombie && me.started > 0);
         let nobody = Identity { run: "no@0".to_owned(), fence: 1, leader: None };
         assert_ne!(nobody.claim(me.pid), Claim::This);
-        assert!(Snapshot::take().members(&nobody, &HashSet::new(), |_| false).is_empty());
+        assert!(Snapshot::take().members(&nobody, &HashSet::new(), |_, _| false).is_empty());
         assert!(Process::read(0).is_none());
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use schedd::domain::run::Ending;
 
-use super::{NONE, alive, stdout};
+use super::{NONE, alive, children_of, exists, stdout};
 use crate::support::attempt::{Bench, shell};
 use crate::support::wait::eventually;
 
@@ -151,4 +151,42 @@ async fn what_a_job_of_another_user_leaves_behind_is_found_by_a_keeper_that_is_n
     assert_eq!((outcome.ending, outcome.left_processes), (Ending::Succeeded, true), "{outcome:?}");
     assert_eq!(alive(&attempt), NONE);
     assert!(!beside.task.is_finished());
+}
+
+#[tokio::test]
+async fn what_another_job_made_of_the_same_user_is_not_taken_for_what_a_job_of_that_user_left() {
+    let Some(setpriv) = setpriv().filter(|_| is_root()) else { return };
+    let caps = "-all,+setuid,+setgid,+kill";
+    let rights = format!("--reuid 65534 --regid 65534 --clear-groups --inh-caps={caps} --ambient-caps={caps}");
+    for rights in ["--inh-caps -setpcap", &rights] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        // As sudo does it: whoever calls it becomes anyone.
+        let sudo = dir.path().join("sudo");
+        std::fs::copy(setpriv, &sudo).unwrap();
+        std::fs::set_permissions(&sudo, std::fs::Permissions::from_mode(0o4755)).unwrap();
+        let bench = bench_by(&dir, &format!("{setpriv} {rights}")).await;
+        let become_daemon = format!("{} --reuid 1 --regid 1 --clear-groups", sudo.display());
+        let worker = "env -i setsid sh -c 'id -u; echo $$; exec sleep 1000'";
+        let beside = bench.begin(&shell(&format!("({become_daemon} {worker} &) || echo cannot 0; sleep 1000")));
+        let told = eventually("the worker is there", || {
+            let told = stdout(&beside.output);
+            (told.split_whitespace().count() == 2).then_some(told)
+        })
+        .await;
+        let Some(worker) = told.strip_prefix("1\n").map(|pid| pid.trim().parse::<i32>().unwrap()) else {
+            eprintln!("not tested: no program becomes another user here: {told}");
+            return;
+        };
+        let is_orphan = || children_of(&bench.keeper).split_whitespace().any(|pid| pid.parse() == Ok(worker)).then_some(());
+        eventually("the worker is the keeper's", is_orphan).await;
+        let mut attempt = shell("true");
+        attempt.process.user = Some("daemon".parse().unwrap());
+        let (outcome, _) = bench.run(&attempt).await;
+        assert_eq!((outcome.ending, outcome.left_processes), (Ending::Succeeded, false), "{rights}: {outcome:?}");
+        assert!(exists(worker), "{rights}");
+        beside.stop.send_replace(Some(schedd::executor::StopReason::Cancelled));
+        assert_eq!(beside.task.await.unwrap().ending, Ending::Stopped);
+        eventually("its own run takes it along", || (!exists(worker)).then_some(())).await;
+    }
 }
