@@ -69,15 +69,35 @@ pub(super) struct Birth {
 pub(super) fn fork_into(birth: Birth) -> io::Result<(Pid, Candidates)> {
     // SAFETY: the process has one thread, so no lock can be held by another at the fork; the child makes system calls on what
     // was made ready before, and ends by becoming the program or by `_exit`, so nothing of the keeper is run or dropped in it.
-    let pid = unsafe { libc::fork() };
-    if pid == 0 {
+    let Some(pid) = (unsafe { fork_unheard() })? else {
         let Err(failure) = birth.begin();
         birth.teller.fail(failure);
         // SAFETY: ends the process without running anything that belongs to the keeper.
         unsafe { libc::_exit(126) }
-    }
-    let pid = Pid::from_raw(pid.max(0)).ok_or_else(io::Error::last_os_error)?;
+    };
     Ok((pid, birth.program))
+}
+
+/// Forks a child all of whose signals wait until [`forget_signals`]; none in that child. Until then it has the keeper's handlers:
+/// a TERM that came earlier would be taken by one of them, and the program would never have had it. Fails as `fork(2)` does.
+///
+/// # Safety
+///
+/// The child must do only what is allowed after a fork, and end by an exec or by `_exit`.
+unsafe fn fork_unheard() -> io::Result<Option<Pid>> {
+    let (all, mut before, size) = (u64::MAX, 0_u64, size_of::<u64>());
+    // SAFETY: two system calls on values that live until they return, and a fork the caller answers for.
+    let forked = unsafe {
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const all, &raw mut before, size);
+        let pid = libc::fork();
+        if pid == 0 {
+            return Ok(None);
+        }
+        let forked = Pid::from_raw(pid.max(0)).ok_or_else(io::Error::last_os_error);
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const before, std::ptr::null::<u64>(), size);
+        forked
+    };
+    forked.map(Some)
 }
 
 impl Birth {
@@ -158,5 +178,41 @@ impl Awaited {
 impl AsFd for Awaited {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.get_ref().as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use rustix::pipe::{PipeFlags, pipe_with};
+    use rustix::process::{Signal, WaitId, WaitIdOptions};
+
+    use super::*;
+
+    fn held_back() -> String {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        status.lines().find(|line| line.starts_with("SigBlk")).unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_signal_sent_right_after_the_fork_ends_the_child_although_its_parent_catches_it() {
+        let before = held_back();
+        signal_hook::flag::register(signal_hook::consts::SIGUSR2, Arc::new(AtomicBool::new(false))).unwrap();
+        let (wait, go) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        // SAFETY: the child makes system calls only, and ends by `_exit`.
+        let Some(child) = (unsafe { fork_unheard() }).unwrap() else {
+            // As long as a busy host lets it wait.
+            let _ = rustix::io::read(&wait, &mut [0]);
+            forget_signals();
+            // SAFETY: ends the process without running anything of the test.
+            unsafe { libc::_exit(0) }
+        };
+        assert_eq!(held_back(), before);
+        rustix::process::kill_process(child, Signal::USR2).unwrap();
+        rustix::io::write(&go, b"0").unwrap();
+        let status = rustix::process::waitid(WaitId::Pid(child), WaitIdOptions::EXITED).unwrap().unwrap();
+        assert_eq!(status.terminating_signal(), Some(signal_hook::consts::SIGUSR2));
     }
 }
