@@ -153,7 +153,12 @@ impl Starting {
                 });
                 // Again and again, for it may fork faster than we look.
                 if now >= *wake {
-                    house.kill(key);
+                    // One that is not its program yet has started nothing that would have to be searched for.
+                    if self.marks.is_open() {
+                        house.kill_group(key);
+                    } else {
+                        house.kill(key);
+                    }
                     kills += 1;
                     pause = (pause * 2).min(KILL_AGAIN_AT_LEAST);
                     *wake = now.saturating_add(pause);

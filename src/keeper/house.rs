@@ -254,6 +254,7 @@ impl House {
     pub(super) fn kill_group(&self, key: Key) {
         if let Some(leader) = self.leader(key).and_then(Pid::from_raw) {
             let _ = rustix::process::kill_process_group(leader, Signal::KILL);
+            let _ = rustix::process::kill_process(leader, Signal::KILL); // Just forked it leads no group yet.
         }
         self.kill_cgroup(key);
     }

@@ -14,6 +14,8 @@ use super::spawn::Awaited;
 /// A step of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
+    /// All before the first that it tells of.
+    Ready,
     /// The exec itself, or what only the system's want of something keeps a process from (its session, its descriptors).
     Exec,
     /// Moving into its cgroup.
@@ -28,7 +30,8 @@ pub(super) enum Step {
     Search,
 }
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
+    Step::Ready,
     Step::Exec,
     Step::Cgroup,
     Step::Files,
@@ -126,7 +129,7 @@ pub(super) fn marks() -> io::Result<(Marks, Teller)> {
     let (ours, childs) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
     let pipe = Some(Awaited::new(ours)?);
-    Ok((Marks { pipe, place: Place { step: Step::Exec, file: 0 } }, Teller(childs)))
+    Ok((Marks { pipe, place: Place { step: Step::Ready, file: 0 } }, Teller(childs)))
 }
 
 impl Marks {

@@ -97,7 +97,7 @@ pub(super) fn failed(failure: Failure, launch: &Launch) -> Report {
     let name = launch.argv.first().map_or("", String::as_str);
     let error = failure.errno.into();
     match failure.step {
-        Step::Exec => not_executed(name, &error),
+        Step::Ready | Step::Exec => not_executed(name, &error),
         Step::Search => not_found(name, &error),
         Step::Cgroup => no_cgroup(&error),
         Step::Files => cannot_start("limits.files", &error, None),
@@ -113,6 +113,8 @@ pub(super) fn failed(failure: Failure, launch: &Launch) -> Report {
 pub(super) fn unanswering(place: Place, launch: &Launch, candidates: &Candidates) -> String {
     let name = || launch.argv.first().cloned().unwrap_or_default();
     match place.step {
+        // It waits for no file system yet: only for its turn.
+        Step::Ready => "its host".to_owned(),
         Step::Directory => format!("directory {}", launch.cwd.display()),
         _ => candidates.shown(place.file).unwrap_or_else(name),
     }

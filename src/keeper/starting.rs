@@ -115,6 +115,8 @@ pub(super) async fn start(
 /// Kills a child that cannot be watched, and waits for its end by looking.
 async fn undo(house: &House, key: Key, leader: Pid) {
     for _ in 0..MOST_LOOKS {
+        // The search for all of a run needs descriptors itself; this needs none.
+        house.kill_group(key);
         house.kill(key);
         if !tree::is_alive_child(leader) {
             return;
