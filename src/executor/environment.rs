@@ -57,8 +57,8 @@ impl Account {
         }
     }
 
-    /// Where a process of `attempt` starts, and where if that cannot be entered: a home need not be there. Whether it is the
-    /// process finds out, for a file system may take its time to say.
+    /// Where a process of `attempt` starts, and where if that is not there: an account need not have a home. Whether it is there
+    /// the process finds out, for a file system may take its time to say.
     pub(super) fn directory(&self, attempt: &Attempt) -> (PathBuf, Option<PathBuf>) {
         match &attempt.cwd {
             Some(directory) => (directory.clone(), None),

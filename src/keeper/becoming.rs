@@ -31,6 +31,15 @@ pub(super) struct Becoming {
     user: Option<Become>,
 }
 
+/// Which directory it has entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entered {
+    /// Its own.
+    Wanted,
+    /// The one for where its own is not there.
+    Other,
+}
+
 /// A user, as the system calls want it.
 #[derive(Debug)]
 struct Become {
@@ -121,12 +130,16 @@ impl Becoming {
         Ok(())
     }
 
-    /// Enters its directory, as its user. May wait for a file system as long as that likes.
-    pub(super) fn enter_directory(&self) -> Result<(), Failure> {
-        let entered = rustix::process::chdir(&self.cwd).or_else(|errno| match &self.cwd_else {
-            Some(other) => rustix::process::chdir(other).map_err(|_| errno),
-            None => Err(errno),
-        });
+    /// Enters its directory, as its user; the other one only where there is none. May wait for a file system as long as that
+    /// likes.
+    pub(super) fn enter_directory(&self) -> Result<Entered, Failure> {
+        let entered = match (rustix::process::chdir(&self.cwd), &self.cwd_else) {
+            (Ok(()), _) => Ok(Entered::Wanted),
+            (Err(errno @ (Errno::NOENT | Errno::NOTDIR)), Some(other)) => {
+                rustix::process::chdir(other).map(|()| Entered::Other).map_err(|_| errno)
+            }
+            (Err(errno), _) => Err(errno),
+        };
         entered.map_err(|errno| Step::Directory.failed(errno))
     }
 }

@@ -6,11 +6,12 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, FileType};
 use rustix::io::Errno;
 
+use super::becoming::Entered;
 use super::marks::{Failure, Place, Step};
 use super::wire::{End, Launch, Report};
 
@@ -39,29 +40,42 @@ pub(super) fn no_cgroup(error: &io::Error) -> Report {
 /// The files a program may be, in the order they are looked at.
 #[derive(Debug)]
 pub(super) struct Candidates {
+    /// As seen from the directory wanted, then as seen from the other, if there is one.
     files: Vec<CString>,
+    /// How many there are in one directory.
+    count: usize,
     is_searched: bool,
 }
 
 impl Candidates {
-    /// Those `name` may stand for: itself if it has a slash (seen from `cwd`), else one of that name in each of the directories
-    /// of `path`. Looks at none. Fails if there is a zero in it.
-    pub(super) fn new(name: &str, path: Option<&str>, cwd: &Path) -> io::Result<Self> {
+    /// Those `name` may stand for: itself if it has a slash (seen from `cwd`, or from `cwd_else` by whoever is there), else one of
+    /// that name in each of the directories of `path`. Looks at none. Fails if there is a zero in it.
+    pub(super) fn new(name: &str, path: Option<&str>, cwd: &Path, cwd_else: Option<&Path>) -> io::Result<Self> {
         let is_searched = !name.contains('/');
-        let directories = path.unwrap_or(DEFAULT_PATH).split(':').filter(|_| is_searched);
-        let mut files: Vec<_> = directories.map(|directory| cwd.join(directory).join(name)).collect();
-        if !is_searched {
-            files.push(cwd.join(name));
-        }
-        let files = files.into_iter().map(|file| CString::new(file.into_os_string().into_vec())).collect::<Result<_, _>>()?;
-        Ok(Self { files, is_searched })
+        let path = path.unwrap_or(DEFAULT_PATH);
+        let seen_from = |cwd: &Path| -> Vec<PathBuf> {
+            if is_searched {
+                path.split(':').map(|directory| cwd.join(directory).join(name)).collect()
+            } else {
+                vec![cwd.join(name)]
+            }
+        };
+        let wanted = seen_from(cwd);
+        let count = wanted.len();
+        let files = wanted.into_iter().chain(cwd_else.map(seen_from).unwrap_or_default());
+        let files = files.map(|file| CString::new(file.into_os_string().into_vec())).collect::<Result<_, _>>()?;
+        Ok(Self { files, count, is_searched })
     }
 
-    /// The one to execute, with its number: if there are several the first that can be; `before` is told each number before it
-    /// is looked at. For a child between fork and exec: neither allocates nor locks. May wait for a file system.
-    pub(super) fn find(&self, before: impl Fn(u32)) -> Result<(u32, &CStr), Failure> {
+    /// The one to execute from that place, with its number: if there are several the first that can be; `before` is told each
+    /// number before it is looked at. For a child between fork and exec: neither allocates nor locks. May wait for a file system.
+    pub(super) fn find(&self, place: Entered, before: impl Fn(u32)) -> Result<(u32, &CStr), Failure> {
         let mut refused = None;
-        for (number, file) in (0..).zip(&self.files) {
+        let others = match place {
+            Entered::Wanted => 0,
+            Entered::Other => self.count,
+        };
+        for (number, file) in (0..).zip(&self.files).skip(others).take(self.count) {
             if !self.is_searched {
                 return Ok((number, file));
             }
@@ -149,8 +163,8 @@ mod tests {
         std::fs::write(cwd.join("plain"), "").unwrap();
         let path = format!("{}:/usr/bin:/bin", cwd.display());
         let find = |name: &str| {
-            let candidates = Candidates::new(name, Some(&path), cwd).unwrap();
-            let found = candidates.find(|_| {}).map(|(_, file)| file.to_str().unwrap().to_owned());
+            let candidates = Candidates::new(name, Some(&path), cwd, None).unwrap();
+            let found = candidates.find(Entered::Wanted, |_| {}).map(|(_, file)| file.to_str().unwrap().to_owned());
             found.and_then(|file| match Candidates::why_not(&CString::new(file.clone()).unwrap(), Errno::NOEXEC) {
                 Failure { step: Step::Exec, .. } => Ok(file),
                 missing => Err(missing),

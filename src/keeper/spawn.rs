@@ -112,8 +112,8 @@ impl Birth {
         self.becoming.prepare()?;
         close_all_but(self.teller.as_fd());
         self.teller.begin(Step::Directory, 0);
-        self.becoming.enter_directory()?;
-        let (number, file) = self.program.find(|number| self.teller.begin(Step::Search, number))?;
+        let place = self.becoming.enter_directory()?;
+        let (number, file) = self.program.find(place, |number| self.teller.begin(Step::Search, number))?;
         self.teller.begin(Step::Exec, number);
         let mut waits = TEXT_BUSY_WAITS.iter();
         loop {

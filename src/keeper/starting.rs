@@ -80,7 +80,7 @@ pub(super) async fn start(
         let (stdout, stderr) = (pipe_with(PipeFlags::CLOEXEC)?, pipe_with(PipeFlags::CLOEXEC)?);
         let birth = Birth {
             image: Image::new(&launch.argv, launch.env.0.iter().map(|(name, value)| format!("{name}={value}")))?,
-            program: Candidates::new(&name, path, &launch.cwd)?,
+            program: Candidates::new(&name, path, &launch.cwd, launch.cwd_else.as_deref())?,
             becoming: Becoming::new(launch, door)?,
             stdin: input(launch)?,
             stdout: stdout.1,

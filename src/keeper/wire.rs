@@ -83,7 +83,7 @@ pub struct Launch {
     pub env: Variables,
     /// Where it starts.
     pub cwd: PathBuf,
-    /// Where it starts if it cannot enter `cwd`; none = then it cannot start.
+    /// Where it starts if `cwd` is not there or no directory; none = then it cannot start.
     #[serde(default)]
     pub cwd_else: Option<PathBuf>,
     /// Whom it becomes; none = it stays who the keeper is.

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use schedd::domain::job::Action;
+use schedd::domain::limits::Limits;
 use schedd::domain::run::{Ending, Outcome};
-use schedd::executor::Stream;
+use schedd::executor::{OutputBuffer, Stream};
+use schedd::keeper::{BootInstant, Launch, OutputBounds, Variables};
 
 use super::{children_of, stdout};
 use crate::support::attempt::{Bench, command, shell};
@@ -120,6 +123,54 @@ async fn a_process_starts_in_its_directory_or_says_why_it_cannot() {
     attempt.cwd = Some(PathBuf::from("/no/such/place"));
     let (outcome, _) = bench.run(&attempt).await;
     assert_eq!(outcome, Outcome::failed("cannot start: directory /no/such/place: No such file or directory"));
+}
+
+#[tokio::test]
+async fn a_home_that_is_not_there_is_another_place_and_one_that_refuses_is_the_end_of_the_start() {
+    let bench = Bench::start().await;
+    let other = PathBuf::from(bench.path("other"));
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("program"), "#!/bin/sh\n/bin/pwd\n").unwrap();
+    std::fs::set_permissions(other.join("program"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(bench.path("file"), "").unwrap();
+    std::os::unix::fs::symlink(bench.path("loop"), bench.path("loop")).unwrap();
+    for (home, program, error) in [
+        ("no-such-place", "./program", None),
+        // Looked for in a PATH that is seen from where it runs.
+        ("file", "program", None),
+        ("loop", "./program", Some("Too many levels of symbolic links")),
+    ] {
+        let home = PathBuf::from(bench.path(home));
+        let launch = Launch {
+            run: format!("backup@{home:?}"),
+            fence: 1,
+            argv: vec![program.to_owned()],
+            env: Variables(BTreeMap::from([("PATH".to_owned(), ".".to_owned())])),
+            cwd: home.clone(),
+            cwd_else: Some(other.clone()),
+            owner: None,
+            limits: Limits::default(),
+            umask: None,
+            stdin: None,
+            start_within: Duration::from_secs(60),
+            timeout: Duration::from_secs(60),
+            kill_grace: Duration::from_millis(300),
+            deadline: BootInstant::now().saturating_add(Duration::from_secs(120)),
+            margin: Duration::from_secs(1),
+        };
+        let output = OutputBuffer::new(OutputBounds::default());
+        let report = bench.keeper.spawn(launch, Arc::new(output.clone())).await.ended().await;
+        match error {
+            None => {
+                assert_eq!((report.exit_code, &report.error), (Some(0), &None), "{program}");
+                assert_eq!(PathBuf::from(stdout(&output).trim_end()), other.canonicalize().unwrap());
+            }
+            Some(words) => {
+                assert_eq!(report.error, Some(format!("cannot start: directory {}: {words}", home.display())));
+                assert_eq!((report.exit_code, stdout(&output).as_str()), (None, ""));
+            }
+        }
+    }
 }
 
 #[tokio::test]
