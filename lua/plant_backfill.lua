@@ -15,7 +15,7 @@
 -- ARGV 5 lane: of the job, as read
 -- Reply planted
 -- Reply busy: its run is not over
--- Reply over: its run is, and the next is the first now
+-- Reply over: its run is, and the next, if there is one, is the first now
 -- Reply empty: nothing waits
 -- Reply unknown: there is no such job any more, and nothing waits
 -- Reply stale: another is the first, or the job's lane changed
@@ -40,6 +40,7 @@ local state = redis.call('HGET', KEYS[4], 'state')
 if state == 'scheduled' or state == 'running' then return {'busy'} end
 if state then
   redis.call('ZREM', KEYS[2], id)
+  if redis.call('EXISTS', KEYS[2]) == 0 then redis.call('ZREM', KEYS[3], name) end
   return {'over'}
 end
 if job[3] ~= ARGV[5] then return {'stale'} end

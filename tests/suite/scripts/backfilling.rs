@@ -35,8 +35,8 @@ async fn occurrences_are_made_up_for_one_after_the_other_and_the_schedule_is_lef
     let claim = world.win(503, &backfill(200)).await;
     world.succeed(504, &claim).await;
     assert_eq!(planted(&world, 200).await, PlantReply::Over);
+    assert_eq!(world.store.list_backfills(10).await.unwrap(), [], "nothing more is to be made up for");
     assert_eq!(planted(&world, 200).await, PlantReply::Empty);
-    assert_eq!(world.store.list_backfills(10).await.unwrap(), []);
     assert_eq!(world.job("a").await.pending, Some(pending));
     world.assert_sound();
 }
