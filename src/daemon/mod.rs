@@ -239,7 +239,9 @@ async fn attend(
             Ok(Some(new)) => {
                 let parts = |config: &Config| (config.output.head, config.output.tail);
                 if new.redis != config.redis || new.daemon != config.daemon || parts(&new) != parts(&config) {
-                    warn!("[redis], [daemon] or head and tail of [output] have changed; that takes effect at the next start.");
+                    warn!(
+                        "[redis], or of [daemon] tick, lease, shutdown_grace or users, or of [output] head or tail have changed; that takes effect at the next start."
+                    );
                 }
                 engine.configure(&new, removal);
                 config = new;

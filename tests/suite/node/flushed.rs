@@ -276,8 +276,7 @@ fn without_a_place_for_its_journal_a_node_says_so_once_and_notices_a_loss_all_th
     node.wait_for_log("Run succeeded");
     node.wait_for_log("No journal");
     flush(&redis);
-    node.wait_for_log("given back");
-    assert_eq!(eye.history("work").len(), 1);
+    eye.wait_for_history("work", 1);
     assert_eq!(node.log().matches("No journal").count(), 1);
 }
 
