@@ -119,10 +119,9 @@ fn retry_wait(view: &View<'_>, before: &Attempt, next: &Attempt) -> Option<(Micr
 /// When the attempt after `before` must have begun.
 fn latest_next(view: &View<'_>, before: &Attempt, next: &Attempt) -> Micros {
     let timing = view.timing;
-    let cause = view.cause(before, next);
     let ready = retry_wait(view, before, next).map_or(before.last_sign, |(ended, _, wait)| ended + wait);
     let slack = timing.clean + timing.kill_grace + SECOND;
-    let lost = cause.map_or(ready, |fault| recovered_by(view, fault, before, ready));
+    let lost = view.causes(before, next).map(|fault| recovered_by(view, fault, before, ready)).max().unwrap_or(ready);
     let latest = view.put_off(ready, lost.max(ready + slack));
     // It waits anew for what it shares.
     let job = view.evidence.jobs.get(&next.run.job);

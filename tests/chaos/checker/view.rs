@@ -145,7 +145,12 @@ impl<'a> View<'a> {
     /// The fault that allows `next` after `before`, if there is one: it hit the node of `before` while that ran, or while its
     /// end was being told.
     pub(super) fn cause(&self, before: &Attempt, next: &Attempt) -> Option<&'a Inflicted> {
-        let fits = |fault: &&Inflicted| {
+        self.causes(before, next).next()
+    }
+
+    /// All of them: each may have held it up.
+    pub(super) fn causes(&self, before: &Attempt, next: &Attempt) -> impl Iterator<Item = &'a Inflicted> {
+        let fits = move |fault: &&Inflicted| {
             let harm = &fault.harm;
             if Self::is_forgotten_by(fault, &before.run.id) {
                 return fault.from <= next.began;
@@ -161,7 +166,7 @@ impl<'a> View<'a> {
                 before.ended.is_none_or(|(at, _)| fault.to >= at - UNDER_WAY)
             }
         };
-        self.evidence.faults.iter().find(fits)
+        self.evidence.faults.iter().filter(fits)
     }
 
     /// Whether Redis lost something it had written of this run or job.
