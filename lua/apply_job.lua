@@ -1,7 +1,7 @@
 #!lua
 -- Creates a job or changes it, and plants its first run. Refused by Redis itself when memory is full: it only adds.
 -- Guard: the name is free, or the job is of the same kind of source and at the rev the caller read. An equal definition
--- changes nothing, unless the zone data has; repeating a call with the same token answers the same, also when the job is over by
+-- changes nothing, unless the zone data has or what is kept of it is spoilt; repeating a call with the same token answers the same, also when the job is over by
 -- then. A definition that names a unique key needs it free, or its own; the holder is the one the caller read. One that debounces
 -- replaces the definition of a holder that has not begun, at whatever rev, and moves its run though it is due. Runs of the job that
 -- wait at gates it has named are judged anew.
@@ -27,6 +27,7 @@
 -- KEYS 20 holder: the job that holds that key, as read, else the job
 -- KEYS 21 old_unique: of the key the job named, as read, else the job
 -- KEYS 22 notices
+-- KEYS 23 gated
 -- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 job_name
@@ -62,7 +63,8 @@
 -- ARGV 32 old_key: as read, or ''
 -- ARGV 33 old_queue: as read, or ''
 -- ARGV 34 tells: whom its runs are told to
--- ARGV 35 gates: which the definition named as it was read, if the new one lets its runs pass otherwise
+-- ARGV 35 gates: which the definition named as it was read, if the new one lets its runs pass otherwise or plans them otherwise
+-- ARGV 36 gated: how the job is listed with its first gate, or ''
 -- Reply created
 -- Reply updated
 -- Reply unchanged
@@ -77,7 +79,7 @@ local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], hist
   gates = gates_of(ARGV[35])}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', KEYS[4], 'zset', k.run, 'hash', KEYS[6], 'zset',
   k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[13], 'zset', KEYS[14], 'zset', KEYS[15], 'zset',
-  KEYS[16], 'zset', KEYS[17], 'zset', KEYS[22], 'zset'})
+  KEYS[16], 'zset', KEYS[17], 'zset', KEYS[22], 'zset', KEYS[23], 'zset'})
 if not bad and ARGV[28] .. ARGV[32] ~= '' then
   bad = wrong_type({KEYS[18], 'hash', KEYS[19], 'zset', KEYS[20], 'hash', KEYS[21], 'hash'})
 end
@@ -123,7 +125,7 @@ local in_the_way = key ~= '' and judge_unique()
 if in_the_way then return in_the_way end
 if is_live then
   if ARGV[17] == 'refuse' then return {'exists', job[3]} end
-  if job[4] == ARGV[4] and not is_rezoned then
+  if job[4] == ARGV[4] and not is_rezoned and redis.call('HGET', k.job, 'def') == ARGV[3] then
     list_in_source()
     return {'unchanged'}
   end
@@ -193,6 +195,7 @@ local function judge_anew()
       if redis.call('ZSCORE', gate.queued, id) then
         redis.call('ZADD', k.job_due, now, id)
         stop_waiting(gate, id)
+        come_loose(k.gates, gate_names(ARGV[35]), id, ARGV[10], now)
         tally(k.totals, 'waiting', -1)
       end
     end
@@ -203,11 +206,14 @@ local function judge_anew()
   end
 end
 
+-- What was planted from an earlier reading of the clock belongs to the schedule too.
+local since = planted ~= '' and ARGV[11] ~= '1' and math.min(now, tonumber(ARGV[14])) or now
 local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
 set_shunned(KEYS[16], KEYS[17], k.job, name, ARGV[27])
+set_gated(KEYS[23], k.job, ARGV[36])
 if not is_live then
   redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'kind', kind, 'token', ARGV[8], 'queue', ARGV[10],
-    'once', ARGV[11], 'applied', 'created', 'tz', ARGV[9], 'anchor', ARGV[16], 'since', int(now), 'created_at', int(now),
+    'once', ARGV[11], 'applied', 'created', 'tz', ARGV[9], 'anchor', ARGV[16], 'since', int(since), 'created_at', int(now),
     'source', ARGV[7], 'created_by', ARGV[22], 'delay', ARGV[25], 'max_runs', ARGV[26])
   set_tells()
   -- Of a one-shot, of which there are the most, its record alone says who added it.
@@ -246,7 +252,7 @@ note_deed(KEYS[13], now, 'edited', ARGV[22], ARGV[12] == 'schedule' and {old = A
 local old = job[6]
 local old_ready = old and old ~= '' and redis.call('ZSCORE', KEYS[4], old)
 if ARGV[12] ~= 'rest' then
-  redis.call('HSET', k.job, 'since', int(now))
+  redis.call('HSET', k.job, 'since', int(since))
   if job[8] then
     if planted == '' then redis.call('HDEL', k.job, 'held') else redis.call('HSET', k.job, 'held', planted) end
   elseif old_ready and tonumber(old_ready) <= now and not is_burst then
@@ -264,4 +270,5 @@ elseif old_ready and KEYS[3] ~= KEYS[4] then
   redis.call('ZREM', KEYS[4], old)
 end
 judge_anew()
+wake_groups(k, gate_names(ARGV[35]), now)
 return {'updated'}

@@ -118,6 +118,7 @@ local function replace(k, names)
       if redis.call('ZSCORE', gates[name].queued, other) then
         redis.call('ZADD', due, now, other)
         stop_waiting(gates[name], other)
+        come_loose(gates, names, other, ARGV[6], now)
         tally(k.totals, 'waiting', -1)
       end
     end
@@ -176,28 +177,44 @@ local function pass_gates(k, a, names, places)
   leave_gates(k, a.id, dropped, 'left', now)
   for at, name in ipairs(names) do
     local gate = gates[name]
-    stands[#stands + 1] = name
-    local others = redis.call('ZCARD', gate.queued)
+    local others, since = redis.call('ZCARD', gate.queued), redis.call('ZSCORE', gate.held, a.id)
     if gate.kind == 'key' and others > 0 then redis.call('HSET', gate.state, 'job:' .. a.job_name, a.limits) end
-    if redis.call('ZSCORE', gate.held, a.id) then
-      -- What its job allows may have changed since.
-      if others > 0 and gate.kind == 'key' then wake_gate(gates.wakes, gate, now) end
+    local may, opens
+    if since then
+      -- It was let in before; what the rate counts is where it begins.
+      opens = gate.kind == 'key' and rate_opens(gate, a.limits, 0, now, micros)
+      may = not opens
     else
       if stop_waiting(gate, a.id) then tally(k.totals, 'waiting', -1) end
-      local may, opens = may_enter(k, gate, a.job_name, a.limits, now, micros)
+      may, opens = may_enter(k, gate, a.job_name, a.limits, now, micros)
       if may and others > 0 and would_overtake(gate, a) then may, opens = false, now end
-      if not may then
-        if gate.kind == 'key' then redis.call('HSET', gate.state, 'job:' .. a.job_name, a.limits) end
-        wait_at(k, gate, a.id, a.due_ms, ARGV[6], opens)
-        local beyond = {}
-        for later = at + 1, #names do beyond[#beyond + 1] = names[later] end
-        leave_gates(k, a.id, beyond, 'left', now)
-        return name, stands
-      end
-      enter(gate, a.id, a.limits, now, micros)
     end
+    forget_lane(gates.wakes, gate, a.id, now)
+    if not may then
+      if gate.kind == 'key' then redis.call('HSET', gate.state, 'job:' .. a.job_name, a.limits) end
+      wait_at(k, gate, a.id, a.due_ms, ARGV[6], stands, opens, now)
+      redis.call('ZREM', gate.held, a.id)
+      local beyond = {}
+      for later = at + 1, #names do beyond[#beyond + 1] = names[later] end
+      leave_gates(k, a.id, beyond, 'left', now)
+      stands[#stands + 1] = name
+      return name, stands
+    end
+    if since then redis.call('ZADD', gate.held, now, a.id) else enter(gate, a.id, nil, now) end
+    stands[#stands + 1] = name
   end
   return nil, stands
+end
+
+-- Counts a run that begins where a key has a rate, and lets others in by what its job allows now.
+local function begin_at(names, limits)
+  for _, name in ipairs(names) do
+    local gate = gates[name]
+    if gate.kind == 'key' then
+      take_rate(gate, limits, micros)
+      if redis.call('ZCARD', gate.queued) > 0 then wake_gate(gates.wakes, gate, now) end
+    end
+  end
 end
 
 -- Takes out what is due and not to start: left behind in a lane that its job had once, or planned although it executes or is over, as
@@ -311,7 +328,8 @@ local function claim(k, a)
   end
 
   if gate then
-    local before = redis.call('ZRANGE', gates[gate].held, 0, 0)[1] or redis.call('ZRANGE', gates[gate].queued, 0, 0)[1]
+    -- The last that began, or else one that was let in.
+    local before = redis.call('ZREVRANGE', gates[gate].held, 0, 0)[1] or redis.call('ZRANGE', gates[gate].queued, 0, 0)[1]
     redis.call('HSET', k.run, 'state', 'scheduled', 'waiting_for', (string.gsub(gate, ':', ' ', 1)), 'reason', '', 'behind',
       before ~= id and before or '', 'came_at', int(tonumber(ready)), unpack(base))
     redis.call('HDEL', k.run, 'ready')
@@ -340,6 +358,7 @@ local function claim(k, a)
       'claimed_before', before, unpack(base))
     redis.call('ZADD', leases, lease_end, id .. '#' .. int(fence))
     redis.call('ZADD', KEYS[11], now, id)
+    begin_at(stands, a.limits)
     taken = taken + 1
     if a.kind == 'regular' then redis.call('ZADD', k.open, a.due_ms, id) end
     if begins then

@@ -3,6 +3,7 @@
 -- memory is full: it only adds.
 -- Guard: the caller's own text changed since it said it last, or what it said is gone. What was set by hand gives way to a text
 -- that changed; a pause by hand does not, and settings by hand outlive the last file that said any. Repeating a call changes nothing.
+-- Where the text that holds goes and other files say another, they say theirs again.
 -- KEYS 1 settings: of the queue or group
 -- KEYS 2 declared: what this file says
 -- KEYS 3 index: of queues or groups
@@ -27,7 +28,7 @@ local settings, declared, index = KEYS[1], KEYS[2], KEYS[3]
 local bad = wrong_type({settings, 'hash', declared, 'hash', index, 'hash', KEYS[5], 'zset'})
 if bad then return bad end
 local name, entry, hash, own = ARGV[2], ARGV[3], ARGV[4], 'src:' .. ARGV[5]
-local held = redis.call('HMGET', settings, own, 'set_at', 'paused', 'paused_in')
+local held = redis.call('HMGET', settings, own, 'set_at', 'paused', 'paused_in', 'source')
 local function show()
   if ARGV[6] == '' then redis.call('HDEL', index, name) else redis.call('HSET', index, name, ARGV[6]) end
 end
@@ -41,11 +42,19 @@ local function wake_group()
 end
 
 if hash == '' then
-  local is_kept = held[2] or held[3] and held[4] == 'hand'
+  local is_kept, is_said, others = held[2] or held[3] and held[4] == 'hand', false, {}
   for _, field in ipairs(redis.call('HKEYS', settings)) do
-    if string.sub(field, 1, 4) == 'src:' and field ~= own then is_kept = true end
+    if string.sub(field, 1, 4) == 'src:' and field ~= own then
+      is_kept = true
+      others[#others + 1] = field
+      is_said = is_said or redis.call('HGET', settings, field) == held[1]
+    end
   end
   if is_kept then
+    if held[1] and held[5] == ARGV[5] and not held[2] and not is_said then
+      for _, field in ipairs(others) do redis.call('HSET', settings, field, '') end
+      redis.call('PUBLISH', KEYS[4], 'files')
+    end
     redis.call('HDEL', settings, own)
   else
     redis.call('DEL', settings)

@@ -5,6 +5,7 @@
 -- KEYS 2 totals
 -- KEYS 3 shunned
 -- KEYS 4 shunned_lately
+-- KEYS 5 gated
 -- KEYS* job
 -- KEYS* open
 -- KEYS* waiting
@@ -16,17 +17,18 @@
 -- ARGV* job_name
 -- Reply forgotten: how many
 -- Reply wrong_type: key, found, wanted
-local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset'})
+local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'zset'})
 if bad then return bad end
 local forgotten = 0
 local now = clock(ARGV[1])
 for at = 1, #ARGV - 1 do
-  local name, first = ARGV[at + 1], at * 7 - 2
+  local name, first = ARGV[at + 1], at * 7 - 1
   local job, ledger, before, deeds = KEYS[first], KEYS[first + 4], KEYS[first + 5], KEYS[first + 6]
   local is_idle = redis.call('EXISTS', KEYS[first + 1], KEYS[first + 2], KEYS[first + 3]) == 0
   local ended = redis.call('TYPE', job).ok == 'hash' and redis.call('HGET', job, 'ended')
   if ended and is_idle then
     set_shunned(KEYS[3], KEYS[4], job, name, '')
+    set_gated(KEYS[5], job, '')
     redis.call('DEL', job)
     if not wrong_type({deeds, 'zset'}) then redis.call('UNLINK', deeds) end
     forgotten = forgotten + 1

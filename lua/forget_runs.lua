@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Deletes the records of runs that are over and past what is kept, or only takes them out of history. How a regular run ended
 -- goes into its job's ledger in the same step, so that each occurrence stays accounted for.
--- Guard: the run's state is final; one that is not only leaves the indexes. At most 100 a call.
+-- Guard: the run's state is final; one that is not only leaves the indexes. One that its job has yet to come to stays as it is: a
+-- journal gave it back, and whoever plants or skips what is still to come looks at records. At most 100 a call.
 -- KEYS 1 history
 -- KEYS 2 dead
 -- KEYS 3 totals
@@ -12,6 +13,7 @@
 -- KEYS* ledger
 -- KEYS* ledger_before
 -- KEYS* deeds
+-- KEYS* backfill
 -- ARGV 1 now
 -- ARGV 2 wish: names the wish of a person this is part of, or ''; what a wish did to a job is one deed
 -- ARGV 3 by: whose wish it is, or ''
@@ -67,7 +69,8 @@ local function drop_oldest(book)
   book.last = nil
 end
 
--- The last range grows only past every other one's end: what ended out of turn has a range of its own, and the narrowest that
+-- The last range grows only past every other one's end, and past no dead letter that stays and no run its next one was skipped for
+-- (`behind`): it is to hold only occurrences that ended so. What ended out of turn has a range of its own, and the narrowest that
 -- holds a time tells what became of it. Beside a run that a journal gave back others may be lost: it goes only into the range of
 -- the occurrence it follows, and `latest` past its end keeps every other run out of that one.
 local function fold(k, range)
@@ -78,7 +81,8 @@ local function fold(k, range)
   local is_last, is_restored_last = last and last.to == book.latest, last and last.to + 1 == book.latest
   local goes_on = is_last
   if range.restored then goes_on = (is_last or is_restored_last) and last.to == range.follows end
-  if goes_on and last.state == range.state and last.reason == range.reason and range.from > last.to then
+  local is_alike = last and last.state == range.state and last.reason == range.reason
+  if goes_on and is_alike and range.from > last.to and range.behind <= last.to then
     local old = member_of(last)
     last.to, last.count = range.to, last.count + range.count
     redis.call('ZADD', book.key, last.from, member_of(last))
@@ -95,6 +99,14 @@ local function fold(k, range)
   if redis.call('ZCARD', book.key) > RANGES then drop_oldest(book) end
 end
 
+-- A dead letter that stays is told of by its record: the range before it does not go on behind it.
+local function keep_out(k, id)
+  local book, due = book_of(k), whole(string.match(id, '@(%d+)$'), PARKED)
+  if not book.is_kept or book.is_spoilt or due <= book.latest then return end
+  book.latest = due
+  redis.call('HSET', book.before, 'latest', int(due))
+end
+
 -- Why a run ended as it did; which journal gave it back is no part of that.
 local function reason_of(reason, restored)
   if not restored then return reason end
@@ -104,17 +116,41 @@ local function reason_of(reason, restored)
   return reason
 end
 
+-- The due time of a job's planned run, or of the one it is to go on with after a pause; false of a job that has none.
+local planned_of = {}
+local function planned_at(k)
+  if planned_of[k.job] == nil then
+    local job = redis.call('TYPE', k.job).ok == 'hash' and redis.call('HMGET', k.job, 'pending', 'held') or {}
+    local due_of = function(id) return tonumber(string.match(id or '', '@(%d+)$')) end
+    planned_of[k.job] = due_of(job[1]) or due_of(job[2]) or false
+  end
+  return planned_of[k.job]
+end
+
+-- Whether the run stands behind what its job does next: its schedule, or what it has to make up for.
+local function is_to_come(k, id)
+  if string.match(id, '~backfill$') then
+    return redis.call('TYPE', k.backfill).ok == 'zset' and redis.call('ZSCORE', k.backfill, id)
+  end
+  local due = tonumber(string.match(id, '@(%d+)$'))
+  local planned = due and planned_at(k)
+  return planned and planned < due
+end
+
 -- Deletes a run's record, if the run is over.
 local function delete(k, id)
   if redis.call('TYPE', k.run).ok ~= 'hash' then return 0 end
-  local run = redis.call('HMGET', k.run, 'state', 'reason', 'skipped_to', 'skipped_count', 'restored', 'follows')
+  local run = redis.call('HMGET', k.run, 'state', 'reason', 'skipped_to', 'skipped_count', 'restored', 'follows', 'behind')
   if run[1] == 'scheduled' or run[1] == 'running' then return 0 end
   local due = string.match(id, '@(%d+)$')
   if due then
     local from = whole(due, PARKED)
+    -- A gate notes another job's run there.
+    local is_overlap = run[1] == 'skipped' and run[2] == 'overlap'
     fold(k, {from = from, to = math.max(whole(run[3], PARKED), from), count = math.max(whole(run[4], FENCE), 1),
       state = string.match(run[1] or '', '^%l[%l_]*$') or 'unknown', reason = string.sub(reason_of(run[2] or '', run[5]), 1, REASON),
-      restored = run[5], follows = whole(run[6], PARKED)})
+      restored = run[5], follows = whole(run[6], PARKED),
+      behind = is_overlap and whole(string.match(run[7] or '', '@(%d+)$'), PARKED) or 0})
   end
   redis.call('DEL', k.run)
   return 1
@@ -135,16 +171,18 @@ end
 
 local forgotten, deleted, purged_of = 0, 0, {}
 for at = 1, (#ARGV - 3) / 2 do
-  local first = at * 7 - 3
+  local first = at * 8 - 4
   local k = {run = KEYS[first], job = KEYS[first + 1], job_history = KEYS[first + 2], job_dead = KEYS[first + 3],
-    ledger = KEYS[first + 4], before = KEYS[first + 5], deeds = KEYS[first + 6]}
+    ledger = KEYS[first + 4], before = KEYS[first + 5], deeds = KEYS[first + 6], backfill = KEYS[first + 7]}
   local id, reach = ARGV[at * 2 + 2], ARGV[at * 2 + 3]
   local is_dead = redis.call('ZSCORE', KEYS[2], id)
-  if is_dead or reach ~= 'dead' then
+  if (is_dead or reach ~= 'dead') and not is_to_come(k, id) then
     if reach ~= 'history' or not is_dead then
       deleted = deleted + delete(k, id)
       redis.call('ZREM', KEYS[2], id)
       leave(k.job_dead, id)
+    else
+      keep_out(k, id)
     end
     redis.call('ZREM', KEYS[1], id)
     leave(k.job_history, id)

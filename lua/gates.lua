@@ -1,11 +1,19 @@
 -- Gates: what a claim has to pass and may have to wait at. One is `group:X`, `job:B` (runs of B, and those that are not to run
 -- while B does) or `key:K`. A run stands at the gates its record's `places` names: at each it holds a place, at the last it may
 -- wait for one. Who gives a place up only marks the gate in `gate_wakes`; open_gate.lua gives it to whoever is first.
+-- In `held` a run that has begun stands by a time, one that was let in and has not by that time below zero: its lane is then in
+-- `state` as `lane:RUN`. One that does not begin in a moment while others wait gives its place up and stays due; `stuck:LANE` says so.
 
 -- Gates one run may stand at, at most.
 local GATES = 32
 -- How long what a rate counts is kept past the time it matters, in ms: this clock may be a test's, that of Redis' keys is not.
 local RATE_KEPT = 60000
+-- How long a run that was let in may take to begin while others wait, in ms. A node with room for it takes a poll and a claim, some
+-- tenths of a second; one whose queue is shut, or whose label nobody carries, may take for ever.
+local MOMENT = 2000
+-- How long no other run of a lane is let in after one that did not begin and still stands there: it would not begin either. Then one
+-- is tried, in case it was that run alone which nobody could start. In ms.
+local TRY = 60000
 
 local function job_of(id) return string.match(id, '^[^@]*') end
 
@@ -105,20 +113,42 @@ local function has_stranger(gate, k)
   return false
 end
 
--- Whether a run of `job` may have a place now; if not, when time alone lets it, or nil. `limits` are those of a key: how many at
--- once (0: any number), microseconds between two and how many of those may be taken up beforehand.
+-- The limits of a key: how many at once (0: any number), microseconds between two and how many of those may be taken up beforehand.
+local function limits_in(text)
+  local limit, interval, burst = string.match(text or '', '^(%d+) (%d+) (%d+)$')
+  return tonumber(limit or '1'), tonumber(interval or '0'), tonumber(burst or '1')
+end
+
+-- The microsecond up to which time is taken up by the rate of a key. Never further ahead than a rate may be: Redis' clock was set
+-- back then.
+local function taken_up(gate, interval, burst, micros)
+  return math.max(micros, math.min(whole(redis.call('GET', gate.rules), FENCE), micros + interval * burst))
+end
+
+-- When the rate of a key lets one more begin, besides `promised` ones; nil if now.
+local function rate_opens(gate, limits, promised, now, micros)
+  local _, interval, burst = limits_in(limits)
+  if interval == 0 then return nil end
+  local over = taken_up(gate, interval, burst, micros) + interval * (promised + 1) - micros - interval * burst
+  if over > 0 then return now + math.ceil(over / 1000) end
+end
+
+-- Notes that a run begins where its rate is counted.
+local function take_rate(gate, limits, micros)
+  local _, interval, burst = limits_in(limits)
+  if interval == 0 then return end
+  local to = taken_up(gate, interval, burst, micros) + interval
+  redis.call('SET', gate.rules, int(to), 'PX', int(math.ceil((to - micros) / 1000) + RATE_KEPT))
+end
+
+-- Whether a run of `job` may have a place now; if not, when time alone lets it, or nil. `limits` are those of a key. What was let in
+-- and has not begun will be counted by the rate.
 local function may_enter(k, gate, job, limits, now, micros)
   if gate.kind == 'key' then
-    local limit, interval, burst = string.match(limits or '', '^(%d+) (%d+) (%d+)$')
-    limit, interval, burst = tonumber(limit or '1'), tonumber(interval or '0'), tonumber(burst or '1')
+    local limit = limits_in(limits)
     if limit > 0 and redis.call('ZCARD', gate.held) >= limit then return false end
-    if interval > 0 then
-      -- Never further ahead than a rate may be: Redis' clock was set back then.
-      local from = math.max(micros, math.min(whole(redis.call('GET', gate.rules), FENCE), micros + interval * burst))
-      local over = from + interval - micros - interval * burst
-      if over > 0 then return false, now + math.ceil(over / 1000) end
-    end
-    return true
+    local opens = rate_opens(gate, limits, redis.call('ZCOUNT', gate.held, '-inf', '(0'), now, micros)
+    return not opens, opens
   end
   local holder = redis.call('ZRANGE', gate.held, 0, 0)[1]
   if gate.kind == 'job' then
@@ -139,18 +169,11 @@ local function may_enter(k, gate, job, limits, now, micros)
   return true
 end
 
--- Gives a run its place.
-local function enter(gate, id, limits, now, micros)
-  redis.call('ZADD', gate.held, now, id)
-  if gate.kind == 'key' then
-    local _, interval, burst = string.match(limits or '', '^(%d+) (%d+) (%d+)$')
-    interval, burst = tonumber(interval or '0'), tonumber(burst or '1')
-    if interval > 0 then
-      local from = math.max(micros, math.min(whole(redis.call('GET', gate.rules), FENCE), micros + interval * burst))
-      local kept = math.ceil((from + interval - micros) / 1000) + RATE_KEPT
-      redis.call('SET', gate.rules, int(from + interval), 'PX', int(kept))
-    end
-  elseif gate.kind == 'group' then
+-- Gives a run its place. `lane` is where it goes to begin, nil if it does so now.
+local function enter(gate, id, lane, now)
+  redis.call('ZADD', gate.held, lane and -now or now, id)
+  if lane then redis.call('HSET', gate.state, 'lane:' .. id, lane) end
+  if gate.kind == 'group' then
     local job = job_of(id)
     local is_its = redis.call('HGET', gate.state, 'turn') == job or redis.call('HGET', gate.rules, 'mode') ~= 'alternate'
     if not is_its then redis.call('HSET', gate.state, 'turn', job, 'since', int(now)) end
@@ -160,11 +183,34 @@ end
 -- Has the gate looked at by open_gate.lua at `at`, if nobody does earlier.
 local function wake_gate(wakes, gate, at) redis.call('ZADD', wakes, 'LT', at, gate.name) end
 
+-- Forgets the lane a run was to begin from. If it kept out others of that lane, the gate is looked at again. Whether it was known.
+local function forget_lane(wakes, gate, id, now)
+  local lane = redis.call('HGET', gate.state, 'lane:' .. id)
+  if not lane then return false end
+  redis.call('HDEL', gate.state, 'lane:' .. id)
+  if string.match(redis.call('HGET', gate.state, 'stuck:' .. lane) or '', '^%S+') == id then
+    redis.call('HDEL', gate.state, 'stuck:' .. lane)
+    wake_gate(wakes, gate, now)
+  end
+  return true
+end
+
+-- A run that waited at one gate may begin from `lane` now: those where it has its place already are looked at if it does not.
+local function come_loose(gates, names, id, lane, now)
+  for _, name in ipairs(names) do
+    local gate = gates[name]
+    if redis.call('ZSCORE', gate.held, id) then
+      redis.call('HSET', gate.state, 'lane:' .. id, lane)
+      wake_gate(gates.wakes, gate, now + MOMENT)
+    end
+  end
+end
+
 -- Takes a run out of those that wait at a gate. Whether it did wait.
 local function stop_waiting(gate, id)
   if redis.call('ZREM', gate.queued, id) == 0 then return false end
   redis.call('ZREM', gate.by_job, entry_of(id))
-  redis.call('HDEL', gate.state, 'lane:' .. id)
+  redis.call('HDEL', gate.state, 'lane:' .. id, 'before:' .. id)
   return true
 end
 
@@ -177,12 +223,13 @@ local function leave_gates(k, id, names, how, now)
     local has_waited = stop_waiting(gate, id)
     if has_waited then tally(k.totals, 'waiting', -1) end
     local has_left = redis.call('ZREM', gate.held, id) == 1
+    local has_given_up = forget_lane(k.gates.wakes, gate, id, now) and not has_left
     local is_alternate = false
     if gate.kind == 'group' and has_left and how == 'ended' then
       is_alternate = redis.call('HGET', gate.rules, 'mode') == 'alternate'
       redis.call('HSET', gate.state, 'last_ended', int(now), 'ended', job_of(id))
     end
-    if has_left or has_waited then
+    if has_left or has_waited or has_given_up then
       if is_alternate or redis.call('ZCARD', gate.queued) > 0 then
         wake_gate(k.gates.wakes, gate, now)
         is_marked = true
@@ -194,10 +241,29 @@ local function leave_gates(k, id, names, how, now)
   if is_marked then redis.call('PUBLISH', k.nudge, 'due') end
 end
 
--- Puts a run among those that wait at a gate. `opens` is when time alone may open it, or nil.
-local function wait_at(k, gate, id, due_ms, lane, opens)
+-- Has groups looked at where somebody waits: the turn may be that of a job whose runs are planned otherwise from now on.
+local function wake_groups(k, names, now)
+  for _, name in ipairs(names) do
+    local gate = k.gates[name]
+    if gate.kind == 'group' and redis.call('ZCARD', gate.queued) > 0 then
+      redis.call('ZADD', k.gates.wakes, 'LT', now, name)
+      redis.call('PUBLISH', k.nudge, 'due')
+    end
+  end
+end
+
+-- Puts a run among those that wait at a gate; it has its place at those `before`. `opens` is when time alone may open it, or nil.
+local function wait_at(k, gate, id, due_ms, lane, before, opens, now)
   redis.call('ZADD', gate.queued, due_ms, id)
   redis.call('ZADD', gate.by_job, 0, entry_of(id))
   redis.call('HSET', gate.state, 'lane:' .. id, lane)
+  for _, name in ipairs(before) do
+    redis.call('ZADD', k.gates[name].held, -now, id)
+    redis.call('HSET', k.gates[name].state, 'lane:' .. id, lane)
+  end
+  if before[1] then redis.call('HSET', gate.state, 'before:' .. id, table.concat(before, ' ')) end
   if opens then wake_gate(k.gates.wakes, gate, opens) end
+  -- Whoever has a place and does not begin gives it up to this one.
+  local idle = redis.call('ZREVRANGEBYSCORE', gate.held, '(0', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  if idle[2] then wake_gate(k.gates.wakes, gate, math.max(now, MOMENT - tonumber(idle[2]))) end
 end

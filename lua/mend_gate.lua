@@ -1,31 +1,45 @@
 #!lua flags=allow-oom
 -- Makes one gate agree with the records of runs: who is not to stand there leaves, those that wait stand in both orders, and the
--- gate is looked at anew.
+-- gate is looked at anew. A place goes too whose run stands in quarantine and nowhere else: put back, it is judged here again.
 -- Guard: everything is looked at anew, of the runs given, at most 1,000 a call; whoever stands there rightly is not touched.
 -- KEYS 1 totals
 -- KEYS 2 nudge
+-- KEYS 3 quarantine
 -- KEYS* run
+-- KEYS* due: of its lane, as read
 -- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of the gate
 -- ARGV 1 now
--- ARGV 2 gates: the gate
+-- ARGV 2 gates: the gate, then others at which runs in quarantine stand
 -- ARGV* id
+-- ARGV* lane: as read
 -- Reply mended: how many left
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local totals = KEYS[1]
 local gates, last = gates_of(ARGV[2])
-local gate = gates[ARGV[2]]
-local types = {totals, 'hash'}
-for at = 3, last do
-  types[#types + 1] = KEYS[at]
-  types[#types + 1] = 'hash'
+local names = gate_names(ARGV[2])
+local gate = gates[names[1]]
+local types = {totals, 'hash', KEYS[3], 'hash'}
+for at = 4, last, 2 do
+  for _, pair in ipairs({{KEYS[at], 'hash'}, {KEYS[at + 1], 'zset'}}) do types[#types + 1], types[#types + 2] = pair[1], pair[2] end
 end
-local bad = wrong_type(types) or spoilt_gate(gates, {ARGV[2]})
+local bad = wrong_type(types) or spoilt_gate(gates, names)
 if bad then return bad end
+
+-- Whether a run that is to run is in quarantine and stands nowhere else.
+local function is_aside(run, id, due, lane)
+  if run[1] ~= 'scheduled' or (run[3] or '') ~= lane or redis.call('HEXISTS', KEYS[3], id) == 0 then return false end
+  if redis.call('ZSCORE', due, id) then return false end
+  for _, name in ipairs(gate_names(run[2])) do
+    if not gates[name] or redis.call('ZSCORE', gates[name].queued, id) then return false end
+  end
+  return true
+end
+
 local left = 0
-for at = 3, last do
-  local id = ARGV[at]
-  local run = redis.call('HMGET', KEYS[at], 'state', 'places')
+for at = 4, last, 2 do
+  local id, lane = ARGV[at - 1], ARGV[at]
+  local run = redis.call('HMGET', KEYS[at], 'state', 'places', 'queue')
   local stands = false
   for _, name in ipairs(gate_names(run[2])) do stands = stands or name == gate.name end
   if not stands or run[1] ~= 'scheduled' and run[1] ~= 'running' then
@@ -34,9 +48,13 @@ for at = 3, last do
       left = left + 1
     end
     left = left + redis.call('ZREM', gate.held, id)
+    forget_lane(gates.wakes, gate, id, now)
   elseif redis.call('ZSCORE', gate.queued, id) then
     redis.call('ZADD', gate.by_job, 0, entry_of(id))
     redis.call('ZREM', gate.held, id)
+  elseif is_aside(run, id, KEYS[at + 1], lane) then
+    left = left + redis.call('ZREM', gate.held, id)
+    forget_lane(gates.wakes, gate, id, now)
   end
 end
 if redis.call('ZCARD', gate.by_job) > redis.call('ZCARD', gate.queued) then

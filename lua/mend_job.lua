@@ -14,6 +14,7 @@
 -- KEYS 10 nudge
 -- KEYS 11 backfill
 -- KEYS 12 backfills
+-- KEYS 13 gated
 -- KEYS* due: of every lane there is
 -- ARGV 1 now
 -- ARGV 2 job_name
@@ -24,6 +25,7 @@
 -- ARGV 7 planted_ready
 -- ARGV 8 pending_ready: when the planned run may start, should it not be due
 -- ARGV 9 freed_by: '' if nothing else would free the first that waits, such as the end of a run asked for by hand
+-- ARGV 10 gated: how the job is listed with its first gate, or ''
 -- Reply mended: a word for each thing done
 -- Reply sound: there was nothing to do
 -- Reply stale: the job changed; read it again
@@ -33,8 +35,8 @@ local now = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], finished = KEYS[3], job_due = KEYS[4], open = KEYS[5], waiting = KEYS[6], totals = KEYS[9],
   nudge = KEYS[10]}
 local types = {k.job, 'hash', k.jobs, 'zset', k.finished, 'zset', k.job_due, 'zset', k.open, 'zset', k.waiting, 'zset', KEYS[7], 'hash',
-  KEYS[8], 'hash', k.totals, 'hash', KEYS[11], 'zset', KEYS[12], 'zset'}
-for at = 13, #KEYS do
+  KEYS[8], 'hash', k.totals, 'hash', KEYS[11], 'zset', KEYS[12], 'zset', KEYS[13], 'zset'}
+for at = 14, #KEYS do
   types[#types + 1] = KEYS[at]
   types[#types + 1] = 'zset'
 end
@@ -47,7 +49,7 @@ if (job[1] or '') ~= ARGV[3] or pending ~= ARGV[4] then return {'stale'} end
 local reply = {'mended'}
 local function note(word) reply[#reply + 1] = word end
 local function leave_due()
-  for at = 13, #KEYS do redis.call('ZREM', KEYS[at], pending) end
+  for at = 14, #KEYS do redis.call('ZREM', KEYS[at], pending) end
   redis.call('ZREM', k.job_due, pending)
 end
 
@@ -96,7 +98,7 @@ else
     note('held')
   elseif pending ~= '' and not redis.call('ZSCORE', k.job_due, pending) then
     redis.call('ZADD', k.job_due, ARGV[8], pending)
-    for at = 13, #KEYS do
+    for at = 14, #KEYS do
       if KEYS[at] ~= k.job_due then redis.call('ZREM', KEYS[at], pending) end
     end
     nudge_if_head(k.nudge, k.job_due, pending)
@@ -107,6 +109,10 @@ else
   if not found or tonumber(found) ~= wanted then
     redis.call('ZADD', k.jobs, wanted, name)
     note('put into the index')
+  end
+  if pending ~= '' and ARGV[10] ~= '' and not redis.call('ZSCORE', KEYS[13], ARGV[10]) then
+    set_gated(KEYS[13], k.job, ARGV[10])
+    note('listed with its first gate')
   end
 end
 if ARGV[9] == '' and redis.call('ZCARD', k.open) == 0 and redis.call('ZCARD', k.waiting) > 0 then

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Pauses a job: its pending regular run is taken out and held, and so is the run of a one-shot that has come to its gates and has
--- not begun: it gives up its places and is planned again. Retries and manual runs go on.
+-- not begun: it gives up its places and is planned again. Retries and manual runs go on. Whoever waits for its turn waits no longer.
 -- Guard: the job exists; its pending run is the one read. Pausing twice answers paused twice.
 -- KEYS 1 job
 -- KEYS 2 jobs
@@ -17,7 +17,7 @@
 -- ARGV 3 pending: as read
 -- ARGV 4 by: whose wish it is, or ''
 -- ARGV 5 open_run: of a one-shot, as read, or ''
--- ARGV 6 gates: at which that run stands
+-- ARGV 6 gates: which runs of the job have to pass, and at which that run stands
 -- Reply paused
 -- Reply already
 -- Reply unknown
@@ -27,7 +27,7 @@
 local now = clock(ARGV[1])
 local k = {totals = KEYS[8], nudge = KEYS[9], gates = gates_of(ARGV[6])}
 local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'zset', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'zset', KEYS[6], 'hash',
-  KEYS[7], 'zset', k.totals, 'hash'})
+  KEYS[7], 'zset', k.totals, 'hash'}) or spoilt_gate(k.gates, gate_names(ARGV[6]))
 if bad then return bad end
 local job = redis.call('HMGET', KEYS[1], 'rev', 'ended', 'pending', 'paused', 'once')
 if not job[1] or job[2] then return {'unknown'} end
@@ -54,4 +54,5 @@ if run then
   redis.call('ZREM', KEYS[5], held)
   redis.call('DEL', KEYS[6])
 end
+wake_groups(k, gate_names(ARGV[6]), now)
 return {'paused'}

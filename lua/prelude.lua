@@ -89,7 +89,7 @@ local function suppress(k, kind, id, now)
   if redis.call('EXISTS', k.job) == 0 then return end
   tally(k.job, 'suppressed:' .. kind, 1)
   if kind ~= 'ping' and redis.call('HGET', k.job, 'suppressed:' .. kind) == '1' and redis.call('ZCARD', k.notices) < 2 * NOTICES then
-    redis.call('ZADD', k.notices, now, cjson.encode({kind = kind, run = id, stamp = 'rest', at = int(now)}))
+    redis.call('ZADD', k.notices, now, cjson.encode({kind = kind, run = id, stamp = 'rest' .. int(now), at = int(now)}))
   end
 end
 
@@ -272,6 +272,19 @@ local function set_shunned(shunned, lately, job, job_name, text)
     if redis.call('ZADD', shunned, 0, other .. ' ' .. job_name) == 1 then redis.call('ZADD', lately, 0, other .. ' ' .. job_name) end
   end
   redis.call('HSET', job, 'not_while', text)
+end
+
+-- Lists a job with the first gate its runs have to pass, as `LANE GATE JOB`, so that it is found behind runs of other gates; '' takes
+-- it off.
+local function set_gated(gated, job, text)
+  local old = redis.call('HGET', job, 'gated') or ''
+  if text ~= '' then
+    redis.call('ZADD', gated, 0, text)
+    redis.call('HSET', job, 'gated', text)
+  end
+  if old == text or old == '' then return end
+  redis.call('ZREM', gated, old)
+  if text == '' then redis.call('HDEL', job, 'gated') end
 end
 
 -- Keeps an earlier attempt's record beside its run: of so many attempts only the last ones.

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Takes a job out: by a person's cancel, or because no file lists it any more. Its definition stays with what is still open.
+-- Takes a job out: by a person's cancel, or because no file lists it any more. Its definition stays with what is still open. Whoever
+-- waits for its turn waits no longer. Where other files still list it and none of them says what is live, they say theirs again.
 -- Guard: the job is of the given kind and at the given rev. Removing twice answers removed twice.
 -- KEYS 1 job
 -- KEYS 2 jobs
@@ -18,6 +19,8 @@
 -- KEYS 15 deeds
 -- KEYS 16 unique: who holds the key the job names, as read; the job if it names none
 -- KEYS 17 uniques
+-- KEYS 18 gated
+-- KEYS 19 passed_run: of the first of the stretch that passed behind the pending run, else the job
 -- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate of the job
 -- ARGV 1 now
 -- ARGV 2 job_name
@@ -31,6 +34,10 @@
 -- ARGV 10 by: whose wish it is, or ''
 -- ARGV 11 gates: which runs of the job have to pass
 -- ARGV 12 unique_key: as read, or ''
+-- ARGV 13 passed: first of the stretch that passed behind the pending run, or ''
+-- ARGV 14 passed_last
+-- ARGV 15 passed_count
+-- ARGV 16 passes_next: when one more will have passed, or ''
 -- Reply removed: number of running runs asked to stop
 -- Reply over: the word for how it ended
 -- Reply listed: another source still lists it
@@ -40,13 +47,13 @@
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[4], history = KEYS[6], job_history = KEYS[7],
-  totals = KEYS[8], open = KEYS[9], stops = KEYS[10], gates = gates_of(ARGV[11])}
+  totals = KEYS[8], open = KEYS[9], stops = KEYS[10], nudge = KEYS[12], gates = gates_of(ARGV[11])}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.run, 'hash', KEYS[5], 'zset', k.history, 'zset',
   k.job_history, 'zset', k.totals, 'hash', k.open, 'zset', k.stops, 'hash', KEYS[11], 'hash', KEYS[13], 'zset',
-  KEYS[14], 'zset', KEYS[15], 'zset', KEYS[16], 'hash', KEYS[17], 'zset'}) or spoilt_gate(k.gates, gate_names(ARGV[11]))
+  KEYS[14], 'zset', KEYS[15], 'zset', KEYS[16], 'hash', KEYS[17], 'zset', KEYS[18], 'zset', KEYS[19], 'hash'}) or spoilt_gate(k.gates, gate_names(ARGV[11]))
 if bad then return bad end
 local name, kind, pending = ARGV[2], ARGV[3], ARGV[5]
-local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'pending', 'held', 'once', 'queue')
+local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'pending', 'held', 'once', 'queue', 'hash', 'paused')
 if not job[1] then
   if kind == 'file' then redis.call('HDEL', KEYS[11], name) end
   return {'unknown'}
@@ -55,21 +62,34 @@ if job[3] ~= kind then
   if kind == 'file' then redis.call('HDEL', KEYS[11], name) end
   return {'held', job[3]}
 end
-local own, is_listed = 'src:' .. ARGV[7], false
+local own, is_listed, is_said, others = 'src:' .. ARGV[7], false, false, {}
 if kind == 'file' then
   for _, field in ipairs(redis.call('HKEYS', k.job)) do
-    if string.sub(field, 1, 4) == 'src:' and field ~= own then is_listed = true end
+    if string.sub(field, 1, 4) == 'src:' and field ~= own then
+      is_listed = true
+      others[#others + 1] = field
+      is_said = is_said or redis.call('HGET', k.job, field) == job[8]
+    end
   end
 end
 local planned = job[4] ~= '' and job[4] or job[5] or ''
 local is_going = not is_listed and not job[2]
 -- Nothing is unlisted before this: a caller that dies after a stale answer would leave a job that no file lists.
 if is_going and (job[1] ~= ARGV[4] or planned ~= pending) then return {'stale'} end
+-- One more passed since that was read, which nobody would tell of.
+if is_going and ARGV[16] ~= '' and tonumber(ARGV[16]) <= now then return {'stale'} end
 if kind == 'file' then
   redis.call('HDEL', KEYS[11], name)
   redis.call('HDEL', k.job, own)
 end
-if is_listed then return {'listed'} end
+if is_listed then
+  if not is_said and not job[2] then
+    -- The text that was live goes with its file: to the others it is as if they had not said theirs yet.
+    for _, field in ipairs(others) do redis.call('HSET', k.job, field, '') end
+    redis.call('PUBLISH', KEYS[12], 'files')
+  end
+  return {'listed'}
+end
 if job[2] then return {'over', job[2]} end
 
 local stopped, wish = 0, wish_of(ARGV[9], ARGV[10])
@@ -95,6 +115,7 @@ for _, gate_name in ipairs(gate_names(ARGV[11])) do
     if redis.call('ZSCORE', gate.queued, id) then
       redis.call('ZADD', k.job_due, now, id)
       stop_waiting(gate, id)
+      come_loose(k.gates, gate_names(ARGV[11]), id, job[7] or '', now)
       tally(k.totals, 'waiting', -1)
       wake_gate(k.gates.wakes, gate, now)
     end
@@ -116,6 +137,16 @@ if is_owed and (redis.call('HGET', k.run, 'state') or 'scheduled') == 'scheduled
   end_run(k, pending, 'cancelled', ARGV[9], now, {'job', name, 'due', ARGV[6], 'queue', job[7] or '', 'kind', 'regular',
     'by', ARGV[10]})
 end
+-- What passed behind it was not started either, and nobody would tell of it later.
+if ARGV[13] ~= '' and redis.call('EXISTS', KEYS[19]) == 0 then
+  local facts = tell_stretch(k.job, ARGV[14], ARGV[15],
+    {'job', name, 'due', string.match(ARGV[13], '@(%d+)'), 'queue', job[7] or '', 'kind', 'regular', 'rev', job[1]})
+  end_run({run = KEYS[19], job = k.job, history = k.history, job_history = k.job_history, totals = k.totals}, ARGV[13], 'skipped',
+    job[9] and 'paused' or 'missed', now, facts)
+  if tonumber(ARGV[15]) > 1 then tally(k.totals, 'skipped', tonumber(ARGV[15]) - 1) end
+end
 redis.call('ZREM', k.jobs, name)
+set_gated(KEYS[18], k.job, '')
 if pending ~= '' then redis.call('ZREM', k.job_due, pending) end
+wake_groups(k, gate_names(ARGV[11]), now)
 return {'removed', stopped}

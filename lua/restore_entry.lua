@@ -47,7 +47,7 @@ end
 redis.call('ZADD', KEYS[2], ARGV[5], ARGV[4])
 if is_lease then
   redis.call('ZADD', KEYS[6], 'NX', now, ARGV[7])
-  for _, name in ipairs(gate_names(run[4])) do redis.call('ZADD', gates[name].held, 'NX', now, ARGV[7]) end
+  for _, name in ipairs(gate_names(run[4])) do redis.call('ZADD', gates[name].held, now, ARGV[7]) end
 end
 redis.call('HDEL', KEYS[1], ARGV[2])
 nudge_if_head(KEYS[5], KEYS[2], ARGV[4])

@@ -50,7 +50,9 @@ end
 -- Of a job with a delay the end of its open run plants the next.
 local has_own_end = (job[6] or '') ~= '' and redis.call('ZCARD', KEYS[11]) > 0
 plant_pending(k, ARGV[2], has_own_end and '' or ARGV[9], ARGV[10], ARGV[11])
-redis.call('HSET', k.job, 'since', int(now))
+-- What was planted from an earlier reading of the clock belongs to the schedule too.
+local since = ARGV[9] ~= '' and math.min(now, tonumber(ARGV[10])) or now
+redis.call('HSET', k.job, 'since', int(since))
 note_deed(KEYS[10], now, 'resumed', ARGV[12], {})
 redis.call('HDEL', k.job, 'paused', 'held')
 return {'resumed'}

@@ -16,6 +16,7 @@
 -- KEYS 11 totals
 -- KEYS 12 nudge
 -- KEYS 13 deeds
+-- KEYS 14 deadlines
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -40,7 +41,7 @@ local k = {run = KEYS[1], job = KEYS[2], job_due = KEYS[3], open = KEYS[4], wait
   job_history = KEYS[7], dead = KEYS[8], job_dead = KEYS[9], finished = KEYS[10], totals = KEYS[11], nudge = KEYS[12]}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.job_due, 'zset', k.open, 'zset', k.waiting, 'zset', k.history, 'zset',
   k.job_history, 'zset', k.dead, 'zset', k.job_dead, 'zset', k.finished, 'zset', k.totals, 'hash',
-  KEYS[13], 'zset'})
+  KEYS[13], 'zset', KEYS[14], 'zset'})
 if bad then return bad end
 local id = ARGV[2]
 local run = redis.call('HMGET', k.run, 'state', 'fence', 'attempt', 'finished_at')
@@ -48,7 +49,7 @@ if not run[1] then return {'unknown'} end
 if run[1] == 'scheduled' or run[1] == 'running' then return {'already', run[1]} end
 if not DEAD[run[1]] then return {'over', run[1], run[4] or ''} end
 if (run[2] or '') ~= ARGV[6] then return {'already', run[1]} end
-local job = redis.call('HMGET', k.job, 'rev', 'ended')
+local job = redis.call('HMGET', k.job, 'rev', 'ended', 'tells')
 if not job[1] or job[2] and job[2] ~= 'finished' then return {'gone', job[2] or ''} end
 if job[1] ~= ARGV[7] then return {'stale'} end
 
@@ -61,6 +62,11 @@ if waits then
 else
   if ARGV[5] == 'regular' then redis.call('ZADD', k.open, ARGV[4], id) end
   redis.call('ZADD', k.job_due, now, id)
+end
+-- It is to have ended by the same time as before; one that has passed says nothing of a run a person asks for.
+local within = ARGV[5] == 'regular' and tonumber(string.match(job[3] or '', 'finish=(%d+)'))
+if within and tonumber(ARGV[4]) + within > now then
+  redis.call('ZADD', KEYS[14], int(tonumber(ARGV[4]) + within), id .. ' finish')
 end
 local attempt = whole(run[3], COUNT)
 if redis.call('HEXISTS', k.run, 'past:' .. attempt) == 0 then keep_past(k.run, attempt, ARGV[10]) end

@@ -192,8 +192,10 @@ Examples:
   schedctl history backup --state failed,timed_out
 
 Dead letters are runs that ended failed, timed_out or lost; schedctl retry tries them again. --since
-and --until go by when runs ended and take what add --at takes, or a duration: so long ago.
-With a JOB its open runs (running, or waiting for a retry) come first.";
+and --until go by when runs ended and take what add --at takes, or a duration: so long ago; a time
+of day or a weekday alone is its last coming.
+With a JOB its open runs (running, or waiting for a retry) come first. Without one the runs of notices
+(JOB/on_failure, JOB/ping) are left out but for dead ones; --notices has them all.";
 
 /// Lists runs that ended, the newest first; also those of jobs that are no longer defined.
 #[derive(Debug, clap::Args)]
@@ -205,6 +207,9 @@ pub(super) struct History {
     /// Only dead letters: runs that ended failed, timed_out or lost
     #[arg(long)]
     pub(super) dead: bool,
+    /// Also the runs that told people of others, as history JOB/on_failure shows those of one job
+    #[arg(long, conflicts_with_all = ["job", "dead"])]
+    pub(super) notices: bool,
     #[command(flatten)]
     pub(super) which: Which,
     /// At most so many; 0 = all

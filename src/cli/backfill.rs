@@ -10,11 +10,11 @@ use serde_json::json;
 use super::args::Global;
 use super::connect::connect;
 use super::failure::Failure;
+use super::past::parse_past;
 use super::render::{Console, rfc3339, shown};
 use super::switch::not_defined;
 use super::target::{find_job, job_name};
 use crate::domain::duration::parse_duration;
-use crate::domain::human_time::parse_instant;
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
@@ -33,8 +33,9 @@ Each occurrence gets a run of its own, JOB@DUE_MS~backfill, with the occurrence'
 (SCHEDD_DUE), by the job's schedule and definition as they are now. They run one after the other,
 the oldest first; each waits for an open run of the job unless its overlap is allow. Left out are
 occurrences known to have succeeded, those still to come or not over, and those made up for before,
-however that ended: rerun or retry do those again. Times are read as --at is, in the job's zone, or
-as a duration: so long ago. --from counts, --to does not.";
+however that ended: rerun or retry do those again. Times are read as add --at is, in the job's zone,
+but that a time of day or a weekday alone is its last coming; or as a duration: so long ago. --from
+counts, --to does not.";
 
 /// Plants runs for the occurrences of a job in a window of time that is past.
 #[derive(Debug, clap::Args)]
@@ -87,6 +88,10 @@ pub(super) async fn backfill(global: &Global, args: &BackfillArgs, console: &mut
     let plan = backfilling::plan(&store, &definition, window, most).await?;
     let planted = if args.dry_run { 0 } else { plant(&store, &name, &plan.runs).await? };
     tell(args, &name, &plan, planted, &zone, console);
+    if plan.runs.is_empty() && plan.cut_at.is_none() {
+        let (from, to) = (shown(window.from, &zone), shown(window.to, &zone));
+        console.note(&format!("nothing of {name} is to be made up for between {from} and {to}"));
+    }
     Ok(0)
 }
 
@@ -95,7 +100,7 @@ fn window(args: &BackfillArgs, now: UnixMillis, zone: &Zone) -> Result<Window, F
         if let Ok(ago) = parse_duration(text) {
             return Ok(now.saturating_sub(ago));
         }
-        let at = parse_instant(text, now, zone)
+        let at = parse_past(text, now, zone)
             .map_err(|error| Failure::Invalid(format!("{flag}: {error}; or how long ago, as in 24h")))?
             .at;
         if at > now {

@@ -115,14 +115,20 @@ fn being_stopped(count: usize) -> String {
 /// cancelling.
 async fn over(store: &Store, job: &JobRecord, running: StopRunning) -> Result<Done, Failure> {
     let name = &job.name;
-    if running == StopRunning::Yes {
+    // A hidden job is always over: what is to be cancelled of it are the notices that are not.
+    let has_notices = name.told_of().is_some();
+    if running == StopRunning::Yes || has_notices {
         let mut stopped = 0;
         for run in open_runs(store, name).await? {
             let reply = person::cancel_run(store, &run.run, REASON).await?;
             stopped += usize::from(matches!(reply, CancelReply::Cancelled | CancelReply::Requested));
         }
         if stopped > 0 {
-            let sentence = format!("{name} was cancelled before; {}", being_stopped(stopped));
+            let sentence = match (has_notices, stopped) {
+                (true, 1) => format!("1 notice of {name} cancelled"),
+                (true, count) => format!("{count} notices of {name} cancelled"),
+                (false, count) => format!("{name} was cancelled before; {}", being_stopped(count)),
+            };
             return Ok(Done { result: "requested", sentence });
         }
     }

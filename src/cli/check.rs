@@ -15,6 +15,7 @@ use crate::domain::job::JobSpec;
 use crate::domain::schedule::{Schedule, Timetable};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
+use crate::secrets;
 
 /// The code for a file that cannot be used.
 const BAD_FILE: u8 = 78;
@@ -32,6 +33,7 @@ pub(super) fn check(global: &Global, args: &Check, console: &mut Console) -> Res
             let mut warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
             let over = UnixMillis::from_timestamp(jiff::Timestamp::now()).map(|now| without_a_time_to_come(&config, now));
             warnings.extend(over.into_iter().flatten());
+            warnings.extend(config.jobs.iter().flat_map(|(name, spec)| cannot_start(&config, name, spec)));
             for warning in &warnings {
                 console.warn(&format!("{file}: {warning}"));
             }
@@ -77,4 +79,21 @@ fn without_a_time_to_come(config: &Config, now: UnixMillis) -> Vec<String> {
         Some(format!("jobs.{name}: no time to come{last}; it runs only when asked, by schedctl run {name}"))
     };
     config.jobs.iter().filter_map(told).collect()
+}
+
+/// What would keep each run of a job from starting on a node like this one that reads the file.
+fn cannot_start(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
+    let faults = spec.env_files.iter().filter_map(secrets::fault_of);
+    let mut told: Vec<String> = faults.map(|fault| format!("jobs.{name}: {fault}: its runs fail to start")).collect();
+    if let (Some(users), Some(run_as)) = (&config.daemon.users, &spec.process.user)
+        && !users.contains(run_as.user())
+    {
+        let listed = users.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let listed = if listed.is_empty() { "nobody".to_owned() } else { listed };
+        let user = run_as.user();
+        told.push(format!(
+            "jobs.{name}.user: {user} is not among [daemon] users of this file, which names {listed}: its runs fail to start"
+        ));
+    }
+    told
 }

@@ -69,6 +69,9 @@ const FISH: &str = r#"complete --keep-order --exclusive --command schedctl --arg
 
 /// Prints them.
 pub(super) fn completions(args: &CompletionsArgs, console: &mut Console) -> Result<u8, Failure> {
+    if console.is_json() {
+        return Err(Failure::Invalid("completions prints a script for a shell, which is no JSON: leave out --json".to_owned()));
+    }
     let script = match args.shell {
         Shell::Bash => BASH.replace("VARIABLE", ASKED_BY),
         Shell::Fish => FISH.replace("VARIABLE", ASKED_BY),

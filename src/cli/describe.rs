@@ -5,7 +5,7 @@ use serde_json::json;
 use super::args::Global;
 use super::connect::connect;
 use super::failure::Failure;
-use super::next::{job_named, schedule_of, zone_of};
+use super::next::{is_calendar, job_named, schedule_of, zone_of};
 use super::render::Console;
 use super::target::find_job;
 use crate::domain::describe::{Of, in_words, shape_in_words};
@@ -51,10 +51,17 @@ pub(super) async fn describe(global: &Global, args: &DescribeArgs, console: &mut
     let (job, schedule, shape, zone) = match args.what.parse::<JobName>() {
         Ok(name) if args.name.is_none() && args.dtstart.is_none() => {
             let store = connect(global, console).await?;
-            let definition = Definition::of(find_job(&store, &name).await?)
-                .map_err(|why| Failure::Failed(format!("job {name} cannot be worked with: {why}")))?;
-            let zone = definition.timetable.zone().clone();
-            (Some(name), definition.spec.schedule, definition.spec.shape, Some(zone))
+            match find_job(&store, &name).await {
+                Err(Failure::NotFound(_)) if is_calendar(&args.what) => {
+                    (None, schedule_of(&args.what, None)?, Shape::default(), asked.clone())
+                }
+                found => {
+                    let definition = Definition::of(found?)
+                        .map_err(|why| Failure::Failed(format!("job {name} cannot be worked with: {why}")))?;
+                    let zone = definition.timetable.zone().clone();
+                    (Some(name), definition.spec.schedule, definition.spec.shape, Some(zone))
+                }
+            }
         }
         _ => {
             let name = args.name.as_deref().map(job_named).transpose()?;

@@ -3,14 +3,14 @@
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
 use super::failure::Failure;
+use super::past::parse_past;
 use super::render::shown;
 use super::target::job_name;
 use crate::domain::duration::parse_duration;
-use crate::domain::human_time::parse_instant;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
-use crate::store::{Ended, Letters, RunRecord, Store};
+use crate::store::{Ended, Letters, Notices, RunRecord, Store};
 
 /// Runs read in one go.
 const PAGE: usize = 500;
@@ -58,6 +58,12 @@ impl Which {
             let now = store.now().await?;
             since = self.since.as_deref().map(|text| instant("--since", text, now)).transpose()?;
             until = self.until.as_deref().map(|text| instant("--until", text, now)).transpose()?;
+            if let Some(since) = since.filter(|since| *since > now) {
+                let found = shown(since, &Zone::of_host());
+                return Err(Failure::Invalid(format!(
+                    "--since: found {found}, wanted a time that is past: no run has ended after it"
+                )));
+            }
         }
         if let (Some(from), Some(to)) = (since, until)
             && from >= to
@@ -68,11 +74,11 @@ impl Which {
                 "--since is {from} and --until {to}: no run ends between, wanted --until behind"
             )));
         }
-        Ok(Ended { letters, job, since, until })
+        Ok(Ended { letters, job, since, until, notices: Notices::With })
     }
 }
 
-/// An instant as `--at` has it in this host's zone, or a duration: so long ago.
+/// An instant as `explain --at` has it, in this host's zone, or a duration: so long ago.
 fn instant(flag: &str, text: &str, now: UnixMillis) -> Result<UnixMillis, Failure> {
     match parse_duration(text) {
         Ok(ago) => return Ok(now.saturating_sub(ago)),
@@ -82,8 +88,13 @@ fn instant(flag: &str, text: &str, now: UnixMillis) -> Result<UnixMillis, Failur
         }
         Err(_) => {}
     }
-    let read = parse_instant(text, now, &Zone::of_host());
+    let read = parse_past(text, now, &Zone::of_host());
     read.map(|read| read.at).map_err(|error| Failure::Invalid(format!("{flag}: {error}; or how long ago, as in 24h")))
+}
+
+/// Whether nothing Redis has an order of is filtered out.
+fn takes_all(ended: &Ended, which: &Which) -> bool {
+    which.state.is_empty() && ended.notices == Notices::With
 }
 
 /// Reads page by page, newest first, what the filters let through.
@@ -99,8 +110,8 @@ pub(super) struct Reader<'s> {
 impl<'s> Reader<'s> {
     /// From the `offset`-th run that is let through on, at most `limit`.
     pub(super) fn new(store: &'s Store, ended: Ended, which: &'s Which, offset: usize, limit: usize) -> Self {
-        // Without a filter by state Redis itself leaves out those at the beginning.
-        let (position, to_skip) = if which.state.is_empty() { (offset, 0) } else { (0, offset) };
+        // Where all are wanted Redis itself leaves out those at the beginning.
+        let (position, to_skip) = if takes_all(&ended, which) { (offset, 0) } else { (0, offset) };
         Self { store, ended, which, position, to_skip, left: limit }
     }
 
@@ -109,7 +120,7 @@ impl<'s> Reader<'s> {
         if self.left == 0 {
             return Ok(None);
         }
-        let size = if self.which.state.is_empty() { PAGE.min(self.left) } else { PAGE };
+        let size = if takes_all(&self.ended, self.which) { PAGE.min(self.left) } else { PAGE };
         let page = self.store.read_ended(&self.ended, self.position, size).await?;
         if page.entries == 0 {
             return Ok(None);

@@ -3,11 +3,13 @@
 //! Invariant: a failure is told in one line on the standard error (a configuration file in one line a problem), without a
 //! password and without control characters.
 
+use std::error::Error;
 use std::io::Write as _;
+use std::num::ParseIntError;
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::args::Args;
 use super::render::one_line;
@@ -121,7 +123,7 @@ pub(super) fn tell_usage(error: &clap::Error) -> ExitCode {
                 let _ = writeln!(std::io::stderr(), "schedctl: {line}");
                 return ExitCode::from(2);
             }
-            let line = condensed(&error.to_string(), verb.as_deref());
+            let line = reworded(error, verb.as_deref()).unwrap_or_else(|| condensed(&error.to_string(), verb.as_deref()));
             // The commonest slips of add: clap, which knows only that a word is missing or one too many, cannot say it.
             let hint = match error.kind() {
                 _ if !line.contains("schedctl add") => "",
@@ -149,6 +151,49 @@ fn refused_expression(verb: &str) -> Option<String> {
 fn named_verb() -> Option<String> {
     let command = Args::command();
     std::env::args().skip(1).find(|word| command.find_subcommand(word).is_some())
+}
+
+/// What is wrong, found and wanted in the words of this program; none where those of clap say it well.
+fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let list = |kind| match error.get(kind) {
+        Some(ContextValue::Strings(texts)) => texts.as_slice(),
+        _ => &[],
+    };
+    let what = match error.kind() {
+        ErrorKind::ValueValidation if error.source().is_some_and(<dyn Error>::is::<ParseIntError>) => {
+            let flag = flag_of(text(ContextKind::InvalidArg)?);
+            format!("{flag}: found {:?}, wanted a whole number", text(ContextKind::InvalidValue)?)
+        }
+        ErrorKind::InvalidValue if !list(ContextKind::ValidValue).is_empty() => {
+            let flag = flag_of(text(ContextKind::InvalidArg)?);
+            let found = text(ContextKind::InvalidValue).filter(|value| !value.is_empty())?;
+            format!("{flag}: found {found:?}, wanted one of {}", list(ContextKind::ValidValue).join(", "))
+        }
+        ErrorKind::MissingRequiredArgument => {
+            let lacks = |word: &str| list(ContextKind::InvalidArg).iter().any(|arg| arg.starts_with(word));
+            match verb? {
+                verb @ ("retry" | "purge") if lacks("<RUN>") => {
+                    format!("no run is named, wanted ids of runs, or --dead for those its filters let through, as in schedctl {verb} --dead --job backup")
+                }
+                "add" if lacks("--on-late") => {
+                    "--must-start-within and --must-finish-within: nobody would be told, wanted them together with --on-late LINE or URL".to_owned()
+                }
+                _ => return None,
+            }
+        }
+        _ => return None,
+    };
+    let of = verb.map(|verb| format!(" {verb}")).unwrap_or_default();
+    Some(format!("{}; see schedctl{of} --help", one_line(&what)))
+}
+
+/// The flag or value of a usage text: `--limit` of `--limit <N>`, `SHELL` of `<SHELL>`.
+fn flag_of(usage: &str) -> &str {
+    usage.split_whitespace().next().unwrap_or(usage).trim_matches(['<', '>', '[', ']', '.'])
 }
 
 /// The paragraphs of a usage error as one line; `verb` is the one that was used, if the text does not say.
@@ -198,6 +243,25 @@ mod tests {
         assert_eq!(condensed(text, Some("add")), line);
         let text = "error: unexpected argument '--fo' found\n\n  tip: to pass '--fo' as a value, use '-- --fo'\n\nUsage: schedctl add [OPTIONS] -- COMMAND...\n       schedctl add --stdin\n";
         assert_eq!(condensed(text, None), "unexpected argument '--fo' found; see schedctl add --help");
+    }
+
+    #[test]
+    fn what_the_parser_would_say_in_words_of_its_own_is_told_as_subject_found_and_wanted() {
+        use clap::Parser as _;
+        let told = |words: &str| {
+            let words: Vec<&str> = words.split(' ').collect();
+            reworded(&Args::try_parse_from(&words).unwrap_err(), words.get(1).copied()).unwrap_or_default()
+        };
+        assert_eq!(told("schedctl list --limit x"), "--limit: found \"x\", wanted a whole number; see schedctl list --help");
+        assert_eq!(
+            told("schedctl completions csh"),
+            "SHELL: found \"csh\", wanted one of bash, zsh, fish; see schedctl completions --help"
+        );
+        for verb in ["retry", "purge"] {
+            assert!(told(&format!("schedctl {verb}")).starts_with("no run is named, wanted ids of runs, or --dead"));
+        }
+        assert!(told("schedctl add --must-start-within 1m -- true").contains("wanted them together with --on-late"));
+        assert_eq!(told("schedctl pause"), "", "the words of the parser say it");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::connect::connect;
 use super::failure::Failure;
 use super::render::{Cell, Console, Relative, Table, shown};
 use crate::domain::group::GroupSettings;
-use crate::domain::ids::GroupName;
+use crate::domain::ids::{GroupName, RunId};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::store::{GroupStanding, JobRecord, Store, StoreError};
@@ -44,7 +44,7 @@ pub(super) async fn groups(global: &Global, console: &mut Console) -> Result<u8,
 /// when somebody comes.
 async fn pass_turn(store: &Store, settings: &GroupSettings, standing: &mut GroupStanding) -> Result<(), Failure> {
     let (GroupSettings::Alternate(turns), Some((turn, since))) = (settings, standing.turn.clone()) else { return Ok(()) };
-    if standing.waiting > 0 || !standing.held.is_empty() {
+    if standing.waiting > 0 || !standing.held.is_empty() || !standing.let_in.is_empty() {
         return Ok(());
     }
     let records = store.read_jobs(&turns.order).await?;
@@ -80,6 +80,7 @@ fn group_json(name: &GroupName, settings: &GroupSettings, standing: &GroupStandi
         "since": turn.map(|(_, since)| since.to_string()),
         "last_ended_at": standing.last_ended.map(|at| at.to_string()),
         "running": standing.held.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "let_in": standing.let_in.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "waiting": standing.waiting,
         "first_waiting": standing.first_waiting.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "next_at": standing.next.map(|at| at.to_string()),
@@ -88,8 +89,8 @@ fn group_json(name: &GroupName, settings: &GroupSettings, standing: &GroupStandi
 
 fn group_row(name: &GroupName, settings: &GroupSettings, standing: &GroupStanding, when: Relative, local: &Zone) -> [Cell; 7] {
     let turn = turn(settings, standing);
-    let named = |runs: &[crate::domain::ids::RunId], count: u64| {
-        let names: Vec<String> = runs.iter().take(SHOWN).map(ToString::to_string).collect();
+    let named = |runs: Vec<String>, count: u64| {
+        let names: Vec<String> = runs.into_iter().take(SHOWN).collect();
         let more = count.saturating_sub(names.len() as u64);
         match (names.is_empty(), more) {
             (true, _) => None,
@@ -97,13 +98,17 @@ fn group_row(name: &GroupName, settings: &GroupSettings, standing: &GroupStandin
             (false, more) => Some(format!("{} and {more} more", names.join(" "))),
         }
     };
+    let texts = |runs: &[RunId]| runs.iter().map(ToString::to_string).collect::<Vec<_>>();
+    // Who was let in and has not begun waits for its queue.
+    let let_in = standing.let_in.iter().map(|run| format!("{run} (let in)"));
+    let waiting: Vec<String> = let_in.chain(texts(&standing.first_waiting)).collect();
     [
         Cell::new(name.as_str()),
         Cell::new(settings.mode()),
         Cell::maybe(turn.map(|(job, _)| job.to_owned())),
         Cell::maybe(turn.map(|(_, since)| when.passed(since))),
-        Cell::maybe(named(&standing.held, standing.held.len() as u64)),
-        Cell::maybe(named(&standing.first_waiting, standing.waiting)),
+        Cell::maybe(named(texts(&standing.held), standing.held.len() as u64)),
+        Cell::maybe(named(waiting, standing.waiting.saturating_add(standing.let_in.len() as u64))),
         Cell::maybe(standing.next.filter(|_| standing.waiting > 0).map(|at| shown(at, local))),
     ]
 }

@@ -1,5 +1,7 @@
 //! `history`: runs, newest first, read and written page by page.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::args::{Global, History};
@@ -7,9 +9,9 @@ use super::connect::connect;
 use super::ended::Reader;
 use super::failure::Failure;
 use super::render::{Console, JsonArray, RunTable, Zones, view_runs};
-use super::target::job_name;
+use super::target::{job_name, no_such_job};
 use crate::domain::ids::{JobName, RunId};
-use crate::store::{Letters, RunRecord, Store};
+use crate::store::{Letters, Notices, RunRecord, Store};
 
 /// Leases looked through for manual runs, which are not among a job's open ones.
 const LEASES_READ: usize = 100_000;
@@ -20,9 +22,13 @@ pub(super) async fn history(global: &Global, args: &History, console: &mut Conso
     let letters = if args.dead { Letters::Dead } else { Letters::All };
     args.which.check(letters)?;
     let store = connect(global, console).await?;
-    let ended = args.which.ended(&store, letters, args.job.as_deref()).await?;
+    let mut ended = args.which.ended(&store, letters, args.job.as_deref()).await?;
+    if job.is_none() && letters == Letters::All && !args.notices {
+        ended.notices = Notices::Without;
+    }
     let mut left = if args.limit == 0 { usize::MAX } else { args.limit };
-    let mut sheet = Sheet { table: RunTable::new(), array: JsonArray::default(), zones: Zones::default(), count: 0 };
+    let mut sheet =
+        Sheet { table: RunTable::new(), array: JsonArray::default(), zones: Zones::default(), count: 0, told: HashSet::new() };
 
     let mut open = match &job {
         Some(job) if letters == Letters::All && !args.which.has_bounds() => open_runs(&store, job).await?,
@@ -41,15 +47,33 @@ pub(super) async fn history(global: &Global, args: &History, console: &mut Conso
     {
         sheet.page(&store, runs, console).await?;
     }
-    let is_stranger = match &job {
-        Some(job) if sheet.count == 0 => store.read_job(job).await?.is_none(),
-        _ => false,
-    };
+    if let Some(job) = job.as_ref().filter(|_| sheet.count == 0)
+        && is_stranger(&store, job).await?
+    {
+        return Err(no_such_job(&store, job).await);
+    }
+    let nothing = sheet.count == 0 && !console.is_json();
     sheet.end(console);
-    if let Some(job) = job.filter(|_| is_stranger) {
-        console.note(&format!("there is no job {job} in namespace {}, and no run of one is kept", store.namespace()));
+    if nothing {
+        console.note(&none_of(args, letters));
     }
     Ok(0)
+}
+
+/// Whether nothing is kept of a job of this name: neither itself nor a run.
+async fn is_stranger(store: &Store, job: &JobName) -> Result<bool, Failure> {
+    // A job that tells of another is made with the first it has to tell.
+    let known = job.told_of().map_or_else(|| job.clone(), |(told, _)| told);
+    Ok(store.read_job(&known).await?.is_none() && store.read_history(Some(job), 0, 1).await?.entries == 0)
+}
+
+/// What was looked for, where there is none.
+fn none_of(args: &History, letters: Letters) -> String {
+    let what = if letters == Letters::Dead { "no dead letters" } else { "no runs" };
+    let of = args.job.as_ref().map(|job| format!(" of {job}")).unwrap_or_default();
+    let is_narrowed = args.which.has_bounds() || !args.which.state.is_empty() || args.offset > 0;
+    let which = if is_narrowed { " that the filters let through" } else { "" };
+    format!("{what}{of}{which}")
 }
 
 /// The runs of a job that have begun and not ended, newest due first: executing, waiting for a retry or for each other; and the
@@ -71,10 +95,13 @@ struct Sheet {
     array: JsonArray,
     zones: Zones,
     count: usize,
+    /// Those told: one that ends while they are read comes again further on.
+    told: HashSet<RunId>,
 }
 
 impl Sheet {
-    async fn page(&mut self, store: &Store, runs: Vec<RunRecord>, console: &mut Console) -> Result<(), Failure> {
+    async fn page(&mut self, store: &Store, mut runs: Vec<RunRecord>, console: &mut Console) -> Result<(), Failure> {
+        runs.retain(|run| self.told.insert(run.run.clone()));
         self.count += runs.len();
         let views = view_runs(store, &mut self.zones, runs).await?;
         if console.is_json() {
@@ -90,8 +117,6 @@ impl Sheet {
     fn end(self, console: &mut Console) {
         if console.is_json() {
             self.array.end(console);
-        } else if self.count == 0 && console.is_terminal() {
-            console.note("no runs");
         }
     }
 }

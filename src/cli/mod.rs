@@ -4,7 +4,7 @@
 //! document or some lines on the standard output, and one line on the standard error for each thing that went wrong.
 //!
 //! - `args` what may be written, and the texts of `--help`; `connect` which Redis is meant; `target` which job or run;
-//!   `ended` which of the runs that ended; `sight` looking at a run again and again
+//!   `ended` which of the runs that ended; `past` what a time means where one looks back; `sight` looking at a run again and again
 //! - one file a verb: `add` `list` `show` `history` `explain` `logs` `next` `describe` `run` `rerun` `backfill` `cancel` `dead`
 //!   `switch` `queue` `check` `declared` `export` `stats` `top` `nodes` `groups` `losses` `doctor` `completions`
 //! - `complete` what a shell may offer for a word; `render` how things are shown; `failure` what can go wrong, and with which code
@@ -32,6 +32,7 @@ mod logs;
 mod losses;
 mod next;
 mod nodes;
+mod past;
 mod queue;
 mod render;
 mod rerun;

@@ -84,7 +84,7 @@ pub(super) fn sources(nodes: &[NodeRecord]) -> Vec<SourceName> {
 pub(super) async fn differences(store: &Store, sources: &[SourceName]) -> Result<Differences, Failure> {
     let mut texts: BTreeMap<JobName, Vec<(&str, String)>> = BTreeMap::new();
     for source in sources {
-        for (job, hash) in store.read_source(source).await? {
+        for (job, hash) in store.list_source(source).await? {
             texts.entry(job).or_default().push((source.as_str(), hash));
         }
     }

@@ -8,17 +8,18 @@ use super::failure::Failure;
 use super::history::open_runs;
 use super::render::{
     Console, JobView, Relative, RunTable, RunView, Zones, action_line, attempts_json, attempts_table, day_rules, effective,
-    one_line, policy_lines, queue_words, rfc3339, running_jobs, shown, view_jobs, view_runs,
+    one_line, paused_queue_words, policy_lines, queue_words, rfc3339, running_jobs, shown, view_jobs, view_runs,
 };
-use super::target::{Target, declared_in, find_job, find_run};
+use super::target::{Target, begun, declared_in, find_job, find_run, looked_at};
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::notice::{Deadline, NoticeKind, notice_id};
+use crate::domain::run::RunState;
 use crate::domain::schedule::Schedule;
 use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::engine::Definition;
-use crate::store::{RunRecord, Store};
+use crate::store::{RunRecord, Store, Untold};
 
 /// Times to come that are shown of a job.
 const UPCOMING: usize = 3;
@@ -29,8 +30,11 @@ const RUNS: usize = 5;
 
 /// Shows a job or a run.
 pub(super) async fn show(global: &Global, args: &Show, console: &mut Console) -> Result<u8, Failure> {
-    let target = Target::parse(&args.target)?;
+    if begun(&args.target).is_none() {
+        Target::parse(&args.target)?;
+    }
     let store = connect(global, console).await?;
+    let target = looked_at(&store, &args.target).await?;
     show_target(&store, &target, console).await
 }
 
@@ -53,10 +57,24 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
     let runs = view_runs(store, &mut Zones::default(), records).await?;
     let upcoming = upcoming(&job, now);
     let backfill = store.list_backfill(name, BACKFILL).await?.len();
+    let untold = store.read_untold(&NoticeKind::ALL.map(|kind| JobName::of_notice(name, kind))).await?;
     if console.is_json() {
-        console.json(&Value::Object(job_json(&job, &upcoming, backfill, &runs)));
+        let mut fields = job_json(&job, &upcoming, backfill, &runs);
+        fields.insert("untold".to_owned(), untold.iter().map(untold_json).collect());
+        console.json(&Value::Object(fields));
     } else {
         job_text(&job, &upcoming, &runs, Relative { now }, console);
+        if !untold.is_empty() {
+            console.line("");
+        }
+        for Untold { job, count, last: (run, at) } in &untold {
+            let at = shown(*at, &Zone::of_host());
+            field(
+                "untold",
+                &format!("{count} of {job} failed for good, the last at {at}: schedctl retry {run} tries it again"),
+                console,
+            );
+        }
         if backfill > 0 {
             console.line("");
             field(
@@ -95,12 +113,18 @@ fn job_json(job: &JobView, upcoming: &[UnixMillis], backfill: usize, runs: &[Run
         ("suppressed", record.suppressed.iter().map(|(kind, count)| (kind.to_string(), json!(count))).collect()),
         ("since", json!(record.since.to_string())),
         ("paused_at", json!(record.paused_at.map(|at| at.to_string()))),
-        ("ended", json!(record.ended)),
-        ("ended_at", json!(record.ended_at.map(|at| at.to_string()))),
+        ("ended", json!(ended(job))),
+        ("ended_at", json!(ended(job).and(record.ended_at).map(|at| at.to_string()))),
         ("listed_by", record.listed_by.keys().map(String::as_str).collect()),
     ];
     fields.extend(more.map(|(key, value)| (key.to_owned(), value)));
     fields
+}
+
+/// How the job ended. A hidden one is kept among those that did, so it has only while no notice of it is open.
+fn ended(job: &JobView) -> Option<&str> {
+    let is_open = job.record.name.told_of().is_some() && (job.is_running || job.open > 0);
+    job.record.ended.as_deref().filter(|_| !is_open)
 }
 
 fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Relative, console: &mut Console) {
@@ -125,7 +149,7 @@ fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Rela
     let state = job.state();
     let state_word = console.paint(state.as_str(), state.into());
     field_raw("state", &state_word, console);
-    if let (Some(how), Some(at)) = (&record.ended, record.ended_at) {
+    if let (Some(how), Some(at)) = (ended(job), record.ended_at) {
         field("ended", &format!("{how}, {} ({})", shown(at, &local), when.passed(at)), console);
     }
     if let Some(at) = record.paused_at {
@@ -141,6 +165,9 @@ fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Rela
             field("", &rule, console);
         }
         next_lines(upcoming, timetable.zone(), when, console);
+        if let Some(paused) = &job.paused_queue {
+            field("waits", &paused_queue_words(record.lane.queue(), paused, &local), console);
+        }
         field("action", &action_line(&spec.action, &spec.process), console);
         for (word, text) in policy_lines(spec) {
             field(word, &text, console);
@@ -172,10 +199,18 @@ fn field_raw(word: &str, text: &str, console: &mut Console) {
     console.line(&format!("{word:<11} {text}"));
 }
 
+fn untold_json(untold: &Untold) -> Value {
+    let (run, at) = &untold.last;
+    json!({"job": untold.job.as_str(), "count": untold.count, "last": run.to_string(), "at": at.to_string()})
+}
+
 async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u8, Failure> {
     let record = find_run(store, run).await?;
     let now = store.now().await?;
     let notices = notices_of(store, &record).await?;
+    let queue = record.lane.queue().clone();
+    let paused = store.read_queue_settings(std::slice::from_ref(&queue)).await?.pop();
+    let paused = paused.filter(|found| found.settings.is_paused && record.state == RunState::Scheduled);
     let views = view_runs(store, &mut Zones::default(), vec![record]).await?;
     let Some(view) = views.into_iter().next() else { return Err(Failure::Failed(format!("run {run} cannot be shown"))) };
     if console.is_json() {
@@ -185,6 +220,7 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
             ("ready_at", json!(record.ready.map(|at| at.to_string()))),
             ("failures", json!(record.failures)),
             ("waiting_for", json!(record.waiting_for)),
+            ("queue_paused", json!(paused.is_some())),
             ("recoveries", json!(record.recoveries)),
             ("unclear", json!(record.unclear)),
             ("attempts", attempts_json(record)),
@@ -193,7 +229,8 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
         fields.extend(more.map(|(key, value)| (key.to_owned(), value)));
         console.json(&Value::Object(fields));
     } else {
-        run_text(&view, Relative { now }, console);
+        let waits = paused.map(|paused| paused_queue_words(&queue, &paused, &Zone::of_host()));
+        run_text(&view, waits.as_deref(), Relative { now }, console);
         for notice in &notices {
             field("told", &format!("{} by {}, which is {}", kind_of(notice), notice.run, notice.state), console);
         }
@@ -223,7 +260,7 @@ fn notice_json(notice: &RunRecord) -> Value {
     json!({"kind": kind_of(notice), "run_id": notice.run.to_string(), "state": notice.state.as_str()})
 }
 
-fn run_text(view: &RunView, when: Relative, console: &mut Console) {
+fn run_text(view: &RunView, waits: Option<&str>, when: Relative, console: &mut Console) {
     let record = &view.record;
     let local = Zone::of_host();
     field("run", &record.run.to_string(), console);
@@ -235,6 +272,9 @@ fn run_text(view: &RunView, when: Relative, console: &mut Console) {
     field_raw("state", &state_word, console);
     if let Some(what) = view.waiting_for() {
         field("waiting for", &what, console);
+    }
+    if let Some(waits) = waits {
+        field("waits", waits, console);
     }
     if let Some(reason) = view.reason() {
         field("reason", &reason, console);

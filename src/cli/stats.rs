@@ -11,6 +11,7 @@ use super::render::Console;
 pub(super) async fn stats(global: &Global, console: &mut Console) -> Result<u8, Failure> {
     let store = connect(global, console).await?;
     let stats = store.read_stats().await?;
+    let untold = store.list_untold().await?.iter().map(|untold| untold.count).sum();
     let total = |word: &str| stats.totals.get(word).copied().unwrap_or(0);
     let numbers = [
         ("jobs", stats.jobs, "jobs defined"),
@@ -28,6 +29,7 @@ pub(super) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
         ("late", total("late"), "times a run had not started or ended when it was to"),
         ("notices", stats.notices, "to be told to people"),
         ("suppressed", total("suppressed"), "notices only counted, for too many waited"),
+        ("untold", untold, "notices that failed for good, of the dead letters kept"),
         ("history", stats.history, "runs kept"),
         ("dead", stats.dead, "dead letters kept (schedctl history --dead)"),
         ("output_bytes", stats.output_bytes, "of output kept"),
@@ -46,7 +48,7 @@ pub(super) async fn stats(global: &Global, console: &mut Console) -> Result<u8, 
         ("redis_memory_bytes", stats.redis_memory, "used by the whole Redis"),
         ("redis_maxmemory_bytes", stats.redis_maxmemory, "it may use (- = no bound)"),
     ];
-    let numbers: [(&str, Option<u64>, &str); 28] = numbers.map(|(word, count, meaning)| (word, Some(count), meaning));
+    let numbers: [(&str, Option<u64>, &str); 29] = numbers.map(|(word, count, meaning)| (word, Some(count), meaning));
     let rows = numbers.into_iter().chain(memory);
     let instants = [("audited_at", stats.audited_at), ("audit_round_at", stats.audit_round_at)];
     let instants = instants.map(|(word, at)| (word, at.map(|at| at.to_string())));

@@ -32,6 +32,24 @@ impl Target {
     }
 }
 
+/// What is to be looked at: of `JOB@`, the beginning of every id of that job, its run if there is one alone.
+pub(super) async fn looked_at(store: &Store, text: &str) -> Result<Target, Failure> {
+    let Some(job) = begun(text) else { return Target::parse(text) };
+    match runs_beginning(store, &job, text, RUNS_COMPARED).await?.as_slice() {
+        [] => {
+            find_job(store, &job).await?;
+            Err(Failure::NotFound(format!("no run of {job} is kept or planned")))
+        }
+        [only] => Ok(Target::Run(only.clone())),
+        several => Err(Failure::Invalid(format!("{text} could be {}; wanted the whole id", listed(several)))),
+    }
+}
+
+/// The job of a text that is no more than the beginning of the ids of its runs.
+pub(super) fn begun(text: &str) -> Option<JobName> {
+    text.strip_suffix('@')?.parse().ok()
+}
+
 /// The name of a job.
 pub(super) fn job_name(text: &str) -> Result<JobName, Failure> {
     text.parse().map_err(|error: crate::domain::ids::IdError| Failure::Invalid(error.to_string()))

@@ -6,11 +6,12 @@ use std::time::Duration;
 use super::compile_action::{compile_action, refuse_oversize};
 use super::compile_http::compile_url;
 use super::keys;
-use super::problem::Problems;
+use super::problem::{Problems, quoted};
 use super::reader::{DurationBounds, Spot, Table};
 use super::slips::Slips;
 use crate::domain::job::{Action, JobSpec};
 use crate::domain::notice::NoticeKind;
+use crate::domain::ping::JOB;
 use crate::domain::webhook::{MOST_SECRETS, SigningSecret};
 
 /// The method of a request that names none: it has a body, what is told unless another is given.
@@ -75,9 +76,26 @@ pub(super) fn compile_notices(table: &Table<'_>, problems: &mut Problems) -> Not
         actions: named.map(|(kind, spot)| (kind, compile_notice(&spot, problems).unwrap_or(Notice::Faulty))).collect(),
         must_start_within: table.get("must_start_within").and_then(|spot| spot.duration(&WITHIN, problems)),
         must_finish_within: table.get("must_finish_within").and_then(|spot| spot.duration(&WITHIN, problems)),
-        ping_url: table.get("ping_url").and_then(|spot| compile_url(&spot, problems)),
+        ping_url: table.get("ping_url").and_then(|spot| compile_ping_url(&spot, problems)),
         webhook_secrets: table.get("webhook_secret").and_then(|spot| compile_secrets(&spot, problems)),
     }
+}
+
+fn compile_ping_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {
+    let url = compile_url(spot, problems)?;
+    // What stands in ${...} is a credential, and judged as one.
+    let unknown = url.match_indices('{').filter(|(at, _)| !url[..*at].ends_with('$')).find_map(|(at, _)| {
+        let rest = &url[at..];
+        rest.find('}').map(|end| &rest[..=end]).filter(|word| *word != JOB)
+    });
+    if let Some(word) = unknown {
+        problems.warning(
+            &spot.path,
+            spot.span(),
+            format!("{} stands for nothing and is sent as it is, wanted {JOB}", quoted(word)),
+        );
+    }
+    Some(url)
 }
 
 fn compile_secrets(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<SigningSecret>> {

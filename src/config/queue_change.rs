@@ -23,6 +23,7 @@ pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> R
         match key.as_str() {
             "strict" if text == "true" && changes.iter().any(|(other, text)| other == "weight" && text != "none") => {
                 problems.fault(key, None, "a strict queue comes before all others and has no weight, wanted one of them");
+                table.remove("weight");
             }
             "paused" => problems.fault("paused", None, "a queue is paused and resumed by schedctl queue pause and queue resume"),
             // One says what the other cannot.
@@ -43,12 +44,12 @@ pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> R
         if text == "none" && keys::QUEUE.contains(&key.as_str()) {
             table.remove(key);
         } else {
-            table.insert(key.clone(), value_of(text));
+            table.insert(key.clone(), value_of(key, text));
         }
     }
     // In the order given a burst may stand before its rate.
     if let Some((_, burst)) = changes.iter().rev().find(|(key, text)| key == "burst" && text != "none") {
-        table.insert("burst".to_owned(), value_of(burst));
+        table.insert("burst".to_owned(), value_of("burst", burst));
     }
     table.remove("paused");
     let value = Value::Object(table);
@@ -59,12 +60,27 @@ pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> R
         Some(queue) if problems.faults.is_empty() => {
             Ok(QueueChange { settings: QueueSettings { is_paused: settings.is_paused, ..queue }, named })
         }
-        _ => Err(problems.faults),
+        _ => Err(problems.faults.into_iter().map(as_typed).collect()),
     }
 }
 
-fn value_of(text: &str) -> Value {
+/// The same problem without the words for what a file tells apart: on a command line all is text.
+fn as_typed(problem: Problem) -> Problem {
+    let kinds = [
+        ("found string ", "found "),
+        ("found integer ", "found "),
+        ("an integer", "a whole number"),
+        // By hand that is another verb.
+        (", strict or paused", " or strict"),
+    ];
+    let message = kinds.iter().fold(problem.message, |message, (kind, typed)| message.replace(kind, typed));
+    Problem { message, ..problem }
+}
+
+fn value_of(key: &str, text: &str) -> Value {
     match (text, text.parse::<i64>()) {
+        // It is a text in a file too.
+        (text, _) if key == "rate" => json!(text),
         ("true", _) => json!(true),
         ("false", _) => json!(false),
         (_, Ok(number)) => json!(number),
@@ -122,10 +138,13 @@ mod tests {
         let plain = QueueSettings::default();
         for (word, wanted) in [
             ("rate=0/1m", "rate: rate \"0/1m\" has no number from 1 to 1000000 before its /"),
-            ("limit=0", "limit: found integer 0, wanted an integer from 1 to 1000000"),
-            ("limit=five", "limit: found string \"five\", wanted an integer"),
+            ("rate=100", "rate: rate \"100\" has no /"),
+            ("limit=0", "limit: found 0, wanted a whole number from 1 to 1000000"),
+            ("limit=five", "limit: found \"five\", wanted a whole number"),
+            ("limit=true", "limit: found true, wanted a whole number"),
+            ("strict=3", "strict: found 3, wanted true or false"),
             ("limt=5", "limt: unknown key, did you mean \"limit\"?"),
-            ("zebra=none", "zebra: unknown key, wanted concurrency"),
+            ("zebra=none", "zebra: unknown key, wanted concurrency, limit, rate, burst, weight or strict"),
             ("burst=5", "burst: burst says how many of a rate"),
             ("paused=true", "paused: a queue is paused and resumed by schedctl queue pause"),
             ("rate=", "rate: rate \"\" has no /"),
@@ -135,6 +154,7 @@ mod tests {
         ] {
             let found = change(&plain, &word.split(' ').collect::<Vec<_>>()).unwrap_err();
             assert!(found.starts_with(wanted), "{found}\n{wanted}");
+            assert_eq!(found.matches(wanted).count(), 1, "said once: {found}");
         }
     }
 }

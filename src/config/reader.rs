@@ -102,12 +102,28 @@ impl<'n> Table<'n> {
                 if matches!(entry.node.value, Value::Text(_) | Value::Array(_) | Value::Table(_)) {
                     slips.note(Slip::AnotherWord);
                 }
-                format!("unknown key, wanted {}", one_of(&known.concat()))
+                unknown_key(&entry.key, &known.concat())
             };
             problems.unknown_key(&self.path_of(&entry.key), entry.key_span.clone(), message);
         }
         slips
     }
+}
+
+/// Keys of a table that are all named to whoever wrote another one; of more only the nearest are.
+const NAMED: usize = 12;
+/// How many those are.
+const NEAREST: usize = 3;
+
+/// What to say of a key that is none of these, and no slip of one.
+fn unknown_key(found: &str, known: &[&str]) -> String {
+    if known.len() <= NAMED {
+        return format!("unknown key, wanted {}", one_of(known));
+    }
+    let mut nearest = known.to_vec();
+    nearest.sort_by(|a, b| strsim::jaro_winkler(found, b).total_cmp(&strsim::jaro_winkler(found, a)));
+    nearest.truncate(NEAREST);
+    format!("unknown key, the nearest are {}: man jobs.toml and the README have them all", one_of(&nearest))
 }
 
 impl<'n> Spot<'n> {

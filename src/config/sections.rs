@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::keeping::{HistoryConfig, OutputConfig};
 use super::keys;
-use super::problem::{Problem, Problems};
+use super::problem::{Problem, Problems, quoted};
 use super::reader::{DurationBounds, Spot, Table};
 use super::serving::ServingConfig;
 use crate::domain::duration::format_duration;
@@ -102,11 +102,19 @@ pub(super) fn compile_redis(table: &Table<'_>, problems: &mut Problems) -> Redis
         url: url.and_then(|spot| compile_redis_url(&spot, problems)),
         url_file: url_file.and_then(|spot| {
             let path = PathBuf::from(spot.text("/etc/schedd/redis.url", problems)?);
-            if path.is_absolute() {
-                Some(path)
-            } else {
-                spot.wanted(problems, "an absolute path such as \"/etc/schedd/redis.url\"")
+            if !path.is_absolute() {
+                return spot.wanted(problems, "an absolute path such as \"/etc/schedd/redis.url\"");
             }
+            // It may be there for the service alone, which is given its credentials when it starts.
+            if !path.exists() {
+                let shown = quoted(&path.to_string_lossy());
+                problems.warning(
+                    &spot.path,
+                    spot.span(),
+                    format!("no file {shown} on this host: schedd does not start without it"),
+                );
+            }
+            Some(path)
         }),
         allow_eviction: table.get("allow_eviction").and_then(|spot| spot.flag(problems)).unwrap_or(false),
     }

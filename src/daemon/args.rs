@@ -7,10 +7,12 @@
 )]
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser};
+use clap::builder::Resettable;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
 use super::logging::{LogFormat, LogLevel};
 use super::setup::Failure;
@@ -58,7 +60,7 @@ pub fn command() -> clap::Command {
 
 /// Reads the arguments of this process. The error is how to end: help and version were printed, or one line of what is wrong.
 pub(super) fn read() -> Result<Args, ExitCode> {
-    Args::try_parse().map_err(|error| {
+    parsed(std::env::args_os()).map_err(|error| {
         if !error.use_stderr() {
             // Nothing can be done about a closed terminal.
             let _ = error.print();
@@ -66,8 +68,18 @@ pub(super) fn read() -> Result<Args, ExitCode> {
         }
         let text = error.to_string();
         let what = text.lines().next().unwrap_or_default();
-        Failure::usage(format!("{}; see schedd --help", what.trim_start_matches("error: "))).told()
+        let words = text.lines().find_map(|line| line.trim().strip_prefix("[possible values: ")?.strip_suffix(']'));
+        let wanted = words.map(|words| format!(", wanted one of {words}")).unwrap_or_default();
+        Failure::usage(format!("{}{wanted}; see schedd --help", what.trim_start_matches("error: "))).told()
     })
+}
+
+/// An empty variable is one that is not set: a line `SCHEDD_LOG=` in a service's environment asks for nothing.
+fn parsed(words: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
+    let is_empty =
+        |arg: &clap::Arg| arg.get_env().is_some_and(|name| std::env::var_os(name).is_some_and(|value| value.is_empty()));
+    let command = command().mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg });
+    Args::from_arg_matches(&command.try_get_matches_from(words)?)
 }
 
 impl Args {

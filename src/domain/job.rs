@@ -252,6 +252,11 @@ impl Default for CatchUp {
     }
 }
 
+/// How `job` is listed with a gate its runs have to pass before they start in `lane`: `LANE GATE JOB`.
+pub fn gated_entry(job: &JobName, lane: &Lane, gate: &gate::Gate) -> String {
+    format!("{lane} {} {job}", gate.as_str())
+}
+
 impl JobSpec {
     /// The rules a job has when its text names none (design: defaults), around `schedule` and `action`.
     pub fn with_defaults(schedule: Schedule, action: Action) -> Self {
@@ -308,6 +313,11 @@ impl JobSpec {
             Some(first) => lane.strand_for(&first),
             None => lane,
         }
+    }
+
+    /// How `job` is listed with the first gate its runs have to pass before they start in `lane`: `LANE GATE JOB`; none without gates.
+    pub fn gated_entry(&self, job: &JobName, lane: &Lane) -> Option<String> {
+        gate::first_gate(self).map(|gate| gated_entry(job, lane, &gate))
     }
 
     /// The overlap rule of a backfill run: it waits for what is open, and is neither dropped for that nor stops it.

@@ -104,8 +104,8 @@ const LONGEST_DELAY: Duration = Duration::from_secs(600);
 const TIMEOUT: Duration = Duration::from_secs(60);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The stamp of a notice that tells of those that were only counted.
-pub const REST: &str = "rest";
+/// What the stamp of a notice begins with that tells of those that were only counted; behind it, when the first of them was.
+const REST: &str = "rest";
 
 /// Letters of the word behind a notice's id.
 const WORD_LEN: usize = 12;
@@ -116,13 +116,32 @@ pub fn notice_id(about: &RunId, kind: NoticeKind, stamp: &str) -> Result<RunId, 
     RunId::manual(JobName::of_notice(about.job(), kind), about.due(), word.get(..WORD_LEN).unwrap_or_default())
 }
 
-/// What an entry of `notices` tells of, of which kind it is, and the id of the notice; none if it is no such entry.
-pub fn read_notice(entry: &[u8]) -> Option<(RunId, NoticeKind, RunId)> {
+/// Whether a notice of this stamp tells of those that were only counted.
+pub fn is_of_rest(stamp: &str) -> bool {
+    stamp.starts_with(REST)
+}
+
+/// An entry of `notices`, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The run it tells of; of one that tells of those only counted the first of them.
+    pub about: RunId,
+    /// Why people are told.
+    pub kind: NoticeKind,
+    /// The run that tells it.
+    pub run: RunId,
+    /// Whether it tells of those that were only counted.
+    pub is_of_rest: bool,
+}
+
+/// An entry of `notices`; none if it is no such entry.
+pub fn read_notice(entry: &[u8]) -> Option<Entry> {
     let told: serde_json::Value = serde_json::from_slice(entry).ok()?;
     let about: RunId = told["run"].as_str()?.parse().ok()?;
     let kind = NoticeKind::parse(told["kind"].as_str()?)?;
-    let run = notice_id(&about, kind, told["stamp"].as_str()?).ok()?;
-    Some((about, kind, run))
+    let stamp = told["stamp"].as_str()?;
+    let run = notice_id(&about, kind, stamp).ok()?;
+    Some(Entry { about, kind, run, is_of_rest: is_of_rest(stamp) })
 }
 
 /// The hidden job whose runs are the notices of `kind` of a job; none if that wants nobody told.
@@ -213,8 +232,9 @@ mod tests {
 
     #[test]
     fn an_entry_without_a_run_a_kind_or_a_stamp_is_no_notice() {
-        let (about, kind, run) = read_notice(br#"{"run":"a@5","kind":"on_late","stamp":"start","state":"running"}"#).unwrap();
-        assert_eq!((about.to_string().as_str(), kind, run.job().as_str()), ("a@5", NoticeKind::Late, "a/on_late"));
+        let entry = read_notice(br#"{"run":"a@5","kind":"on_late","stamp":"start","state":"running"}"#).unwrap();
+        assert_eq!((&*entry.about.to_string(), entry.kind, entry.run.job().as_str()), ("a@5", NoticeKind::Late, "a/on_late"));
+        assert!(!entry.is_of_rest && read_notice(br#"{"run":"a@5","kind":"on_late","stamp":"rest7"}"#).unwrap().is_of_rest);
         for bad in [r#"{"kind":"x"}"#, r#"{"run":"a@5","kind":"x","stamp":"1"}"#, r#"{"run":"a@5","kind":"ping"}"#, "[]", "no"] {
             assert_eq!(read_notice(bad.as_bytes()), None, "{bad}");
         }

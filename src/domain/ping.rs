@@ -18,7 +18,7 @@ pub enum Ping {
 }
 
 /// What stands for the name of the job in a `ping_url`.
-const JOB: &str = "{job}";
+pub const JOB: &str = "{job}";
 
 /// The address of a ping of `run`: `base`, its credentials in place, with what is told behind its path. A fragment is for no server.
 pub fn ping_address(base: &str, run: &RunId, ping: Ping) -> String {

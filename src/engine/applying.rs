@@ -166,6 +166,7 @@ pub async fn compare(store: &Store, said: &Said<'_>) -> Result<Comparison, Store
                     let by = record.as_ref().and_then(|job| job.source.parse().ok());
                     Standing::Overruled(keys, by.filter(|by| by != said.source))
                 }
+                Standing::Same if said.source.is_applied() => record.as_ref().map_or(Standing::Same, same_or_spoilt),
                 standing => standing,
             };
             let others = record.map(|job| others_of(&job, said.source)).unwrap_or_default();
@@ -189,6 +190,14 @@ fn standing_of(spec: &JobSpec, record: Option<&JobRecord>, now: UnixMillis) -> S
         Some(job) if job.ended.as_deref() == Some("finished") && job.hash == config::hash(&definition) => Standing::Over,
         _ if matches!(spec.schedule, Schedule::At(at) if at <= now) => Standing::Over,
         _ => Standing::New,
+    }
+}
+
+/// A definition that no longer says what it said is written anew, though all agree on what it is to say.
+fn same_or_spoilt(job: &JobRecord) -> Standing {
+    match config::from_surface(&job.definition) {
+        Ok(_) => Standing::Same,
+        Err(_) => Standing::Changed(Vec::new()),
     }
 }
 

@@ -70,8 +70,10 @@ impl<'a> Books<'a> {
             }
         }
         self.add_lanes(records.iter().filter_map(|(_, record)| Some(record.as_ref()?.lane.clone())));
-        let plan = |record: &Option<JobRecord>| record.as_ref().map_or(Plan::Nothing, |record| plan_of(record, self.now));
-        let to_inspect = records.iter().map(|(name, record)| JobToInspect { name, record: record.as_ref(), plan: plan(record) });
+        let to_inspect = records.iter().map(|(name, record)| {
+            let (plan, gated) = record.as_ref().map_or((Plan::Nothing, None), |record| plan_of(record, self.now));
+            JobToInspect { name, record: record.as_ref(), plan, gated }
+        });
         let to_inspect: Vec<JobToInspect<'_>> = to_inspect.collect();
         let known: Vec<&JobRecord> = records.iter().filter_map(|(_, record)| record.as_ref()).collect();
         let has_ledger = self.store.have_ledgers(known.iter().map(|record| &record.name)).await?;
@@ -112,7 +114,14 @@ impl<'a> Books<'a> {
             let told = Stretch { first: range.from, last: range.to, count: range.count };
             books::told_twice(&run, told, range.state)
         });
-        Ok(found.into_iter().collect())
+        if found.is_some() {
+            return Ok(found.into_iter().collect());
+        }
+        let over = folded.told_over(&job.name, &recorded).map(|over| {
+            let range = Stretch { first: over.range.from, last: over.range.to, count: over.range.count };
+            books::told_over(&job.name, range, over.range.state, (over.told, over.has))
+        });
+        Ok(over.into_iter().collect())
     }
 
     /// Whether a run of `job` asked for by hand is due or executes; yes where a due set was not read to its end.
@@ -188,6 +197,7 @@ impl<'a> Books<'a> {
         let Some(key) = self.store.look_at_key(name).await? else { return Ok(Vec::new()) };
         let mut findings = books::judge_key(&key);
         findings.extend(look_at_fields(self.store, &[&key]).await?);
+        findings.extend(look_at_texts(self.store, &[&key]).await?);
         Ok(findings)
     }
 
@@ -234,6 +244,16 @@ pub async fn look_at_fields(store: &Store, keys: &[&KeyFacts]) -> Result<Vec<Fin
     Ok(names.into_iter().zip(bad).filter_map(|(name, bad)| books::bad_fields(name, &bad)).collect())
 }
 
+/// What is wrong with the texts of those of some keys whose texts are judged.
+pub async fn look_at_texts(store: &Store, keys: &[&KeyFacts]) -> Result<Vec<Finding>, StoreError> {
+    let judged = keys.iter().filter(|key| key.kind == "string" && books::has_judged_text(&key.rest));
+    let judged: Vec<&&KeyFacts> = judged.collect();
+    let names: Vec<String> = judged.iter().map(|key| key.name.clone()).collect();
+    let texts = store.read_texts(&names).await?;
+    let found = judged.into_iter().zip(texts).filter_map(|(key, text)| books::judge_text(&key.rest, key.name.clone(), &text?));
+    Ok(found.collect())
+}
+
 /// The fields that cannot be read of each of these keys, by their whole names.
 pub(super) async fn read_bad_fields(store: &Store, keys: &[String]) -> Result<Vec<Vec<BadField>>, StoreError> {
     let prefix = store.key_named("");
@@ -272,8 +292,8 @@ pub(super) fn gate_of_key(store: &Store, key: &str) -> Option<Gate> {
     Gate::from_name(rest.strip_prefix("queued:").or_else(|| rest.strip_prefix("held:"))?)
 }
 
-/// What a job's definition says of its next run.
-fn plan_of(record: &JobRecord, now: UnixMillis) -> Plan {
+/// What a job's definition says of its next run, and how the job is to be listed with its first gate.
+fn plan_of(record: &JobRecord, now: UnixMillis) -> (Plan, Option<String>) {
     let definition = match Definition::of(record.clone()) {
         Ok(definition) => definition,
         Err(error) => {
@@ -284,14 +304,15 @@ fn plan_of(record: &JobRecord, now: UnixMillis) -> Plan {
                 DefinitionError::Zone(_) => Some("install the zone data (tzdata) on this host; nodes that have it run the job"),
                 DefinitionError::Surface(SurfaceError::Corrupt { .. }) => None,
             };
-            return Plan::Unreadable { why: error.to_string(), advice };
+            return (Plan::Unreadable { why: error.to_string(), advice }, None);
         }
     };
-    match definition.spec.schedule {
+    let plan = match definition.spec.schedule {
         Schedule::Manual => Plan::Nothing,
         Schedule::At(_) => Plan::Once,
         Schedule::Delay(_) if !definition.is_used_up() => Plan::AfterEnd,
         _ if definition.next_after(now).is_some() => Plan::Recurring,
         _ => Plan::Nothing,
-    }
+    };
+    (plan, definition.spec.gated_entry(&record.name, &record.lane))
 }

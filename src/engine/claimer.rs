@@ -6,6 +6,7 @@
 
 mod aside;
 mod behind;
+mod by_gate;
 mod calling;
 mod missed;
 mod ordering;
@@ -214,7 +215,11 @@ impl Claimer {
                     tally.blocked += blocked;
                     self.blocked.insert(lane.clone());
                 }
+                let mut unlisted = Vec::new();
                 for (planned, reply) in planned.into_iter().zip(replies) {
+                    if matches!(reply, ClaimReply::Claimed(_) | ClaimReply::Blocked(_)) {
+                        unlisted.extend(by_gate::entry_of_once(&planned.definition, lane));
+                    }
                     match self.settle(planned, reply, sent) {
                         Settled::Started => (started, tally.done) = (started + 1, tally.done + 1),
                         Settled::Done => tally.done += 1,
@@ -226,6 +231,7 @@ impl Claimer {
                         Settled::Aside(entry, why) => aside.push((entry, why)),
                     }
                 }
+                self.unlist_gated(lane, &unlisted).await;
             }
             for entry in orphans {
                 self.end_orphan(lane, &entry, tally).await?;

@@ -95,6 +95,16 @@ impl Definition {
         }
     }
 
+    /// The occurrences up to `now` behind its planned or held run, if that is owed, and when one more will have passed.
+    pub fn passed_behind(&self, now: UnixMillis) -> (Option<Stretch>, Option<UnixMillis>) {
+        let Some(planned) = self.record.pending.as_ref().or(self.record.held.as_ref()) else { return (None, None) };
+        let passed = lateness::stretch_behind(&self.timetable, planned.due(), self.since(), self.judged_at(now));
+        let last = passed.map_or(planned.due(), |stretch| stretch.last);
+        let shift = self.spec.shape.latest_shift(&self.record.name);
+        let next = self.timetable.next_after(last.max(self.since()));
+        (passed, next.map(|due| due.saturating_add(shift)))
+    }
+
     /// From when the schedule's occurrences count. A one-shot's instant counts whenever it was named: it may be the moment of
     /// the edit itself.
     pub fn since(&self) -> UnixMillis {

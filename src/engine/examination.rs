@@ -121,6 +121,7 @@ impl Examination {
             self.entries.insert(rest.clone(), still.into_iter().map(|(entry, _)| entry).collect());
         }
         found.extend(books::look_at_fields(store, keys).await?);
+        found.extend(books::look_at_texts(store, keys).await?);
         (self.jobs, self.runs) = (census.jobs.len(), census.runs.len());
         // Read after the keys: a lane is written down before anything is due there.
         let known = store.list_lanes().await?;

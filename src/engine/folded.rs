@@ -35,6 +35,19 @@ pub(super) struct Recorded<'a> {
     pub(super) stretches: &'a [KeptStretch],
 }
 
+/// A range in which more is told of than there was.
+#[derive(Debug, Clone)]
+pub(super) struct ToldOver {
+    /// Its first occurrence, of which it tells.
+    pub(super) run: RunId,
+    pub(super) range: LedgerRange,
+    /// What is left of it with one less.
+    pub(super) left: Option<Stretch>,
+    /// How many are told of between its ends, and how many the schedule has there.
+    pub(super) told: u64,
+    pub(super) has: u64,
+}
+
 impl Folded {
     /// Reads it. A ledger that holds something else tells nothing.
     pub(super) async fn read(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<Self, StoreError> {
@@ -92,6 +105,38 @@ impl Folded {
         }
     }
 
+    /// The narrowest range that, with the others within it and what has records there, tells of more occurrences than the schedule has:
+    /// some were told of twice. It has one less, for what is narrower tells for sure.
+    pub(super) fn told_over(&self, job: &JobName, dues: &BTreeSet<UnixMillis>) -> Option<ToldOver> {
+        let ranges = self.ledger.ranges.iter().filter(|range| range.from < range.to || range.count > 1);
+        let named = ranges.filter(|range| self.ledger.fate_at(range.from) == Some(*range));
+        let over = named.filter_map(|range| {
+            let table = self.held_in(range).filter(|table| !table.is_one_shot())?;
+            let is_due = |at: UnixMillis| table.count_in(at, at) == 1;
+            if !is_due(range.to) {
+                return None;
+            }
+            let within = self.ledger.ranges.iter().filter(|other| range.from <= other.from && other.to <= range.to);
+            // What is no occurrence of this schedule is no more of it than it has.
+            let odd =
+                |other: &LedgerRange| u64::from(!is_due(other.from)) + u64::from(other.from < other.to && !is_due(other.to));
+            let in_ledger: u64 = within.map(|other| other.count.saturating_sub(odd(other))).sum();
+            let records = dues.range(range.from..=range.to).filter(|due| is_due(**due)).count();
+            let told = in_ledger.saturating_add(u64::try_from(records).unwrap_or(u64::MAX));
+            let has = if told > COUNTED { told } else { table.count_in(range.from, range.to) };
+            (told > has).then_some((range, told, has))
+        });
+        let (range, told, has) = over.min_by_key(|(range, ..)| range.to.since(range.from))?;
+        let left = Stretch { first: range.from, last: range.to, count: range.count.saturating_sub(1) };
+        Some(ToldOver {
+            run: RunId::regular(job.clone(), range.from),
+            range: range.clone(),
+            left: Some(left).filter(|left| left.count > 0),
+            told,
+            has,
+        })
+    }
+
     /// Takes what was told of a run into account.
     pub(super) fn note(&mut self, told: &InLedger) {
         if let LedgerTells::Skipped(left) = told.tells {
@@ -132,8 +177,12 @@ impl Folded {
         table.count_in(run.due(), run.due()) == 1 && if told > COUNTED { beyond == 0 } else { is_full() }
     }
 
-    /// What is left of `range` without `run`.
+    /// What is left of `range`, which tells of `run`, without it.
     fn left_of(&self, range: &LedgerRange, run: &RunId, recorded: Recorded<'_>) -> Rest {
+        // It was the last of them, wherever between the ends of a schedule nobody knows any more.
+        if range.count < 2 {
+            return Rest::Nothing;
+        }
         let stretch = Stretch { first: range.from, last: range.to, count: range.count };
         let is_told = |at: UnixMillis| recorded.dues.contains(&at) || self.ledger.fate_at(at).is_some_and(|other| other != range);
         let held = self.held_in(range);

@@ -14,8 +14,8 @@ use crate::domain::lane::Lane;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::store::{
-    JobMending, JobRecord, MendReply, Quarantined, RemoveOrder, RemoveReply, RipeEntry, RunMending, RunRecord, SetAside,
-    SourceKind, StopRunning, Store, StoreError, Successor, Waiting,
+    JobMending, MendReply, Quarantined, RemoveOrder, RemoveReply, RipeEntry, RunMending, RunRecord, SetAside, SourceKind,
+    StopRunning, Store, StoreError, Successor, Waiting,
 };
 
 /// Rounds before a job is left for changing faster than it can be read.
@@ -128,7 +128,7 @@ pub async fn mend_key(store: &Store, key: &str, finding: &Finding) -> Result<Vec
     if finding.rule == Rule::GateWrong {
         let Some(gate) = gate_of_key(store, key) else { return Ok(Vec::new()) };
         let facts = store.inspect_gate(&gate).await?;
-        let runs: Vec<RunId> = facts.strays.into_iter().chain(facts.queued).collect();
+        let runs: Vec<RunId> = facts.strays.into_iter().chain(facts.aside).chain(facts.queued).collect();
         let left = store.mend_gate(&gate, &runs).await?;
         return Ok(vec![format!("{left} taken out, and the gate of {} looked at", gate.words())]);
     }
@@ -161,6 +161,12 @@ async fn drop_fields(store: &Store, key: &str) -> Result<Vec<String>, StoreError
     let bad = read_bad_fields(store, &[key.to_owned()]).await?.pop().unwrap_or_default();
     let seen: Vec<(String, String)> = bad.into_iter().map(|bad| (bad.field, bad.value)).collect();
     let dropped = store.drop_fields(key, &seen).await?;
+    if !dropped.is_empty() && key.starts_with(&store.key_named("group:")) {
+        // A file says its section again where it finds that it has not.
+        let fields = store.read_fields(&[key.to_owned()]).await?.pop().unwrap_or_default();
+        let said: Vec<_> = fields.into_iter().filter(|(field, _)| field.starts_with("src:")).collect();
+        store.drop_fields(key, &said).await?;
+    }
     Ok(dropped.into_iter().map(|(field, value)| format!("{} taken out, which was {}", shown(&field), shown(&value))).collect())
 }
 
@@ -177,6 +183,7 @@ async fn unlist(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError
             pending: None,
             running: StopRunning::No,
             reason: "removed".to_owned(),
+            passed: (None, None),
             unique: None,
             gates: Vec::new(),
         };
@@ -195,7 +202,7 @@ async fn mend_stretch(store: &Store, run: &RunId) -> Result<Vec<String>, StoreEr
     Ok(is_mended.then(|| format!("it tells of {} now", facts.possible.count)).into_iter().collect())
 }
 
-/// Has the ledger of a job tell of none of its occurrences that have records, as far as that is sure.
+/// Has the ledger of a job tell once of its occurrences without records, and of no other, as far as that is sure.
 async fn mend_ledger(store: &Store, name: &JobName) -> Result<Vec<String>, StoreError> {
     let Some(job) = store.read_job(name).await? else { return Ok(Vec::new()) };
     let (mut folded, recorded) = passed::look_at_ledger(store, &job).await?;
@@ -205,6 +212,13 @@ async fn mend_ledger(store: &Store, name: &JobName) -> Result<Vec<String>, Store
             break;
         }
         folded.shrink(&range, left);
+        taken_out += 1;
+    }
+    while let Some(over) = folded.told_over(name, &recorded) {
+        if !store.mend_range(&over.run, &over.range, over.left).await? {
+            break;
+        }
+        folded.shrink(&over.range, over.left);
         taken_out += 1;
     }
     Ok((taken_out > 0).then(|| format!("its ledger tells of {taken_out} less now")).into_iter().collect())
@@ -228,11 +242,17 @@ async fn mend_jobs(store: &Store, more: &BTreeSet<Lane>, page: &mut [BadJob<'_>]
                 Err(error) => return Err(error),
             };
             books.add_lanes(record.iter().map(|record| record.lane.clone()));
-            let (planted, pending_ready) = match &record {
-                Some(record) => next_of(record, now.max(job.not_before)),
-                None => (None, None),
-            };
-            mendings.push(JobMending { name: job.name.clone(), record, planted, pending_ready, waiting: Waiting::Left });
+            let (name, waiting) = (job.name.clone(), Waiting::Left);
+            mendings.push(
+                match record.as_ref().filter(|record| record.is_live()).and_then(|record| Definition::of(record.clone()).ok()) {
+                    Some(definition) => {
+                        let (planted, pending_ready) = next_of(&definition, now.max(job.not_before));
+                        let gated = definition.spec.gated_entry(&name, &definition.record.lane);
+                        JobMending { name, record, planted, pending_ready, waiting, gated }
+                    }
+                    None => JobMending { name, record, planted: None, pending_ready: None, waiting, gated: None },
+                },
+            );
             readable.push(job);
         }
         for (job, mending) in readable.iter().zip(&mut mendings) {
@@ -257,18 +277,16 @@ async fn mend_jobs(store: &Store, more: &BTreeSet<Lane>, page: &mut [BadJob<'_>]
     Ok(())
 }
 
-/// The run to plant of a job if nothing of it is planned, and when the one that is planned may start; of one that cannot be read
-/// none.
-fn next_of(record: &JobRecord, from: UnixMillis) -> (Option<Successor>, Option<UnixMillis>) {
-    if !record.is_live() || record.paused_at.is_some() {
+/// The run to plant of a live job if nothing of it is planned, and when the one that is planned may start.
+fn next_of(definition: &Definition, from: UnixMillis) -> (Option<Successor>, Option<UnixMillis>) {
+    if definition.record.paused_at.is_some() {
         return (None, None);
     }
-    let Ok(definition) = Definition::of(record.clone()) else { return (None, None) };
     let due = match definition.spec.schedule {
         Schedule::At(at) => Some(at).filter(|_| definition.record.pending.is_none()),
         _ => definition.planted_after(from),
     };
-    let pending_ready = record.pending.as_ref().map(|pending| definition.planned(pending.due()).ready);
+    let pending_ready = definition.record.pending.as_ref().map(|pending| definition.planned(pending.due()).ready);
     (due.map(|due| definition.planned(due)), pending_ready)
 }
 

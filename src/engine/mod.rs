@@ -2,7 +2,7 @@
 //!
 //! - [`ticker`] polls for ripe runs in the lanes this node serves ([`slots`]) and sleeps until the next, unless the host is past a
 //!   limit ([`flow`]); [`claimer`] decides about each and claims; [`runner`] takes a
-//!   won claim through execution to its end
+//!   won claim through execution to its end; [`offering`] offers back what Redis lost of it meanwhile
 //! - [`gatekeeper`] gives free places to runs that wait at a gate
 //! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held, and
 //!   [`pulse`] tells it whether this node itself stood still
@@ -44,6 +44,7 @@ pub mod mending;
 mod node;
 mod notes;
 mod nudges;
+mod offering;
 pub mod orphans;
 pub mod passed;
 pub mod person;

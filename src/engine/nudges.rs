@@ -21,6 +21,8 @@ pub(super) async fn run(shared: Arc<Shared>) {
                     match nudge.as_str() {
                         "told" => shared.tell_now.notify_one(),
                         "stop" => shared.renew_now.notify_one(),
+                        // What holds is said by no file any more: perhaps by this node's.
+                        "files" => shared.reconcile_now.notify_one(),
                         // Lanes are read with the beat.
                         "lanes" => shared.beat_now.notify_one(),
                         // What is known of queues is read with the beat.

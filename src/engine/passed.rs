@@ -72,8 +72,7 @@ pub(super) async fn look_at_stretches(store: &Store, runs: &[RunId]) -> Result<V
     Ok(facts)
 }
 
-/// The ledger of `job`, and its occurrences with records among those it holds: the newest. A run whose record only the dead letters
-/// name is not among them.
+/// The ledger of `job`, and its occurrences with records among those it holds: the newest, and its dead letters.
 pub(super) async fn look_at_ledger(store: &Store, job: &JobRecord) -> Result<(Folded, BTreeSet<UnixMillis>), StoreError> {
     let folded = Folded::read(store, &job.name, Some(job)).await?;
     let Some((first, last)) = folded.bounds() else { return Ok((folded, BTreeSet::new())) };

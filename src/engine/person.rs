@@ -4,7 +4,7 @@
 
 use super::backfilling;
 use super::definition::{Definition, DefinitionError};
-use super::passed;
+use super::passed::unrecorded;
 use crate::domain::gate::gates_of;
 use crate::domain::ids::{IdError, JobName, RunId, RunKind};
 use crate::domain::lateness::{self, Stretch};
@@ -108,6 +108,11 @@ async fn remove(
         // What was promised once is stopped with its job; a recurring job's open run only if asked.
         let running =
             if kind == SourceKind::Api && job.as_ref().is_some_and(|job| job.is_once) { StopRunning::Yes } else { running };
+        let definition = job.clone().and_then(|job| Definition::of(job).ok());
+        let passed = match &definition {
+            Some(definition) => passed_behind(store, definition).await?,
+            None => (None, None),
+        };
         let order = RemoveOrder {
             name: name.clone(),
             kind,
@@ -117,10 +122,8 @@ async fn remove(
             running,
             reason: reason.to_owned(),
             // Of one that cannot be read, what waits ends when its turn comes.
-            gates: job
-                .clone()
-                .and_then(|job| Definition::of(job).ok())
-                .map_or_else(Vec::new, |definition| gates_of(name, &definition.spec, true)),
+            gates: definition.map_or_else(Vec::new, |definition| gates_of(name, &definition.spec, true)),
+            passed,
             unique: job.as_ref().and_then(|job| job.unique.clone()),
         };
         match store.remove_job(&order).await? {
@@ -132,6 +135,13 @@ async fn remove(
         }
     }
     Err(WishError::Contended(name.clone()))
+}
+
+/// What passed behind the planned or held run of a job and has no record, and when one more will have passed.
+async fn passed_behind(store: &Store, definition: &Definition) -> Result<(Option<Stretch>, Option<UnixMillis>), StoreError> {
+    let (passed, next) = definition.passed_behind(store.now().await?);
+    let Some(stretch) = passed else { return Ok((None, next)) };
+    Ok((unrecorded(store, definition, stretch).await?, next))
 }
 
 /// Stops all open runs of a removed job, of which there are more than its removal asks to stop. Gives how many.
@@ -157,7 +167,8 @@ pub async fn pause(store: &Store, name: &JobName) -> Result<PauseReply, WishErro
             Some(run) => store.read_run(&run).await?,
             None => None,
         };
-        match store.pause_job(&job, open.as_ref()).await? {
+        let gates = Definition::of(job.clone()).map_or_else(|_| Vec::new(), |definition| gates_of(name, &definition.spec, true));
+        match store.pause_job(&job, open.as_ref(), &gates).await? {
             PauseReply::Stale => {}
             reply => return Ok(reply),
         }
@@ -178,9 +189,7 @@ pub async fn resume(store: &Store, name: &JobName) -> Result<(ResumeReply, Optio
             (_, Some(held)) => {
                 let passed = lateness::paused_stretch(&definition.timetable, held.due(), job.since, now);
                 let skipped = match passed {
-                    Some((last, count)) => {
-                        passed::unrecorded(store, &definition, Stretch { first: held.due(), last, count }).await?
-                    }
+                    Some((last, count)) => unrecorded(store, &definition, Stretch { first: held.due(), last, count }).await?,
                     None => None,
                 };
                 let next = if held.due() > now.max(not_before) {

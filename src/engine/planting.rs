@@ -257,7 +257,8 @@ impl<'a> Open<'a> {
             passed,
             schedules,
             unique: unique.map(|unique| UniqueOrder { unique: unique.clone(), holder: held.map(|held| held.holder.job.clone()) }),
-            old_gates: live.as_ref().map_or_else(Vec::new, |job| gates_left(job, spec)),
+            old_gates: live.as_ref().map_or_else(Vec::new, |job| gates_left(job, spec, change)),
+            gated: spec.gated_entry(name, &spec.lane()),
             old_key: live.and_then(|job| job.unique),
         };
         Ok(Step::Ask(Box::new((order, old))))
@@ -274,13 +275,17 @@ fn due_within(spec: &JobSpec, since: UnixMillis) -> JobSpec {
     spec
 }
 
-/// The gates of a job as it was, if the new definition lets its runs pass others, or the same otherwise. One that could not be read
-/// is not known.
-fn gates_left(job: &JobRecord, new: &JobSpec) -> Vec<Gate> {
+/// The gates of a job as it was, if the new definition lets its runs pass others, or the same otherwise; where it only plans them
+/// otherwise its group, whose turn may be waiting for it. One that could not be read is not known.
+fn gates_left(job: &JobRecord, new: &JobSpec, change: Change) -> Vec<Gate> {
     let Ok(old) = Definition::of(job.clone()) else { return Vec::new() };
     let gates = |spec: &JobSpec| gates_of(&job.name, spec, false);
     let is_same = gates(&old.spec) == gates(new) && old.spec.per_key == new.per_key;
-    if is_same { Vec::new() } else { gates(&old.spec) }
+    match (is_same, change) {
+        (false, _) => gates(&old.spec),
+        (true, Change::Schedule | Change::Zone) => old.spec.group.as_ref().map(Gate::of_group).into_iter().collect(),
+        (true, Change::Rest) => Vec::new(),
+    }
 }
 
 /// Whether a new definition runs when the old one did. One that cannot be read is another.

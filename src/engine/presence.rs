@@ -19,7 +19,7 @@ const EVERY: Duration = Duration::from_secs(5);
 /// How often a node says that lanes are in use.
 const KEEP_EVERY: Duration = Duration::from_secs(3600);
 /// A node unseen for so long has left.
-pub const GONE_AFTER: Duration = Duration::from_secs(15);
+pub use crate::domain::explain::GONE_AFTER;
 /// How many names are tried beside the host's own: `host-2` to `host-99`.
 const NAMES_TRIED: u32 = 99;
 

@@ -97,6 +97,7 @@ async fn move_run(
         unique: None,
         old_key: None,
         old_gates: Vec::new(),
+        gated: definition.spec.gated_entry(name, &record.lane),
     };
     match shared.store.apply_job(&order).await {
         Ok(ApplyReply::Updated) => {

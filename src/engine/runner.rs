@@ -15,16 +15,17 @@ use super::definition::Definition;
 use super::done_check::{self, Course};
 use super::holdings::{Lease, Tenure};
 use super::janitor::bounds_of;
-use super::journal::{ClaimedRun, EndedRun, Line};
+use super::journal::{ClaimedRun, Line};
+use super::offering::{ended, offer_back, offer_end};
 use super::settling::{self, Settled};
-use super::shared::{Phase, Shared};
+use super::shared::Shared;
 use super::telling;
 use crate::domain::ids::RunKind;
 use crate::domain::job::Delivery;
 use crate::domain::run::{Ending, Outcome, RunState};
 use crate::executor::{self, Attempt, Control, OutputBuffer, Tidings};
 use crate::keeper::BootInstant;
-use crate::store::{Claim, FinishReply, OutputFrames, ReturnReply, StoreError, Stream, Verdict};
+use crate::store::{Claim, FinishReply, OutputFrames, StoreError, Stream, Verdict};
 
 /// How often what a running attempt prints is written down.
 const OUTPUT_EVERY: Duration = Duration::from_secs(1);
@@ -34,9 +35,6 @@ const TELL_AGAIN: Duration = Duration::from_millis(200);
 const TELL_SPOILT_AGAIN: Duration = Duration::from_secs(2);
 /// A run this node could not even start is not handed back faster than this, lest it go round in circles.
 const NOT_STARTED_PAUSE: Duration = Duration::from_secs(1);
-/// How often, and how far apart, a run whose lease Redis lost is offered back: its job may first have to be planted again.
-const OFFERS: u32 = 20;
-const OFFER_AGAIN: Duration = Duration::from_millis(500);
 /// How far past its bound a job's history may grow before it is trimmed at once, and its output: a part of the bound.
 const HISTORY_SLACK: usize = 50;
 const OUTPUT_SLACK: u64 = 8;
@@ -92,6 +90,17 @@ impl Runner {
         let reply = self.tell(&settled, &outcome, took, output.as_ref(), &mut tenure).await;
         note_end(shared, claim, &settled, &outcome, took, &reply);
         report(&outcome, &settled, &reply, took);
+        if matches!(reply, FinishReply::Lost) {
+            drop(tenure);
+            match settled.verdict {
+                Verdict::Final(state) => {
+                    offer_end(shared, claim, &ended(claim, &settled, state, &outcome, took), &claimed_in).await;
+                }
+                _ if definition.spec.delivery != Delivery::AtMostOnce => offer_back(shared, claim, &claimed_in).await,
+                _ => {}
+            }
+            return;
+        }
         if let FinishReply::Finished(kept) = reply {
             note_history(shared, claim, kept);
             if claim.run.kind() == RunKind::Backfill
@@ -154,6 +163,7 @@ impl Runner {
             _ => String::new(),
         };
         let mut written = none_written(claim);
+        let mut is_noted = false;
         loop {
             let kept = match output {
                 Some(output) => write_output(shared, claim, output, &mut written).await,
@@ -170,6 +180,12 @@ impl Runner {
             };
             shared.weather.failed(&error, &format!("ends of runs of {} are not recorded", claim.run.job()));
             if error.is_passing() {
+                // Redis may come back as it was before the run began.
+                if let Verdict::Final(state) = settled.verdict
+                    && !std::mem::replace(&mut is_noted, true)
+                {
+                    shared.watch.journal().note([Line::Ended(ended(claim, settled, state, outcome, took))]);
+                }
                 tokio::time::sleep(TELL_AGAIN).await;
             } else {
                 // Until somebody mends the key; others need not wait for that.
@@ -199,48 +215,14 @@ fn note_end(shared: &Shared, claim: &Claim, settled: &Settled, outcome: &Outcome
         FinishReply::Retrying(_) | FinishReply::Released | FinishReply::AskingLater(_) => Line::Unclaimed(run),
         FinishReply::Finished(_) => {
             // One that was to go back has ended all the same: a person had asked it to stop.
-            let (state, reason) = match settled.verdict {
-                Verdict::Final(state) => (state, settled.reason.clone()),
-                _ => (RunState::Cancelled, String::new()),
+            let state = match settled.verdict {
+                Verdict::Final(state) => state,
+                _ => RunState::Cancelled,
             };
-            let mut facts = vec![("attempt", claim.attempt.to_string()), ("started_at", claim.claimed_at.as_i64().to_string())];
-            facts.extend(settling::facts(outcome, settled).into_iter().filter(|(_, value)| !value.is_empty()));
-            Line::Ended(EndedRun {
-                run,
-                queue: claim.lane.as_str().to_owned(),
-                state: state.as_str().to_owned(),
-                reason,
-                ended_at: claim.claimed_at.saturating_add(took).as_i64(),
-                fence: claim.fence.as_u64(),
-                facts: facts.into_iter().map(|(field, value)| (field.to_owned(), value)).collect(),
-            })
+            Line::Ended(ended(claim, settled, state, outcome, took))
         }
     };
     shared.watch.journal().note([line]);
-}
-
-/// Offers a run back that was stopped because its lease was gone: if Redis lost all it knew of the run it is tried again.
-async fn offer_back(shared: &Shared, claim: &Claim, claimed_in: &str) {
-    for _ in 0..OFFERS {
-        match shared.store.return_run(claim, claimed_in, "Redis lost it while it ran").await {
-            Ok(ReturnReply::Returned) => {
-                warn!("Redis had lost the run; it is due again.");
-                return;
-            }
-            // In another's hands, as ever when a lease is lost.
-            Ok(ReturnReply::Known) => return,
-            Ok(ReturnReply::Same | ReturnReply::Unknown) => {}
-            Err(error) if error.is_passing() => {}
-            Err(error) => {
-                shared.weather.failed(&error, &format!("a run of {} is not put back", claim.run.job()));
-                return;
-            }
-        }
-        if shared.phase() == Phase::Aborting {
-            return;
-        }
-        tokio::time::sleep(OFFER_AGAIN).await;
-    }
 }
 
 /// Has a job's history trimmed that has grown past its bound.
@@ -325,7 +307,7 @@ fn report(outcome: &Outcome, settled: &Settled, reply: &FinishReply, took: Durat
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let why = describe(outcome);
     match (reply, &settled.verdict) {
-        (FinishReply::Lost, _) => warn!(ms, "The run is another node's by now; this result is dropped."),
+        (FinishReply::Lost, _) => warn!(ms, "The run is another node's by now, or Redis lost it; this result is not taken."),
         (_, Verdict::Final(RunState::Succeeded)) if outcome.error.is_some() => warn!(ms, "Run succeeded{why}."),
         (_, Verdict::Final(RunState::Succeeded)) if settled.reason.is_empty() => info!(ms, "Run succeeded."),
         (_, Verdict::Final(RunState::Succeeded)) => info!(ms, reason = settled.reason, "Run succeeded."),

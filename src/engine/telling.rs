@@ -3,16 +3,21 @@
 //! Invariant: it tells of its run what was so when that ended, however late it is told; what the job printed is bounded and is
 //! text, whatever it was.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, debug, warn};
 
-use crate::domain::duration::format_duration;
+use super::explaining::{Ask, gather};
+use crate::domain::explain::causes;
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::job::{Action, JobSpec};
-use crate::domain::notice::{Deadline, NoticeKind, REST};
+use crate::domain::notice::{Deadline, NoticeKind, is_of_rest};
 use crate::domain::ping::Ping;
 use crate::domain::time::UnixMillis;
+use crate::domain::wording::{shown, span};
+use crate::domain::zone::Zone;
 use crate::executor::{Attempt, Executors, Tidings};
 use crate::store::{About, Store, StoreError};
 
@@ -24,7 +29,7 @@ pub(super) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), 
     let Some((job, kind)) = attempt.run.job().told_of() else { return Ok(()) };
     let about = unless_spoilt(&attempt.run, store.read_about(&attempt.run).await)?;
     // One that tells of many tells of none by itself.
-    let subject = about.text("run").filter(|_| about.text("stamp") != Some(REST));
+    let subject = about.text("run").filter(|_| !about.text("stamp").is_some_and(is_of_rest));
     let subject: Option<RunId> = subject.and_then(|run| run.parse().ok());
     let number = about.number("attempt").and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
     let printed = match &subject {
@@ -40,13 +45,24 @@ pub(super) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), 
         attempt.tidings = Tidings { body: readable(&printed), ping: Some((subject.clone(), ended)), ..Tidings::default() };
         return Ok(());
     }
-    let told = Told { kind, job, about: &about, subject: subject.as_ref(), number, output: readable(&printed) };
+    let known = match &subject {
+        Some(subject) if kind == NoticeKind::Late => unless_spoilt(&attempt.run, why_late(store, subject).await)?,
+        _ => None,
+    };
+    let (zone, causes) = known.unwrap_or_else(|| (Zone::of_host(), Vec::new()));
+    let told = Told { kind, job, about: &about, subject: subject.as_ref(), number, output: readable(&printed), zone, causes };
     let body = match attempt.action {
         Action::Http(_) => told.body(&attempt.run).to_string(),
         Action::Command(_) | Action::Shell(_) => String::new(),
     };
     attempt.tidings = Tidings { variables: told.variables().into_iter().collect(), body, ping: None };
     Ok(())
+}
+
+/// The zone of a run's job, and why the run did not start when it was to, as `schedctl explain` tells it by now; none if its job is gone.
+async fn why_late(store: &Store, run: &RunId) -> Result<Option<(Zone, Vec<String>)>, StoreError> {
+    let facts = Box::pin(gather(store, run.job(), &Ask::Run(run.clone()))).await?;
+    Ok(facts.map(|facts| (facts.zone.clone(), causes(&facts).iter().map(|cause| cause.sentence(&facts.zone)).collect())))
 }
 
 /// What was read, without what is spoilt: to tell less is better than to tell nobody.
@@ -79,6 +95,9 @@ struct Told<'a> {
     subject: Option<&'a RunId>,
     number: u32,
     output: String,
+    zone: Zone,
+    /// Of a late one, sentences that say why.
+    causes: Vec<String>,
 }
 
 impl Told<'_> {
@@ -95,8 +114,30 @@ impl Told<'_> {
         u64::try_from(took.as_millis()).ok()
     }
 
-    /// Why the run ended as it did, in words.
+    /// How long after its due time a late run began, or else was found not to have done what it was to.
+    fn late(&self) -> Option<Duration> {
+        let is_finish = self.about.text("stamp") == Some(Deadline::Finish.as_str());
+        let began = if is_finish { None } else { self.instant("started_at") };
+        let at = began.or_else(|| self.instant("at")).filter(|_| self.kind == NoticeKind::Late)?;
+        Some(at.since(self.due()?))
+    }
+
+    /// The state of the run; one without a record is planned.
+    fn state(&self) -> Option<&str> {
+        let planned = (self.kind == NoticeKind::Late && self.subject.is_some()).then_some("scheduled");
+        self.about.text("state").or(planned)
+    }
+
+    /// Why the run ended as it did, or is late, in words.
     fn reason(&self) -> Option<String> {
+        let ended = self.ended_by();
+        if self.causes.is_empty() {
+            return ended.or_else(|| Some(format!("it waits for {}", self.about.text("waiting_for")?)));
+        }
+        Some(ended.into_iter().map(|ended| format!("{ended}. ")).chain([self.causes.join(" ")]).collect())
+    }
+
+    fn ended_by(&self) -> Option<String> {
         let text = |field| self.about.text(field).map(str::to_owned);
         let coded = |word: &str, field| self.about.number(field).map(|code| format!("{word} {code}"));
         let said = text("reason").or_else(|| text("error"));
@@ -107,7 +148,7 @@ impl Told<'_> {
 
     /// All of it in one sentence.
     fn sentence(&self) -> String {
-        if self.about.text("stamp") == Some(REST) {
+        if self.about.text("stamp").is_some_and(is_of_rest) {
             let (count, job) = (self.about.suppressed, &self.job);
             let one = |word: &str, words: &str| if count == 1 { word.to_owned() } else { words.to_owned() };
             let what = match self.kind {
@@ -120,24 +161,27 @@ impl Told<'_> {
             return format!("{count} more {what} of {job} {were} not told one by one");
         }
         let run = self.subject.map_or_else(|| "a run".to_owned(), ToString::to_string);
-        let state = self.about.text("state").unwrap_or("unknown").replace('_', " ");
+        let state = self.state().unwrap_or("unknown").replace('_', " ");
         let why = self.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
         match self.kind {
             NoticeKind::Recovered => format!("{run} succeeded, after a failure"),
-            NoticeKind::Late if self.about.text("stamp") == Some(Deadline::Finish.as_str()) => {
-                format!("{run} has not ended in time; it is {}", if state == "unknown" { "not claimed" } else { state.as_str() })
-            }
-            NoticeKind::Late if state == "running" => {
-                let late = self.instant("started_at").zip(self.due()).map(|(at, due)| at.since(due));
-                let late = late.map(|late| format!(" {} late", format_duration(late))).unwrap_or_default();
-                format!("{run} started{late}")
-            }
-            NoticeKind::Late if matches!(state.as_str(), "scheduled" | "unknown") => {
-                let behind = self.about.text("waiting_for").map(|what| format!("; it waits for {what}")).unwrap_or_default();
-                format!("{run} has not started in time{behind}")
-            }
-            NoticeKind::Failure | NoticeKind::Success | NoticeKind::Late | NoticeKind::Ping => format!("{run} {state}{why}"),
+            NoticeKind::Late => self.late_sentence(&run, &state, &why),
+            NoticeKind::Failure | NoticeKind::Success | NoticeKind::Ping => format!("{run} {state}{why}"),
         }
+    }
+
+    fn late_sentence(&self, run: &str, state: &str, why: &str) -> String {
+        let due = self.due().map_or_else(String::new, |due| format!(" was due on {} and", shown(due, &self.zone)));
+        let after = self.late().map(span).unwrap_or_default();
+        let what = match state {
+            _ if self.about.text("stamp") == Some(Deadline::Finish.as_str()) => {
+                format!("has not ended in time, {after} after that; it is {state}")
+            }
+            "running" => format!("started {after} late"),
+            "scheduled" => format!("has not started in time, {after} after that"),
+            ended => format!("was {ended}, {after} after that"),
+        };
+        format!("{run}{due} {what}{why}")
     }
 
     fn variables(&self) -> Vec<(String, String)> {
@@ -146,9 +190,10 @@ impl Told<'_> {
             ("KIND", self.kind.as_str().to_owned()),
             ("JOB", self.job.to_string()),
             ("RUN", self.subject.map_or_else(String::new, ToString::to_string)),
-            ("STATE", self.about.text("state").unwrap_or_default().to_owned()),
+            ("STATE", self.state().unwrap_or_default().to_owned()),
             ("REASON", self.reason().unwrap_or_default()),
             ("DUE", self.due().map_or_else(String::new, |due| due.to_string())),
+            ("LATE_MS", self.late().map_or_else(String::new, |late| late.as_millis().to_string())),
             ("ATTEMPTS", self.number.to_string()),
             ("EXIT_CODE", number("exit_code")),
             ("HTTP_STATUS", number("http_status")),
@@ -170,9 +215,10 @@ impl Told<'_> {
             "notice": run.to_string(),
             "job": self.job.as_str(),
             "run_id": self.subject.map(ToString::to_string),
-            "state": self.about.text("state"),
+            "state": self.state(),
             "reason": self.reason(),
             "due": self.due().map(|due| due.to_string()),
+            "late_ms": self.late().and_then(|late| u64::try_from(late.as_millis()).ok()),
             "started_at": instant("started_at"),
             "finished_at": instant("finished_at"),
             "duration_ms": self.duration_ms(),

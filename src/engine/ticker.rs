@@ -83,7 +83,7 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
     // Entries this node had to leave must not hide those behind them.
     let ask = |lane: &Lane, limit| LaneAsk { lane: lane.clone(), limit, more: claimer.left_in(lane) };
     let lanes: Vec<LaneAsk> = offers.iter().flat_map(|offer| offer.lanes.iter().map(|lane| ask(lane, offer.slots))).collect();
-    let highest = shared.watch.highest();
+    let known = shared.watch.known_now();
     let sent = BootInstant::now();
     let poll = match shared.store.list_ripe(&lanes).await {
         Ok(poll) => poll,
@@ -97,7 +97,7 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
     shared.notes.redis_answered(poll.now);
     shared.notes.data(state_of_data(&poll));
     shared.leases_seen.store(poll.leases, Ordering::Relaxed);
-    if !shared.watch.knows(&poll, highest) {
+    if !shared.watch.knows(&poll, known) {
         // Data that is not what it was: nothing of it is started before that is dealt with.
         return tick;
     }

@@ -2,8 +2,14 @@
 //!
 //! Invariant: what it tells was found twice, the second time also among the keys made since the first.
 
+use std::time::Duration;
+
 use crate::domain::books::{CountFacts, Finding, KeyFacts, judge_counts, judge_outputs};
 use crate::store::{Counted, OutputFacts, Store, StoreError};
+
+/// How often it is looked again while things move, and the pause between.
+const LOOKS: usize = 6;
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// What was found.
 #[derive(Debug, Clone, Default)]
@@ -50,21 +56,49 @@ impl Names {
     }
 }
 
-/// Judges them, and those there are then again if anything is wrong.
+/// Judges them, and those there are then again if anything is wrong: once while nothing moves, or else so often that what is wrong
+/// by the same each time was not on its way.
 pub(super) async fn judge(store: &Store, names: &Names) -> Result<Whole, StoreError> {
-    let first = look(store, names).await?;
-    if first.findings.is_empty() {
-        return Ok(first);
+    let mut found = look(store, names).await?;
+    for _ in 0..LOOKS {
+        if found.findings.is_empty() {
+            break;
+        }
+        let before = store.count_marks().await?;
+        let again = look(store, &Names::read(store).await?).await?;
+        let is_still = store.count_marks().await? == before;
+        found = again.if_also_in(store, &found, is_still);
+        if is_still {
+            break;
+        }
+        tokio::time::sleep(PAUSE).await;
     }
-    let mut again = look(store, &Names::read(store).await?).await?;
-    again.findings.retain(|finding| first.findings.iter().any(|other| other.is_same(finding)));
-    Ok(again)
+    Ok(found)
+}
+
+impl Whole {
+    /// What of it was found before too; if anything moved meanwhile, only what is wrong by the same.
+    fn if_also_in(mut self, store: &Store, before: &Self, is_still: bool) -> Self {
+        if !is_still {
+            let OutputFacts { missing, unlisted } = &mut self.outputs;
+            missing.retain(|entry| before.outputs.missing.contains(entry));
+            unlisted.retain(|output| before.outputs.unlisted.contains(output));
+            self.counts.forget_what_moved(&before.counts);
+            self.findings = judged(store, &self.counts, &self.outputs);
+        }
+        self.findings.retain(|finding| before.findings.iter().any(|other| other.is_same(finding)));
+        self
+    }
 }
 
 async fn look(store: &Store, names: &Names) -> Result<Whole, StoreError> {
     let counts = store.count_facts(&names.counted).await?;
     let outputs = store.compare_outputs(&names.counted.outputs, &names.indexes).await?;
-    let mut findings = judge_counts(&counts, |rest| store.key_named(rest));
+    Ok(Whole { findings: judged(store, &counts, &outputs), counts, outputs })
+}
+
+fn judged(store: &Store, counts: &CountFacts, outputs: &OutputFacts) -> Vec<Finding> {
+    let mut findings = judge_counts(counts, |rest| store.key_named(rest));
     findings.extend(judge_outputs(store.key_named("outputs"), outputs.missing.len(), outputs.unlisted.len()));
-    Ok(Whole { findings, counts, outputs })
+    findings
 }

@@ -92,6 +92,13 @@ pub fn variables(
     Ok(variables)
 }
 
+/// Why no attempt here could use a file of variables; none if one could, and of one that is not there or that this process may not
+/// read, which says nothing of others.
+pub fn fault_of(file: &EnvFile) -> Option<String> {
+    rustix::fs::access(file.path(), rustix::fs::Access::READ_OK).ok()?;
+    read_env_file(file).err().map(|error| error.to_string())
+}
+
 fn read_env_file(file: &EnvFile) -> Result<BTreeMap<String, String>, SecretError> {
     let path = file.path();
     let text = match small_file::read(path, small_file::Writers::Trusted) {

@@ -357,7 +357,8 @@ fn limits_of(order: &ClaimOrder) -> String {
         return String::new();
     }
     let PerKey { limit, rate } = order.per_key;
-    let interval = rate.map_or(0, |rate| (rate.per().as_micros() / u128::from(rate.count())).max(1));
+    // Rounded up, so that no more begin than may.
+    let interval = rate.map_or(0, |rate| rate.per().as_micros().div_ceil(u128::from(rate.count())));
     format!("{} {interval} {}", limit.unwrap_or(0), rate.map_or(1, Rate::burst))
 }
 

@@ -32,8 +32,17 @@ pub struct Counted {
     pub outputs: Vec<String>,
 }
 
+/// What moves when anything that is counted does.
+#[derive(Debug, PartialEq)]
+pub struct CountMarks {
+    counters: Counters,
+    sizes: BTreeMap<String, String>,
+    /// How many outputs were forgotten, and the last that was written.
+    outputs: Vec<Value>,
+}
+
 /// The counters as they stand at one moment.
-#[derive(PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 struct Counters {
     waiting: Option<String>,
     ledger_ranges: Option<String>,
@@ -70,6 +79,15 @@ impl Store {
             facts.fence = self.counters().await?.fence;
         }
         Ok(facts)
+    }
+
+    /// Marks that differ if anything that is counted has moved between two readings of them.
+    pub async fn count_marks(&self) -> Result<CountMarks, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HGET").arg(self.keys.totals()).arg("trimmed_outputs");
+        pipeline.cmd("ZRANGE").arg(self.keys.outputs()).arg(-1).arg(-1).arg("WITHSCORES");
+        let outputs = self.link.query(&mut pipeline).await?;
+        Ok(CountMarks { counters: self.counters().await?, sizes: self.output_sizes().await?, outputs })
     }
 
     async fn counters(&self) -> Result<Counters, StoreError> {

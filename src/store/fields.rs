@@ -1,4 +1,4 @@
-//! The fields of hashes that hold many things beside each other, read whole and rid of what cannot be read.
+//! The fields of hashes that hold many things beside each other, read whole and rid of what cannot be read; and keys of one text.
 
 use redis::Value;
 
@@ -36,6 +36,20 @@ impl Store {
                     .filter_map(|((at, _), answer)| Some((at, take(answer, &mut all[at])?)))
                     .collect();
             }
+        }
+        Ok(all)
+    }
+
+    /// The text under each of these keys, by their whole names, as shown; none of one that is gone or holds something else.
+    pub async fn read_texts(&self, keys: &[String]) -> Result<Vec<Option<String>>, StoreError> {
+        let mut all = Vec::with_capacity(keys.len());
+        for some in keys.chunks(PAGE) {
+            let mut pipeline = redis::pipe();
+            for key in some {
+                pipeline.cmd("GET").arg(member_bytes(key));
+            }
+            let answers = self.link.ask(&mut pipeline).await?;
+            all.extend(answers.into_iter().map(|answer| answer.ok().as_ref().and_then(shown_member)));
         }
         Ok(all)
     }

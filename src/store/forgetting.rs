@@ -2,7 +2,8 @@
 //!
 //! Invariant: a dead letter is kept by bounds of its own, so no number of later successes pushes it out. It may leave history
 //! before, and then stands among the dead letters only. What a record told of a regular run goes into its job's ledger
-//! (`ledger`) in the step that deletes it.
+//! (`ledger`) in the step that deletes it. A run that ended before its job came to it, as Redis has it after a loss, is kept until
+//! then: nobody who tells or plants what is still to come can take it for one that never was.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -48,18 +49,14 @@ impl Store {
     /// letters only leave history; at most 100, of one job or of all. Gives how many.
     pub async fn forget_runs(&self, job: Option<&JobName>, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
         let index = job.map_or_else(|| self.keys.history(), |job| self.keys.job_history(job));
-        let items = self.past_bounds(&index, before, most, [Reach::Record, Reach::History]).await?;
-        self.forget(&items, "").await?;
-        Ok(items.len())
+        self.trim(&index, before, most, [Reach::Record, Reach::History]).await
     }
 
     /// Forgets dead letters past what is kept of them: those that ended before `before`, and the oldest beyond `most`; at
     /// most 100, of one job or of all. Gives how many.
     pub async fn forget_dead(&self, job: Option<&JobName>, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
         let index = job.map_or_else(|| self.keys.dead(), |job| self.keys.job_dead(job));
-        let items = self.past_bounds(&index, before, most, [Reach::Dead, Reach::Dead]).await?;
-        self.forget(&items, "").await?;
-        Ok(items.len())
+        self.trim(&index, before, most, [Reach::Dead, Reach::Dead]).await
     }
 
     /// Forgets those of `runs` that are dead letters, for good, in steps of 100, and notes it among the deeds of each job. Gives
@@ -73,36 +70,40 @@ impl Store {
         Ok(purged)
     }
 
-    /// The oldest runs of `index` that are past its bounds, at most 100: past its age, and past its count.
-    async fn past_bounds(
-        &self,
-        index: &str,
-        before: UnixMillis,
-        most: usize,
-        [by_age, by_count]: [Reach; 2],
-    ) -> Result<Vec<(RunId, Reach)>, StoreError> {
-        let (mut over, oldest) = self.oldest(index, most).await?;
-        let mut items = Vec::new();
-        for (member, ended) in oldest {
-            let is_aged = ended < before.as_i64();
-            if !is_aged && over == 0 {
-                break;
+    /// Forgets the first of the runs of `index` that are past its bounds and may go: past its age, and past its count. Those their
+    /// jobs have yet to come to stand in no other's way.
+    async fn trim(&self, index: &str, before: UnixMillis, most: usize, reach: [Reach; 2]) -> Result<usize, StoreError> {
+        let (mut passed, [by_age, by_count]) = (0, reach);
+        loop {
+            let (mut over, oldest) = self.oldest(index, passed, most).await?;
+            let (mut items, looked_at) = (Vec::new(), oldest.len());
+            for (member, ended) in oldest {
+                let is_aged = ended < before.as_i64();
+                if !is_aged && over == 0 {
+                    break;
+                }
+                over = over.saturating_sub(1);
+                let Ok(run) = member.parse::<RunId>() else { continue };
+                items.push((run, if is_aged { by_age } else { by_count }));
             }
-            over = over.saturating_sub(1);
-            let Ok(run) = member.parse::<RunId>() else { continue };
-            items.push((run, if is_aged { by_age } else { by_count }));
+            let is_last = items.is_empty();
+            let gone = self.forget(&items, "").await?;
+            if is_last || gone > 0 {
+                return Ok(usize::try_from(gone).unwrap_or(usize::MAX));
+            }
+            passed += looked_at;
         }
-        Ok(items)
     }
 
-    /// How many members of `index` are beyond `most`, and its first hundred with their scores.
-    async fn oldest(&self, index: &str, most: usize) -> Result<(usize, Vec<(String, i64)>), StoreError> {
+    /// How many members of `index` behind the first `passed` are beyond `most`, and the first hundred of those with their scores.
+    async fn oldest(&self, index: &str, passed: usize, most: usize) -> Result<(usize, Vec<(String, i64)>), StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZCARD").arg(index);
-        pipeline.cmd("ZRANGE").arg(index).arg(0).arg(STEP - 1).arg("WITHSCORES");
+        pipeline.cmd("ZRANGE").arg(index).arg(passed).arg(passed + STEP - 1).arg("WITHSCORES");
         let answer = self.link.query(&mut pipeline).await?;
         let [total, Value::Array(flat)] = answer.as_slice() else { return Ok((0, Vec::new())) };
-        let over = number_of(total).and_then(|n| usize::try_from(n).ok()).unwrap_or(0).saturating_sub(most);
+        let total = number_of(total).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+        let over = total.saturating_sub(most).saturating_sub(passed);
         Ok((over, flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?, number_of(&pair[1])?))).collect()))
     }
 
@@ -173,6 +174,7 @@ impl Store {
                 .key("ledger", keys.ledger(run.job()))
                 .key("ledger_before", keys.ledger_before(run.job()))
                 .key("deeds", keys.deeds(run.job()))
+                .key("backfill", keys.backfill(run.job()))
                 .arg("id", run.to_string())
                 .arg("reach", reach.as_str());
         }
@@ -185,12 +187,13 @@ impl Store {
 
     /// Forgets jobs that ended before `before`, and the first to end beyond `most`; at most 100. Gives how many were looked at.
     pub async fn forget_jobs(&self, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
-        let (mut over, oldest) = self.oldest(&self.keys.finished(), most).await?;
+        let (mut over, oldest) = self.oldest(&self.keys.finished(), 0, most).await?;
         let mut call = Invocation::new(&scripts::FORGET_JOBS)
             .key("finished", self.keys.finished())
             .key("totals", self.keys.totals())
             .key("shunned", self.keys.shunned())
             .key("shunned_lately", self.keys.shunned_lately())
+            .key("gated", self.keys.gated())
             .arg("now", self.now_arg());
         let mut names = Vec::new();
         for (member, ended) in oldest {

@@ -37,8 +37,10 @@ pub struct GroupStanding {
     pub turn: Option<(JobName, UnixMillis)>,
     /// When the last attempt of a member ended.
     pub last_ended: Option<UnixMillis>,
-    /// The runs that have a place, at most 100.
+    /// The runs that have a place and have begun; at most 100 with those that have not.
     pub held: Vec<RunId>,
+    /// Those that were let in and have not begun.
+    pub let_in: Vec<RunId>,
     /// How many wait.
     pub waiting: u64,
     /// The first of those that wait, at most 10.
@@ -123,7 +125,7 @@ impl Store {
         for group in groups {
             let gate = Gate::of_group(group);
             pipeline.cmd("HMGET").arg(self.keys.gate(&gate)).arg(&["turn", "since", "last_ended"]);
-            pipeline.cmd("ZRANGE").arg(self.keys.held(&gate)).arg(0).arg(99);
+            pipeline.cmd("ZRANGE").arg(self.keys.held(&gate)).arg(0).arg(99).arg("WITHSCORES");
             pipeline.cmd("ZCARD").arg(self.keys.queued(&gate));
             pipeline.cmd("ZRANGE").arg(self.keys.queued(&gate)).arg(0).arg(9);
             pipeline.cmd("ZSCORE").arg(self.keys.gate_wakes()).arg(gate.as_str());
@@ -135,6 +137,30 @@ impl Store {
         let answers: Vec<Option<Value>> = self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
         Ok(answers.chunks_exact(5).map(standing).collect())
     }
+
+    /// The run that has a place at a gate, the last that began before those that have not, and whether it has.
+    pub async fn read_holder(&self, gate: &Gate) -> Result<Option<(RunId, bool)>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.held(gate)).arg(-1).arg(-1).arg("WITHSCORES");
+        // A key that holds something else is a finding of the doctor.
+        let answer = self.link.ask(&mut pipeline).await?.into_iter().next().and_then(Result::ok);
+        let (mut begun, mut let_in) = holders(answer.as_ref());
+        Ok(begun.pop().map(|run| (run, true)).or_else(|| let_in.pop().map(|run| (run, false))))
+    }
+}
+
+/// Of those that have a place, with their scores, the runs that have begun and those that have not.
+fn holders(answer: Option<&Value>) -> (Vec<RunId>, Vec<RunId>) {
+    let (mut begun, mut let_in) = (Vec::new(), Vec::new());
+    if let Some(Value::Array(flat)) = answer {
+        for pair in flat.chunks_exact(2) {
+            let (Some(run), Some(score)) = (text_of(&pair[0]).and_then(|id| id.parse().ok()), text_of(&pair[1])) else {
+                continue;
+            };
+            if score.starts_with('-') { let_in.push(run) } else { begun.push(run) }
+        }
+    }
+    (begun, let_in)
 }
 
 fn standing(answers: &[Option<Value>]) -> GroupStanding {
@@ -146,11 +172,13 @@ fn standing(answers: &[Option<Value>]) -> GroupStanding {
     let runs = |value: &Option<Value>| items(value).iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect();
     let instant = |value: Option<&Value>| value.and_then(number_of).and_then(UnixMillis::new);
     let state = items(state);
+    let (held, let_in) = holders(held.as_ref());
     let turn = state.first().and_then(text_of).and_then(|name| name.parse().ok());
     GroupStanding {
         turn: turn.zip(instant(state.get(1))),
         last_ended: instant(state.get(2)),
-        held: runs(held),
+        held,
+        let_in,
         waiting: waiting.as_ref().and_then(number_of).and_then(|count| u64::try_from(count).ok()).unwrap_or(0),
         first_waiting: runs(first),
         next: instant(next.as_ref()),

@@ -111,6 +111,17 @@ pub struct Ended {
     pub since: Option<UnixMillis>,
     /// Those that ended before this one.
     pub until: Option<UnixMillis>,
+    /// Whether those that tell people of others are among them.
+    pub notices: Notices,
+}
+
+/// Whether runs that tell people of others are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notices {
+    /// They are.
+    With,
+    /// They are not.
+    Without,
 }
 
 /// An index of runs that ended.
@@ -125,7 +136,7 @@ pub enum Letters {
 impl Ended {
     /// All of history.
     pub fn history() -> Self {
-        Self { letters: Letters::All, job: None, since: None, until: None }
+        Self { letters: Letters::All, job: None, since: None, until: None, notices: Notices::With }
     }
 
     /// All dead letters.
@@ -295,10 +306,12 @@ impl Store {
         let since = ended.since.map_or_else(|| "-inf".to_owned(), |since| since.as_i64().to_string());
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(index).arg(until).arg(since).arg("BYSCORE").arg("REV").arg("LIMIT").arg(offset).arg(limit);
-        let ids = ids_of(&self.link.query(&mut pipeline).await?);
+        let mut ids = ids_of(&self.link.query(&mut pipeline).await?);
+        let entries = ids.len();
+        ids.retain(|id| ended.notices == Notices::With || !id.job().is_hidden());
         let records = self.read_runs(&ids).await?;
         let runs = records.into_iter().filter_map(|record| record.ok().flatten()).collect();
-        Ok(HistoryPage { runs, entries: ids.len() })
+        Ok(HistoryPage { runs, entries })
     }
 
     /// The open regular runs of a job, oldest due first, at most 1,000.

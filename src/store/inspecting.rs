@@ -33,6 +33,8 @@ pub struct JobToInspect<'a> {
     pub record: Option<&'a JobRecord>,
     /// What its definition says.
     pub plan: Plan,
+    /// How it is to be listed with its first gate.
+    pub gated: Option<String>,
 }
 
 impl JobToInspect<'_> {
@@ -79,8 +81,10 @@ impl Store {
             .key("pending_run", pending.map_or_else(|| keys.job(name), |run| keys.run(run)))
             .key("backfill", keys.backfill(name))
             .key("backfills", keys.backfills())
+            .key("gated", keys.gated())
             .arg("job_name", name.as_str())
-            .arg("pending", pending.map_or_else(String::new, RunId::to_string));
+            .arg("pending", pending.map_or_else(String::new, RunId::to_string))
+            .arg("gated", job.gated.as_deref().unwrap_or_default());
         for lane in lanes {
             call = call.key("due", keys.due(lane));
         }
@@ -197,6 +201,7 @@ fn job_facts(mut reply: Reply, job: &JobToInspect<'_>) -> Result<Option<JobFacts
         spread: number()?,
         backfill: number()?,
         is_among_backfills: !reply.text()?.is_empty(),
+        is_gate_unlisted: reply.text()?.is_empty() && job.gated.is_some(),
         listed_by: Vec::new(),
         plan: job.plan.clone(),
     }))

@@ -1,4 +1,4 @@
-//! Changing jobs in Redis: applying a definition, taking a job out.
+//! Changing jobs in Redis: applying a definition. Taking one out is `removing`.
 //!
 //! Invariant: each of these says which rev it was computed from; a script that finds another answers stale and has changed
 //! nothing.
@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Store;
-use super::claims::count;
 use super::error::StoreError;
 use super::gates::names_of;
 use super::jobs::{Rev, SourceKind};
@@ -102,6 +101,8 @@ pub struct ApplyOrder {
     pub old_key: Option<UniqueKey>,
     /// The gates the live job of this name named, if by this definition its runs pass otherwise: those that wait are judged anew.
     pub old_gates: Vec<Gate>,
+    /// How it is listed with its first gate, see [`gated_entry`](crate::domain::job::JobSpec::gated_entry).
+    pub gated: Option<String>,
 }
 
 /// A unique key a definition names, and how its holder was read.
@@ -132,55 +133,6 @@ pub enum ApplyReply {
     Stale,
     /// The planted occurrence has a record already: decide on the one after it.
     Occupied,
-}
-
-/// What becomes of the open runs of a removed job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopRunning {
-    /// They are asked to stop.
-    Yes,
-    /// They end as if nothing had happened.
-    No,
-}
-
-/// A job to be taken out.
-#[derive(Debug, Clone)]
-pub struct RemoveOrder {
-    /// Its name.
-    pub name: JobName,
-    /// The kind of source that wants it out.
-    pub kind: SourceKind,
-    /// The file it is no longer in, by its [`SourceName`]; empty for the command line.
-    pub source: String,
-    /// The job's rev and lane as read, none if it is not known.
-    pub read: Option<(Rev, Lane)>,
-    /// Its planted or held run, as read.
-    pub pending: Option<RunId>,
-    /// What becomes of its open runs.
-    pub running: StopRunning,
-    /// Why, as it stands in history.
-    pub reason: String,
-    /// The gates its runs have to pass.
-    pub gates: Vec<Gate>,
-    /// The unique key the job names, as read.
-    pub unique: Option<UniqueKey>,
-}
-
-/// What became of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RemoveReply {
-    /// It is out; so many running runs were asked to stop.
-    Removed(u32),
-    /// It was over before: how.
-    Over(String),
-    /// Another file still lists it.
-    Listed,
-    /// It belongs to the other kind of source, named.
-    Held(String),
-    /// The job changed: read it and decide again.
-    Stale,
-    /// No such job.
-    Unknown,
 }
 
 impl Store {
@@ -250,6 +202,7 @@ impl Store {
             .key("holder", keys.job(holder.unwrap_or(name)))
             .key("old_unique", of_key(old_key))
             .key("notices", keys.notices())
+            .key("gated", keys.gated())
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("definition", &order.definition)
@@ -285,60 +238,12 @@ impl Store {
             .arg("old_queue", order.read.as_ref().map_or("", |(_, lane)| lane.as_str()))
             .arg("tells", &order.tells)
             .arg("gates", names_of(&order.old_gates))
+            .arg("gated", order.gated.as_deref().unwrap_or_default())
             .gate_keys(keys, &order.old_gates)
     }
 
     /// The list of a file; what is no file's name (the command line) gets a key no file can have.
-    fn source_key(&self, source: &str) -> String {
+    pub(super) fn source_key(&self, source: &str) -> String {
         source.parse::<SourceName>().map_or_else(|_| self.keys.sources_of_none(), |source| self.keys.source(&source))
-    }
-
-    /// Takes a job out.
-    pub async fn remove_job(&self, order: &RemoveOrder) -> Result<RemoveReply, StoreError> {
-        let (keys, name) = (&self.keys, &order.name);
-        let default_lane = Lane::default_lane();
-        let lane = order.read.as_ref().map_or(&default_lane, |(_, lane)| lane);
-        let run_key = order.pending.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run));
-        let call = Invocation::new(&scripts::REMOVE_JOB)
-            .key("job", keys.job(name))
-            .key("jobs", keys.jobs())
-            .key("job_due", keys.due(lane))
-            .key("run", run_key)
-            .key("finished", keys.finished())
-            .key("history", keys.history())
-            .key("job_history", keys.job_history(name))
-            .key("totals", keys.totals())
-            .key("open", keys.open(name))
-            .key("stops", keys.stops())
-            .key("source", self.source_key(&order.source))
-            .key("nudge", keys.nudge())
-            .key("spread", keys.spread(name))
-            .key("waiting", keys.waiting(name))
-            .key("deeds", keys.deeds(name))
-            .key("unique", order.unique.as_ref().map_or_else(|| keys.job(name), |key| keys.unique(key)))
-            .key("uniques", keys.uniques())
-            .arg("now", self.now_arg())
-            .arg("job_name", name.as_str())
-            .arg("kind", order.kind.as_str())
-            .arg("rev", order.read.as_ref().map_or("", |(rev, _)| rev.as_str()))
-            .arg("pending", order.pending.as_ref().map_or_else(String::new, ToString::to_string))
-            .arg("pending_due", order.pending.as_ref().map_or(0, |run| run.due().as_i64()))
-            .arg("source_name", &order.source)
-            .arg("running", if order.running == StopRunning::Yes { "stop" } else { "leave" })
-            .arg("reason", &order.reason)
-            .arg("by", &*self.by)
-            .arg("gates", names_of(&order.gates))
-            .arg("unique_key", order.unique.as_ref().map_or("", UniqueKey::as_str))
-            .gate_keys(keys, &order.gates);
-        let mut reply = self.link.invoke(&call).await?;
-        Ok(match reply.word.as_str() {
-            "removed" => RemoveReply::Removed(count(&mut reply)?),
-            "over" => RemoveReply::Over(reply.text()?),
-            "listed" => RemoveReply::Listed,
-            "held" => RemoveReply::Held(reply.text()?),
-            "stale" => RemoveReply::Stale,
-            "unknown" => RemoveReply::Unknown,
-            _ => return Err(reply.unknown()),
-        })
     }
 }

@@ -276,22 +276,25 @@ impl Store {
         answers.collect()
     }
 
-    /// What a file said of each job at its last push: the hash of its text; empty for a job that is there no more, so that no text
-    /// agrees with it.
-    pub async fn read_source(&self, source: &SourceName) -> Result<BTreeMap<JobName, String>, StoreError> {
+    /// What a file said of each job at its last push: the hash of its text.
+    pub async fn list_source(&self, source: &SourceName) -> Result<BTreeMap<JobName, String>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGETALL").arg(self.keys.source(source));
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(flat)) = answer.first() else { return Ok(BTreeMap::new()) };
-        let mut listed: Vec<(JobName, String)> =
-            flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?.parse().ok()?, text_of(&pair[1])?))).collect();
+        Ok(flat.chunks_exact(2).filter_map(|pair| Some((text_of(&pair[0])?.parse().ok()?, text_of(&pair[1])?))).collect())
+    }
+
+    /// The same; empty for a job that is there no more, or that the file is to say again, so that no text agrees with it.
+    pub async fn read_source(&self, source: &SourceName) -> Result<BTreeMap<JobName, String>, StoreError> {
+        let mut listed: Vec<(JobName, String)> = self.list_source(source).await?.into_iter().collect();
         for some in listed.chunks_mut(PAGE) {
             let mut pipeline = redis::pipe();
             for (name, _) in some.iter() {
-                pipeline.cmd("EXISTS").arg(self.keys.job(name));
+                pipeline.cmd("HGET").arg(self.keys.job(name)).arg(format!("src:{source}"));
             }
-            for ((_, hash), there) in some.iter_mut().zip(self.link.query(&mut pipeline).await?) {
-                if number_of(&there) == Some(0) {
+            for ((_, hash), said) in some.iter_mut().zip(self.well_typed(&mut pipeline).await?) {
+                if text_of(&said).as_ref() != Some(hash) {
                     hash.clear();
                 }
             }

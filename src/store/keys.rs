@@ -105,6 +105,8 @@ impl Keys {
         gate_wakes;
         /// zset `B A`, a job that is not to run beside another and that job -> 0.
         shunned;
+        /// zset `LANE GATE JOB`, a job with a planned run and the gate that has to pass first -> 0.
+        gated;
         /// zset those of `shunned` of which one may yet run that began before there was the rule -> 0.
         shunned_lately;
         /// hash: the slow check of the books, whose turn it was, where it is, what it found.

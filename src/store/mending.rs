@@ -57,6 +57,8 @@ pub struct JobMending {
     pub pending_ready: Option<UnixMillis>,
     /// What is done about its waiting runs if none is open.
     pub waiting: Waiting,
+    /// How it is to be listed with its first gate.
+    pub gated: Option<String>,
 }
 
 /// What is done about the waiting runs of a job of which none is open.
@@ -106,6 +108,7 @@ impl Store {
             .key("nudge", keys.nudge())
             .key("backfill", keys.backfill(name))
             .key("backfills", keys.backfills())
+            .key("gated", keys.gated())
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("rev", record.map_or("", |record| record.rev.as_str()))
@@ -114,7 +117,8 @@ impl Store {
             .arg("planted_due", Successor::due(planted))
             .arg("planted_ready", Successor::ready(planted))
             .arg("pending_ready", pending_ready.map_or(0, UnixMillis::as_i64))
-            .arg("freed_by", if mending.waiting == Waiting::Freed { "" } else { "other" });
+            .arg("freed_by", if mending.waiting == Waiting::Freed { "" } else { "other" })
+            .arg("gated", mending.gated.as_deref().unwrap_or_default());
         for lane in lanes {
             call = call.key("due", keys.due(lane));
         }

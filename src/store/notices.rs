@@ -11,7 +11,7 @@ use super::outputs::frames;
 use super::reply::{Reply, text_of};
 use super::scripts::{self, Invocation};
 use crate::domain::ids::RunId;
-use crate::domain::notice::{NoticeKind, REST, notice_id, read_notice};
+use crate::domain::notice::{Entry, NoticeKind, read_notice};
 
 /// Notices of one job of one kind that may be planted and not over.
 pub const MOST_OPEN: usize = 10;
@@ -27,6 +27,8 @@ pub struct Notice {
     pub kind: NoticeKind,
     /// The run that tells it.
     pub run: RunId,
+    /// Whether it tells of those only counted.
+    is_of_rest: bool,
 }
 
 /// What a notice tells of its run: fields of that run's record as they were when it was written.
@@ -85,8 +87,8 @@ impl Store {
         let Some(Value::Array(members)) = answer.first() else { return Ok((Vec::new(), 0)) };
         let read = |member: &Value| {
             let Value::BulkString(bytes) = member else { return None };
-            let (about, kind, run) = read_notice(bytes)?;
-            Some(Notice { member: bytes.clone(), about, kind, run })
+            let Entry { about, kind, run, is_of_rest } = read_notice(bytes)?;
+            Some(Notice { member: bytes.clone(), about, kind, run, is_of_rest })
         };
         Ok((members.iter().filter_map(read).collect(), members.len()))
     }
@@ -121,7 +123,6 @@ impl Store {
     fn notice_call(&self, notice: &Notice, order: &NoticeOrder) -> Invocation {
         let (keys, run) = (&self.keys, &notice.run);
         let lane = crate::domain::lane::Lane::of_notices();
-        let is_rest = notice_id(&notice.about, notice.kind, REST).is_ok_and(|rest| rest == *run);
         let (definition, hash) = order.definition.as_ref().map_or(("", ""), |(text, hash)| (text, hash));
         Invocation::new(&scripts::PLANT_NOTICE)
             .key("notices", keys.notices())
@@ -144,7 +145,7 @@ impl Store {
             .arg("lane", lane.as_str())
             .arg("most", MOST_OPEN)
             .arg("about", notice.about.to_string())
-            .arg("rest", if is_rest { "1" } else { "" })
+            .arg("rest", if notice.is_of_rest { "1" } else { "" })
     }
 
     /// What the notice that is this run tells; empty if its record does not say.

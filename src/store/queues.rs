@@ -7,7 +7,7 @@ use super::error::StoreError;
 use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
 use super::sections::queue_fields;
-use crate::domain::ids::QueueName;
+use crate::domain::ids::{QueueName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::queue::{QueueChange, QueueKey, QueueSettings};
 use crate::domain::time::UnixMillis;
@@ -138,6 +138,18 @@ impl Store {
             QueueDepth { ready, scheduled: all.saturating_sub(ready), running: number(&parts[3]), oldest }
         };
         Ok(answers.chunks_exact(4).map(read).collect())
+    }
+
+    /// What executes in a queue, those that began first, at most `most` of it; and how many there are. A key that holds something else
+    /// counts as empty: it is a finding of its own.
+    pub async fn list_running(&self, queue: &QueueName, most: usize) -> Result<(Vec<RunId>, u64), StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.running(queue)).arg(0).arg(most.saturating_sub(1));
+        pipeline.cmd("ZCARD").arg(self.keys.running(queue));
+        let answers = self.link.ask(&mut pipeline).await?;
+        let [Ok(Value::Array(ids)), Ok(count)] = answers.as_slice() else { return Ok((Vec::new(), 0)) };
+        let ids = ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect();
+        Ok((ids, number_of(count).and_then(|count| u64::try_from(count).ok()).unwrap_or(0)))
     }
 
     /// How long the runs that ended last waited and ran, of all queues, at most `most` of them. Those that never started are left

@@ -66,6 +66,7 @@ impl Store {
         let call = self
             .ended_keys(Invocation::new(&scripts::RETRY_RUN), &order.run, lane)
             .key("deeds", keys.deeds(job))
+            .key("deadlines", keys.deadlines())
             .arg("now", self.now_arg())
             .arg("id", order.run.to_string())
             .arg("job_name", job.as_str())

@@ -120,6 +120,7 @@ scripts! {
     JUDGE_DEADLINE "judge_deadline";
     LEAVE_NODE "leave_node";
     LIST_BEHIND "list_behind";
+    LIST_GATED "list_gated";
     LIST_RIPE "list_ripe";
     MEET_SERVER "meet_server";
     MEND_COUNTS "mend_counts";
@@ -154,6 +155,7 @@ scripts! {
     SPREAD_RUNS "spread_runs";
     SWITCH_QUEUE "switch_queue";
     TAKE_AUDIT "take_audit";
+    UNLIST_GATED "unlist_gated";
     WATCH_RUN "watch_run";
     WRITE_OUTPUT "write_output";
 }

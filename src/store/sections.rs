@@ -164,15 +164,19 @@ impl Store {
         })
     }
 
-    /// What the file `source` said of each section when it last said anything: the hash of its text; empty where that is gone.
-    pub async fn read_declared(&self, source: &SourceName) -> Result<BTreeMap<Section, String>, StoreError> {
+    /// What the file `source` said of each section when it last said anything: the hash of its text.
+    pub async fn list_declared(&self, source: &SourceName) -> Result<BTreeMap<Section, String>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("HGETALL").arg(self.keys.declared(source));
         // A list that holds something else is a finding of its own.
         let answer = self.link.ask(&mut pipeline).await?.into_iter().next();
         let Some(Ok(Value::Array(flat))) = answer else { return Ok(BTreeMap::new()) };
-        let mut declared: BTreeMap<Section, String> =
-            flat.chunks_exact(2).filter_map(|pair| Some((Section::of_entry(&text_of(&pair[0])?)?, text_of(&pair[1])?))).collect();
+        Ok(flat.chunks_exact(2).filter_map(|pair| Some((Section::of_entry(&text_of(&pair[0])?)?, text_of(&pair[1])?))).collect())
+    }
+
+    /// The same; empty where that is gone, or is to be said again.
+    pub async fn read_declared(&self, source: &SourceName) -> Result<BTreeMap<Section, String>, StoreError> {
+        let mut declared = self.list_declared(source).await?;
         if declared.is_empty() {
             return Ok(declared);
         }
@@ -221,11 +225,23 @@ impl Store {
         let answers = self.link.ask(&mut pipeline).await?;
         Ok(names.into_iter().zip(answers).map(|(name, answer)| (name, group_settings(&fields_of(answer.ok())))).collect())
     }
+
+    /// The groups whose settings cannot all be read, with those.
+    pub async fn read_spoilt_groups(&self) -> Result<Vec<(GroupName, Vec<&'static str>)>, StoreError> {
+        let names: Vec<GroupName> = self.read_groups().await?.into_keys().collect();
+        let mut pipeline = redis::pipe();
+        for name in &names {
+            pipeline.cmd("HGETALL").arg(self.keys.group(name));
+        }
+        let answers = if names.is_empty() { Vec::new() } else { self.link.ask(&mut pipeline).await? };
+        let spoilt = names.into_iter().zip(answers).map(|(name, answer)| (name, spoilt_in_group(&fields_of(answer.ok()))));
+        Ok(spoilt.filter(|(_, fields)| !fields.is_empty()).collect())
+    }
 }
 
 impl Section {
-    /// Its field among what a file says.
-    fn entry(&self) -> String {
+    /// What it is in words, and its field among what a file says.
+    pub fn entry(&self) -> String {
         match self {
             Self::Queue(queue) => format!("queue {queue}"),
             Self::Group(group) => format!("group {group}"),
@@ -305,6 +321,25 @@ fn group_settings(fields: &BTreeMap<String, String>) -> GroupSettings {
     }
 }
 
+/// The settings of a group that say nothing one may.
+fn spoilt_in_group(fields: &BTreeMap<String, String>) -> Vec<&'static str> {
+    const LONGEST: u64 = 86_400_000;
+    let mode = fields.get("mode").map(String::as_str);
+    let is_time = |field: &str| fields.get(field).is_none_or(|text| text.parse::<u64>().is_ok_and(|millis| millis <= LONGEST));
+    let has_turns = matches!(group_settings(fields), GroupSettings::Alternate(_));
+    let mut spoilt = Vec::new();
+    if !matches!(mode, Some("exclusive" | "alternate")) {
+        spoilt.push("mode");
+    }
+    if mode == Some("alternate") && !has_turns {
+        spoilt.push("order");
+    }
+    spoilt.extend(
+        ["gap_ms", "patience_ms"].into_iter().zip(["gap", "patience"]).filter(|(field, _)| !is_time(field)).map(|(_, word)| word),
+    );
+    spoilt
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -325,8 +360,19 @@ mod tests {
         let order = vec!["a".parse().unwrap(), "b".parse().unwrap()];
         let turns = Turns { order, gap: Duration::from_secs(5), patience: Duration::from_millis(1_500) };
         for group in [GroupSettings::Exclusive, GroupSettings::Alternate(turns)] {
-            assert_eq!(group_settings(&kept(&SectionText::Group(group.clone()))), group);
+            let kept = kept(&SectionText::Group(group.clone()));
+            assert_eq!((group_settings(&kept), spoilt_in_group(&kept)), (group, Vec::new()));
         }
+    }
+
+    #[test]
+    fn what_is_spoilt_of_a_group_is_told() {
+        let spoilt = |fields: &[(&str, &str)]| {
+            spoilt_in_group(&fields.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned())).collect())
+        };
+        assert_eq!(spoilt(&[("mode", "foo"), ("order", "a b"), ("gap_ms", "abc")]), ["mode", "gap"]);
+        assert_eq!(spoilt(&[("mode", "alternate"), ("order", "a"), ("patience_ms", "-1")]), ["order", "patience"]);
+        assert_eq!(spoilt(&[]), ["mode"]);
     }
 
     #[test]

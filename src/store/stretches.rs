@@ -61,8 +61,8 @@ impl KeptStretch {
 }
 
 impl Store {
-    /// The occurrences of a job within `[first, last]` whose runs have records, in order: of those that are open or wait, and of its
-    /// runs that ended, the newest 10,000.
+    /// The occurrences of a job within `[first, last]` whose runs have records, in order: of those that are open or wait, of its
+    /// runs that ended, the newest 10,000, and of its dead letters, which may have left history.
     pub async fn recorded_within(
         &self,
         job: &JobName,
@@ -75,7 +75,11 @@ impl Store {
             let range = pipeline.cmd("ZRANGE").arg(key).arg(first.as_i64()).arg(last.as_i64());
             range.arg("BYSCORE").arg("LIMIT").arg(0).arg(1_000);
         }
-        let answers = self.link.query(&mut pipeline).await?;
+        let mut answers = self.link.query(&mut pipeline).await?;
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.job_dead(job)).arg(0).arg(LOOKED_AT - 1).arg("REV");
+        // Where that key holds something else there is none, and nothing waits for it.
+        answers.extend(self.link.ask(&mut pipeline).await?.into_iter().flatten());
         let runs = answers.chunks(1).flat_map(ids_of).filter(|run| run.kind() == RunKind::Regular);
         let mut dues: Vec<UnixMillis> = runs.map(|run| run.due()).filter(|due| first <= *due && *due <= last).collect();
         dues.sort_unstable();

@@ -60,10 +60,11 @@ pub enum ResumeReply {
 }
 
 impl Store {
-    /// Pauses a job, as it was read; of a one-shot with its open run, if it has one.
-    pub async fn pause_job(&self, job: &JobRecord, open: Option<&RunRecord>) -> Result<PauseReply, StoreError> {
+    /// Pauses a job, as it was read, whose runs have to pass these gates; of a one-shot with its open run, if it has one.
+    pub async fn pause_job(&self, job: &JobRecord, open: Option<&RunRecord>, of_job: &[Gate]) -> Result<PauseReply, StoreError> {
         let keys = &self.keys;
-        let call = |gates: &[Gate]| {
+        let call = |places: &[Gate]| {
+            let gates: Vec<Gate> = of_job.iter().chain(places.iter().filter(|gate| !of_job.contains(gate))).cloned().collect();
             Invocation::new(&scripts::PAUSE_JOB)
                 .key("job", keys.job(&job.name))
                 .key("jobs", keys.jobs())
@@ -79,8 +80,8 @@ impl Store {
                 .arg("pending", job.pending.as_ref().map_or_else(String::new, ToString::to_string))
                 .arg("by", &*self.by)
                 .arg("open_run", open.map_or_else(String::new, |open| open.run.to_string()))
-                .arg("gates", names_of(gates))
-                .gate_keys(keys, gates)
+                .arg("gates", names_of(&gates))
+                .gate_keys(keys, &gates)
         };
         let reply = self.invoke_at_gates(open.map_or(&[], |open| &open.places), call).await?;
         Ok(match reply.word.as_str() {

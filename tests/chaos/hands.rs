@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::adding::add;
 use crate::evidence::{Deed, Doing, Micros, SECOND, now};
-use crate::jobs::{Job, burst, paced, poison};
+use crate::jobs::{Job, burst, paced, poison, unique};
 use crate::plan::toml_of;
 use crate::schedule::{Phase, When};
 use crate::sharing::ORDER;
@@ -79,8 +79,14 @@ impl<'a> Hands<'a> {
         let count = self.rng.usize(20..40);
         let mut jobs = burst(&mut self.rng, self.bursts, count, now() + 3 * SECOND);
         jobs.extend(paced(self.bursts, 10, now() + 3 * SECOND));
+        let mut alike = unique(self.bursts, 3, now() + 3 * SECOND);
         self.bursts += 1;
-        self.add(jobs)
+        self.add(jobs)?;
+        // One call each: a refusal is the answer of its own call.
+        while let Some(job) = alike.pop() {
+            self.add(vec![job])?;
+        }
+        Ok(())
     }
 
     fn add_poison(&mut self) -> Result<(), Interrupted> {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::evidence::{Micros, SECOND};
 use crate::schedule::{Phase, When};
-use crate::sharing::{self, Sharing};
+use crate::sharing::{self, INVOICE, Sharing};
 
 /// Slots of the queue `crowd` on each node.
 pub(crate) const CROWD_SLOTS: usize = 4;
@@ -227,10 +227,14 @@ impl Job {
         let at = jiff::Timestamp::from_microsecond(due).ok()?.to_string();
         let delivery = if self.is_at_most_once { "at-most-once" } else { "at-least-once" };
         let queue = if self.is_in_crowd { "crowd" } else { self.sharing.queue.unwrap_or("default") };
-        Some(json!({
+        let mut line = json!({
             "name": self.name, "at": at, "queue": queue, "command": self.command(dir), "delivery": delivery, "timeout": "60s", "kill_grace": "1s",
             "env": {"CHAOS": dir.display().to_string()},
-        }))
+        });
+        if let (Some(key), Some(line)) = (self.sharing.unique, line.as_object_mut()) {
+            line.insert("unique".to_owned(), json!(key));
+        }
+        Some(line)
     }
 }
 
@@ -318,6 +322,16 @@ pub(crate) fn burst(rng: &mut Rng, number: usize, count: usize, due: Micros) -> 
 pub(crate) fn paced(number: usize, count: usize, due: Micros) -> Vec<Job> {
     let sharing = Sharing { queue: Some("paced"), ..Sharing::default() };
     let one = |at| Job::new(&format!("paced{number}-{at}"), Act::Work, 50).due(When::Once(due / 1000 * 1000)).owed();
+    (0..count).map(|at| Job { sharing: sharing.clone(), ..one(at) }).collect()
+}
+
+/// `count` jobs of one unique key, due one soon after the other: while one is there the others are refused.
+pub(crate) fn unique(number: usize, count: usize, due: Micros) -> Vec<Job> {
+    let sharing = Sharing { unique: Some(INVOICE), ..Sharing::default() };
+    let one = |at: usize| {
+        let due = due / 1000 * 1000 + i64::try_from(at).unwrap_or(0) * SECOND / 4;
+        Job::new(&format!("unique{number}-{at}"), Act::Work, 1_500).due(When::Once(due)).owed()
+    };
     (0..count).map(|at| Job { sharing: sharing.clone(), ..one(at) }).collect()
 }
 

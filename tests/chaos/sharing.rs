@@ -40,6 +40,8 @@ pub(crate) const PACED: Rate = Rate { count: 2, seconds: 1, burst: 3 };
 const CUSTOMER: Rate = Rate { count: 10, seconds: 10, burst: 3 };
 /// The members of the group `turns`, in their order: not that of their names, in which they are due.
 pub(crate) const ORDER: [&str; 3] = ["turn-c", "turn-b", "turn-a"];
+/// The unique key of jobs that are added.
+pub(crate) const INVOICE: &str = "invoice-7";
 /// Between the end of a member and the next begin.
 pub(crate) const GAP: Micros = SECOND / 2;
 /// How long a turn waits for a member.
@@ -56,6 +58,8 @@ pub(crate) struct Sharing {
     pub(crate) group: Option<&'static str>,
     pub(crate) not_while: Option<&'static str>,
     pub(crate) key: Option<Key>,
+    /// The key of which there is one job at a time, until it is over. Nobody waits for it: a second is refused.
+    pub(crate) unique: Option<&'static str>,
 }
 
 /// A key, and what the job allows it.

@@ -86,6 +86,7 @@ async fn define(store: &Store) {
         unique: None,
         old_key: None,
         old_gates: Vec::new(),
+        gated: None,
     };
     store.apply_job(&order).await.unwrap();
 }

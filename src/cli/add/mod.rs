@@ -84,6 +84,9 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     if result == "created" && next_due.is_none() && job.start_in.is_none() && !has_none_by_nature {
         console.warn(&format!("job {name} has no time to come: it runs only when asked, by schedctl run {name}"));
     }
+    if result == "created" && *schedule == Schedule::Manual && job.start_in.is_none() && job.spec.unique.is_some() {
+        console.note(&format!("no time is given: it runs only when asked, by schedctl run {name}; --in 0s runs it at once"));
+    }
     if console.is_json() {
         let next_due = match next_due {
             Some(at) => Some(rfc3339(at, &zone_of_job(&store, &name).await)),

@@ -60,7 +60,7 @@ pub(in crate::cli) async fn retry(global: &Global, args: &RetryArgs, console: &m
     }
     let worst = outcomes.end();
     if runs.is_empty() && !console.is_json() {
-        console.note("no dead letters");
+        console.note("no dead letters that the filters let through");
     }
     Ok(worst)
 }
@@ -86,7 +86,7 @@ async fn retry_run(store: &Store, run: &RunId) -> Result<Told, Failure> {
         RetryReply::Retried => Ok(("retried", format!("{run} is ready again"))),
         RetryReply::Waiting => Ok(("waiting", format!("{run} waits for the open run of its job and is ready then"))),
         RetryReply::Already => Ok(("already", format!("{run} has not ended, or was retried already"))),
-        RetryReply::Over { state, at } => Err(not_dead(run, &state, at, &format!("schedctl run {job} runs its job anew"))),
+        RetryReply::Over { state, at } => Err(not_dead(run, &state, at, &format!("schedctl rerun {run} does its work anew"))),
         RetryReply::Gone(how) => {
             let how = how.map_or_else(String::new, |how| format!(" ({how})"));
             Err(Failure::Conflict(format!("run {run} cannot be retried: job {job} is gone{how}; add it again, then retry")))

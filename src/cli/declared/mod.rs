@@ -81,6 +81,9 @@ pub(super) async fn diff(global: &Global, args: &DiffArgs, console: &mut Console
     };
     let read = Read::of(&args.file, console)?;
     let store = connect(global, console).await?;
+    if args.node.is_some() {
+        known(&store, &source).await?;
+    }
     let said = read.said(&source);
     let comparison = applying::compare(&store, &said).await?;
     // What a node's file no longer has goes when it is reloaded, what an applied one has when that is asked for.
@@ -88,7 +91,21 @@ pub(super) async fn diff(global: &Global, args: &DiffArgs, console: &mut Console
     if console.is_json() {
         console.json(&told::document(&read.file, &said, &comparison, &[]));
     }
-    Ok(u8::from(comparison.differs(Prune::Yes)))
+    let differs = comparison.differs(Prune::Yes);
+    if !differs && !console.is_json() {
+        console.note("nothing would change");
+    }
+    Ok(u8::from(differs))
+}
+
+/// Refuses a node nobody has seen, whose file has said nothing.
+async fn known(store: &Store, source: &SourceName) -> Result<(), Failure> {
+    let (_, nodes) = store.list_nodes().await?;
+    if nodes.iter().any(|node| node.name == source.as_str()) || !store.list_source(source).await?.is_empty() {
+        return Ok(());
+    }
+    let namespace = store.namespace();
+    Err(Failure::NotFound(format!("no node {source} is known in namespace {namespace}: schedctl nodes lists them")))
 }
 
 /// Applies a file.

@@ -35,6 +35,9 @@ fn tell(name: &str, standing: &Standing, others: &[SourceName], prune: Prune, co
         Standing::New => ('+', Colour::Green, vec!["new".to_owned()]),
         Standing::Changed(keys) => {
             let mut texts: Vec<String> = keys.iter().map(key_change).collect();
+            if texts.is_empty() {
+                texts.push("what is kept of it cannot be read: written anew".to_owned());
+            }
             if !others.is_empty() {
                 texts.push(format!("also in {}: the last change holds", elsewhere()));
             }

@@ -68,7 +68,8 @@ fn unallowed(user: &str, jobs: &[JobName], present: &[&NodeRecord]) -> Option<Ch
         users => users.split(',').all(|other| other != user),
     };
     let nodes: Vec<&str> = present.iter().filter(is_refused).map(|node| node.name.as_str()).collect();
-    let text = format!("{} run as this user, which {} may not become: they fail there", first_of(jobs), nodes.join(", "));
+    let (asked, fail) = if jobs.len() == 1 { ("asked for by job", "it fails") } else { ("asked for by jobs", "they fail") };
+    let text = format!("{asked} {}, and not allowed on {}: {fail} there", first_of(jobs), nodes.join(", "));
     (!nodes.is_empty()).then(|| Check::new(format!("user {user}"), Level::Warn, text))
 }
 

@@ -6,6 +6,7 @@
 mod aside;
 mod book;
 mod host;
+mod notices;
 mod report;
 mod surroundings;
 
@@ -98,6 +99,7 @@ pub(in crate::cli) async fn doctor(global: &Global, args: &DoctorArgs, console: 
     let (count, quarantined) = store.list_quarantine(aside::SHOWN).await.unwrap_or_default();
     let dropped = store.read_stats().await.map_or(0, |stats| stats.totals.get("quarantine_dropped").copied().unwrap_or(0));
     report.add("quarantine", aside::summary(count, dropped));
+    report.add("notices", notices::notices(&store, now).await.or_else(surroundings::spoilt)?);
     report.add("host", host::host(&store, &nodes, now).await);
     let code = u8::from(report.has_failed() || !exam.findings.is_empty() || exam.partial.is_some());
     if console.is_json() {

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use crate::cli::failure::Failure;
 use crate::cli::losses::{gone, sum, word};
-use crate::cli::nodes::{Differences, differences, is_present, serving, sources as sources_of};
+use crate::cli::nodes::{differences, is_present, serving, sources as sources_of};
 use crate::domain::ids::{JobName, QueueName};
 use crate::domain::lane::Lane;
 use crate::domain::serving::Unserved;
 use crate::domain::time::UnixMillis;
-use crate::store::{Check, JobRecord, Level, NodeRecord, Store, StoreError};
+use crate::store::{Check, JobRecord, Level, NodeRecord, Section, Store, StoreError};
 
 /// Clocks that differ by less are right for a person, ms.
 const TOLERATED_MS: u64 = 1_000;
 /// A loss is a warning for so long, and then good to know.
-const RECENT: Duration = Duration::from_secs(7 * 86_400);
+pub(super) const RECENT: Duration = Duration::from_secs(7 * 86_400);
 /// Jobs read in one call.
 const PAGE: usize = 500;
 /// Jobs named of one trouble.
@@ -133,10 +133,25 @@ fn node_check(node: &NodeRecord, now: UnixMillis) -> Check {
 }
 
 /// What the files of nodes, and those applied, have otherwise.
-async fn differing(store: &Store, nodes: &[NodeRecord]) -> Result<Differences, Failure> {
+async fn differing(store: &Store, nodes: &[NodeRecord]) -> Result<BTreeMap<String, BTreeSet<String>>, Failure> {
     let mut sources = sources_of(nodes);
     sources.extend(store.list_applied().await?);
-    differences(store, &sources).await
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (node, jobs) in differences(store, &sources).await? {
+        for (job, others) in jobs {
+            found.entry(job.to_string()).or_default().extend(others.into_iter().chain([node.clone()]));
+        }
+    }
+    let mut sections: BTreeMap<Section, BTreeMap<String, String>> = BTreeMap::new();
+    for source in &sources {
+        for (section, hash) in store.list_declared(source).await? {
+            sections.entry(section).or_default().insert(source.to_string(), hash);
+        }
+    }
+    let differ = |texts: &BTreeMap<String, String>| texts.values().collect::<BTreeSet<_>>().len() > 1;
+    let sections = sections.into_iter().filter(|(_, texts)| differ(texts));
+    found.extend(sections.map(|(section, texts)| (section.entry(), texts.into_keys().collect())));
+    Ok(found)
 }
 
 /// The files: what is wrong in one, what differs between them, and queues nobody declared.
@@ -151,30 +166,31 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<Check> {
         }
     }
     match differing(store, nodes).await {
-        Ok(differences) => {
-            let mut jobs: BTreeMap<JobName, BTreeSet<String>> = BTreeMap::new();
-            for (node, differing) in differences {
-                for (job, others) in differing {
-                    jobs.entry(job).or_default().extend(others.into_iter().chain([node.clone()]));
-                }
-            }
-            checks.extend(jobs.into_iter().map(|(job, nodes)| {
-                let nodes: Vec<String> = nodes.into_iter().collect();
-                let text = format!("the files of {} have it otherwise; the last change holds", nodes.join(", "));
-                Check::new(job.as_str(), Level::Warn, text)
-            }));
-        }
+        Ok(differing) => checks.extend(differing.into_iter().map(|(what, files)| {
+            let files: Vec<String> = files.into_iter().collect();
+            let text = format!("the files of {} have it otherwise; the last change holds", files.join(", "));
+            Check::new(what, Level::Warn, text)
+        })),
         Err(failure) => checks.push(not_read(&failure)),
     }
-    match undeclared(store).await {
-        Ok(queues) => checks.extend(queues.into_iter().map(|(queue, jobs)| {
-            let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
-            let text = format!(
-                "no file declares this queue, which {} jobs have ({shown}): they never run; declare it as [queues.{queue}]",
-                jobs.len()
-            );
-            Check::new(format!("queue {queue}"), Level::Warn, text)
-        })),
+    match astray(store).await {
+        Ok(Astray { undeclared, unsaid }) => {
+            checks.extend(unsaid.into_iter().map(|(job, files)| {
+                let text = format!(
+                    "it is live as a file said that has it no more, and otherwise in the files of {}: a node takes its own up by itself, an applied file does by schedctl apply",
+                    files.join(", ")
+                );
+                Check::new(job.as_str(), Level::Warn, text)
+            }));
+            checks.extend(undeclared.into_iter().map(|(queue, jobs)| {
+                let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
+                let text = format!(
+                    "no file declares this queue, which {} jobs have ({shown}): they never run; declare it as [queues.{queue}]",
+                    jobs.len()
+                );
+                Check::new(format!("queue {queue}"), Level::Warn, text)
+            }));
+        }
         Err(error) => checks.push(not_read(&error.into())),
     }
     match spoilt_settings(store).await {
@@ -184,6 +200,16 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<Check> {
                 fields.join(", ")
             );
             Check::new(format!("queue {queue}"), Level::Warn, text)
+        })),
+        Err(error) => checks.push(not_read(&error.into())),
+    }
+    match store.read_spoilt_groups().await {
+        Ok(groups) => checks.extend(groups.into_iter().map(|(group, fields)| {
+            let text = format!(
+                "what is kept of its {} cannot be read and counts as not set, so that no members take turns without mode and order: edit [groups.{group}]",
+                fields.join(", ")
+            );
+            Check::new(format!("group {group}"), Level::Warn, text)
         })),
         Err(error) => checks.push(not_read(&error.into())),
     }
@@ -205,14 +231,26 @@ async fn spoilt_settings(store: &Store) -> Result<Vec<(QueueName, Vec<String>)>,
     Ok(spoilt.filter(|(_, fields)| !fields.is_empty()).collect())
 }
 
-/// The queues of jobs that no file has declared.
-async fn undeclared(store: &Store) -> Result<BTreeMap<QueueName, Vec<JobName>>, StoreError> {
+/// What stands in no file.
+#[derive(Default)]
+struct Astray {
+    /// The queues no file has declared, with their jobs.
+    undeclared: BTreeMap<QueueName, Vec<JobName>>,
+    /// The jobs that are live as none of the files says that list them, with those.
+    unsaid: Vec<(JobName, Vec<String>)>,
+}
+
+async fn astray(store: &Store) -> Result<Astray, StoreError> {
     let known = store.read_queues().await?;
-    let mut found: BTreeMap<QueueName, Vec<JobName>> = BTreeMap::new();
+    let mut found = Astray::default();
     each_job(store, |job| {
-        let queue = job.lane.queue();
+        let JobRecord { name, lane, listed_by, hash, .. } = job;
+        if !listed_by.is_empty() && !listed_by.values().any(|said| *said == hash) {
+            found.unsaid.push((name.clone(), listed_by.into_keys().collect()));
+        }
+        let queue = lane.queue();
         if *queue != QueueName::default_queue() && !known.contains_key(queue) {
-            found.entry(queue.clone()).or_default().push(job.name);
+            found.undeclared.entry(queue.clone()).or_default().push(name);
         }
     })
     .await?;

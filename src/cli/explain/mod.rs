@@ -2,12 +2,12 @@
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
-mod instant;
 mod view;
 
 use super::args::Global;
 use super::connect::connect;
 use super::failure::Failure;
+use super::past::parse_past;
 use super::render::{Console, rfc3339, zone_of_job};
 use super::target::{Target, find_run, no_such_job};
 use crate::domain::explain::{Facts, Subject, judge};
@@ -56,7 +56,10 @@ pub(super) async fn explain(global: &Global, args: &ExplainArgs, console: &mut C
                 Ok(found) => (job, Ask::Run(found.run)),
                 // The ledger, a stretch that was skipped or a backfill may account for a run without a record.
                 Err(failure @ Failure::NotFound(_)) => match gather(&store, &job, &Ask::Run(run.clone())).await? {
-                    Some(Facts { subject: Subject::NotDue { .. } | Subject::Unrecorded { .. }, .. }) | None => {
+                    Some(Facts {
+                        subject: Subject::NotDue { .. } | Subject::Over { .. } | Subject::Unrecorded { .. }, ..
+                    })
+                    | None => {
                         return Err(failure);
                     }
                     Some(_) => (job, Ask::Run(run)),
@@ -68,7 +71,8 @@ pub(super) async fn explain(global: &Global, args: &ExplainArgs, console: &mut C
             let ask = match &args.at {
                 Some(text) => {
                     let zone = zone_of_job(&store, &name).await;
-                    let at = instant::asked(text, store.now().await?, &zone)?;
+                    let at = parse_past(text, store.now().await?, &zone)
+                        .map_err(|error| Failure::Invalid(format!("--at: {error}")))?;
                     console.note(&format!("at {} ({})", rfc3339(at.at, &zone), zone.name()));
                     if let Some(note) = &at.note {
                         console.note(note);

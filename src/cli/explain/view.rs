@@ -116,6 +116,7 @@ fn subject(subject: &Subject) -> &'static str {
         Subject::Ledger { .. } => "ledger",
         Subject::BeforeLedger { .. } => "before_ledger",
         Subject::Behind { .. } => "behind",
+        Subject::Over { .. } => "over",
         Subject::Unrecorded { .. } => "unrecorded",
         Subject::ToCome { .. } => "to_come",
         Subject::ToMakeUp { .. } => "to_make_up",

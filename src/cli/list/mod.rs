@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use super::args::Global;
 use super::connect::connect;
 use super::failure::Failure;
-use super::render::{Cell, Console, Detail, JobView, JsonArray, Relative, Table, running_jobs, shown_in, view_jobs};
+use super::render::{Cell, Colour, Console, Detail, JobView, JsonArray, Relative, Table, running_jobs, shown_in, view_jobs};
 use crate::domain::ids::{JobName, QueueName};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
@@ -62,7 +62,8 @@ Examples:
   schedctl list --all --json --limit 100 --offset 200
   schedctl list --watch=5s
 
-A job counts as running from the start of a run to its end, also while a retry waits.
+A job counts as running from the start of a run to its end, also while a retry waits. STATE says
+\"queue paused\" of a scheduled job whose queue is (--json: queue_paused).
 
 With --watch the list is drawn anew on a terminal, as many jobs as it has lines; anywhere else, and
 with --json, one list follows the other. Ctrl-C ends it (130).";
@@ -271,13 +272,17 @@ impl Sheet {
     fn row(&self, view: &JobView, detail: Detail) -> [Cell; 6] {
         let next = view.next_due();
         let last = view.last.as_ref().and_then(|run| run.started_at.or(run.finished_at));
-        let state = view.state();
+        let state = match view.state() {
+            // Nothing of it starts, whatever its next time says.
+            JobState::Scheduled if view.paused_queue.is_some() => Cell::new("queue paused").coloured(Colour::Yellow),
+            state => Cell::new(state.as_str()).coloured(state.into()),
+        };
         [
-            Cell::maybe(next.map(|at| shown_in(detail, at, &self.local))),
+            Cell::maybe(next.map(|at| shown_in(detail, at, &self.local, self.when.now))),
             Cell::maybe(next.map(|at| self.when.left(at))),
-            Cell::maybe(last.map(|at| shown_in(detail, at, &self.local))),
+            Cell::maybe(last.map(|at| shown_in(detail, at, &self.local, self.when.now))),
             Cell::maybe(last.map(|at| self.when.passed(at))),
-            Cell::new(state.as_str()).coloured(state.into()),
+            state,
             Cell::new(view.record.name.as_str()),
         ]
     }
@@ -286,9 +291,10 @@ impl Sheet {
     fn end(self, which: &str, console: &mut Console) {
         if console.is_json() {
             self.array.end(console);
+        } else if self.count == 0 {
+            console.note("no jobs");
         } else if console.is_terminal() {
             match self.count {
-                0 => console.note("no jobs"),
                 1 => console.note(&format!("{which}1 job")),
                 count => console.note(&format!("{which}{count} jobs")),
             }

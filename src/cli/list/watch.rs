@@ -3,6 +3,7 @@
 //! Invariant: the terminal is as it was before, whatever ends or stops this that a program can see, also while Redis is slow to
 //! answer; and a screen is written in one piece over the one before, so it never flickers.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -138,7 +139,8 @@ impl Screen {
         interval: Duration,
         console: &mut Console,
     ) -> Result<(), Failure> {
-        let lines = usize::from(rustix::termios::tcgetwinsize(std::io::stdout()).map_or(0, |size| size.ws_row));
+        let size = rustix::termios::tcgetwinsize(std::io::stdout());
+        let (lines, columns) = size.map_or((0, 0), |size| (usize::from(size.ws_row), usize::from(size.ws_col)));
         let lines = if lines == 0 { usize::from(LINES) } else { lines };
         let mut page = console.page();
         let first = match print(store, args, wanted, lines.saturating_sub(AROUND).max(1), &mut page).await {
@@ -150,7 +152,7 @@ impl Screen {
             Err(failure @ Failure::Unreachable(_)) => console.paint(&failure.lines().join("; "), Colour::Red),
             Err(failure) => return Err(failure),
         };
-        console.bytes(screenful(&first, &self.table, lines).as_bytes());
+        console.bytes(screenful(&first, &self.table, lines, columns).as_bytes());
         Ok(())
     }
 }
@@ -168,16 +170,35 @@ impl Drop for Screen {
     }
 }
 
-/// What draws a line and a table over whatever is there.
-fn screenful(first: &str, table: &str, lines: usize) -> String {
+/// What draws a line and a table over whatever is there; `columns` are 0 where nobody knows them.
+fn screenful(first: &str, table: &str, lines: usize, columns: usize) -> String {
     let mut text = "\x1b[H".to_owned();
     let all = [first, ""].into_iter().chain(table.lines()).take(lines);
     for (index, line) in all.enumerate() {
         // The last line ends without a line break, which would scroll.
-        let _ = write!(text, "{}{line}\x1b[K", if index == 0 { "" } else { "\r\n" });
+        let _ = write!(text, "{}{}\x1b[K", if index == 0 { "" } else { "\r\n" }, fitted(line, columns));
     }
     text.push_str("\x1b[J");
     text
+}
+
+/// A line of at most so many columns: a longer one ends with a sign that there is more. What sets colours takes no room.
+fn fitted(line: &str, columns: usize) -> Cow<'_, str> {
+    let (mut at, mut is_escape, mut cut) = (0, false, None);
+    for (offset, letter) in line.char_indices() {
+        if letter == '\x1b' || is_escape {
+            is_escape = letter != 'm';
+            continue;
+        }
+        at += 1;
+        if at == columns {
+            cut = Some(offset);
+        }
+    }
+    match cut.filter(|_| at > columns) {
+        Some(cut) => Cow::Owned(format!("{}\x1b[0m>", &line[..cut])),
+        None => Cow::Borrowed(line),
+    }
 }
 
 #[cfg(test)]
@@ -186,9 +207,16 @@ mod tests {
 
     #[test]
     fn a_screen_is_drawn_over_the_one_before_and_never_scrolls() {
-        assert_eq!(screenful("now", "a\nb\n", 9), "\u{1b}[Hnow\u{1b}[K\r\n\u{1b}[K\r\na\u{1b}[K\r\nb\u{1b}[K\u{1b}[J");
-        assert_eq!(screenful("now", "a\nb\nc\n", 3), "\u{1b}[Hnow\u{1b}[K\r\n\u{1b}[K\r\na\u{1b}[K\u{1b}[J");
-        assert_eq!(screenful("now", "a\n", 1), "\u{1b}[Hnow\u{1b}[K\u{1b}[J");
+        assert_eq!(screenful("now", "a\nb\n", 9, 80), "\u{1b}[Hnow\u{1b}[K\r\n\u{1b}[K\r\na\u{1b}[K\r\nb\u{1b}[K\u{1b}[J");
+        assert_eq!(screenful("now", "a\nb\nc\n", 3, 3), "\u{1b}[Hnow\u{1b}[K\r\n\u{1b}[K\r\na\u{1b}[K\u{1b}[J");
+        assert_eq!(screenful("now", "a\n", 1, 0), "\u{1b}[Hnow\u{1b}[K\u{1b}[J");
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_shows_that_it_is_cut() {
+        assert_eq!(fitted("\u{1b}[1mabc\u{1b}[0m", 3), "\u{1b}[1mabc\u{1b}[0m");
+        assert_eq!(fitted("a\u{1b}[1mbcd\u{1b}[0m", 3), "a\u{1b}[1mb\u{1b}[0m>");
+        assert_eq!((fitted("äöü", 2), fitted("äöü", 0)), ("ä\u{1b}[0m>".into(), "äöü".into()));
     }
 
     #[test]

@@ -54,9 +54,10 @@ pub(super) async fn next(global: &Global, args: &NextArgs, console: &mut Console
     let (found, what) = match (&args.file, &args.what) {
         (Some(file), _) => (of_file(file)?, one_line(&file.display().to_string())),
         (None, Some(what)) => match what.parse::<JobName>() {
-            Ok(name) if args.name.is_none() && args.dtstart.is_none() => {
-                (of_job(global, &name, console).await?, format!("job {name}"))
-            }
+            Ok(name) if args.name.is_none() && args.dtstart.is_none() => match of_job(global, &name, console).await {
+                Err(Failure::NotFound(_)) if is_calendar(what) => (of_expression(args, what, zone.clone())?, what.clone()),
+                found => (found?, format!("job {name}")),
+            },
             Ok(_) | Err(_) => (of_expression(args, what, zone.clone())?, what.clone()),
         },
         (None, None) => return Err(Failure::Invalid("nothing is asked about, wanted JOB, EXPR or --file FILE".to_owned())),
@@ -124,6 +125,10 @@ pub(super) fn schedule_of(text: &str, dtstart: Option<&str>) -> Result<Schedule,
             rule.map_err(|error| Failure::Pointed { line: error.to_string(), text: text.to_owned(), offset: error.offset });
         return Ok(Schedule::Rules(vec![rule?]));
     }
+    if text.get(..5).is_some_and(|head| head.eq_ignore_ascii_case("freq=")) {
+        let wanted = "wanted --dtstart with it, as in --dtstart 2026-01-05T09:00";
+        return Err(Failure::Invalid(format!("an iCalendar rule is counted from a time: {wanted}")));
+    }
     let refused = match Schedule::of_cron(text) {
         Ok(schedule) => return Ok(schedule),
         Err(error) => error,
@@ -136,6 +141,11 @@ pub(super) fn schedule_of(text: &str, dtstart: Option<&str>) -> Result<Schedule,
         }
         Err(_) => Err(Failure::Pointed { line: refused.to_string(), text: text.to_owned(), offset: refused.offset }),
     }
+}
+
+/// Whether what might be the name of a job is a word of systemd's for a schedule, such as quarterly.
+pub(super) fn is_calendar(text: &str) -> bool {
+    text.parse::<CalendarExpr>().is_ok()
 }
 
 /// Whether it has fewer fields than cron and signs that only a date or a time of systemd has.

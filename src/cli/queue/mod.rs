@@ -140,6 +140,7 @@ async fn no_such_queue(store: &Store, queue: &QueueName) -> Failure {
     let names = known.keys().map(QueueName::as_str).chain(["default"]);
     let hint = match config::nearest(queue.as_str(), names) {
         Some(meant) => format!("did you mean {meant}?"),
+        None if queue.is_of_host() => "a host's own queue is there once a run was planted in it".to_owned(),
         None => "schedctl queues lists those there are".to_owned(),
     };
     Failure::NotFound(format!("no queue {queue} in namespace {}: {hint}", store.namespace()))

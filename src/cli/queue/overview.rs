@@ -10,7 +10,7 @@ use crate::cli::connect::connect;
 use crate::cli::failure::Failure;
 use crate::cli::nodes::serving;
 use crate::cli::render::{Cell, Colour, Console, Table, span};
-use crate::domain::ids::QueueName;
+use crate::domain::ids::{Label, QueueName};
 use crate::domain::lane::Lane;
 use crate::domain::queue::Share;
 use crate::domain::serving::{Serving, Unserved};
@@ -32,6 +32,21 @@ pub(in crate::cli) struct Standing {
     pub(in crate::cli) state: &'static str,
     /// Nodes there are that serve it.
     pub(in crate::cli) nodes: u64,
+    /// Ready runs that nobody takes, by why.
+    pub(in crate::cli) untaken: Vec<(Unserved, u64)>,
+    /// Since when the first ready one is that does not want labels nobody carries.
+    pub(in crate::cli) oldest_wanted: Option<UnixMillis>,
+}
+
+impl Standing {
+    /// What the state does not say: runs nobody takes, and why.
+    pub(in crate::cli) fn remark(&self) -> Option<String> {
+        let told = self.untaken.iter().map(|(why, runs)| {
+            let runs = if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
+            format!("nobody takes {runs}: {why}")
+        });
+        Some(told.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
+    }
 }
 
 /// One queue.
@@ -69,8 +84,9 @@ pub(in crate::cli) async fn queues(global: &Global, console: &mut Console) -> Re
         "WAIT",
         "RUN",
         "NODES",
+        "REMARK",
     ];
-    let rows: Vec<[Cell; 13]> = views.iter().map(|view| view.row(now)).collect();
+    let rows: Vec<[Cell; 14]> = views.iter().map(|view| view.row(now)).collect();
     Table::new(headers).page(&rows, console);
     Ok(0)
 }
@@ -103,13 +119,27 @@ pub(in crate::cli) async fn standings(store: &Store) -> Result<(UnixMillis, Vec<
     let standings = names.into_iter().zip(records).map(|(name, record)| {
         let own: Vec<&((Lane, QueueDepth), LanePoll)> = stands.iter().filter(|((lane, _), _)| *lane.queue() == name).collect();
         let depth = own.iter().map(|((_, depth), _)| *depth).reduce(together).unwrap_or_default();
-        let mut ripe = own.iter().filter(|((_, depth), _)| depth.ready > 0).map(|((lane, _), _)| lane).peekable();
-        let is_unserved = ripe.peek().is_some() && ripe.all(|lane| Unserved::of(lane, &serving).is_some());
+        let ripe = own.iter().map(|(of_lane, _)| of_lane).filter(|(_, depth)| depth.ready > 0);
+        let (mut untaken, mut oldest_wanted): (Vec<(Unserved, u64)>, Option<UnixMillis>) = (Vec::new(), None);
+        for (lane, depth) in ripe {
+            let why = Unserved::of(lane, &serving);
+            if !matches!(why, Some(Unserved::Labels(_))) {
+                oldest_wanted = oldest_wanted.into_iter().chain(depth.oldest).min();
+            }
+            match why.map(|why| (untaken.iter().position(|(other, _)| *other == why), why)) {
+                Some((Some(at), _)) => untaken[at].1 += depth.ready,
+                Some((None, why)) => untaken.push((why, depth.ready)),
+                None => {}
+            }
+        }
+        let is_unserved = untaken.iter().any(|(why, _)| matches!(why, Unserved::Queue(_)));
         Standing {
             state: match state(&record, depth, own.iter().map(|(_, poll)| poll)) {
                 "open" if is_unserved => "unserved",
                 state => state,
             },
+            untaken,
+            oldest_wanted,
             nodes: serving.iter().filter(|node: &&Serving| node.takes_queue(&name)).count() as u64,
             name,
             record,
@@ -142,6 +172,14 @@ fn state<'p>(record: &QueueRecord, depth: QueueDepth, mut polls: impl Iterator<I
     } else {
         "open"
     }
+}
+
+fn untaken_json(why: &Unserved, runs: u64) -> Value {
+    let requires: Vec<&str> = match why {
+        Unserved::Labels(labels) => labels.iter().map(Label::as_str).collect(),
+        Unserved::Queue(_) => Vec::new(),
+    };
+    json!({"runs": runs, "requires": requires, "why": why.to_string()})
 }
 
 fn sorted_by_queue(all: Vec<RunTimes>) -> BTreeMap<QueueName, Times> {
@@ -218,10 +256,11 @@ impl View {
             "run_ms": spread_json(&self.times.run_ms),
             "sampled_runs": self.times.run_ms.len(),
             "nodes": self.standing.nodes,
+            "untaken": self.standing.untaken.iter().map(|(why, runs)| untaken_json(why, *runs)).collect::<Vec<_>>(),
         })
     }
 
-    fn row(&self, now: UnixMillis) -> [Cell; 13] {
+    fn row(&self, now: UnixMillis) -> [Cell; 14] {
         let settings = &self.standing.record.settings;
         let colour = match self.standing.state {
             "open" => Colour::Green,
@@ -246,6 +285,7 @@ impl View {
             Cell::new(spread(&self.times.wait_ms)),
             Cell::new(spread(&self.times.run_ms)),
             Cell::new(self.standing.nodes.to_string()),
+            Cell::maybe(self.standing.remark()).coloured(Colour::Yellow),
         ]
     }
 }

@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::Value;
 
-use super::escape::one_line;
+use super::escape::{one_line, safe_json};
 use super::times::Detail;
 use crate::cli::args::Global;
 use crate::cli::failure::Failure;
@@ -154,7 +154,15 @@ impl Console {
 
     /// Writes a JSON document on a line of its own.
     pub(in crate::cli) fn json(&mut self, document: &Value) {
-        self.line(&document.to_string());
+        self.json_text(document);
+        self.bytes(b"\n");
+    }
+
+    /// Writes a JSON value; nothing that steers a terminal on one.
+    fn json_text(&mut self, value: &Value) {
+        let text = value.to_string();
+        let text = if self.is_terminal { safe_json(&text) } else { text.into() };
+        self.bytes(text.as_bytes());
     }
 
     /// The text in a colour, if there are any here.
@@ -273,7 +281,7 @@ impl JsonArray {
     pub(in crate::cli) fn push(&mut self, console: &mut Console, item: &Value) {
         console.bytes(if self.has_begun { b",\n" } else { b"[" });
         self.has_begun = true;
-        console.bytes(item.to_string().as_bytes());
+        console.json_text(item);
     }
 
     /// Writes the end.

@@ -1,5 +1,6 @@
 //! Escaping what could steer a terminal: control characters, and those that turn the direction of writing.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::domain::wording::steers;
@@ -12,6 +13,24 @@ pub(in crate::cli) fn one_line(text: &str) -> String {
 /// The text for a terminal: as [`one_line`], but with its line breaks and tabs.
 pub(in crate::cli) fn safe_text(bytes: &[u8]) -> String {
     escaped(&String::from_utf8_lossy(bytes).replace("\r\n", "\n"), |c| matches!(c, '\n' | '\t'))
+}
+
+/// A JSON text for a terminal: the same document, with what JSON does not escape by itself as `\u` too.
+pub(in crate::cli) fn safe_json(json: &str) -> Cow<'_, str> {
+    if !json.contains(steers) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if steers(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
 }
 
 fn escaped(text: &str, keeps: impl Fn(char) -> bool) -> String {
@@ -42,5 +61,14 @@ mod tests {
         assert_eq!(safe, "a\\u{1b}]52;c;eA==\\u{7}b\\rc\\u{9b}31m\\u{202e}d\\u{2066}e");
         assert_eq!(safe_text(b"x\r\ny\tz\xff\n"), "x\ny\tz\u{fffd}\n");
         assert_eq!(one_line("x\ny\tz ä"), "x\\ny\\tz ä");
+    }
+
+    #[test]
+    fn json_for_a_terminal_is_the_same_document_and_steers_nothing() {
+        let document = serde_json::json!({"out": "a\u{1b}]52\u{7}\u{9b}31m\u{202e}d\u{2066}\ne \u{e4}", "n": [1, null]});
+        let safe = safe_json(&document.to_string()).into_owned();
+        assert!(!safe.contains(steers) && safe.contains(r"\u009b31m\u202ed"), "{safe}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), document);
+        assert!(matches!(safe_json("{\"a\":1}"), Cow::Borrowed(_)));
     }
 }

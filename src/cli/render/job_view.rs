@@ -1,20 +1,20 @@
 //! A job as `list` and `show` see it: its record, its definition if it can be read, and its last run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
 use super::console::Colour;
 use super::lane::labels_json;
-use super::times::rfc3339;
+use super::times::{rfc3339, shown};
 use crate::cli::args::JobState;
 use crate::cli::failure::Failure;
-use crate::domain::ids::{JobName, RunId};
+use crate::domain::ids::{JobName, QueueName, RunId};
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::engine::Definition;
-use crate::store::{JobRecord, JobSummary, RunRecord, Store};
+use crate::store::{JobRecord, JobSummary, QueueRecord, RunRecord, Store};
 
 /// Leases read to tell which jobs run: more do not run at once in one namespace.
 const LEASES_READ: usize = 100_000;
@@ -32,6 +32,8 @@ pub(in crate::cli) struct JobView {
     pub(in crate::cli) is_running: bool,
     /// Its run that ended last.
     pub(in crate::cli) last: Option<RunRecord>,
+    /// Its queue, if that is paused.
+    pub(in crate::cli) paused_queue: Option<QueueRecord>,
 }
 
 /// The jobs of which a run executes now.
@@ -49,12 +51,21 @@ pub(in crate::cli) async fn view_jobs(
     let summaries = store.summarise(jobs).await?;
     let ids: Vec<RunId> = summaries.iter().filter_map(|summary| summary.last_run.clone()).collect();
     let mut last_runs = store.read_runs(&ids).await?.into_iter();
+    let names: BTreeSet<QueueName> = summaries.iter().map(|summary| summary.job.lane.queue().clone()).collect();
+    let names: Vec<QueueName> = names.into_iter().collect();
+    let paused: BTreeMap<QueueName, QueueRecord> = names
+        .iter()
+        .cloned()
+        .zip(store.read_queue_settings(&names).await?)
+        .filter(|(_, record)| record.settings.is_paused)
+        .collect();
     let mut views = Vec::with_capacity(summaries.len());
     for JobSummary { job, open, has_begun, last_run } in summaries {
         let last = last_run.and_then(|_| last_runs.next()).and_then(|run| run.ok().flatten());
         let is_running = has_begun || running.contains(&job.name);
         let definition = Definition::of(job.clone()).map_err(|error| error.to_string());
-        views.push(JobView { record: job, definition, open, is_running, last });
+        let paused_queue = paused.get(job.lane.queue()).cloned();
+        views.push(JobView { record: job, definition, open, is_running, last, paused_queue });
     }
     Ok(views)
 }
@@ -75,7 +86,7 @@ impl JobView {
         let waits_for_a_boot = schedule.is_ok_and(Schedule::is_at_boot);
         if self.is_running {
             JobState::Running
-        } else if !record.is_live() {
+        } else if !record.is_live() && (record.name.told_of().is_none() || self.open == 0) {
             JobState::Finished
         } else if record.paused_at.is_some() {
             JobState::Paused
@@ -132,10 +143,20 @@ impl JobView {
             "tz": self.definition.as_ref().map_or(self.record.tz.as_str(), |it| it.timetable.zone().name().as_str()),
             "next_due": self.next_due().map(|at| rfc3339(at, &zone)),
             "paused": self.record.paused_at.is_some(),
+            "queue_paused": self.paused_queue.is_some(),
             "open": self.open,
             "last_run": last_run,
         })
     }
+}
+
+/// That a queue is paused, since when and by whom.
+pub(in crate::cli) fn paused_queue_words(queue: &QueueName, record: &QueueRecord, local: &Zone) -> String {
+    let since = record.paused.as_ref().map_or_else(String::new, |(at, by)| {
+        let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
+        format!(" since {}{by}", shown(*at, local))
+    });
+    format!("its queue {queue} is paused{since} (schedctl queue resume {queue})")
 }
 
 /// The colour of a job's state.

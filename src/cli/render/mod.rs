@@ -21,7 +21,7 @@ pub(super) use change::key_change;
 pub(super) use console::{Colour, Console, JsonArray};
 pub(super) use definition::{action_line, day_rules, effective, policy_lines};
 pub(super) use escape::{one_line, safe_text};
-pub(super) use job_view::{JobView, running_jobs, view_jobs, zone_of_job};
+pub(super) use job_view::{JobView, paused_queue_words, running_jobs, view_jobs, zone_of_job};
 pub(super) use lane::{labels_json, queue_words};
 pub(super) use outcomes::Outcomes;
 pub(super) use run_view::{RunTable, RunView, Zones, facts_in_words, view_runs};

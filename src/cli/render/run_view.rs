@@ -12,7 +12,7 @@ use super::table::{Cell, Table};
 use super::times::{Detail, in_words, rfc3339, shown_in, span};
 use crate::cli::failure::Failure;
 use crate::domain::gate::Gate;
-use crate::domain::ids::{Fence, JobName, RunKind};
+use crate::domain::ids::{Fence, JobName, RunId, RunKind};
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
@@ -51,10 +51,28 @@ pub(in crate::cli) struct RunView {
 }
 
 /// Views of runs.
-pub(in crate::cli) async fn view_runs(store: &Store, zones: &mut Zones, runs: Vec<RunRecord>) -> Result<Vec<RunView>, Failure> {
+pub(in crate::cli) async fn view_runs(
+    store: &Store,
+    zones: &mut Zones,
+    mut runs: Vec<RunRecord>,
+) -> Result<Vec<RunView>, Failure> {
     zones.read_for(store, &runs).await?;
+    forget_gates_passed(store, &mut runs).await?;
     let zone_of = |run: &RunRecord| zones.known.get(run.run.job()).cloned().flatten().unwrap_or_else(Zone::utc);
     Ok(runs.into_iter().map(|record| RunView { zone: zone_of(&record), record }).collect())
+}
+
+/// A run that was let in at its gate waits there no longer: what it waits for is its queue.
+async fn forget_gates_passed(store: &Store, runs: &mut [RunRecord]) -> Result<(), Failure> {
+    let is_at_gate =
+        |run: &&mut RunRecord| run.state == RunState::Scheduled && run.waiting_for.as_ref().is_some_and(|what| what != "overlap");
+    let mut at_gates: Vec<&mut RunRecord> = runs.iter_mut().filter(is_at_gate).collect();
+    let names: Vec<RunId> = at_gates.iter().map(|run| run.run.clone()).collect();
+    let queued = store.queued_among(&names.iter().collect::<Vec<_>>()).await?;
+    for (run, _) in at_gates.iter_mut().zip(queued).filter(|(_, is_queued)| !is_queued) {
+        run.waiting_for = None;
+    }
+    Ok(())
 }
 
 impl RunView {
@@ -139,7 +157,7 @@ impl RunView {
         let record = &self.record;
         let attempt = Some(record.attempt.to_string()).filter(|_| record.attempt > 0);
         [
-            Cell::new(shown_in(detail, record.run.due(), local)),
+            Cell::new(shown_in(detail, record.run.due(), local, record.finished_at.unwrap_or(record.run.due()))),
             Cell::maybe(self.late().map(span)),
             Cell::maybe(self.took().map(span)),
             Cell::new(record.state.as_str()).coloured(record.state.into()),

@@ -10,15 +10,17 @@ use crate::domain::zone::Zone;
 pub(in crate::cli) enum Detail {
     /// As [`shown`].
     Full,
-    /// `11-23 02:30:00`: a column beside tells how far away it is.
+    /// `11-23 02:30:00`, of another year `2027-11-23`: a column beside tells how far away it is.
     Brief,
 }
 
 /// For people, in a table.
-pub(in crate::cli) fn shown_in(detail: Detail, at: UnixMillis, zone: &Zone) -> String {
+pub(in crate::cli) fn shown_in(detail: Detail, at: UnixMillis, zone: &Zone, now: UnixMillis) -> String {
+    let local = |at: UnixMillis| at.to_timestamp().to_zoned(zone.rules().clone());
     match detail {
         Detail::Full => shown(at, zone),
-        Detail::Brief => at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%m-%d %T").to_string(),
+        Detail::Brief if local(at).year() != local(now).year() => local(at).strftime("%F").to_string(),
+        Detail::Brief => local(at).strftime("%m-%d %T").to_string(),
     }
 }
 
@@ -65,8 +67,10 @@ mod tests {
         assert_eq!(rfc3339(at, &berlin), "2026-12-24T09:00:00.007+01:00");
         assert_eq!(rfc3339(at, &Zone::utc()), "2026-12-24T08:00:00.007Z");
         assert_eq!(shown(at, &berlin), "Thu 2026-12-24 09:00:00 CET");
-        assert_eq!(shown_in(Detail::Full, at, &berlin), shown(at, &berlin));
-        assert_eq!(shown_in(Detail::Brief, at, &berlin), "12-24 09:00:00");
+        assert_eq!(shown_in(Detail::Full, at, &berlin, at), shown(at, &berlin));
+        assert_eq!(shown_in(Detail::Brief, at, &berlin, at), "12-24 09:00:00");
+        let year_before = at.saturating_sub(std::time::Duration::from_secs(365 * 86_400));
+        assert_eq!(shown_in(Detail::Brief, at, &berlin, year_before), "2026-12-24");
     }
 
     #[test]

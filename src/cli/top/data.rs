@@ -15,10 +15,12 @@ use crate::domain::gate::Gate;
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
-use crate::store::{ExpiredLease, JobRecord, NodeRecord, RunRecord, Stats, Store};
+use crate::store::{Ended, ExpiredLease, JobRecord, NodeRecord, Notices, RunRecord, Stats, Store};
 
 /// Rows read of each list.
 const PAGE: usize = 200;
+/// Pages looked through for runs that ended and are no notices.
+const PAGES: usize = 5;
 /// Lines of a run's output shown of it.
 const OUTPUT_LINES: usize = 200;
 
@@ -30,10 +32,11 @@ pub(super) async fn read(store: &Store, asked: &Asked, zone: &Zone) -> Result<Da
     let busy: BTreeSet<JobName> = leases.iter().map(|lease| lease.run.job().clone()).collect();
     let queues = standings(store).await?.1;
     let when = Relative { now };
+    let ended = recent(store, when).await?;
     let lists = [
         List { rows: due(store, asked, &busy, when, zone).await?, total: stats.jobs },
         List { rows: running(store, leases, when).await?, total: stats.running },
-        List { rows: recent(store, when).await?, total: stats.history },
+        List { total: if ended.len() < PAGE { ended.len() as u64 } else { stats.history }, rows: ended },
         List { total: queues.len() as u64, rows: queues.iter().map(|queue| queue_row(queue, now)).collect() },
     ];
     Ok(Data { now, head: head(&stats, &nodes, &queues, now), lists })
@@ -82,7 +85,7 @@ async fn output_of(store: &Store, run: &RunId) -> Result<Vec<String>, Failure> {
 fn head(stats: &Stats, nodes: &[NodeRecord], queues: &[Standing], now: UnixMillis) -> Head {
     let present: Vec<&NodeRecord> = nodes.iter().filter(|node| is_present(node, now)).collect();
     let total = |word: &str| stats.totals.get(word).copied().unwrap_or(0);
-    let oldest = queues.iter().filter(|queue| queue.state != "paused").filter_map(|queue| queue.depth.oldest).min();
+    let oldest = queues.iter().filter(|queue| queue.state != "paused").filter_map(|queue| queue.oldest_wanted).min();
     Head {
         nodes: present.len(),
         gone_nodes: nodes.len() - present.len(),
@@ -124,7 +127,7 @@ async fn due(store: &Store, asked: &Asked, busy: &BTreeSet<JobName>, when: Relat
         };
         let cells = [
             next.map_or_else(|| "-".to_owned(), |at| when.left(at)),
-            next.map_or_else(|| "-".to_owned(), |at| shown_in(Detail::Brief, at, zone)),
+            next.map_or_else(|| "-".to_owned(), |at| shown_in(Detail::Brief, at, zone, when.now)),
             state.to_owned(),
             job.lane.queue().as_str().to_owned(),
             job.name.as_str().to_owned(),
@@ -169,7 +172,18 @@ async fn recent(store: &Store, when: Relative) -> Result<Vec<Row>, Failure> {
         let cells = [or_dash(ended), view.record.state.as_str().to_owned(), or_dash(took), run.to_string(), or_dash(why)];
         Row { subject: Subject::Run(run), run: None, cells: safe(cells), colour }
     };
-    Ok(store.read_history(None, 0, PAGE).await?.runs.into_iter().map(row).collect())
+    let ended = Ended { notices: Notices::Without, ..Ended::history() };
+    let (mut records, mut at) = (Vec::new(), 0);
+    for _ in 0..PAGES {
+        let page = store.read_ended(&ended, at, PAGE).await?;
+        at += page.entries;
+        records.extend(page.runs);
+        if page.entries < PAGE || records.len() >= PAGE {
+            break;
+        }
+    }
+    records.truncate(PAGE);
+    Ok(records.into_iter().map(row).collect())
 }
 
 fn queue_row(queue: &Standing, now: UnixMillis) -> Row {
@@ -183,7 +197,7 @@ fn queue_row(queue: &Standing, now: UnixMillis) -> Row {
         queue.nodes.to_string(),
         queue.name.as_str().to_owned(),
     ];
-    let colour = if queue.state == "open" { Colour::Plain } else { Colour::Yellow };
+    let colour = if queue.state == "open" && queue.untaken.is_empty() { Colour::Plain } else { Colour::Yellow };
     Row { subject: Subject::Queue(queue.name.clone()), run: None, cells: safe(cells), colour }
 }
 
@@ -202,6 +216,7 @@ fn queue_lines(queue: &Standing, now: UnixMillis) -> Vec<String> {
         ("concurrency", format!("{} a node", settings.concurrency)),
         ("rate", or_none(settings.rate.map(|rate| rate.to_string()))),
         ("nodes", queue.nodes.to_string()),
+        ("remark", or_none(queue.remark())),
     ];
     lines.iter().map(|(word, text)| one_line(&format!("{word:<11} {text}"))).collect()
 }

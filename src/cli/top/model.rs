@@ -265,6 +265,8 @@ impl Model {
             self.message = Some(Err("there is nothing here to choose".to_owned()));
             return None;
         };
+        // What a key acted on stays chosen wherever it moves: the next key is meant for it too.
+        self.choose(self.position(self.pane));
         let subject = row.subject;
         match (key, subject.job().cloned()) {
             (KeyCode::Enter, _) => self.mode = Mode::Detail { subject, lines: None, from: 0 },

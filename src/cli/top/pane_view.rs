@@ -50,7 +50,7 @@ pub(super) fn draw_pane(model: &Model, pane: Pane, theme: &Theme, area: Rect, bu
 
     let mut lines = vec![title(model, pane, rows.len(), theme, width)];
     let header = fitted.iter().map(|(column, width)| (columns(pane)[*column].0, *width));
-    lines.push(Line::styled(text(header), theme.style(Colour::Dim)));
+    lines.push(Line::styled(text(theme.more(), header), theme.style(Colour::Dim)));
     for (index, row) in seen.iter().enumerate() {
         let cells = fitted.iter().map(|(column, width)| (row.cells.get(*column).map_or("", String::as_str), *width));
         let mut style = theme.style(row.colour);
@@ -58,7 +58,7 @@ pub(super) fn draw_pane(model: &Model, pane: Pane, theme: &Theme, area: Rect, bu
             style = theme.style(Colour::Dim);
         }
         let is_chosen = has_cursor && from + index == at;
-        let shown = text(cells);
+        let shown = text(theme.more(), cells);
         // The whole line, not only its text, shows where the cursor is.
         let shown = if is_chosen { format!("{shown:<width$}") } else { shown };
         lines.push(Line::styled(shown, if is_chosen { style.add_modifier(Modifier::REVERSED) } else { style }));
@@ -80,12 +80,13 @@ fn title<'a>(model: &Model, pane: Pane, shown: usize, theme: &Theme, width: usiz
     Line::styled(line, theme.style(if model.pane == pane { Colour::Bold } else { Colour::Dim }))
 }
 
-/// Cells of these widths in one line; what is too long is cut.
-fn text<'c>(cells: impl Iterator<Item = (&'c str, usize)>) -> String {
+/// Cells of these widths in one line; what is too long is cut, and ends with `more`.
+fn text<'c>(more: &str, cells: impl Iterator<Item = (&'c str, usize)>) -> String {
     let mut line = String::new();
     for (cell, width) in cells {
-        let cut: String = cell.chars().take(width).collect();
-        let _ = write!(line, "{cut:<width$}");
+        let is_whole = cell.chars().count() <= width;
+        let cut: String = cell.chars().take(if is_whole { width } else { width.saturating_sub(1) }).collect();
+        let _ = write!(line, "{:<width$}", if is_whole { cut } else { cut + more });
         line.extend(std::iter::repeat_n(' ', GAP));
     }
     line.trim_end().to_owned()

@@ -128,6 +128,14 @@ fn what_is_chosen_stays_chosen_while_the_list_moves() {
 }
 
 #[test]
+fn what_a_key_acted_on_stays_chosen_though_nobody_had_moved() {
+    let mut model = model(&["a", "b"]);
+    assert_eq!(press(&mut model, "p"), Some(Wish::Switch(Subject::Job(name("a")))));
+    model.take_data(data(&["b", "a"]));
+    assert_eq!(press(&mut model, "r"), Some(Wish::Run(name("a"))));
+}
+
+#[test]
 fn a_run_is_cancelled_only_after_a_yes_to_that_very_run() {
     let mut model = model(&["a"]);
     for no in ["n", "~", "!", "q"] {
@@ -251,7 +259,7 @@ fn eighty_columns_show_all_four_lists_one_below_the_other() {
     let screen = seen(&model(&["nightly", "weekly"]), &theme(), 80, 24);
     let rule = |title: &str| format!("{title} {}", "─".repeat(79 - title.len()));
     assert_eq!(screen[0], "Thu 2026-05-28 20:26:50 UTC  schedd prod at redis://10.0.0.5:6379/0");
-    assert_eq!(screen[1], "2 nodes  1 gone  1 running  lag 1m 15s  99000 scheduled  100000 jobs  41 succeed");
+    assert_eq!(screen[1], "2 nodes  1 gone  1 running  lag 1m 15s  99000 scheduled  100000 jobs  41 succee…");
     assert_eq!(screen[2], rule("1 Due (2 of 100000)"));
     assert_eq!(screen[3], "IN  DUE             STATE      QUEUE    JOB");
     assert_eq!(screen[4], "5m  09-21 14:13:20  scheduled  default  nightly");
@@ -274,12 +282,12 @@ fn a_wide_terminal_has_the_lists_side_by_side() {
 fn a_small_terminal_shows_one_list_and_what_matters_most() {
     let mut small = model(&["nightly"]);
     let screen = seen(&small, &theme(), 30, 10);
-    assert_eq!(screen[0], "2 nodes  1 gone  1 running  la");
+    assert_eq!(screen[0], "2 nodes  1 gone  1 running  l…");
     assert!(screen[1].starts_with("1 Due (1 of 100000) ─"), "{screen:#?}");
     assert_eq!((screen[2].as_str(), screen[3].as_str()), ("IN  STATE      JOB", "5m  scheduled  nightly"));
     press(&mut small, ">");
     let screen = seen(&small, &theme(), 30, 10);
-    assert_eq!(screen[3], "1m 5s  web-1  backup@178000000", "{screen:#?}");
+    assert_eq!(screen[3], "1m 5s  web-1  backup@17800000…", "{screen:#?}");
     assert!(screen[1].starts_with("2 Running"), "{screen:#?}");
 }
 

@@ -61,6 +61,28 @@ impl Theme {
         }
     }
 
+    /// What stands where the rest of a line is left out.
+    pub(super) fn more(&self) -> &'static str {
+        if self.is_unicode { "…" } else { ">" }
+    }
+
+    /// A line of at most `width` columns: of one that is longer the beginning, and a sign that there is more.
+    fn fitted<'a>(&self, line: Line<'a>, width: u16) -> Line<'a> {
+        let width = usize::from(width);
+        if line.to_string().trim_end().chars().count() <= width {
+            return line;
+        }
+        let mut left = width.saturating_sub(1);
+        let mut spans: Vec<Span<'a>> = Vec::new();
+        for span in line.spans {
+            let kept: String = span.content.chars().take(left).collect();
+            left -= kept.chars().count();
+            spans.push(Span::styled(kept, span.style));
+        }
+        spans.push(Span::raw(self.more()));
+        Line::from(spans).style(line.style)
+    }
+
     /// What a line across is made of.
     pub(super) fn rule(&self) -> &'static str {
         if self.is_unicode { "─" } else { "-" }
@@ -86,7 +108,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer
         Mode::Detail { subject, lines, from } => draw_detail(&subject.text(), lines.as_deref(), *from, theme, middle, buffer),
         Mode::Browse | Mode::Filter | Mode::Confirm(_) => draw_lists(model, theme, middle, buffer),
     }
-    Paragraph::new(foot(model, theme)).render(bottom, buffer);
+    Paragraph::new(theme.fitted(foot(model, theme), bottom.width)).render(bottom, buffer);
 }
 
 fn draw_lists(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
@@ -115,9 +137,9 @@ fn draw_head(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         (None, Some(_)) => numbers(model, theme),
         (None, None) => Line::raw(format!("{}: reading", theme.place)),
     };
-    let mut lines = vec![first];
+    let mut lines = vec![theme.fitted(first, area.width)];
     if area.height > 1 {
-        lines.push(numbers(model, theme));
+        lines.push(theme.fitted(numbers(model, theme), area.width));
     }
     Paragraph::new(lines).render(area, buffer);
 }
@@ -181,7 +203,9 @@ fn draw_detail(title: &str, lines: Option<&[String]>, from: usize, theme: &Theme
     let mut shown = vec![Line::styled(title.to_owned(), theme.style(Colour::Bold))];
     match lines {
         None => shown.push(Line::raw("reading")),
-        Some(lines) => shown.extend(lines.iter().skip(from).take(usize::from(area.height)).map(|line| Line::raw(line.clone()))),
+        Some(lines) => shown.extend(
+            lines.iter().skip(from).take(usize::from(area.height)).map(|line| theme.fitted(Line::raw(line.clone()), area.width)),
+        ),
     }
     Paragraph::new(shown).render(area, buffer);
 }

@@ -18,7 +18,10 @@ fn a_misspelt_schedule_does_not_hide_that_there_is_no_action() {
         "jobs.toml:2:1: jobs.a.evry: unknown key, did you mean \"every\"?",
     ];
     told("[jobs.a]\nevry = '1h'\n", &wanted);
-    told("[jobs.a]\nzebra = 1\n", &["jobs.toml:1:1: jobs.a: no action", "jobs.toml:2:1: jobs.a.zebra: unknown key, wanted"]);
+    told(
+        "[jobs.a]\nzebra = 1\n",
+        &["jobs.toml:1:1: jobs.a: no action", "jobs.toml:2:1: jobs.a.zebra: unknown key, the nearest are"],
+    );
 }
 
 #[test]

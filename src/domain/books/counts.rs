@@ -38,6 +38,26 @@ pub struct SizeFacts {
 }
 
 impl CountFacts {
+    /// Forgets what is not off by as much as it was `before`.
+    pub fn forget_what_moved(&mut self, before: &Self) {
+        let off =
+            |counter: &Option<String>, counted: Option<u64>| Some(i128::from(number(counter.as_deref())?) - i128::from(counted?));
+        let moved = |counter: &Option<String>, counted, other: &Option<String>, was| off(counter, counted) != off(other, was);
+        if moved(&self.waiting, self.waiting_counted, &before.waiting, before.waiting_counted) {
+            self.waiting_counted = None;
+        }
+        if moved(&self.output_bytes, self.output_counted, &before.output_bytes, before.output_counted) {
+            self.output_counted = None;
+        }
+        if moved(&self.ledger_ranges, self.ledger_counted, &before.ledger_ranges, before.ledger_counted) {
+            self.ledger_counted = None;
+        }
+        self.sizes.retain(|size| {
+            let was = before.sizes.iter().find(|other| other.job == size.job);
+            was.is_some_and(|was| !moved(&size.said, Some(size.counted), &was.said, Some(was.counted)))
+        });
+    }
+
     /// Only what is known of the counters in the key `rest` of the namespace, and of the fence.
     #[must_use]
     pub fn in_key(&self, rest: &str) -> Self {
@@ -57,17 +77,21 @@ impl CountFacts {
     }
 }
 
+/// What a counter says; none if it is no number.
+fn number(counter: Option<&str>) -> Option<u64> {
+    counter.map_or(Some(0), |text| text.parse().ok())
+}
+
 /// Which counters are wrong. `name` makes a key's whole name of its own.
 pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let number = |text: &Option<String>| text.as_deref().map_or(Some(0), |text| text.parse::<u64>().ok());
     let counters = [
         ("totals", "waiting runs", &facts.waiting, facts.waiting_counted),
         ("output_bytes", "bytes of output", &facts.output_bytes, facts.output_counted),
         ("totals", "ranges in ledgers", &facts.ledger_ranges, facts.ledger_counted),
     ];
     for (key, what, counter, counted) in counters {
-        let Some(counted) = counted.filter(|counted| number(counter) != Some(*counted)) else { continue };
+        let Some(counted) = counted.filter(|counted| number(counter.as_deref()) != Some(*counted)) else { continue };
         let found = format!("it counts {} {what}, and there are {counted}", counter.as_deref().unwrap_or("no"));
         findings.push(Finding::fixed(Rule::Count, Subject::Key(name(key)), found, "a counter that is what it counts", "sets it"));
     }

@@ -1,8 +1,14 @@
-//! The fields of hashes that hold many things beside each other: queues, counters, nodes, lists of files, what ledgers no longer
-//! tell.
+//! The fields of hashes that hold many things beside each other: queues, counters, nodes, lists of files, groups, gates, what
+//! ledgers no longer tell.
+//!
+//! Invariant: what is judged here may be taken out: whoever writes it writes it anew, or it counted as not there already. So not
+//! judged are the settings of queues (a pause would go; a spoilt one is a warning of its own), jobs and runs (`definition`,
+//! `record`), unique keys (`unique_wrong`), sizes of outputs (`count`), and what is free text: why something is in quarantine or to be
+//! stopped, what a program printed, what a file's fault is, where the slow check is.
 
 use super::finding::{Finding, Rule, Subject};
-use crate::domain::ids::{JobName, QueueName};
+use crate::domain::ids::{GroupName, JobName, QueueName, RunId};
+use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
 /// Bytes of a field or value that are shown.
@@ -21,31 +27,99 @@ pub struct BadField {
 
 /// Whether the fields of the hash `rest` of a namespace are judged one by one.
 pub fn has_judged_fields(rest: &str) -> bool {
-    matches!(rest, "queues" | "totals") || ["node:", "source:", "ledger_before:"].iter().any(|family| rest.starts_with(family))
+    let (family, _) = rest.split_once(':').unwrap_or((rest, ""));
+    matches!(
+        family,
+        "queues"
+            | "totals"
+            | "groups"
+            | "stops"
+            | "servers"
+            | "audit"
+            | "node"
+            | "source"
+            | "ledger_before"
+            | "declared"
+            | "group"
+            | "gate"
+            | "queue_state"
+            | "output"
+    )
 }
 
 /// What is wrong with a field of the hash `rest`; none if it can be read, or is none this version knows.
 pub fn judge_field(rest: &str, field: &str, value: &str) -> Option<&'static str> {
     let is_count = || value.parse::<u64>().is_ok();
-    let is_instant = || value.parse().ok().and_then(UnixMillis::new).is_some();
     match rest.split(':').next().unwrap_or_default() {
         "queues" if field.parse::<QueueName>().is_err() => Some("it is no name of a queue"),
         "queues" => (!value.parse::<u32>().is_ok_and(|count| count > 0)).then_some("it is no concurrency"),
+        "groups" => field.parse::<GroupName>().is_err().then_some("it is no name of a group"),
+        "stops" => field.parse::<RunId>().is_err().then_some("it is no run"),
+        "servers" => (!is_count_at(value)).then_some("it is no fence with a time (FENCE:MS)"),
+        "audit" if matches!(field, "taken_at" | "at" | "round_at") => (!is_instant(value)).then_some("it is no instant"),
+        "audit" if field == "findings" => (!is_count()).then_some("it is no count"),
         "source" if field.parse::<JobName>().is_err() => Some("it is no name of a job"),
         "source" => (!is_hash(value)).then_some("it is no hash of a definition"),
+        "declared" if !is_section(field) => Some("it is no queue or group"),
+        "declared" => (!is_hash(value) || value.is_empty()).then_some("it is no hash of a text"),
+        "group" => judge_group(field, value),
+        "gate" => judge_gate_state(field, value),
+        "queue_state" => (!is_count()).then_some("it is no number"),
+        "output" if matches!(field, "size" | "dropped") => (!is_count()).then_some("it is no count"),
         // Those are judged by what they count.
         "totals" if matches!(field, "waiting" | "ledger_ranges") => None,
         "totals" | "ledger_before" if !is_word(field) => Some("it is no word"),
-        "ledger_before" if matches!(field, "until" | "latest") => (!is_instant()).then_some("it is no instant"),
+        "ledger_before" if matches!(field, "until" | "latest") => (!is_instant(value)).then_some("it is no instant"),
         "totals" | "ledger_before" => (!is_count()).then_some("it is no count"),
         "node" => judge_node(field, value),
         _ => None,
     }
 }
 
+/// Settings of a group. One that is spoilt has it taken for exclusive.
+fn judge_group(field: &str, value: &str) -> Option<&'static str> {
+    let is_sound = match field {
+        "mode" => matches!(value, "exclusive" | "alternate"),
+        "order" => value.split(' ').all(|name| name.parse::<JobName>().is_ok()),
+        "gap_ms" | "patience_ms" => value.parse::<u32>().is_ok(),
+        _ if field.starts_with("src:") => is_hash(value) && !value.is_empty(),
+        _ => true,
+    };
+    (!is_sound).then_some("it is no such setting of a group")
+}
+
+/// What is known of a gate: whose turn it is, where those that wait go, what a job allows.
+fn judge_gate_state(field: &str, value: &str) -> Option<&'static str> {
+    let is_limits = || value.split(' ').count() == 3 && value.split(' ').all(|part| part.parse::<u64>().is_ok());
+    let is_sound = match (field.split_once(':'), field) {
+        (Some(("lane", run)), _) => run.parse::<RunId>().is_ok() && value.parse::<Lane>().is_ok(),
+        (Some(("job", job)), _) => job.parse::<JobName>().is_ok() && is_limits(),
+        (None, "turn" | "ended") => value.parse::<JobName>().is_ok(),
+        (None, "since" | "last_ended") => is_instant(value),
+        _ => true,
+    };
+    (!is_sound).then_some("no gate says that of itself")
+}
+
+fn is_instant(text: &str) -> bool {
+    text.parse().ok().and_then(UnixMillis::new).is_some()
+}
+
+fn is_count_at(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(count, at)| count.parse::<u64>().is_ok() && at.parse::<u64>().is_ok())
+}
+
+fn is_section(text: &str) -> bool {
+    match text.split_once(' ') {
+        Some(("queue", name)) => name.parse::<QueueName>().is_ok(),
+        Some(("group", name)) => name.parse::<GroupName>().is_ok(),
+        _ => false,
+    }
+}
+
 fn judge_node(field: &str, value: &str) -> Option<&'static str> {
     let is_whole = match field {
-        "started_at" => value.parse().ok().and_then(UnixMillis::new).is_some(),
+        "started_at" => is_instant(value),
         "pid" | "running" => value.parse::<u32>().is_ok(),
         "clock_offset_ms" => value.is_empty() || value.parse::<i64>().is_ok(),
         "state" => is_word(value),
@@ -110,6 +184,16 @@ mod tests {
             ("ledger_before:a", "failed", "3"),
             ("ledger_before:a", "until", "1700000000000"),
             ("job:a", "rev", "x"),
+            ("declared:n1", "group lock", hash),
+            ("group:lock", "order", "a b"),
+            ("group:lock", "src:n1", hash),
+            ("gate:group:lock", "turn", "a"),
+            ("gate:key:k", "lane:a@5", "default!5"),
+            ("gate:key:k", "job:a", "1 0 1"),
+            ("output:a@5#1", "head", "\\xff"),
+            ("servers", "any", "7:0"),
+            ("stops", "a@5", "whatever"),
+            ("queue:default", "limit", "x"),
         ] {
             assert_eq!(judge_field(rest, field, value), None, "{rest} {field}");
         }
@@ -126,6 +210,19 @@ mod tests {
             ("source:n1", "backup", "abc"),
             ("ledger_before:a", "failed", "1e300"),
             ("ledger_before:a", "until", "-1"),
+            ("declared:n1", "group", hash),
+            ("declared:n1", "queue q", ""),
+            ("group:lock", "mode", "both"),
+            ("group:lock", "gap_ms", "-1"),
+            ("gate:group:lock", "since", "then"),
+            ("gate:key:k", "lane:a@5", "No Lane"),
+            ("gate:key:k", "job:a", "1 0"),
+            ("queue_state:default", "tat", "1e300"),
+            ("output:a@5#1", "size", "-1"),
+            ("servers", "any", "7"),
+            ("stops", "No Run", "cancelled"),
+            ("groups", "No Group", "exclusive"),
+            ("audit", "at", "x"),
         ] {
             assert!(judge_field(rest, field, value).is_some(), "{rest} {field}");
         }

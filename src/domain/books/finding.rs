@@ -49,6 +49,8 @@ pub enum Rule {
     SpreadWrong,
     /// The list of backfills names the jobs with something to be made up for.
     BackfillWrong,
+    /// The list of jobs with gates names those with a planned run.
+    GatedWrong,
     /// An occurrence that has an end of its own is not told as skipped too.
     StretchWrong,
     /// An occurrence that has a record is not told of by the ledger too.
@@ -69,6 +71,8 @@ pub enum Rule {
     Entry,
     /// A field of a hash can be read.
     Field,
+    /// A key that holds one text says what it is for.
+    Text,
     /// A counter is what it counts.
     Count,
     /// The last fence is a number and no lower than any in use.
@@ -115,6 +119,7 @@ impl Rule {
             Self::GateWrong => "gate_wrong",
             Self::SpreadWrong => "spread_wrong",
             Self::BackfillWrong => "backfill_wrong",
+            Self::GatedWrong => "gated_wrong",
             Self::StretchWrong => "stretch_wrong",
             Self::LedgerWrong => "ledger_wrong",
             Self::PlannedBeside => "planned_beside",
@@ -125,6 +130,7 @@ impl Rule {
             Self::Record => "record",
             Self::Entry => "entry",
             Self::Field => "field",
+            Self::Text => "text",
             Self::Count => "count",
             Self::Fence => "fence",
             Self::OutputWrong => "output_wrong",

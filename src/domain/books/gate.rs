@@ -8,6 +8,8 @@ use crate::domain::ids::RunId;
 pub struct GateFacts {
     /// Runs that stand there and are not to by their records, or that wait and have a place.
     pub strays: Vec<RunId>,
+    /// Runs that have a place there and stand in quarantine and nowhere else.
+    pub aside: Vec<RunId>,
     /// Runs that wait there.
     pub queued: Vec<RunId>,
     /// Whether runs wait, nobody has a place, and nothing says when it is to be looked at.
@@ -20,6 +22,11 @@ pub struct GateFacts {
 pub fn judge_gate(key: &str, facts: &GateFacts) -> Option<Finding> {
     let found = if let Some(first) = facts.strays.first() {
         format!("{} runs stand at its gate that are not to by their records, such as {first}", facts.strays.len())
+    } else if let Some(first) = facts.aside.first() {
+        format!(
+            "{} runs have a place at its gate and stand in quarantine, where nobody starts them, such as {first}",
+            facts.aside.len()
+        )
     } else if facts.is_open_unnoticed {
         format!("{} runs wait at its gate, nobody has a place there, and nothing will let them in", facts.queued.len())
     } else if facts.is_unsorted {
@@ -47,6 +54,10 @@ mod tests {
         assert_eq!(judge_gate("k", &GateFacts { queued: vec![run.clone()], ..GateFacts::default() }), None);
         for (facts, wanted) in [
             (GateFacts { strays: vec![run.clone()], ..GateFacts::default() }, "1 runs stand"),
+            (
+                GateFacts { aside: vec![run.clone()], ..GateFacts::default() },
+                "1 runs have a place at its gate and stand in quarantine",
+            ),
             (GateFacts { is_open_unnoticed: true, queued: vec![run], ..GateFacts::default() }, "nothing will let them in"),
             (GateFacts { is_unsorted: true, ..GateFacts::default() }, "order by job"),
         ] {

@@ -73,6 +73,8 @@ pub struct JobFacts {
     pub backfill: u64,
     /// Whether it stands among the jobs with past occurrences to be made up for.
     pub is_among_backfills: bool,
+    /// Whether it has a gate to pass and is not listed with it.
+    pub is_gate_unlisted: bool,
     /// The files that list it, of one without a record.
     pub listed_by: Vec<SourceName>,
     /// What its definition says.
@@ -173,11 +175,21 @@ pub fn judge_job(facts: &JobFacts) -> Vec<Finding> {
         };
         fixed(Rule::JobIndex, found, "its place in the index by its planned run", "puts it there");
     }
+    findings.extend(gate_unlisted(facts));
     findings.extend(planned_beside(facts));
     if let Plan::Unreadable { why, advice } = &facts.plan {
         findings.push(unreadable_job(&facts.name, why, *advice));
     }
     findings
+}
+
+/// What there is to say of a job with a planned run and a gate to pass that is not listed with it.
+fn gate_unlisted(facts: &JobFacts) -> Option<Finding> {
+    let found = "the list of jobs with gates does not name it: behind a mass of others its runs would be found late";
+    let wanted = "its place in that list by its first gate";
+    let finding =
+        || Finding::fixed(Rule::GatedWrong, Subject::Job(facts.name.clone()), found.to_owned(), wanted, "puts it there");
+    (facts.is_gate_unlisted && facts.pending.is_some()).then(finding)
 }
 
 /// What there is to say of a job that comes again after each run, and has a planned one beside an open one.

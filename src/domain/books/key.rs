@@ -1,7 +1,9 @@
 //! The keys themselves: each has a name schedd knows, holds what the name says, and stays.
 
 use super::finding::{Finding, Mend, Rule, Subject};
+use crate::domain::gate::Gate;
 use crate::domain::ids::{Fence, IdError, JobName, NodeName, QueueName, RunId, RunKind};
+use crate::domain::lane::Lane;
 use crate::domain::notice::Deadline;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::UniqueKey;
@@ -30,29 +32,81 @@ pub struct KeyFacts {
     pub expires: bool,
 }
 
+/// The keys there is one of in a namespace, with what each holds.
+pub const SINGLE_KEYS: [(&str, &str); 32] = [
+    ("leases", "zset"),
+    ("jobs", "zset"),
+    ("finished", "zset"),
+    ("history", "zset"),
+    ("dead", "zset"),
+    ("outputs", "zset"),
+    ("nodes", "zset"),
+    ("noted_nodes", "zset"),
+    ("losses", "zset"),
+    ("backfills", "zset"),
+    ("boots", "zset"),
+    ("boot_runs", "zset"),
+    ("uniques", "zset"),
+    ("lanes", "zset"),
+    ("gate_wakes", "zset"),
+    ("shunned", "zset"),
+    ("shunned_lately", "zset"),
+    ("gated", "zset"),
+    ("notices", "zset"),
+    ("deadlines", "zset"),
+    ("stops", "hash"),
+    ("totals", "hash"),
+    ("queues", "hash"),
+    ("groups", "hash"),
+    ("quarantine", "hash"),
+    ("audit", "hash"),
+    ("output_sizes", "hash"),
+    ("servers", "hash"),
+    ("fence", "string"),
+    ("output_bytes", "string"),
+    ("epoch", "string"),
+    ("settling", "string"),
+];
+
+/// The families of keys, `FAMILY:OF`, with what each of them holds.
+pub const FAMILIES: [(&str, &str); 28] = [
+    ("due", "zset"),
+    ("running", "zset"),
+    ("open", "zset"),
+    ("waiting", "zset"),
+    ("spread", "zset"),
+    ("history", "zset"),
+    ("dead", "zset"),
+    ("outputs", "zset"),
+    ("deeds", "zset"),
+    ("events", "zset"),
+    ("ledger", "zset"),
+    ("backfill", "zset"),
+    ("held", "zset"),
+    ("queued", "zset"),
+    ("queued_by_job", "zset"),
+    ("job", "hash"),
+    ("run", "hash"),
+    ("output", "hash"),
+    ("node", "hash"),
+    ("source", "hash"),
+    ("declared", "hash"),
+    ("queue", "hash"),
+    ("queue_state", "hash"),
+    ("group", "hash"),
+    ("ledger_before", "hash"),
+    ("gate", "hash"),
+    ("unique", "hash"),
+    ("gate_rate", "string"),
+];
+
 /// What the key `rest` of a namespace is to hold.
 pub fn known_key(rest: &str) -> Known {
-    let (family, is_of_one) = rest.split_once(':').map_or((rest, false), |(family, _)| (family, true));
-    match (family, is_of_one) {
-        (
-            "leases" | "jobs" | "finished" | "history" | "dead" | "outputs" | "nodes" | "noted_nodes" | "losses" | "backfills"
-            | "boots" | "boot_runs" | "uniques" | "lanes" | "gate_wakes" | "shunned" | "shunned_lately" | "notices" | "deadlines",
-            false,
-        )
-        | (
-            "due" | "running" | "open" | "waiting" | "spread" | "history" | "dead" | "outputs" | "deeds" | "events" | "ledger"
-            | "backfill" | "held" | "queued" | "queued_by_job",
-            true,
-        ) => Known::Type("zset"),
-        ("stops" | "totals" | "queues" | "groups" | "quarantine" | "audit" | "output_sizes" | "servers", false)
-        | (
-            "job" | "run" | "output" | "node" | "source" | "declared" | "queue" | "queue_state" | "group" | "ledger_before"
-            | "gate" | "unique",
-            true,
-        ) => Known::Type("hash"),
-        ("fence" | "output_bytes" | "epoch" | "settling", false) | ("gate_rate", true) => Known::Type("string"),
-        ("quarantined", true) => Known::SetAside,
-        _ => Known::No,
+    let of = |known: &[(&str, &'static str)], name: &str| known.iter().find(|(key, _)| *key == name).map(|(_, kind)| *kind);
+    match rest.split_once(':') {
+        Some(("quarantined", _)) => Known::SetAside,
+        Some((family, _)) => of(&FAMILIES, family).map_or(Known::No, Known::Type),
+        None => of(&SINGLE_KEYS, rest).map_or(Known::No, Known::Type),
     }
 }
 
@@ -127,6 +181,17 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             let job_and_boot = member.split_once(' ').filter(|(job, boot)| job.parse::<JobName>().is_ok() && is_boot(boot));
             job_and_boot.map(|_| Member::Other).ok_or_else(|| "it is no job of a boot (JOB @HOST BOOT)".to_owned())
         }
+        "lanes" => member.parse().map(|_: Lane| Member::Other).map_err(|_| "it is no lane".to_owned()),
+        "gate_wakes" => Gate::from_name(member).map(|_| Member::Other).ok_or_else(|| "it is no gate (KIND:NAME)".to_owned()),
+        "shunned" | "shunned_lately" => {
+            let parts = member.split_once(' ').filter(|(a, b)| a.parse::<JobName>().is_ok() && b.parse::<JobName>().is_ok());
+            parts.map(|_| Member::Other).ok_or_else(|| "it is no rule between two jobs (JOB JOB)".to_owned())
+        }
+        "queued_by_job" => {
+            let run = member.rsplit_once(' ').and_then(|(_, run)| run.parse::<RunId>().ok());
+            let is_entry = run.is_some_and(|run| member.starts_with(&format!("{} ", run.job())));
+            is_entry.then_some(Member::Other).ok_or_else(|| "it is no run in its order (JOB DUE RUN)".to_owned())
+        }
         "deadlines" => {
             let parts =
                 member.split_once(' ').filter(|(run, kind)| run.parse::<RunId>().is_ok() && Deadline::parse(kind).is_some());
@@ -136,6 +201,7 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             Ok(Ok(key)) => Ok(Member::Unique(key)),
             _ => Err("it is no unique key".to_owned()),
         },
+        "gated" => is_gated(member).then_some(Member::Other).ok_or_else(|| "it is no job with a gate (LANE GATE JOB)".to_owned()),
         "ledger" => is_range(member).then_some(Member::Other).ok_or_else(|| "it is no range (TO:COUNT:STATE:REASON)".to_owned()),
         "notices" => {
             let read = crate::domain::notice::read_notice(&member_bytes(member));
@@ -160,7 +226,9 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
         _ => Ok(Member::Other),
     }?;
     // A lease with an end no lease has is one all the same, and a place in the index of jobs has its own rule.
-    let ready = score.parse::<f64>().ok().filter(|ready| ready.is_finite());
+    // A run that was let in at a gate and has not begun stands there by that time below zero.
+    let score_read = score.parse::<f64>().map(|at| if family == "held" { at.abs() } else { at });
+    let ready = score_read.ok().filter(|ready| ready.is_finite());
     #[expect(clippy::cast_precision_loss, reason = "the end of time is far below 2^53")]
     let is_instant = ready.is_some_and(|ready| (0.0..UnixMillis::END as f64).contains(&ready));
     if !matches!(family, "leases" | "jobs" | "finished") && !is_instant {
@@ -189,6 +257,13 @@ pub fn member_bytes(shown: &str) -> Vec<u8> {
 fn is_boot(text: &str) -> bool {
     text.split_once(' ')
         .is_some_and(|(host, boot)| !boot.is_empty() && host.parse().is_ok_and(|queue: QueueName| queue.is_of_host()))
+}
+
+fn is_gated(text: &str) -> bool {
+    let mut parts = text.splitn(3, ' ');
+    parts.next().is_some_and(|lane| lane.parse::<Lane>().is_ok())
+        && parts.next().is_some_and(|gate| Gate::from_name(gate).is_some())
+        && parts.next().is_some_and(|job| job.parse::<JobName>().is_ok())
 }
 
 fn is_range(text: &str) -> bool {

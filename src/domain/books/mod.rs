@@ -13,6 +13,7 @@ mod ledger;
 mod places;
 mod run;
 mod stretch;
+mod text;
 mod unique;
 
 pub use counts::{CountFacts, SizeFacts, judge_counts};
@@ -21,12 +22,14 @@ pub use finding::{Finding, Mend, Rule, Subject};
 pub use gate::{GateFacts, judge_gate};
 pub use job::{JobFacts, PendingFacts, Plan, judge_job, unreadable_job};
 pub use key::{
-    KeyFacts, Known, Member, bad_entries, judge_key, judge_member, judge_outputs, known_key, member_bytes, unknown_lane,
+    FAMILIES, KeyFacts, Known, Member, SINGLE_KEYS, bad_entries, judge_key, judge_member, judge_outputs, known_key, member_bytes,
+    unknown_lane,
 };
-pub use ledger::told_twice;
+pub use ledger::{told_over, told_twice};
 pub use places::{CountedIn, RecordFacts, RunFacts, Standing};
 pub use run::judge_run;
 pub use stretch::{StretchFacts, judge_stretch};
+pub use text::{has_judged_text, judge_text};
 pub use unique::{UniqueFacts, judge_unique};
 
 /// The score in the index of jobs of one that has no next due time.

@@ -103,6 +103,13 @@ findings! {
             /// Since when.
             since: Option<UnixMillis>,
         },
+        /// It was when its node was last seen, which is a while ago.
+        "running_unseen" RunningUnseen {
+            /// Where.
+            node: String,
+            /// When that was.
+            seen: UnixMillis,
+        },
         /// It is asked to stop.
         "asked_to_stop" AskedToStop {
             /// By whom.
@@ -117,8 +124,12 @@ findings! {
         "waits_at" WaitsAt {
             /// The gate.
             gate: String,
-            /// A run that has a place there.
+            /// A run that had a place there when it came.
             behind: Option<String>,
+            /// One that has a place there now and has begun.
+            holder: Option<String>,
+            /// One that was let in there and has not begun.
+            let_in: Option<String>,
             /// Whose turn it is.
             turn: Option<String>,
         },
@@ -189,6 +200,11 @@ findings! {
         },
         /// Nothing is kept of it.
         "unrecorded" Unrecorded,
+        /// Nothing of its job was due any more.
+        "over" Over {
+            /// Why.
+            why: String,
+        },
         /// Nothing is kept of it since Redis lost data.
         "gone_with_data" GoneWithData,
         /// Nothing was ever due.
@@ -254,11 +270,20 @@ impl Became {
                 let since = since.map_or_else(String::new, |at| format!(" since {}", shown(at, zone)));
                 format!("It is running{place}{since}.")
             }
+            Self::RunningUnseen { node, seen } => format!(
+                "It was running on {node}, which was last seen on {}; it is taken back when its lease is over.",
+                shown(*seen, zone)
+            ),
             Self::AskedToStop { by } => format!("It is asked to stop{}.", by_words(by.as_ref())),
             Self::Waits { behind: Some(run) } => format!("It waits for the run {run} to end."),
             Self::Waits { behind: None } => "It waits for an open run of its job to end.".to_owned(),
-            Self::WaitsAt { gate, behind, turn } => {
-                let behind = behind.as_ref().map_or_else(String::new, |run| format!(", behind {run} when it came"));
+            Self::WaitsAt { gate, behind, holder, let_in, turn } => {
+                let behind = match (holder, let_in, behind) {
+                    (Some(run), ..) => format!(", behind {run}"),
+                    (None, Some(run), _) => format!(", behind {run}, which was let in and has not begun"),
+                    (None, None, Some(run)) => format!(", behind {run} when it came"),
+                    (None, None, None) => String::new(),
+                };
                 let turn = turn.as_ref().map_or_else(String::new, |job| format!("; it is the turn of {job}"));
                 format!("It waits for its place at {gate}{behind}{turn}.")
             }
@@ -298,6 +323,7 @@ impl Became {
             Self::Unrecorded => {
                 "Nothing of it is kept: it was purged, is past the bounds of history, or was before the job was added.".to_owned()
             }
+            Self::Over { why } => format!("It was not due any more: {why}."),
             Self::GoneWithData => "Nothing of it is kept since Redis lost data.".to_owned(),
             Self::Never => "It has had no occurrence yet.".to_owned(),
             Self::Open { run, what } => format!("Run {run}: {}", what.sentence(zone)),

@@ -1,5 +1,6 @@
 //! What is to be known to explain a job or one of its occurrences. Gathered by `engine::explaining`, judged here.
 
+use super::keeps::Keeps;
 use super::loss::Loss;
 use crate::domain::deed::Deed;
 use crate::domain::ids::{JobName, RunId};
@@ -38,6 +39,8 @@ pub struct Facts {
     pub making_up: u64,
     /// The nodes, by name.
     pub nodes: Vec<NodeFacts>,
+    /// What keeps the run asked about from starting now, if it is ready.
+    pub keeps: Vec<Keeps>,
 }
 
 /// A job as it is kept.
@@ -146,6 +149,11 @@ pub enum Subject {
         /// The occurrence after it.
         after: Option<UnixMillis>,
     },
+    /// An instant at which the job was over.
+    Over {
+        /// The instant.
+        at: UnixMillis,
+    },
     /// The last occurrence is asked for and there was none.
     Never,
 }
@@ -230,6 +238,8 @@ pub struct AtGate {
     pub gate: String,
     /// Whose turn it is there now, if members take turns.
     pub turn: Option<String>,
+    /// A run that has a place there now, and whether it has begun.
+    pub holder: Option<(RunId, bool)>,
     /// Until when it waited; none while it does.
     pub until: Option<UnixMillis>,
 }
@@ -276,6 +286,7 @@ impl Facts {
             | Subject::Unrecorded { at }
             | Subject::ToCome { at }
             | Subject::ToMakeUp { at }
+            | Subject::Over { at }
             | Subject::NotDue { at, .. } => Some(*at),
             Subject::Job { .. } | Subject::Never => None,
         }

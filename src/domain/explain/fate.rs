@@ -1,10 +1,13 @@
 //! Which of what may become of an occurrence became of the one asked about.
 
+use super::GONE_AFTER;
 use super::became::Became;
 use super::facts::{Facts, Place, RunFacts, Subject};
 use super::loss::hidden;
 use crate::domain::deed::Deed;
 use crate::domain::run::RunState;
+use crate::domain::time::UnixMillis;
+use crate::domain::wording::shown;
 
 /// What became of what is asked about.
 pub(super) fn became(facts: &Facts) -> Vec<Became> {
@@ -24,6 +27,7 @@ pub(super) fn became(facts: &Facts) -> Vec<Became> {
         Subject::Behind { run, .. } => vec![Became::BehindOwed { due: run.run.due() }],
         Subject::Unrecorded { .. } if hidden(facts).is_some() => vec![Became::GoneWithData],
         Subject::Unrecorded { .. } => vec![Became::Unrecorded],
+        Subject::Over { .. } => vec![Became::Over { why: over(facts) }],
         Subject::ToCome { at } => vec![Became::ToCome { at: *at }],
         Subject::ToMakeUp { .. } => vec![Became::ToMakeUp],
         Subject::NotDue { .. } => Vec::new(),
@@ -59,7 +63,10 @@ fn of_job(facts: &Facts, open: &[RunFacts], last: Option<&RunFacts>) -> Vec<Beca
 }
 
 fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Became> {
-    let mut found: Vec<Became> = run.attempts.iter().map(|attempt| Became::Attempt { attempt: attempt.clone() }).collect();
+    // Of one that may not be running any more nothing else is known.
+    let told = if unseen(facts, run).is_some() { run.attempts.len().saturating_sub(1) } else { run.attempts.len() };
+    let mut found: Vec<Became> =
+        run.attempts.iter().take(told).map(|attempt| Became::Attempt { attempt: attempt.clone() }).collect();
     if let Some(why) = &run.handed_back {
         found.push(Became::HandedBack { why: why.clone() });
     }
@@ -68,6 +75,22 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Became> {
     found.extend(retries.map(|deed| Became::Retried { by: deed.by.clone(), at: deed.at }));
     found.extend(standing(facts, run));
     found
+}
+
+/// The node a run is running on, and when that was last seen, if that is a while ago.
+fn unseen(facts: &Facts, run: &RunFacts) -> Option<(String, UnixMillis)> {
+    let node = run.attempts.last().filter(|_| run.state == RunState::Running)?.node.as_ref()?;
+    let seen = facts.nodes.iter().find(|known| known.name == *node)?.last_seen?;
+    (facts.now.since(seen) > GONE_AFTER).then(|| (node.clone(), seen))
+}
+
+/// Why nothing of the job was due any more.
+fn over(facts: &Facts) -> String {
+    let Some((how, at)) = facts.job.as_ref().and_then(|job| job.ended.as_ref()) else {
+        return "as many runs had begun as max_runs lets".to_owned();
+    };
+    let at = at.map_or_else(String::new, |at| format!(" on {}", shown(at, &facts.zone)));
+    if how == "finished" { format!("its job was over{at}") } else { format!("its job was {how}{at}") }
 }
 
 /// How a run stands, in a sentence or two.
@@ -89,6 +112,7 @@ fn standing(facts: &Facts, run: &RunFacts) -> Vec<Became> {
             _ => Became::Cancelled { by: run.by.clone(), at },
         },
         RunState::Skipped => skipped(facts, run),
+        RunState::Running if let Some((node, seen)) = unseen(facts, run) => Became::RunningUnseen { node, seen },
         RunState::Running => Became::Running {
             node: run.attempts.last().and_then(|attempt| attempt.node.clone()),
             since: run.attempts.last().and_then(|attempt| attempt.started_at),
@@ -126,6 +150,8 @@ fn scheduled(facts: &Facts, run: &RunFacts) -> Became {
         _ if run.place == Place::AtGate => Became::WaitsAt {
             gate: run.gate.as_ref().map_or_else(String::new, |at| at.gate.clone()),
             behind: run.behind.as_ref().map(ToString::to_string),
+            holder: run.gate.as_ref().and_then(|at| at.holder.as_ref()).filter(|(_, begun)| *begun).map(|(id, _)| id.to_string()),
+            let_in: run.gate.as_ref().and_then(|at| at.holder.as_ref()).filter(|(_, begun)| !begun).map(|(id, _)| id.to_string()),
             turn: run.gate.as_ref().and_then(|at| at.turn.clone()),
         },
         _ if run.place == Place::Waiting => Became::Waits { behind: run.behind.as_ref().map(ToString::to_string) },

@@ -34,7 +34,9 @@ impl Held {
         (anchor, since): (UnixMillis, UnixMillis),
         at: UnixMillis,
     ) -> Self {
-        if since <= at || now.is_one_shot() {
+        let change = deeds.iter().filter(|deed| deed.at > at).find_map(|deed| deed.schedules.as_ref());
+        // A one-shot may be owed from before it was added.
+        if since <= at || now.is_one_shot() && change.is_none() {
             return Self::Known(Box::new(now.clone()));
         }
         let is_cut = deeds.len() >= DEEDS_KEPT && deeds.first().is_some_and(|deed| deed.at > at);
@@ -43,7 +45,7 @@ impl Held {
             return Self::Unknown;
         }
         let text = spec.schedule.text_with_zone(now.zone());
-        let known = match deeds.iter().filter(|deed| deed.at > at).find_map(|deed| deed.schedules.as_ref()) {
+        let known = match change {
             Some((old, _)) if *old == text => Some(now.clone()),
             Some((old, _)) => rebuilt(old, job, spec, anchor),
             None => (schedule_since(deeds, since) <= at).then(|| now.clone()),
@@ -107,6 +109,22 @@ mod tests {
         let spec = JobSpec::with_defaults(Schedule::Every(Duration::from_secs(3)), Action::Shell("true".to_owned()));
         let now = Timetable::new(spec.schedule.clone(), Zone::utc(), s(0));
         Held::at(deeds, &"j".parse().unwrap(), &spec, &now, (s(0), s(since)), s(at)).is_occurrence(s(at))
+    }
+
+    #[test]
+    fn what_a_job_was_before_it_became_a_one_shot_is_told_by_what_it_was() {
+        let (job, at) = ("j".parse().unwrap(), s(100));
+        let spec = JobSpec::with_defaults(Schedule::At(at), Action::Shell("true".to_owned()));
+        let now = Timetable::new(spec.schedule.clone(), Zone::utc(), s(0));
+        let text = spec.schedule.text_with_zone(&Zone::utc());
+        let edited = [deed(Deed::ADDED, 1, None), deed(Deed::EDITED, 50, Some(("every 3s", &text)))];
+        let held = |deeds: &[Deed], at| Held::at(deeds, &job, &spec, &now, (s(0), s(50)), s(at)).is_occurrence(s(at));
+        assert_eq!((held(&edited, 30), held(&edited, 31), held(&edited, 100)), (Some(true), Some(false), Some(true)));
+        // It was one from the first, and past already.
+        assert_eq!(
+            Held::at(&[deed(Deed::ADDED, 200, None)], &job, &spec, &now, (s(0), s(200)), at).is_occurrence(at),
+            Some(true)
+        );
     }
 
     #[test]

@@ -16,20 +16,22 @@ const OWN_STRETCHES: usize = 10;
 
 /// Why no node claimed a run while it was ready.
 pub(super) fn waiting_for_nodes(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
-    let Some(window) = Window::of(facts).filter(|window| window.to.since(window.from) > ON_TIME) else { return Vec::new() };
-    let mut found: Vec<Timing> = no_node(facts, run, window).into_iter().collect();
-    for word in [
-        "redis_away",
-        "new_server",
-        "settling",
-        "queue_paused",
-        "queue_full",
-        "queue_rated",
-        "slots_taken",
-        "claims_held",
-        Befell::HELD,
-    ] {
-        found.extend(obstacle(facts, run, window, word));
+    let mut found = Vec::new();
+    if let Some(window) = Window::of(facts).filter(|window| window.to.since(window.from) > ON_TIME) {
+        found.extend(no_node(facts, run, window));
+        for word in [
+            "redis_away",
+            "new_server",
+            "settling",
+            "queue_paused",
+            "queue_full",
+            "queue_rated",
+            "slots_taken",
+            "claims_held",
+            Befell::HELD,
+        ] {
+            found.extend(obstacle(facts, run, window, word));
+        }
     }
     if run.first_start.is_none() && !run.state.is_final() {
         let there: Vec<Serving> = facts.nodes.iter().filter_map(|node| node.serving.clone()).collect();

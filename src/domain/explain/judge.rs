@@ -122,3 +122,26 @@ pub fn judge(facts: &Facts) -> Vec<Finding> {
     found.extend(next(facts).into_iter().map(Finding::Next));
     found
 }
+
+/// Why the run asked about did not start when it was to: what it waits for, and what kept it. Nothing where nothing is noted.
+pub fn causes(facts: &Facts) -> Vec<Finding> {
+    let waits = |found: &Became| {
+        matches!(
+            found,
+            Became::Waits { .. } | Became::WaitsAt { .. } | Became::RetryAt { .. } | Became::AskAt { .. } | Became::Held
+        )
+    };
+    let keeps = |found: &Timing| {
+        !matches!(
+            found,
+            Timing::OnTime { .. }
+                | Timing::Late { .. }
+                | Timing::NotStarted { .. }
+                | Timing::Unexplained
+                | Timing::LostWithData
+                | Timing::CaughtUp { .. }
+        )
+    };
+    let kept = timing(facts).into_iter().filter(keeps).map(Finding::Timing);
+    became(facts).into_iter().filter(waits).map(Finding::Became).chain(kept).collect()
+}

@@ -9,6 +9,7 @@ mod fate;
 mod held;
 mod hindered;
 mod judge;
+mod keeps;
 mod life;
 mod loss;
 mod on_time;
@@ -24,10 +25,14 @@ mod examples;
 
 pub use facts::{AtGate, AttemptFacts, Facts, JobFacts, LateNotice, NodeFacts, Place, RunFacts, Source, Subject};
 pub use held::Held;
-pub use judge::{Finding, Part, judge};
+pub use judge::{Finding, Part, causes, judge};
+pub use keeps::{Executing, Keeps};
 pub use loss::Loss;
 
 use std::time::Duration;
+
+/// A node that was not seen for so long is taken for gone.
+pub const GONE_AFTER: Duration = Duration::from_secs(15);
 
 /// A run that started within this time from its due time was on time.
 pub const ON_TIME: Duration = Duration::from_secs(1);

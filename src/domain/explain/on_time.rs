@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::ON_TIME;
 use super::facts::{Facts, RunFacts, Subject};
 use super::hindered::{no_node, obstacle, waiting_for_nodes};
+use super::keeps::keeping;
 use super::life::Window;
 use super::loss::hidden;
 use super::timing::Timing;
@@ -41,10 +42,11 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
         if run.is_owed(facts.now) {
             let ready = run.ready.unwrap_or(due).max(due);
             let late = facts.now.since(ready);
-            if late <= ON_TIME {
-                return Vec::new();
-            }
-            return [vec![Timing::NotStarted { late }], waiting_for_nodes(facts, run)].concat();
+            let noted = waiting_for_nodes(facts, run);
+            let first = (late > ON_TIME).then_some(Timing::NotStarted { late });
+            let keeping =
+                if facts.owed().is_some_and(|owed| owed.run == run.run) { keeping(facts, run, &noted) } else { Vec::new() };
+            return first.into_iter().chain(keeping).chain(noted).collect();
         }
         return if run.state.is_final() { waiting_for_nodes(facts, run) } else { Vec::new() };
     };

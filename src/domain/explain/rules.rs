@@ -169,7 +169,7 @@ fn keys_of_timing(found: &Timing) -> &'static [&'static str] {
         Timing::AtGate { .. } => &["group", "not_while", "key", "per_key"],
         Timing::Spread { .. } | Timing::CaughtUp { .. } => &["catch_up", "late_after"],
         Timing::Shifted { .. } => &["jitter", "splay"],
-        Timing::Slots { .. } => &["queue", "priority"],
+        Timing::Slots { .. } | Timing::SlotsNow { .. } => &["queue", "priority"],
         Timing::Unserved { .. } => &["queue", "requires"],
         _ => &[],
     }

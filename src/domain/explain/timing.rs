@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::keeps::Executing;
 use super::sentences::{findings, names, stretch_words};
 use crate::domain::ids::QueueName;
 use crate::domain::queue::QueueHold;
@@ -117,6 +118,39 @@ findings! {
             /// Until when.
             to: Option<UnixMillis>,
         },
+        /// Its queue lets nothing begin now.
+        "queue_now" QueueNow {
+            /// The queue.
+            queue: QueueName,
+            /// What keeps it.
+            hold: QueueHold,
+            /// Who paused it, its limit or its rate, as far as that is known.
+            detail: String,
+            /// Of a paused one since when.
+            since: Option<UnixMillis>,
+            /// What executes in it.
+            running: Executing,
+        },
+        /// Nodes have no slot now.
+        "slots_now" SlotsNow {
+            /// The nodes.
+            nodes: Vec<String>,
+            /// The queue.
+            queue: QueueName,
+            /// What executes in it.
+            running: Executing,
+        },
+        /// A node is past a limit of its own now.
+        "held_now" HeldNow {
+            /// The node.
+            node: String,
+            /// Which limit.
+            why: String,
+            /// Since when.
+            since: UnixMillis,
+        },
+        /// No node runs now.
+        "no_node_now" NoNodeNow,
         /// None of the nodes that run takes it.
         "late_unserved" Unserved {
             /// Why.
@@ -197,6 +231,28 @@ impl Timing {
             Self::Held { nodes, from, to } => {
                 format!("A limit of its own held {}{}.", names(nodes), stretch_words(*from, *to, zone))
             }
+            Self::QueueNow { queue, hold, detail, since, running } => {
+                let known = |before: &str| if detail.is_empty() { String::new() } else { format!("{before}{detail}") };
+                match hold {
+                    QueueHold::Paused => {
+                        let since = since.map_or_else(String::new, |at| format!(" since {}", shown(at, zone)));
+                        format!("Queue {queue} is paused{}{since}; schedctl queue resume {queue} lets it go on.", known(" by "))
+                    }
+                    QueueHold::Full => {
+                        let running = running.words().map_or_else(String::new, |words| format!(": {words}"));
+                        format!("Queue {queue} is full{}{running}.", known(", at its limit of "))
+                    }
+                    QueueHold::Rate => format!("Queue {queue} is held by its rate{}.", known(" of ")),
+                }
+            }
+            Self::SlotsNow { nodes, queue, running } => {
+                let running = running.words().map_or_else(String::new, |words| format!(": {words}"));
+                format!("All slots of queue {queue} are taken on {}{running}.", names(nodes))
+            }
+            Self::HeldNow { node, why, since } => {
+                format!("A limit of its own holds {node} since {}: {why}.", shown(*since, zone))
+            }
+            Self::NoNodeNow => "No node is running.".to_owned(),
             Self::Unserved { why } => format!("Nobody takes it: {why}."),
             Self::Settling { from, to } => {
                 format!("Redis had lost data, and nothing was started{}.", stretch_words(*from, *to, zone))

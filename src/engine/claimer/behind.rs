@@ -1,9 +1,10 @@
 //! Looks past the runs of shut gates at the head of a lane, for those behind them that may start.
 //!
 //! Runs that find their gate shut are moved there one by one, and many of one gate may be ripe before a run with another. So where a
-//! claim met such runs, the lane is walked through behind its head, with a remembered place, and the first few of each gate are
-//! taken out of their row, once the heads of all lanes have had their turn. Invariant: of one gate none is taken before an earlier
-//! one: past the first few all the others are left until the walk begins again, and what found no slot is met again first.
+//! claim met such runs, those of gates that few jobs name are looked for by their gates first; then the lane is walked through behind
+//! its head, with a remembered place, and the first few of each gate are taken out of their row, once the heads of all lanes have had
+//! their turn. Invariant: of one gate none is taken before an earlier one: past the first few all the others are left until the walk
+//! begins again, and what found no slot is met again first.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -34,6 +35,10 @@ const LEAST_REST: Duration = Duration::from_secs(1);
 pub(super) struct Walk {
     /// The entry behind which the next call begins: the last one left where it is before any was taken.
     after: Option<String>,
+    /// The gate behind which those with few jobs are looked at next.
+    pub(super) after_gate: Option<Gate>,
+    /// Whether looking by gates found what could not be dealt with: the walk alone goes on.
+    is_by_entries: bool,
     /// Which of each gate were taken.
     taken: HashMap<Gate, Vec<String>>,
     /// Whether any was left.
@@ -52,11 +57,7 @@ impl Walk {
             if chosen.len() == most {
                 return;
             }
-            let taken = gate.map(|gate| self.taken.entry(gate).or_default());
-            if let Some(taken) = taken.filter(|taken| taken.len() < FEW || taken.contains(&entry.member)) {
-                if !taken.contains(&entry.member) {
-                    taken.push(entry.member.clone());
-                }
+            if gate.is_some_and(|gate| self.may_take(gate, &entry)) {
                 chosen.push(entry);
             } else {
                 self.has_left = true;
@@ -65,6 +66,17 @@ impl Walk {
                 }
             }
         }
+    }
+
+    /// Whether `entry` is among the first few of `gate` that are met, and notes it.
+    pub(super) fn may_take(&mut self, gate: Gate, entry: &RipeEntry) -> bool {
+        let taken = self.taken.entry(gate).or_default();
+        let is_known = taken.contains(&entry.member);
+        if !is_known && taken.len() < FEW {
+            taken.push(entry.member.clone());
+            return true;
+        }
+        is_known
     }
 
     fn is_to_begin_again(&self, now: BootInstant) -> bool {
@@ -98,7 +110,14 @@ impl Claimer {
             return Ok(false);
         }
         let walk = self.walks.remove(lane).filter(|walk| !walk.is_to_begin_again(BootInstant::now()));
-        let (walk, chosen) = self.walk_on(lane, walk.unwrap_or_default(), slots.min(BATCH), until).await?;
+        let (mut walk, most) = (walk.unwrap_or_default(), slots.min(BATCH));
+        // Once it is through, what becomes ripe stands behind the place it remembers.
+        let is_by_gate = !walk.is_by_entries && walk.arrived.is_none();
+        let mut chosen = if is_by_gate { self.choose_by_gate(lane, &mut walk, most, now).await? } else { Vec::new() };
+        let is_of_gates = !chosen.is_empty();
+        if !is_of_gates {
+            (walk, chosen) = self.walk_on(lane, walk, most, until).await?;
+        }
         let is_through = walk.arrived.is_some();
         self.walks.insert(lane.clone(), walk);
         if chosen.is_empty() {
@@ -107,6 +126,9 @@ impl Claimer {
         // What was found at the head stands.
         let left = self.left_in(lane);
         let taken = self.take(queue, vec![(lane.clone(), chosen)], slots, now).await;
+        if let Some(walk) = self.walks.get_mut(lane) {
+            walk.is_by_entries |= is_of_gates && !matches!(taken, Ok(1..));
+        }
         self.blocked.insert(lane.clone());
         let after = self.left.entry(lane.clone()).or_default();
         *after = (*after).max(left.saturating_sub(BATCH));

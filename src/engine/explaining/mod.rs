@@ -1,5 +1,6 @@
 //! Gathering what is to be known to explain a job or an occurrence of it, with reads that are bounded whatever is kept.
 
+mod live;
 mod occurrence;
 mod records;
 
@@ -7,7 +8,7 @@ use self::records::{late_notice, run_facts};
 use super::definition::Definition;
 use super::presence::GONE_AFTER;
 use crate::domain::deed::Deed;
-use crate::domain::explain::{Facts, JobFacts, LateNotice, Loss, NodeFacts, Place, RunFacts, Source, Subject};
+use crate::domain::explain::{AtGate, Facts, JobFacts, LateNotice, Loss, NodeFacts, Place, RunFacts, Source, Subject};
 use crate::domain::gate::Gate;
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::notice::{Deadline, NoticeKind, notice_id};
@@ -75,17 +76,28 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
     };
     let making_up = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
     let (zone, job) = (known.zone(), known.facts());
-    let mut facts =
-        Facts { name: name.clone(), now, zone, job, subject, deeds, spoilt_deeds, losses, gone, making_up, nodes: Vec::new() };
+    let mut facts = Facts {
+        name: name.clone(),
+        now,
+        zone,
+        job,
+        subject,
+        deeds,
+        spoilt_deeds,
+        losses,
+        gone,
+        making_up,
+        nodes: Vec::new(),
+        keeps: Vec::new(),
+    };
     let looked_at = match &facts.subject {
         Subject::Job { open, .. } => open.first().map_or(now, |run| run.run.due()),
         _ => facts.run().map(|run| run.run.due()).or_else(|| facts.at()).unwrap_or(now),
     };
     let (now, present) = store.list_nodes().await?;
-    let serving = |name: &str| {
-        let is_there = |node: &&NodeRecord| node.name == name && node.last_seen.is_some_and(|seen| now.since(seen) <= GONE_AFTER);
-        present.iter().find(is_there).map(|node| node.serving.clone())
-    };
+    let there: Vec<&NodeRecord> =
+        present.iter().filter(|node| node.last_seen.is_some_and(|seen| now.since(seen) <= GONE_AFTER)).collect();
+    let serving = |name: &str| there.iter().find(|node| node.name == name).map(|node| node.serving.clone());
     let nodes = store.read_events(looked_at).await?.into_iter();
     facts.nodes = nodes
         .map(|node| NodeFacts {
@@ -96,6 +108,9 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
             events: node.events,
         })
         .collect();
+    if let Some(lane) = facts.owed().map(|run| run.lane.clone()) {
+        facts.keeps = live::keeps(store, &lane, &there).await?;
+    }
     Ok(Some(facts))
 }
 
@@ -194,6 +209,13 @@ impl Known<'_> {
             None => None,
         };
         let turn = turn.map(|(job, _)| job.to_string()).filter(|job| !job.is_empty());
+        let waits_at = match &standing.gate {
+            Some(gate) => {
+                let holder = self.store.read_holder(gate).await?;
+                Some(AtGate { gate: gate.words(), turn, holder, until: None })
+            }
+            None => None,
+        };
         let is_held = self.record.as_ref().is_some_and(|job| job.held.as_ref() == Some(&record.run));
         let place = match (standing.is_waiting, is_held) {
             _ if standing.gate.is_some() => Place::AtGate,
@@ -202,7 +224,7 @@ impl Known<'_> {
             (false, false) => Place::Queue,
         };
         let late_notices = self.late_notices(&record.run).await?;
-        Ok(RunFacts { late_notices, ..run_facts(record, standing, place, turn) })
+        Ok(RunFacts { late_notices, ..run_facts(record, standing, place, waits_at) })
     }
 
     /// What told that a run was late; a notice itself tells of none.

@@ -8,6 +8,7 @@ use super::{Known, LOOKED_THROUGH};
 use crate::domain::explain::{Held, Place, RunFacts, Subject};
 use crate::domain::ids::RunId;
 use crate::domain::time::UnixMillis;
+use crate::engine::definition::Definition;
 use crate::store::{Ledger, LedgerRange, RunRecord, StoreError};
 
 /// As long as history is kept: of what was due within it there is a record, unless newer ones pushed it out.
@@ -19,29 +20,34 @@ impl Known<'_> {
         if let Some(run) = self.run(&RunId::regular(self.name.clone(), at)).await? {
             return Ok(Subject::Run(Box::new(run)));
         }
-        // Whoever names a second means the run due within it: one-shots and runs by hand are due at a millisecond.
-        let is_meant = |run: &RunId| run.due() == at || run.due().floor_to_second() == at;
         let ended = self.store.read_ended_from(self.name, at, LOOKED_THROUGH).await?;
         let mut candidates: Vec<RunId> = self.planned().cloned().into_iter().collect();
         candidates.extend(self.store.list_open(self.name).await?);
         candidates.extend(ended.iter().map(|record| record.run.clone()));
-        if let Some(id) = candidates.iter().find(|run| is_meant(run))
+        let held = self.held(at);
+        let is_occurrence = held.is_occurrence(at);
+        let ledger = self.store.read_ledger(self.name).await?;
+        let is_folded = ledger.fate_at(at).is_some_and(|range| is_occurrence == Some(true) || range.ends_at(at));
+        // Whoever names a second means the run due within it, for one-shots and runs by hand are due at a millisecond; but for one
+        // due at that very time.
+        let is_meant = |run: &&RunId| run.due() == at || !is_folded && run.due().floor_to_second() == at;
+        if let Some(id) = candidates.iter().find(is_meant)
             && let Some(run) = self.run(id).await?
         {
             return Ok(Subject::Run(Box::new(run)));
         }
-        let held = self.held(at);
-        let is_occurrence = held.is_occurrence(at);
         let covers = |record: &&RunRecord| record.skipped.is_some_and(|(last, _)| record.run.due() <= at && at <= last);
         if let Some(record) = ended.iter().find(covers)
             && is_occurrence != Some(false)
         {
             return Ok(Subject::Stretch { at, run: Box::new(self.of_record(record.clone()).await?) });
         }
+        if self.is_over_by(at, &ended) {
+            return Ok(Subject::Over { at });
+        }
         if at > self.now {
             return Ok(if is_occurrence == Some(true) { Subject::ToCome { at } } else { self.not_due(at, &ended).await? });
         }
-        let ledger = self.store.read_ledger(self.name).await?;
         if let Some(range) = ledger.fate_at(at)
             && (is_occurrence != Some(false) || range.ends_at(at))
         {
@@ -83,10 +89,24 @@ impl Known<'_> {
         if folded >= wanted {
             return Ok(true);
         }
-        let recorded = self.store.read_ended_from(self.name, range.from, LOOKED_THROUGH).await?;
-        let regular = recorded.iter().filter(|record| !record.run.is_manual() && is_within(record.run.due(), record.run.due()));
-        let recorded: u64 = regular.map(|record| record.skipped.map_or(1, |(_, count)| count)).sum();
-        Ok(folded.saturating_add(recorded) >= wanted)
+        let recorded = self.store.recorded_within(self.name, range.from, range.to).await?.len();
+        let told = folded.saturating_add(u64::try_from(recorded).unwrap_or(u64::MAX));
+        if told >= wanted {
+            return Ok(true);
+        }
+        let stretches = self.store.list_stretches(self.name).await?.into_iter().map(|kept| kept.stretch);
+        let within = stretches.filter(|stretch| is_within(stretch.first, stretch.last));
+        let behind_them: u64 = within.map(|stretch| stretch.count.saturating_sub(1)).sum();
+        Ok(told.saturating_add(behind_them) >= wanted)
+    }
+
+    /// Whether nothing of the job was due any more at an instant; `ended_after` are the runs that ended since.
+    fn is_over_by(&self, at: UnixMillis, ended_after: &[RunRecord]) -> bool {
+        let Some(job) = &self.record else { return false };
+        let has_ended = job.ended.is_some() && job.ended_at.is_some_and(|ended| ended < at);
+        let is_used_up = self.understood().is_some_and(Definition::is_used_up) && self.planned().is_none();
+        has_ended
+            || is_used_up && job.since <= at && ended_after.iter().all(|record| record.run.is_manual() || record.run.due() < at)
     }
 
     /// An occurrence of the schedule up to now without a record.

@@ -8,9 +8,8 @@ use crate::domain::wording::in_words;
 use crate::store::{PastAttempt, RunRecord, Standing};
 
 /// What a record and where its run stands say.
-pub(super) fn run_facts(record: RunRecord, standing: Standing, place: Place, turn: Option<String>) -> RunFacts {
-    let waits_at = standing.gate.map(|gate| AtGate { gate: gate.words(), turn, until: None });
-    let waited_at = record.waited_at.clone().map(|(gate, until)| AtGate { gate, turn: None, until: Some(until) });
+pub(super) fn run_facts(record: RunRecord, standing: Standing, place: Place, waits_at: Option<AtGate>) -> RunFacts {
+    let waited_at = record.waited_at.clone().map(|(gate, until)| AtGate { gate, turn: None, holder: None, until: Some(until) });
     let attempts = attempts(&record);
     let was_first = record.past.first().filter(|past| past.number == 1).and_then(|past| past_instant(past, "started_at_ms"));
     let due = record.run.due();

@@ -34,7 +34,7 @@ pub(in crate::engine) async fn run(shared: Arc<Shared>) {
 }
 
 async fn look(shared: &Shared) -> Result<(), StoreError> {
-    let (store, journal, highest) = (&shared.store, shared.watch.journal(), shared.watch.highest());
+    let (store, journal, known_now) = (&shared.store, shared.watch.journal(), shared.watch.known_now());
     let mut names: BTreeSet<JobName> = BTreeSet::new();
     while names.len() < JOBS {
         let page = store.list_jobs(names.len(), PAGE).await?;
@@ -59,7 +59,7 @@ async fn look(shared: &Shared) -> Result<(), StoreError> {
     lines.extend(over.map(Line::JobOver));
     // Asked last: data lost while it was read is not taken for jobs that are over.
     let poll = store.list_ripe(&[]).await?;
-    if !lines.is_empty() && shared.watch.knows(&poll, highest) {
+    if !lines.is_empty() && shared.watch.knows(&poll, known_now) {
         journal.note(lines);
     }
     Ok(())

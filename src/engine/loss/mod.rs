@@ -18,6 +18,7 @@ pub(super) mod catalog;
 mod judge;
 mod upload;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,7 @@ use tokio::sync::Notify;
 use tracing::{error, info, warn};
 
 use self::judge::{Finding, Remembered, judge};
+pub(super) use self::upload::give_back_end;
 use super::giving_back::Given;
 use super::journal::{Journal, Line};
 use super::shared::Shared;
@@ -48,6 +50,8 @@ pub(super) struct Watch {
     /// Marks that are not what was known, waiting to be judged.
     found: Mutex<Option<Found>>,
     is_news: Notify,
+    /// How often data was taken for what is known.
+    accepted: AtomicU64,
     written: Mutex<(u64, Instant)>,
 }
 
@@ -55,6 +59,14 @@ pub(super) struct Watch {
 struct Found {
     marks: Marks,
     now: UnixMillis,
+    known: Asked,
+}
+
+/// What was known when a poll was sent: by that its answer is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Asked {
+    highest: u64,
+    accepted: u64,
 }
 
 impl Watch {
@@ -65,6 +77,7 @@ impl Watch {
             address: address.to_owned(),
             found: Mutex::default(),
             is_news: Notify::new(),
+            accepted: AtomicU64::new(0),
             written: Mutex::new(written),
         }
     }
@@ -94,23 +107,28 @@ impl Watch {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The highest fence known now: what a poll sent from here on may not fall below.
-    pub(super) fn highest(&self) -> u64 {
-        self.journal.with(|memory| memory.highest)
+    /// What is known now: what a poll sent from here on may not fall below.
+    pub(super) fn known_now(&self) -> Asked {
+        let accepted = self.accepted.load(Ordering::Acquire);
+        Asked { highest: self.journal.with(|memory| memory.highest), accepted }
     }
 
-    /// Whether what a poll found is the data this node knows; `highest` was asked for before it was sent. If not, nothing of it
-    /// is to be acted on.
-    pub(super) fn knows(&self, poll: &Poll, highest: u64) -> bool {
+    /// Whether what a poll found is the data this node knows; `known` was asked for before it was sent. If not, nothing of it is to
+    /// be acted on.
+    pub(super) fn knows(&self, poll: &Poll, known: Asked) -> bool {
+        if self.accepted.load(Ordering::Acquire) != known.accepted {
+            // It tells of the time before: the fence was lower then, and nothing is lost.
+            return false;
+        }
         let marks = &poll.marks;
         let is_known = marks.met != Met::No
             && (marks.is_spoilt
                 || self.journal.with(|memory| {
                     let is_here = marks.server.is_empty() || memory.server.as_ref() == Some(&marks.server);
-                    is_here && memory.epoch.as_ref() == Some(&marks.epoch) && marks.fence >= highest
+                    is_here && memory.epoch.as_ref() == Some(&marks.epoch) && marks.fence >= known.highest
                 }));
         if !is_known {
-            *self.found() = Some(Found { marks: marks.clone(), now: poll.now });
+            *self.found() = Some(Found { marks: marks.clone(), now: poll.now, known });
             self.is_news.notify_one();
             return false;
         }
@@ -134,6 +152,7 @@ impl Watch {
     fn accept(&self, epoch: &str, fence: u64, server: &str, now: UnixMillis) {
         let server = Line::Server(server.to_owned());
         self.journal.note([Line::Epoch(epoch.to_owned()), server, self.seen(fence, now)]);
+        self.accepted.fetch_add(1, Ordering::AcqRel);
     }
 }
 
@@ -153,6 +172,9 @@ pub(super) async fn run(shared: Arc<Shared>) {
 
 async fn deal(shared: &Arc<Shared>, found: &Found) -> Result<(), StoreError> {
     let (store, watch) = (&shared.store, &shared.watch);
+    if found.known.accepted != watch.accepted.load(Ordering::Acquire) {
+        return Ok(());
+    }
     let (known, marks) = (watch.remembered(), &found.marks);
     if marks.met == Met::No {
         store.meet_server(&marks.server).await?;
@@ -167,7 +189,7 @@ async fn deal(shared: &Arc<Shared>, found: &Found) -> Result<(), StoreError> {
     match judge(&known, marks, &watch.address, &losses) {
         Finding::Same => {
             if known.server.as_ref() != Some(&marks.server) {
-                watch.accept(&marks.epoch, marks.fence.max(watch.highest()), &marks.server, found.now);
+                watch.accept(&marks.epoch, marks.fence.max(watch.known_now().highest), &marks.server, found.now);
             }
             Ok(())
         }

@@ -27,6 +27,16 @@ pub(super) async fn give_back(shared: &Shared, epoch: &str, whole_at: UnixMillis
     giving_back::give_back(&shared.store, &orders, failed).await
 }
 
+/// Gives back one end that Redis was never told of, and that is still to be told to whom it concerns. Whether Redis took it.
+pub(in crate::engine) async fn give_back_end(shared: &Shared, end: &EndedRun) -> Result<bool, StoreError> {
+    let node = shared.settings.node.as_str();
+    let Some(order) = ended_order(end, &shared.watch.epoch(), node) else { return Ok(false) };
+    let failed = |run: &RunId, error: &StoreError| {
+        shared.weather.failed(error, &format!("a run of {} is not given back", run.job()));
+    };
+    Ok(giving_back::give_back(&shared.store, &[order], failed).await?.restored > 0)
+}
+
 /// What the journal knows, as orders: of a run that ended more than once the last end. Past history's age nothing is given back.
 fn orders(shared: &Shared, epoch: &str, now: UnixMillis) -> Vec<RestoreOrder> {
     let node = shared.settings.node.as_str();

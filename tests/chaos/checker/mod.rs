@@ -14,6 +14,7 @@ pub(crate) mod self_test;
 mod shared;
 mod shared_self_test;
 mod timing;
+mod unique;
 mod view;
 
 use std::fmt;
@@ -72,7 +73,8 @@ impl Verdict {
             Self::Dup => "a second attempt only after a failed one with retries left or a lost node; at-most-once: none ever",
             Self::Overlap => "attempts of one run never overlap, nor do runs of a job that forbids it",
             Self::Above => {
-                "never more at once than a limit, a key, a group and not_while allow, nor on a node without a label it requires"
+                "never more at once than a limit, a key, a group and not_while allow, nor two jobs of a unique key, nor on a node \
+                 without a label it requires"
             }
             Self::Turn => "members take turns: one that waits for its turn is not passed over",
             Self::Gap => "no member begins sooner than the gap after the last ended",
@@ -144,6 +146,7 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Finding> {
     repeats::dup(&view, &mut findings);
     repeats::overlap(&view, &mut findings);
     shared::above(&view, &mut findings);
+    unique::unique(&view, &mut findings);
     shared::turn(&view, &mut findings);
     shared::gap(&view, &mut findings);
     shared::burst(&view, &mut findings);

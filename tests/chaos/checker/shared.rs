@@ -30,7 +30,7 @@ fn job_of<'a>(view: &View<'a>, attempt: &Attempt) -> &'a Job {
 }
 
 /// Whether nothing excuses that `earlier` lived at `at`.
-fn counts(view: &View<'_>, earlier: &Attempt, at: Micros) -> bool {
+pub(super) fn counts(view: &View<'_>, earlier: &Attempt, at: Micros) -> bool {
     !view.is_frozen(earlier, at) && !view.is_unaware(earlier, at)
 }
 
@@ -139,7 +139,7 @@ fn waits_by(view: &View<'_>, first: &Attempt, at: Micros) -> bool {
 }
 
 /// Whether Redis lost what it had last written at some time between, and with it who had held what.
-fn lost_between(view: &View<'_>, from: Micros, to: Micros) -> bool {
+pub(super) fn lost_between(view: &View<'_>, from: Micros, to: Micros) -> bool {
     let is_loss = |fault: &&Inflicted| matches!(fault.excuse, Some(Excuse::Forgot(_)));
     view.evidence.faults.iter().filter(is_loss).any(|fault| fault.from <= to && from <= fault.to + view.timing.lease)
 }
@@ -151,8 +151,7 @@ pub(super) fn burst(view: &View<'_>, findings: &mut Vec<Finding>) {
     for (thing, attempts) in sharers(view) {
         let rate = |attempt: &Attempt| job_of(view, attempt).sharing.rate_of(thing);
         let Some(rate) = attempts.first().and_then(|first| rate(first)) else { continue };
-        let claims: Vec<(Micros, &Attempt)> =
-            attempts.iter().map(|attempt| (claimed_since(view, attempt, thing), *attempt)).collect();
+        let claims: Vec<(Micros, &Attempt)> = attempts.iter().map(|attempt| (claimed_since(view, attempt), *attempt)).collect();
         for part in parts(view, claims) {
             burst_within(thing, rate, &part, findings);
         }
@@ -177,9 +176,9 @@ fn burst_within(thing: Thing, rate: Rate, claims: &[(Micros, &Attempt)], finding
     }
 }
 
-/// The earliest it can have been claimed, or, at a gate, been given its place. Of the last attempt of a run its record says when it
-/// was claimed by Redis' clock; of others that was a second before they began, more where the host was slow, or before a fault.
-fn claimed_since(view: &View<'_>, attempt: &Attempt, thing: Thing) -> Micros {
+/// The earliest it can have been claimed. Of the last attempt of a run its record says when that was by Redis' clock; of others it
+/// was a second before they began, more where the host was slow, or before a fault.
+fn claimed_since(view: &View<'_>, attempt: &Attempt) -> Micros {
     let near =
         view.evidence.host_lags.iter().filter(|(at, lag)| at - START <= attempt.began && attempt.began - START <= at + lag);
     let mut from = attempt.began - START - near.map(|(_, lag)| *lag).max().unwrap_or(0);
@@ -196,13 +195,7 @@ fn claimed_since(view: &View<'_>, attempt: &Attempt, thing: Thing) -> Micros {
         from = earlier;
     }
     let told = view.recorded.get(&*attempt.run.id).filter(|run| run.fence == Some(attempt.fence)).and_then(|run| run.started);
-    let from = match (told.filter(|at| *at <= attempt.began), thing) {
-        (Some(claimed), Thing::Queue(_)) => claimed,
-        // Given a place at its gate, it was claimed after that.
-        (Some(claimed), _) => from.min(claimed - START),
-        (None, _) => from,
-    };
-    from.max(attempt.run.due)
+    told.filter(|at| *at <= attempt.began).unwrap_or(from).max(attempt.run.due)
 }
 
 /// The claims before and after each loss of Redis, with which it may have lost what it had counted.

@@ -14,6 +14,7 @@ pub(super) fn judge(expect: Expect<'_>) {
     bursts(expect);
     starved(expect);
     late(expect);
+    uniques(expect);
 }
 
 /// A job due once at `due`, which ran from `began` to `ended`, both in milliseconds after the beginning.
@@ -238,4 +239,17 @@ fn late(expect: Expect<'_>) {
     };
     expect("late by the gap and the patience with two others", &patient(15_800).evidence, &[]);
     expect("later than any patience", &patient(16_000).evidence, &[Verdict::Late]);
+}
+
+fn uniques(expect: Expect<'_>) {
+    let of = |key| Sharing { unique: Some(key), ..Sharing::default() };
+    let two = |key, began| {
+        let w = ran(World::calm(), "first", of("k"), 10_000, (10_050, 10_500));
+        ran(w, "second", of(key), 10_100, (began, began + 300))
+    };
+    expect("two of a unique key one after the other", &two("k", 10_500).evidence, &[]);
+    expect("two of a unique key at once", &two("k", 10_499).evidence, &[Verdict::Above]);
+    expect("two of two unique keys at once", &two("other", 10_499).evidence, &[]);
+    let lost = || excuse(two("k", 10_400).fault(9, 11, Hit::Everyone, Delay::Throughout, false), Excuse::Forgot([].into()));
+    expect("two of a unique key at once, when Redis had lost what it had written", &lost().evidence, &[]);
 }

@@ -165,6 +165,17 @@ fn a_named_debounced_job_that_runs_gets_one_more_run() {
 }
 
 #[test]
+fn an_add_with_a_key_and_without_a_time_says_that_it_runs_only_when_asked() {
+    let bench = Bench::start();
+    for how in [&["--throttle", "t", "--unique-for", "1h"][..], &["--unique", "u"]] {
+        let added = bench.try_add(&[how, &TRUE].concat()).good();
+        let wanted = format!("no time is given: it runs only when asked, by schedctl run {}", added.stdout.trim_end());
+        assert!(added.stderr.contains(&wanted), "{added:?}");
+        assert_eq!(bench.try_add(&[how, &["--if-absent"], &TRUE].concat()).good().stderr, "");
+    }
+}
+
+#[test]
 fn a_throttled_add_within_the_time_is_dropped_quietly() {
     let bench = Bench::start();
     let add = ["--in", "0s", "--throttle", "mail", "--unique-for", "1h"];

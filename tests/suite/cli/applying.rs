@@ -178,6 +178,19 @@ fn an_applied_job_is_not_taken_out_by_hand_nor_by_another_source() {
 }
 
 #[test]
+fn a_definition_that_cannot_be_read_is_written_anew() {
+    let bench = Bench::start();
+    write(&bench, "f.toml", A);
+    bench.ctl.run(&["apply", "f.toml"]).good();
+    redis::cmd("HSET").arg("{schedd}:job:a").arg("def").arg("{garbage").exec(&mut bench.redis.connection()).unwrap();
+    let differs = bench.ctl.run(&["diff", "f.toml"]);
+    assert!(differs.code == 1 && differs.stdout.contains("~ a ") && differs.stdout.contains("cannot be read"), "{differs:?}");
+    assert!(bench.ctl.run(&["apply", "f.toml"]).good().stdout.contains("1 changed"));
+    assert_eq!(bench.ctl.run(&["show", "a", "--json"]).good().json()["definition"]["every"], "1h");
+    bench.ctl.run(&["diff", "f.toml"]).good();
+}
+
+#[test]
 fn a_node_and_an_applied_file_live_beside_each_other() {
     let bench = Bench::start();
     let eye = Eye::on(&bench.redis);
@@ -196,6 +209,7 @@ fn a_node_and_an_applied_file_live_beside_each_other() {
         Some(()).filter(|()| bench.ctl.run(&["diff", "new.toml", "--node", "web1"]).code == 0)
     });
     assert_eq!(names(&bench), ["a", "b", "c"]);
+    bench.ctl.run(&["diff", "new.toml", "--node", "web2"]).refused(3, &["no node web2 is known", "schedctl nodes"]);
     // What it said already it does not say again when another file changes it.
     write(&bench, "o.toml", &A.replace("1h", "9h"));
     bench.ctl.run(&["apply", "o.toml"]).good();
@@ -211,4 +225,48 @@ fn a_node_and_an_applied_file_live_beside_each_other() {
     assert_eq!(bench.ctl.run(&["show", "a", "--json"]).good().json()["definition"]["every"], "9h");
     // The node keeps to its own: what was applied is not in its file, and stays.
     assert!(eye.job("b").unwrap().listed_by.contains_key("apply:f"));
+}
+
+#[test]
+fn what_a_file_changed_is_as_the_others_say_again_once_it_has_it_no_more() {
+    let bench = Bench::start();
+    let eye = Eye::on(&bench.redis);
+    let queue = |limit: u32| format!("[queues.mail]\nlimit = {limit}\n");
+    let _node = Schedd::on(&bench.redis).node("web1").jobs(&format!("{}{A}", queue(2))).start();
+    until("the node's job is there", LONG, || eye.job("a").filter(schedd::store::JobRecord::is_live));
+    write(&bench, "o.toml", &format!("{}{}", queue(7), A.replace("1h", "9h")));
+    bench.ctl.run(&["apply", "o.toml"]).good();
+    let files = || bench.ctl.run(&["doctor"]).stdout;
+    let warned = files();
+    for what in ["a", "queue mail"] {
+        let wanted = "the files of apply:o, web1 have it otherwise";
+        assert!(warned.lines().any(|line| line.contains(what) && line.contains(wanted)), "{warned}");
+    }
+    write(&bench, "o.toml", "");
+    bench.ctl.run(&["apply", "o.toml", "--prune"]).good();
+    until("the node's text holds", LONG, || {
+        let every = bench.ctl.run(&["show", "a", "--json"]).good().json()["definition"]["every"].clone();
+        let queues = bench.ctl.run(&["queues", "--json"]).good().json();
+        let limit = queues.as_array().unwrap().iter().find(|queue| queue["name"] == "mail").unwrap()["limit"].clone();
+        Some(()).filter(|()| every == "1h" && limit == 2)
+    });
+    assert!(files().contains("all that nodes read were taken, and none differ"), "{}", files());
+}
+
+#[test]
+fn a_job_that_is_live_as_no_file_says_is_told_until_one_of_them_is_applied_again() {
+    let bench = Bench::start();
+    write(&bench, "one.toml", A);
+    write(&bench, "two.toml", &A.replace("1h", "2h"));
+    bench.ctl.run(&["apply", "one.toml"]).good();
+    bench.ctl.run(&["apply", "two.toml"]).good();
+    write(&bench, "two.toml", "");
+    bench.ctl.run(&["apply", "two.toml", "--prune"]).good();
+    let told = bench.ctl.run(&["doctor"]).stdout;
+    assert!(told.contains("it is live as a file said that has it no more, and otherwise in the files of apply:one"), "{told}");
+    let applied = bench.ctl.run(&["apply", "one.toml"]).good();
+    assert!(applied.stdout.contains("1 changed"), "{applied:?}");
+    assert_eq!(bench.ctl.run(&["show", "a", "--json"]).good().json()["definition"]["every"], "1h");
+    let told = bench.ctl.run(&["doctor"]).stdout;
+    assert!(!told.contains("it is live as a file said"), "{told}");
 }

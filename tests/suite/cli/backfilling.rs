@@ -115,6 +115,9 @@ fn a_window_that_is_none_and_a_job_without_one_are_refused() {
     run(&["m", "--from", FROM]).refused(2, &["job m has no schedule"]);
     run(&["b", "--from", FROM]).refused(3, &["no job b"]);
     run(&["A B", "--from", FROM]).refused(2, &["job name"]);
+    let weekday = jiff::Zoned::now().saturating_sub(jiff::ToSpan::days(2)).strftime("%a").to_string();
+    let last = run(&["a", "--from", &weekday, "--dry-run", "--json"]).good().json();
+    assert!(!last["times"].as_array().unwrap().is_empty(), "a weekday is its last coming: {last}");
     bench.ctl.run(&["cancel", "b", "--backfill"]).refused(3, &["no job b"]);
     bench.ctl.run(&["cancel", "a", "--backfill", "--stop"]).refused(2, &["--stop"]);
     bench.ctl.run(&["cancel", "a"]).good();

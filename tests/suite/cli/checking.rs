@@ -61,6 +61,38 @@ fn a_schedule_whose_last_time_is_past_is_told_and_no_problem() {
 }
 
 #[test]
+fn what_keeps_every_run_of_a_job_from_starting_here_is_told_and_no_problem() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (ctl, file) = with_file("");
+    let home = ctl.home().display().to_string();
+    for (name, text, mode) in [("good", "A=1\n", 0o600), ("faulty", "A=1\nno variable\n", 0o600), ("open", "A=1\n", 0o666)] {
+        let path = ctl.home().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    fs::write(
+        file,
+        format!(
+            "[daemon]\nusers = ['nobody']\n[jobs.a]\nshell = 'x'\nuser = 'daemon'\nenv_file = ['{home}/good', '{home}/faulty']\n\
+             [jobs.b]\nshell = 'x'\nuser = 'nobody'\nenv_file = '{home}/open'\nping_url = 'http://h/{{jb}}'\n\
+             [jobs.c]\nshell = 'x'\nping_url = 'http://h/{{job}}/${{credential:x}}'\n"
+        ),
+    )
+    .unwrap();
+    let checked = ctl.run(&["check"]).good();
+    let told: Vec<&str> = checked.stderr.lines().collect();
+    for wanted in [
+        "jobs.b.ping_url: \"{jb}\" stands for nothing and is sent as it is, wanted {job}",
+        "jobs.a: env_file ",
+        "jobs.a.user: daemon is not among [daemon] users of this file, which names nobody: its runs fail to start",
+        "open cannot be used: everybody can write it (mode 0666)",
+    ] {
+        assert!(told.iter().any(|line| line.contains(wanted)), "no {wanted}: {told:#?}");
+    }
+    assert_eq!(told.len(), 4, "{told:#?}");
+}
+
+#[test]
 fn a_missing_file_is_a_bad_one() {
     let ctl = Schedctl::alone();
     let finished = ctl.run(&["check", "/no/such.toml"]);

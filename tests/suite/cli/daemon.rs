@@ -328,3 +328,11 @@ fn a_job_is_given_the_small_fixed_environment_and_nothing_of_the_daemons() {
     assert!(has("LANG=C.UTF-8") && has("TEAM=ops") && has("SCHEDD_JOB=e") && has("SCHEDD_NODE=web-1"), "{lines}");
     assert!(has(&format!("SCHEDD_RUN_ID={id}")) && has("SCHEDD_ATTEMPT=1"), "{lines}");
 }
+
+#[test]
+fn an_empty_variable_is_one_that_is_not_set() {
+    let redis = TestRedis::start();
+    let names = ["JOBS", "NAMESPACE", "NODE", "QUEUES", "LABELS", "LOG_FORMAT", "LOG"];
+    let daemon = names.iter().fold(Schedd::on(&redis), |daemon, name| daemon.env(&format!("SCHEDD_{name}"), ""));
+    daemon.jobs("").start().wait_for_log("Jobs are as the file says");
+}

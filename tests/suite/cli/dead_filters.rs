@@ -29,7 +29,12 @@ fn ids(document: &Value) -> Vec<&str> {
 #[test]
 fn dead_letters_are_listed_newest_first_by_state_job_time_and_page() {
     let (bench, [f, t, l, s]) = scene();
-    let cases: [(&[&str], &[&String]); 14] = [
+    // The last one, wherever this host and its clock are.
+    let weekday = jiff::Zoned::now().saturating_sub(jiff::ToSpan::days(2)).strftime("%a").to_string();
+    let cases: [(&[&str], &[&String]); 17] = [
+        (&["--since", &weekday], &[&s, &l, &t, &f]),
+        (&["--dead", "--since", &weekday], &[&l, &t, &f]),
+        (&["--until", &weekday], &[]),
         (&["--dead"], &[&l, &t, &f]),
         (&["--dead", "f"], &[&f]),
         (&["--dead", "s"], &[]),
@@ -52,6 +57,7 @@ fn dead_letters_are_listed_newest_first_by_state_job_time_and_page() {
     bench.ctl.run(&["history", "--dead", "--state", "succeeded"]).refused(2, &["succeeded", "timed_out"]);
     bench.ctl.run(&["history", "--state", "nosuch"]).refused(2, &["nosuch"]);
     bench.ctl.run(&["history", "--since", "1h", "--until", "2h"]).refused(2, &["--since", "--until", "no run ends between"]);
+    bench.ctl.run(&["history", "--since", "2099-01-01"]).refused(2, &["--since", "wanted a time that is past"]);
     bench.ctl.run(&["history", "--limit", "-1"]).refused(2, &["-1"]);
     bench.ctl.run(&["history", "--limit", "many"]).refused(2, &["--limit", "many"]);
     bench.ctl.run(&["history", "--since", "whenever"]).refused(2, &["--since", "whenever"]);
@@ -79,11 +85,11 @@ fn those_a_filter_picks_are_retried_oldest_first_and_a_dry_run_changes_nothing()
 fn every_run_named_is_tried_and_what_cannot_be_is_said_with_what_to_do() {
     let (bench, [f, t, l, s]) = scene();
     let several = bench.ctl.run(&["retry", &f, &s, &t]);
-    several.refused(4, &[&s, "succeeded", "schedctl run s"]);
+    several.refused(4, &[&s, "succeeded", &format!("schedctl rerun {s} does")]);
     assert_eq!(several.stdout, format!("{f} is ready again\n{t} is ready again\n"));
     bench.ctl.run(&["retry", "l@1"]).refused(3, &[&format!("begins like {l}")]);
     bench.ctl.run(&["retry", "nosuch@1"]).refused(3, &["nosuch"]);
-    bench.ctl.run(&["retry"]).refused(2, &["schedctl retry --help"]);
+    bench.ctl.run(&["retry"]).refused(2, &["ids of runs, or --dead", "schedctl retry --help"]);
     bench.ctl.run(&["retry", &l, "--dead"]).refused(2, &["--dead"]);
     bench.ctl.run(&["retry", &l, "--state", "lost"]).refused(2, &["--dead"]);
     bench.ctl.run(&["retry", "l"]).refused(2, &["l"]);

@@ -30,7 +30,8 @@ fn bad_input_changes_nothing_and_says_what_is_wanted() {
         (&["queue", "set", "mail", "rate=0/1m"][..], 2, "rate: rate \"0/1m\" has no number from 1 to 1000000 before its /"),
         (&["queue", "set", "mail", "limt=3"], 2, "limt: unknown key, did you mean \"limit\"?"),
         (&["queue", "set", "mail", "limit"], 2, "limit: wanted KEY=VALUE such as limit=5"),
-        (&["queue", "set", "mail", "limit=0"], 2, "limit: found integer 0, wanted an integer from 1 to 1000000"),
+        (&["queue", "set", "mail", "limit=0"], 2, "limit: found 0, wanted a whole number from 1 to 1000000"),
+        (&["queue", "set", "mail", "rate=100"], 2, "rate: rate \"100\" has no /"),
         (&["queue", "set", "mail", "burst=3"], 2, "burst: burst says how many of a rate"),
         (&["queue", "set", "mial", "limit=3"], 3, "no queue mial in namespace schedd: did you mean mail?"),
         (&["queue", "pause", "zebra"], 3, "no queue zebra in namespace schedd: schedctl queues lists those there are"),
@@ -137,14 +138,20 @@ fn settings_that_cannot_be_read_are_told_by_doctor() {
         redis::cmd("HSET").arg("{schedd}:queue:default").arg("limit").arg("many").query(&mut redis.connection()).unwrap();
     let doctor = ctl.run(&["doctor"]).stdout;
     assert!(doctor.contains("what is kept of its limit cannot be read and counts as not set"), "{doctor}");
+    for (key, field, value) in [("group:y", "mode", "foo"), ("group:y", "gap_ms", "abc"), ("groups", "y", "alternate")] {
+        let _: i64 =
+            redis::cmd("HSET").arg(format!("{{schedd}}:{key}")).arg(field).arg(value).query(&mut redis.connection()).unwrap();
+    }
+    let told = ctl.run(&["doctor"]).stdout;
+    assert!(told.contains("group y") && told.contains("what is kept of its mode, gap cannot be read"), "{told}");
     assert_eq!(queue(&ctl, "default")["limit"], Value::Null);
 }
 
 #[test]
-fn a_queue_with_a_lane_nobody_takes_is_unserved_only_if_nobody_takes_anything_of_it() {
+fn a_queue_is_unserved_if_no_node_serves_it_and_of_runs_that_want_labels_nobody_carries_a_remark_tells() {
     let redis = TestRedis::start();
     let ctl = Schedctl::on(&redis);
-    let _node = Schedd::on(&redis).jobs("[queues.mail]\n").start();
+    let node = Schedd::on(&redis).jobs("[daemon]\nqueues = [\"default\"]\n[queues.mail]\n").start();
     until("the queue is declared", LONG, || (queue(&ctl, "mail") != Value::Null).then_some(()));
     let add = |name: &str, queue: &str, work: &str| {
         let flags = ["add", "--name", name, "--queue", queue, "--requires", "gpu", "--in", "0s", "--shell", work];
@@ -152,8 +159,22 @@ fn a_queue_with_a_lane_nobody_takes_is_unserved_only_if_nobody_takes_anything_of
     };
     add("a", "mail", "true");
     add("b", "default", "true");
+    add("c", "default", "true");
     until("nobody takes it", LONG, || (queue(&ctl, "mail")["state"] == "unserved").then_some(()));
-    assert_eq!(queue(&ctl, "default")["state"], "unserved");
+    let default = queue(&ctl, "default");
+    let why = "requires gpu: no node that runs and serves its queue carries it";
+    assert_eq!(default["state"], "open", "a node serves it: {default}");
+    assert_eq!(default["untaken"], json!([{"runs": 2, "requires": ["gpu"], "why": why}]));
+    assert_eq!(queue(&ctl, "mail")["untaken"][0]["why"], "no node that runs serves queue mail");
+    let table = ctl.run(&["queues"]).good().stdout;
+    let line = table.lines().find(|line| line.starts_with("default")).unwrap();
+    assert!(line.contains(" open ") && line.ends_with(&format!("nobody takes 2 runs: {why}")), "{table}");
+    std::fs::write(node.jobs_file(), "[daemon]\nlabels = [\"gpu\"]\n[queues.mail]\n").unwrap();
+    node.hup();
+    until("all are taken", LONG, || {
+        let all = [queue(&ctl, "default"), queue(&ctl, "mail")];
+        all.iter().all(|queue| queue["untaken"] == json!([]) && queue["depth"] == 0).then_some(())
+    });
     ctl.run(&["queue", "pause", "default"]).good();
     assert_eq!(queue(&ctl, "default")["state"], "paused", "that holds first");
 }
@@ -167,4 +188,27 @@ fn a_job_without_a_turn_is_refused_as_in_a_file() {
     let add = |name: &str| ctl.run(&["add", "--name", name, "--group", "feed", "--in", "1h", "--shell", "true"]);
     until("the group is declared", LONG, || (add("a").code == 0).then_some(()));
     add("c").refused(2, &["group feed takes turns and c has none, wanted one of a, b"]);
+}
+
+#[test]
+fn a_job_whose_queue_is_paused_says_so_in_list_and_show() {
+    let redis = TestRedis::start();
+    let ctl = Schedctl::on(&redis);
+    ctl.run(&["add", "--name", "held", "--in", "1h", "--shell", "true"]).good();
+    ctl.run(&["queue", "pause", "default"]).good();
+    let listed = ctl.run(&["list"]).good().stdout;
+    assert!(listed.contains("queue paused"), "{listed}");
+    assert_eq!(ctl.run(&["list", "--json"]).good().json()[0]["queue_paused"], json!(true));
+    let shown = ctl.run(&["show", "held"]).good().stdout;
+    assert!(
+        shown.contains("waits       its queue default is paused since ") && shown.contains("queue resume default"),
+        "{shown}"
+    );
+    ctl.run(&["run", "held"]).good();
+    let by_hand = redis::cmd("ZRANGE").arg("{schedd}:due:default").arg(0).arg(0).query::<Vec<String>>(&mut redis.connection());
+    let shown = ctl.run(&["show", &by_hand.unwrap()[0]]).good().stdout;
+    assert!(shown.contains("waits       its queue default is paused since "), "{shown}");
+    ctl.run(&["queue", "resume", "default"]).good();
+    assert!(!ctl.run(&["show", "held"]).good().stdout.contains("is paused"));
+    assert_eq!(ctl.run(&["list", "--json"]).good().json()[0]["queue_paused"], json!(false));
 }

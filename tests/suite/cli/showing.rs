@@ -40,7 +40,9 @@ fn what_is_not_there_is_answered_with_the_nearest_names() {
     for verb in ["show", "logs", "cancel"] {
         bench.ctl.run(&[verb, "backup@5"]).refused(3, &["no run backup@5", "history backup"]);
         bench.ctl.run(&[verb, "bakcup@5"]).refused(3, &["no job bakcup", "backup"]);
-        bench.ctl.run(&[verb, "backup@"]).refused(2, &["JOB@DUE_MS"]);
+        // The beginning of an id is enough to show it.
+        let (code, says) = if verb == "show" { (3, "backup") } else { (2, "JOB@DUE_MS") };
+        bench.ctl.run(&[verb, "backup@"]).refused(code, &[says]);
     }
 }
 
@@ -176,12 +178,22 @@ fn history_has_every_field_and_says_why_in_words() {
 }
 
 #[test]
-fn history_of_a_name_nobody_knows_is_empty_and_no_error() {
+fn history_of_a_name_nobody_knows_is_refused_and_of_a_job_that_never_ran_empty() {
     let bench = Bench::start();
-    assert_eq!(bench.ctl.run(&["history", "nosuch", "--json"]).good().json(), serde_json::json!([]));
-    let text = bench.ctl.run(&["history", "nosuch"]).good();
-    assert_eq!((text.stdout.as_str(), text.stderr.contains("there is no job nosuch")), ("", true), "{text:?}");
-    assert_eq!(bench.ctl.run(&["history", "nosuch", "--quiet"]).good().stderr, "");
+    bench.ctl.run(&["history", "nosuch"]).refused(3, &["no job nosuch"]);
+    bench.ctl.run(&["history", "nosuch", "--json"]).refused(3, &["no job nosuch"]);
+    bench.add(&["--name", "a", "--at", "2099-01-01T00:00:00Z", "--", "x"]);
+    assert_eq!(bench.ctl.run(&["history", "a", "--json"]).good().json(), serde_json::json!([]));
+    for (words, wanted) in [
+        (&["a"][..], "no runs of a\n"),
+        (&["a", "--state", "failed"], "no runs of a that the filters let through\n"),
+        (&["--dead"], "no dead letters\n"),
+        (&["a/on_failure"], "no runs of a/on_failure\n"),
+        (&["a", "--quiet"], ""),
+    ] {
+        let told = bench.ctl.run(&[&["history"], words].concat()).good();
+        assert_eq!((told.stdout.as_str(), told.stderr.as_str()), ("", wanted), "{words:?}");
+    }
 }
 
 #[test]
@@ -189,6 +201,8 @@ fn the_beginning_of_an_id_is_enough_to_look_and_not_to_cancel() {
     let bench = Bench::start();
     bench.add(&["--name", "a", "--at", "2099-01-01T00:00:00Z", "--", "x"]);
     assert_eq!(bench.ctl.run(&["show", "a@40709", "--json"]).good().json()["run_id"], "a@4070908800000");
+    assert_eq!(bench.ctl.run(&["show", "a@", "--json"]).good().json()["run_id"], "a@4070908800000");
+    bench.ctl.run(&["show", "nosuch@"]).refused(3, &["no job nosuch"]);
     bench.ctl.run(&["cancel", "a@40709"]).refused(3, &["a@4070908800000"]);
     bench.ctl.run(&["show", "a@9"]).refused(3, &["no run a@9"]);
 
@@ -198,6 +212,7 @@ fn the_beginning_of_an_id_is_enough_to_look_and_not_to_cancel() {
         bench.node.finish(&bench.node.claim("b"), RunState::Succeeded, &[]);
         id
     });
+    bench.ctl.run(&["show", "b@"]).refused(2, &[&ids[0], &ids[1], "wanted the whole id"]);
     for verb in ["show", "logs"] {
         bench.ctl.run(&[verb, "b@1"]).refused(2, &[&ids[0], &ids[1], "wanted the whole id"]);
     }
@@ -274,4 +289,18 @@ fn logs_take_the_newest_run_that_wrote_and_any_attempt_by_number() {
     let none = bench.ctl.run(&["logs", &silent.run.to_string()]).good();
     assert!(none.stdout.is_empty() && none.stderr.contains("no output is kept"), "{none:?}");
     assert_eq!(bench.ctl.run(&["logs", &silent.run.to_string(), "--json"]).good().json()["stdout"], "");
+}
+
+#[test]
+fn a_word_for_a_schedule_that_is_no_job_is_taken_as_one_and_a_rule_wants_its_start() {
+    let bench = Bench::start();
+    bench.ctl.run(&["describe", "weekl"]).refused(3, &["no job weekl"]);
+    for verb in ["describe", "next"] {
+        bench.ctl.run(&[verb, "quarterly"]).good();
+        bench.ctl.run(&[verb, "FREQ=MONTHLY;BYDAY=-1FR"]).refused(2, &["iCalendar rule", "wanted --dtstart"]);
+        bench.ctl.run(&[verb, "FREQ=MONTHLY;BYDAY=-1FR", "--dtstart", "2026-01-05T09:00"]).good();
+    }
+    bench.add(&["--name", "quarterly", "--every", "1h", "--", "x"]);
+    let told = bench.ctl.run(&["describe", "quarterly"]).good().stdout;
+    assert!(told.starts_with("every 1h"), "a job of that name comes first: {told}");
 }

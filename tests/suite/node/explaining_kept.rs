@@ -46,6 +46,28 @@ fn a_run_without_a_record_is_told_by_its_id_as_by_its_time() {
 }
 
 #[test]
+fn a_time_behind_the_end_of_a_job_is_told_as_that() {
+    let redis = TestRedis::start();
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    let _node = Schedd::on(&redis).node("n1").start();
+    ctl.run(&["add", "--name", "twice", "--every", "1s", "--max-runs", "2", "--shell", "true"]).good();
+    ctl.run(&["add", "--name", "j", "--every", "1h", "--shell", "true"]).good();
+    let last = eye.wait_for_history("twice", 2).last().unwrap().run.due().as_i64();
+    ctl.run(&["cancel", "j"]).good();
+    let removed = eye.job("j").unwrap().ended_at.unwrap().floor_to_second().as_i64();
+    for ms in [1_000, 1_500, 90_000_000] {
+        let (told, document) = explained(&redis, &["twice", "--at", &at(last + ms).to_string()]);
+        assert!(told.contains("It was not due any more: as many runs had begun as max_runs lets."), "{told}");
+        assert_eq!(document["subject"], "over");
+        assert_says(
+            &redis,
+            &["j", "--at", &at(removed + ms).to_string()],
+            &["It was not due any more: its job was cancelled on "],
+        );
+    }
+}
+
+#[test]
 fn the_last_occurrence_is_one_of_the_schedule_whatever_was_run_by_hand_since() {
     let redis = TestRedis::start();
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));

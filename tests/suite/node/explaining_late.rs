@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::explaining::{assert_says, explained};
 use crate::support::daemon::Schedd;
+use crate::support::effects::Effects;
 use crate::support::eye::Eye;
 use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
@@ -99,4 +100,33 @@ fn a_refused_file_is_told_where_a_job_is_missed() {
     node.hup();
     until_found(&redis, &["j"], "file_refused");
     assert_says(&redis, &["j"], &["n1 refused its jobs file as it was on"]);
+}
+
+#[test]
+fn what_keeps_a_run_is_told_from_the_moment_it_is_due() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let eye = Eye::on(&redis);
+    let _node = Schedd::on(&redis)
+        .node("one")
+        .jobs("[queues.few]\nlimit = 1\n[queues.narrow]\nconcurrency = 1\n[queues.slow]\nrate = \"1/1h\"\n[queues.shut]\npaused = true\n")
+        .start();
+    until("the queues are known", LONG, || Some(()).filter(|()| eye.ask(eye.store().read_queues()).unwrap().len() >= 4));
+    for queue in ["few", "narrow", "slow"] {
+        let work = effects.shell(if queue == "slow" { "true" } else { "sleep 600" });
+        eye.add(&json!({"name": queue, "in": "0s", "queue": queue, "shell": work}));
+        until("it has begun", LONG, || effects.of(queue).into_iter().next());
+    }
+    for (queue, code, wanted) in [
+        ("few", "queue_now", "Queue few is full, at its limit of 1: few@"),
+        ("narrow", "slots_now", "All slots of queue narrow are taken on one: narrow@"),
+        ("slow", "queue_now", "Queue slow is held by its rate of 1/1h."),
+        ("shut", "queue_now", "Queue shut is paused"),
+    ] {
+        let name = format!("{queue}-next");
+        eye.add(&json!({"name": name, "in": "0s", "queue": queue, "shell": "true"}));
+        // Asked once, and at once.
+        let (told, found) = explained(&redis, &[&name]);
+        let has = found["findings"].as_array().unwrap().iter().any(|finding| finding["code"] == code);
+        assert!(has && told.contains(wanted), "{queue}: {told}");
+    }
 }

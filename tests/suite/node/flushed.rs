@@ -180,6 +180,38 @@ fn an_old_snapshot_put_back_repeats_nothing_that_ended() {
 }
 
 #[test]
+fn a_run_that_ended_while_redis_was_away_and_came_back_older_is_told_as_it_ended() {
+    let (mut redis, effects) = (TestRedis::start(), Effects::new());
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).jobs("[daemon]\nlease = \"20s\"\n").start();
+    let jobs = [("work", "at-least-once"), ("once", "at-most-once")];
+    for (job, delivery) in jobs {
+        eye.add(&json!({"name": job, "in": "2s", "shell": effects.shell("sleep 2"), "delivery": delivery}));
+    }
+    let _: () = redis::cmd("SAVE").query(&mut redis.connection()).unwrap();
+    assert!(effects.all().is_empty(), "the snapshot came too late");
+    for (job, _) in jobs {
+        until("it has begun", LONG, || effects.of(job).first().map(drop));
+    }
+    redis.kill9();
+    for (job, _) in jobs {
+        until("it has ended", LONG, || effects.of(job)[0].ended);
+    }
+    let home = node.state_home();
+    for (job, _) in jobs {
+        until_journaled(&[home.as_ref()], &effects.of(job)[0].run);
+    }
+    redis.restart();
+    let eye = Eye::on(&redis);
+    for (job, delivery) in jobs {
+        let run = eye.wait_for_history(job, 1).remove(0);
+        assert_eq!((run.state, run.attempt), (RunState::Succeeded, 1), "{delivery}");
+        assert_eq!(eye.job(job).unwrap().ended.as_deref(), Some("finished"), "it is not planned any more");
+        assert_eq!(effects.of(job).len(), 1);
+    }
+}
+
+#[test]
 fn a_node_that_was_away_at_the_loss_gives_back_what_it_knows_when_it_comes() {
     for is_flush in [true, false] {
         let (mut redis, effects) = (TestRedis::start(), Effects::new());
@@ -208,6 +240,36 @@ fn a_node_that_was_away_at_the_loss_gives_back_what_it_knows_when_it_comes() {
         assert_eq!(effects.of("work").len(), 1, "flush {is_flush}");
         assert_eq!(losses(&redis)[0]["what"].as_str(), Some(if is_flush { "flushed" } else { "older_state" }));
     }
+}
+
+#[test]
+fn a_flush_while_all_nodes_were_dead_is_one_loss_also_for_the_node_that_comes_last_and_had_seen_most() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let eye = Eye::on(&redis);
+    let mut nodes =
+        ["one", "two"].map(|node| Schedd::on(&redis).node(node).jobs(&format!("{QUICK}labels = [{node:?}]\n")).start());
+    for label in ["one", "two"] {
+        eye.add(&json!({"name": label, "in": "0s", "shell": effects.shell("true"), "requires": [label]}));
+        let run = eye.wait_for_history(label, 1).remove(0).run.to_string();
+        let homes = nodes.each_ref().map(Schedd::state_home);
+        until_journaled(&homes.each_ref().map(AsRef::as_ref), &run);
+        // What one has seen is not to be what the other has seen last.
+        if label == "one" {
+            nodes[0].kill9();
+        }
+    }
+    nodes[1].kill9();
+    flush(&redis);
+    for node in &mut nodes {
+        node.start_again();
+        node.wait_for_log("given back");
+    }
+    // Long enough for another loss to be found, were there one.
+    eye.add(&json!({"name": "next", "in": "0s", "shell": "true"}));
+    eye.wait_for_history("next", 1);
+    let losses = losses(&redis);
+    assert_eq!((losses.as_array().unwrap().len(), losses[0]["what"].as_str()), (1, Some("flushed")), "{losses}");
+    assert_eq!(losses[0]["reported_by"].as_array().unwrap().len(), 2, "{losses}");
 }
 
 #[test]

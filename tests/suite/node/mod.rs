@@ -14,6 +14,7 @@ mod explaining_lost;
 mod failing_over;
 mod flushed;
 mod gates;
+mod gates_shut;
 mod given_back;
 mod lanes;
 mod living;
@@ -32,6 +33,7 @@ mod spoilt;
 mod stopping;
 mod storm;
 mod telling;
+mod turns;
 mod weathering;
 
 /// A short lease, so that tests of recovery are short.

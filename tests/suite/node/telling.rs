@@ -95,6 +95,14 @@ fn a_failure_is_told_in_the_end_only_and_a_success_after_it_as_recovered() {
         list.as_array().unwrap().iter().map(|job| job["name"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(names(&[]), ["work"]);
+    let jobs = |words: &[&str]| -> std::collections::BTreeSet<String> {
+        let runs = ctl.run(&[words, &["--json"]].concat()).good().json();
+        runs.as_array().unwrap().iter().map(|run| run["job"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(jobs(&["history"]), ["work".to_owned()].into());
+    assert!(jobs(&["history", "--notices"]).contains("work/on_failure"));
+    assert_eq!(jobs(&["history", "work/on_failure"]), ["work/on_failure".to_owned()].into());
+    assert_eq!(ctl.run(&["history", "--limit", "1", "--offset", "1", "--json"]).good().json()[0]["state"], "failed");
     assert!(names(&["--all"]).contains(&"work/on_failure".to_owned()));
     let shown = ctl.run(&["show", "work"]).good().stdout;
     assert!(shown.contains("on failure  /bin/sh -c "), "{shown}");
@@ -338,19 +346,28 @@ fn a_run_no_node_takes_and_one_that_goes_on_too_long_are_told_of() {
     until("the queue is known", LONG, || {
         desk.eye.ask(desk.eye.store().read_queues()).unwrap().into_keys().find(|queue| queue.as_str() == "shut")
     });
-    let late = json!({"shell": format!("echo \"$SCHEDD_ABOUT_TEXT\" >> {told}")});
+    let late = json!({"shell": format!(
+        "echo \"$SCHEDD_ABOUT_TEXT|$SCHEDD_ABOUT_STATE|$SCHEDD_ABOUT_LATE_MS|$SCHEDD_ABOUT_REASON\" >> {told}"
+    )});
     // What is spoilt in front of the others holds none of them up.
     let (deadlines, run) = ("{schedd}:deadlines", "{schedd}:run:spoilt@1790000000000");
     let mut spoilt = redis::pipe();
     spoilt.set(run, "x").zadd(deadlines, "no run", 1).zadd(deadlines, "spoilt@1790000000000 start", 2);
     spoilt.exec(&mut desk.redis.connection()).unwrap();
     desk.eye
-        .add(&json!({"name": "shut", "in": "0s", "queue": "shut", "shell": "true", "on_late": late, "must_start_within": "1s"}));
+        .add(&json!({"name": "shut", "in": "0s", "queue": "shut", "shell": "true", "on_late": late, "must_start_within": "3s"}));
     desk.eye.add(&json!({"name": "slow", "in": "0s", "shell": "sleep 600", "on_late": late, "must_finish_within": "1s"}));
     let mut lines = desk.wait_for_lines("told", 2);
     lines.sort_unstable();
-    assert!(lines[0].starts_with("shut@") && lines[0].ends_with(" has not started in time"), "{lines:?}");
-    assert!(lines[1].starts_with("slow@") && lines[1].ends_with(" has not ended in time; it is running"), "{lines:?}");
+    let [text, state, late_ms, reason] = lines[0].split('|').collect::<Vec<_>>()[..] else { panic!("{lines:?}") };
+    assert!(text.starts_with("shut@") && text.contains(" was due on "), "{lines:?}");
+    assert!(text.contains(" has not started in time, ") && text.contains(" after that: Queue shut "), "{lines:?}");
+    assert!(late_ms.parse::<u64>().unwrap() >= 3_000 && reason.contains(" paused "), "{lines:?}");
+    assert_eq!(state, "scheduled");
+    let [text, state, late_ms, _] = lines[1].split('|').collect::<Vec<_>>()[..] else { panic!("{lines:?}") };
+    assert!(text.starts_with("slow@") && text.contains(" was due on "), "{lines:?}");
+    assert!(text.contains(" has not ended in time, ") && text.ends_with(" after that; it is running"), "{lines:?}");
+    assert!((state, late_ms.parse::<u64>().unwrap() >= 1_000) == ("running", true), "{lines:?}");
     assert_eq!(desk.eye.ask(desk.eye.store().read_stats()).unwrap().totals["late"], 2);
     let notice = desk.eye.wait_for_history("shut/on_late", 1).remove(0).run;
     assert_says(&desk.redis, &["shut"], &["It had not started by ", "on_late told of it at ", &format!("the run {notice}.")]);
@@ -363,6 +380,34 @@ fn a_run_no_node_takes_and_one_that_goes_on_too_long_are_told_of() {
     let left: Vec<String> = redis::cmd("ZRANGE").arg(deadlines).arg(0).arg(-1).query(&mut desk.redis.connection()).unwrap();
     assert_eq!(left, ["no run", "spoilt@1790000000000 start"]);
     redis::pipe().del(run).del(deadlines).exec(&mut desk.redis.connection()).unwrap();
+    desk.assert_sound();
+}
+
+#[test]
+fn notices_that_wait_for_their_retry_are_no_end_of_the_hidden_job_and_are_cancelled_together() {
+    let desk = Desk::new([]);
+    let _node = Schedd::on(&desk.redis).start();
+    desk.eye.add(&json!({"name": "work", "shell": "false", "overlap": "allow", "on_failure": {"shell": "exit 1"}}));
+    let ctl = Schedctl::on(&desk.redis);
+    for _ in 0..2 {
+        ctl.run(&["run", "work"]).good();
+    }
+    let hidden = "work/on_failure";
+    until("two notices wait for their retry", LONG, || {
+        let runs = ctl.run(&["history", hidden, "--json"]).json();
+        let waits = |run: &&Value| run["state"] == "scheduled" && run["attempt"] == 1;
+        Some(()).filter(|()| runs.as_array().unwrap().iter().filter(waits).count() == 2)
+    });
+    let shown = ctl.run(&["show", hidden, "--json"]).good().json();
+    assert_eq!((&shown["state"], &shown["ended"], &shown["ended_at"]), (&json!("running"), &Value::Null, &Value::Null));
+    let text = ctl.run(&["show", hidden]).good().stdout;
+    assert!(!text.lines().any(|line| line.starts_with("ended")), "{text}");
+    let cancelled = ctl.run(&["cancel", hidden]).good().stdout;
+    assert!(cancelled.contains("2 notices of work/on_failure cancelled"), "{cancelled}");
+    let ended = desk.eye.wait_for_history(hidden, 2);
+    assert!(ended.iter().all(|run| run.state == RunState::Cancelled), "{ended:?}");
+    let shown = ctl.run(&["show", hidden, "--json"]).good().json();
+    assert_eq!((&shown["state"], &shown["ended"]), (&json!("finished"), &json!("finished")));
     desk.assert_sound();
 }
 

@@ -140,7 +140,7 @@ async fn an_occurrence_that_has_run_is_not_planted_again_by_an_edit() {
 async fn a_changed_schedule_of_a_paused_job_waits_for_the_resume() {
     let world = World::new();
     world.plant("a", 1000).await;
-    world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
+    world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     world.at(1).apply_job(&edit(&world, "a", "hash2", Some(2000)).await).await.unwrap();
     let job = world.job("a").await;
     assert_eq!((job.pending, job.held), (None, Some(run_of("a", 2000))));
@@ -154,7 +154,7 @@ async fn what_passed_under_the_old_schedule_is_told_with_its_change() {
         let world = World::new();
         let first = world.plant("a", 1000).await;
         if is_paused {
-            world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
+            world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
         }
         let from = if is_paused { 1000 } else { 2000 };
         let passed = Some(Stretch { first: t(from), last: t(9000), count: 8 });

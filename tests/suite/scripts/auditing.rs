@@ -13,8 +13,14 @@ use super::world::{World, queue, run_of, successor, t};
 
 async fn mend_job(store: &Store, job: &JobRecord, planted: Option<i64>, queues: &[Lane]) -> MendReply {
     let planted = planted.map(|due| successor("a", due));
-    let mending =
-        JobMending { name: job.name.clone(), record: Some(job.clone()), planted, pending_ready: None, waiting: Waiting::Freed };
+    let mending = JobMending {
+        name: job.name.clone(),
+        record: Some(job.clone()),
+        planted,
+        pending_ready: None,
+        waiting: Waiting::Freed,
+        gated: None,
+    };
     store.mend_jobs(&[mending], queues).await.unwrap().remove(0).unwrap()
 }
 
@@ -24,7 +30,7 @@ async fn mend_run(store: &Store, run: &RunId, found_under: Option<Fence>, queues
 }
 
 async fn inspect(store: &Store, job: &JobRecord, queues: &[Lane]) -> Option<JobFacts> {
-    let to_inspect = JobToInspect { name: &job.name, record: Some(job), plan: Plan::Recurring };
+    let to_inspect = JobToInspect { name: &job.name, record: Some(job), plan: Plan::Recurring, gated: None };
     store.inspect_jobs(&[to_inspect], queues).await.unwrap().remove(0).unwrap()
 }
 

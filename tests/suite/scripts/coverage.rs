@@ -108,6 +108,8 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("judge_deadline", "gone", "a_run_that_has_not_started_or_ended_in_time_is_told_of_once_whoever_looks"),
     ("leave_node", "left", "a_node_leaves_under_its_own_incarnation_only"),
     ("leave_node", "another", "a_node_leaves_under_its_own_incarnation_only"),
+    ("list_gated", "gated", "the_gates_of_a_lane_are_told_with_their_jobs_and_those_of_many_jobs_are_passed_over"),
+    ("unlist_gated", "unlisted", "a_job_that_ran_once_is_taken_off_the_list_of_those_with_gates_and_no_other_is"),
     ("list_behind", "behind", "what_stands_behind_an_entry_is_told_in_order_and_nothing_that_is_not_ripe"),
     ("list_behind", "gone", "what_stands_behind_an_entry_is_told_in_order_and_nothing_that_is_not_ripe"),
     ("list_ripe", "ripe", "a_poll_tells_the_ripe_runs_in_order_the_next_one_and_the_leases"),

@@ -42,8 +42,8 @@ async fn each_thing_done_to_a_job_is_noted_once_with_who_did_it() {
     for _ in 0..2 {
         assert_eq!(ana(-900).apply_job(&edit).await.unwrap(), ApplyReply::Updated);
     }
-    ana(-800).pause_job(&world.job("a").await, None).await.unwrap();
-    ana(-799).pause_job(&world.job("a").await, None).await.unwrap();
+    ana(-800).pause_job(&world.job("a").await, None, &[]).await.unwrap();
+    ana(-799).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     let job = world.job("a").await;
     let resume = ResumeOrder {
         name: job.name.clone(),

@@ -72,7 +72,7 @@ async fn the_end_of_a_run_of_a_paused_job_plants_nothing_and_resuming_does() {
     let world = World::new();
     let run = world.plant_as(with_delay("a", 0)).await;
     let claim = world.win(10, &run).await;
-    assert_eq!(world.at(20).pause_job(&world.job("a").await, None).await.unwrap(), PauseReply::Paused);
+    assert_eq!(world.at(20).pause_job(&world.job("a").await, None, &[]).await.unwrap(), PauseReply::Paused);
     let resume = |offset: i64, rev| {
         let order = ResumeOrder {
             name: name("a"),
@@ -87,7 +87,7 @@ async fn the_end_of_a_run_of_a_paused_job_plants_nothing_and_resuming_does() {
     };
     assert_eq!(resume(30, world.job("a").await.rev).await, ResumeReply::Resumed);
     assert_eq!(pending(&world).await, None, "its run is open: the end of that plants");
-    assert_eq!(world.at(40).pause_job(&world.job("a").await, None).await.unwrap(), PauseReply::Paused);
+    assert_eq!(world.at(40).pause_job(&world.job("a").await, None, &[]).await.unwrap(), PauseReply::Paused);
     world.succeed(50, &claim).await;
     assert_eq!(pending(&world).await, None);
     assert_eq!(resume(60, world.job("a").await.rev).await, ResumeReply::Resumed);

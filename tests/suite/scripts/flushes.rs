@@ -91,7 +91,7 @@ async fn when_all_was_deleted_every_call_says_so_and_makes_nothing_up() {
     assert_eq!(store.recover_run(&expired(&claim, 10_000), &recovery(None)).await.unwrap(), RecoverReply::Gone);
     assert_eq!(store.cancel_run(&cancelling).await.unwrap(), CancelReply::Unknown);
     assert_eq!(store.remove_job(&removal(&job, StopRunning::Yes)).await.unwrap(), RemoveReply::Unknown);
-    assert_eq!(store.pause_job(&job, None).await.unwrap(), PauseReply::Unknown);
+    assert_eq!(store.pause_job(&job, None, &[]).await.unwrap(), PauseReply::Unknown);
     assert_eq!(store.plant_manual(&run, &queue("default")).await.unwrap(), ManualReply::Unknown);
     assert_eq!(store.write_output(&claim, &OutputFrames::new(0)).await.unwrap(), None);
     assert_eq!(store.forget_runs(None, t(5), 0).await.unwrap(), 0);

@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use schedd::domain::job::Overlap;
 use schedd::domain::lateness::Stretch;
 use schedd::domain::run::RunState;
 use schedd::domain::time::UnixMillis;
 use schedd::engine::examination::examine;
 use schedd::engine::giving_back::Given;
-use schedd::store::{ApplyOrder, InLedger, LedgerRange, LedgerTells, RestoreOrder, RestoreReply, SkipOrder, SkipReply};
+use schedd::engine::{Definition, passed};
+use schedd::store::{
+    ApplyOrder, ClaimOrder, ClaimReply, InLedger, LedgerRange, LedgerTells, RestoreOrder, RestoreReply, SkipOrder, SkipReply,
+};
 
 use super::losing::{LATER, give_back, restore, restoring, skipped};
 use super::world::{World, definition, name, queue, run_of, successor, t};
@@ -85,6 +89,21 @@ async fn an_end_that_the_ledger_knows_is_not_written_again() {
 }
 
 #[tokio::test]
+async fn an_end_between_dead_letters_is_known_by_the_range_that_reaches_over_them() {
+    let world = with_range(&range(0, 4000, 3, RunState::Succeeded, "")).await;
+    for due in [1000, 3000] {
+        let id = run_of("a", due).to_string();
+        let _: i64 = world.raw("HSET", &format!("run:{id}"), &["state", "failed", "job", "a", "finished_at", "1"]);
+        for key in ["dead", "dead:a"] {
+            let _: i64 = world.raw("ZADD", key, &["1", &id]);
+        }
+    }
+    let before = world.snapshot();
+    assert_eq!(give_back(&world, &[2000]).await, Given { known: 1, ..Given::default() });
+    assert_eq!(world.snapshot(), before);
+}
+
+#[tokio::test]
 async fn a_planned_run_is_given_back_whatever_the_ledger_tells() {
     let told = range(6000, 6000, 1, RunState::Skipped, "");
     let world = with_range(&told).await;
@@ -149,6 +168,42 @@ async fn a_range_is_set_right_only_while_it_tells_what_was_read() {
     }
     assert!(world.store.mend_range(&run, &read, left).await.unwrap());
     assert_eq!((ranges(&world).await, world.total("skipped")), (vec![LedgerRange { count: 5, ..read }], 5));
+}
+
+#[tokio::test]
+async fn the_last_of_a_range_is_taken_out_of_it_though_nobody_knows_its_schedule_any_more() {
+    let world = with_range(&range(1, 3999, 1, RunState::Skipped, "")).await;
+    // The name was used again since, so by which schedule that was is not known.
+    let since = t(6000).as_i64();
+    let added = format!(r#"{{"at":{since},"what":"added"}}"#);
+    let _: i64 = world.raw("ZADD", "deeds:a", &[&since.to_string(), &added]);
+    let _: i64 = world.raw("HSET", "job:a", &["since", &since.to_string()]);
+    assert_eq!(give_back(&world, &[2000]).await, Given { restored: 1, ..Given::default() });
+    assert_eq!(ranges(&world).await, []);
+}
+
+#[tokio::test]
+async fn a_run_given_back_before_its_turn_keeps_its_record_until_its_job_has_come_past_it() {
+    let world = World::new();
+    let text = r#"{"every":"1s","shell":"true"}"#.to_owned();
+    let planned = world.plant_as(ApplyOrder { definition: text, ..definition("a", 0) }).await;
+    assert_eq!(give_back(&world, &[1000, 3000]).await, Given { restored: 2, ..Given::default() });
+    // Each is past what is kept, and would else be planted again, or told as skipped with those beside it.
+    fold(&world).await;
+    let order = ClaimOrder { successor: Some(successor("a", 1000)), ..world.order(&planned).await };
+    assert!(matches!(world.claim(7000, &order).await, ClaimReply::Occupied));
+    let definition = Definition::of(world.job("a").await).unwrap();
+    let told = passed::up_to_recorded(&world.at(7000), &definition, &planned, (t(5000), 6, Some(t(6000))), t(0)).await;
+    assert_eq!(told.unwrap(), (t(0), 1, Some(t(2000))));
+    assert_eq!(ranges(&world).await, []);
+    // Its job comes past the first of them.
+    let claim = world.win_with(7000, &planned, Overlap::Skip, 2000).await;
+    world.succeed(7001, &claim).await;
+    fold(&world).await;
+    let ended = [range(0, 0, 1, RunState::Succeeded, ""), range(1000, 1000, 1, RunState::Succeeded, "restored")];
+    assert_eq!(ranges(&world).await, ended);
+    assert_eq!(world.state(&run_of("a", 3000)).await, RunState::Succeeded);
+    world.assert_sound();
 }
 
 #[derive(Debug, Clone)]

@@ -29,16 +29,16 @@ fn stands(world: &World, run: &RunId) -> Vec<String> {
 
 async fn pause(world: &World, offset: i64, run: &RunId) -> PauseReply {
     let record = world.run(run).await;
-    world.at(offset).pause_job(&world.job("b").await, Some(&record)).await.unwrap()
+    world.at(offset).pause_job(&world.job("b").await, Some(&record), &[]).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_one_shot_that_waits_at_a_gate_is_held_by_a_pause_and_runs_after_the_resume() {
     let (world, held, b) = one_waits().await;
     assert_eq!(stands(&world, &b), ["held:group:g", "queued:key:k", "open:b"]);
-    assert_eq!(world.at(3).pause_job(&world.job("b").await, None).await.unwrap(), PauseReply::Stale, "its run was not read");
+    assert_eq!(world.at(3).pause_job(&world.job("b").await, None, &[]).await.unwrap(), PauseReply::Stale, "its run was not read");
     let unread = schedd::store::RunRecord { places: Vec::new(), ..world.run(&b).await };
-    let paused = world.at(3).pause_job(&world.job("b").await, Some(&unread)).await.unwrap();
+    let paused = world.at(3).pause_job(&world.job("b").await, Some(&unread), &[]).await.unwrap();
     assert_eq!(paused, PauseReply::Paused, "the gates it stands at are asked for");
     assert!(stands(&world, &b).is_empty(), "{:?}", stands(&world, &b));
     assert_eq!((world.job("b").await.held, world.total("waiting")), (Some(b.clone()), 0));
@@ -71,7 +71,7 @@ async fn a_one_shot_that_was_woken_is_held_too_and_the_next_gets_its_place_but_o
     world.assert_sound();
     let claim = world.win_at(8, &c, &["key:k"]).await;
     let record = world.run(&c).await;
-    assert_eq!(world.at(9).pause_job(&world.job("c").await, Some(&record)).await.unwrap(), PauseReply::Paused);
+    assert_eq!(world.at(9).pause_job(&world.job("c").await, Some(&record), &[]).await.unwrap(), PauseReply::Paused);
     assert_eq!(world.job("c").await.held, None, "it goes on");
     world.succeed(10, &claim).await;
     world.assert_sound();

@@ -121,7 +121,7 @@ async fn a_member_with_nothing_due_in_time_is_passed_over_at_once_and_one_late_a
 #[tokio::test]
 async fn a_member_that_is_paused_or_gone_is_passed_over_at_once() {
     let world = turns("a b c", 0, 60_000).await;
-    world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
+    world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     let removal = super::removing::removal(&world.job("b").await, schedd::store::StopRunning::No);
     world.at(0).remove_job(&removal).await.unwrap();
     let reply = try_one(&world, 1, &run_of("c", 0), 1_000).await;

@@ -10,14 +10,18 @@ use schedd::domain::ids::{JobName, RunId};
 use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
 use schedd::store::{
-    ApplyOrder, ApplyReply, CancelReply, Change, Claim, ClaimOrder, ClaimReply, LaneAsk, LanePoll, PauseReply, ResumeOrder,
-    ResumeReply, Verdict,
+    ApplyOrder, ApplyReply, CancelReply, Change, Claim, ClaimOrder, ClaimReply, LaneAsk, LanePoll, PauseReply, Recovery,
+    ResumeOrder, ResumeReply, Verdict,
 };
 
 use super::recovering::recovery;
 use super::world::{World, claimant, definition, gate, name, queue, t, token};
 
 const JOBS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+/// The lane of each job in turn.
+const LANES: [&str; 3] = ["default", "one", "two"];
+/// So long a run that was let in may take to begin while others wait.
+const MOMENT: i64 = 2_000;
 const STEPS: usize = 160;
 const GAP: i64 = 40;
 
@@ -44,6 +48,8 @@ struct Walk {
     /// Since when runs have waited in it.
     waits_since: BTreeMap<String, i64>,
     paused: BTreeSet<&'static str>,
+    /// Lanes no node takes runs from now.
+    shut: BTreeSet<&'static str>,
     edits: u64,
     is_winding_up: bool,
     started: u64,
@@ -67,6 +73,7 @@ impl Walk {
             last_ended: None,
             waits_since: BTreeMap::new(),
             paused: BTreeSet::new(),
+            shut: BTreeSet::new(),
             edits: 0,
             is_winding_up: false,
             started: 0,
@@ -74,7 +81,7 @@ impl Walk {
         for job in JOBS {
             let rules = walk.draw(job);
             let first = walk.rng.i64(0..50);
-            let order = ApplyOrder { not_while: named(&rules), ..definition(job, first) };
+            let order = ApplyOrder { not_while: named(&rules), lane: queue(lane_of(job)), ..definition(job, first) };
             assert_eq!(walk.world.at(-1).apply_job(&order).await.unwrap(), ApplyReply::Created);
             walk.rules.insert(job, rules);
         }
@@ -123,7 +130,7 @@ impl Walk {
     }
 
     async fn step(&mut self) {
-        match self.rng.u8(0..20) {
+        match self.rng.u8(0..22) {
             0..=6 => self.poll().await,
             7..=10 => self.end_one().await,
             11..=13 => self.now += self.rng.i64(1..120),
@@ -132,6 +139,8 @@ impl Walk {
             16 => self.by_hand().await,
             17 => self.kill(),
             18 => self.recover_all().await,
+            19 => self.shut_or_open(),
+            20 if self.rng.u8(0..3) == 0 => self.now += MOMENT,
             _ => self.pause_or_resume().await,
         }
         self.check();
@@ -141,23 +150,41 @@ impl Walk {
     async fn poll(&mut self) {
         let store = self.world.at(self.now);
         for _ in 0..50 {
-            let poll = store.list_ripe(&[LaneAsk::new(queue("default"), 50)]).await.unwrap();
+            let open: Vec<&str> = LANES.into_iter().filter(|lane| !self.shut.contains(lane)).collect();
+            let asks: Vec<LaneAsk> = open.iter().map(|lane| LaneAsk::new(queue(lane), 50)).collect();
+            let poll = store.list_ripe(&asks).await.unwrap();
             for gate in &poll.gates {
                 store.open_gate(gate, &[]).await.unwrap();
             }
-            let LanePoll::Due { ripe, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
+            self.excuse_kept_out();
+            let mut ripe = Vec::new();
+            for (lane, found) in open.iter().zip(&poll.lanes) {
+                let LanePoll::Due { ripe: some, .. } = found else { panic!("{poll:?}") };
+                ripe.extend(some.iter().map(|entry| (*lane, entry.clone())));
+            }
             if ripe.is_empty() && poll.gates.is_empty() {
                 return;
             }
-            for entry in ripe.clone() {
-                self.claim(&entry.member.parse().unwrap()).await;
+            for (lane, entry) in ripe {
+                self.claim(lane, &entry.member.parse().unwrap()).await;
                 self.check();
             }
         }
         panic!("the poll comes to no end");
     }
 
-    async fn claim(&mut self, run: &RunId) {
+    /// Of a lane where one stands that did not begin others are passed over.
+    fn excuse_kept_out(&mut self) {
+        let fields: Vec<String> = self.world.raw("HKEYS", "gate:group:turns", &[]);
+        let lanes: Vec<&str> = fields.iter().filter_map(|field| field.strip_prefix("stuck:")).collect();
+        for (run, since) in &mut self.waits_since {
+            if lanes.contains(&lane_of(run.split('@').next().unwrap())) {
+                *since = self.now + 1;
+            }
+        }
+    }
+
+    async fn claim(&mut self, lane: &str, run: &RunId) {
         let mut stands_at = Vec::new();
         for _ in 0..6 {
             let job = self.world.job(run.job().as_str()).await;
@@ -174,8 +201,7 @@ impl Walk {
             };
             let node = self.rng.usize(0..3);
             let at = self.world.at(self.now);
-            let reply =
-                at.claim_runs(&claimant(&format!("n{node}")), &queue("default"), &token(), &[order]).await.unwrap().remove(0);
+            let reply = at.claim_runs(&claimant(&format!("n{node}")), &queue(lane), &token(), &[order]).await.unwrap().remove(0);
             match reply {
                 ClaimReply::Claimed(claim) => return self.begun(claim, node),
                 ClaimReply::Blocked(_) | ClaimReply::Gone => return,
@@ -215,7 +241,9 @@ impl Walk {
             3 => Verdict::Final(RunState::Failed),
             _ => Verdict::Final(RunState::Succeeded),
         };
-        let verdict = if self.is_winding_up { Verdict::Final(RunState::Succeeded) } else { verdict };
+        // One that is asked to stop does not go back, whatever its node says.
+        let is_stopped = self.world.raw::<Option<String>>("HGET", "stops", &[&claim.run.to_string()]).is_some();
+        let verdict = if self.is_winding_up || is_stopped { Verdict::Final(RunState::Succeeded) } else { verdict };
         self.ended(&claim, &verdict);
         self.world.at(self.now).finish_run(&claim, &verdict, "", &[], "{}").await.unwrap();
     }
@@ -230,11 +258,10 @@ impl Walk {
     async fn cancel_one(&mut self) {
         let (queued, _) = self.world.at_gates();
         let mut ids: Vec<String> = queued.into_keys().collect();
-        ids.extend(self.world.raw::<Vec<String>>(
-            "ZRANGE",
-            "due:default",
-            &["-inf", &t(self.now).as_i64().to_string(), "BYSCORE"],
-        ));
+        let now = t(self.now).as_i64().to_string();
+        for lane in LANES {
+            ids.extend(self.world.raw::<Vec<String>>("ZRANGE", &format!("due:{lane}"), &["-inf", &now, "BYSCORE"]));
+        }
         ids.extend(self.running.iter().map(|(claim, _)| claim.run.to_string()));
         if ids.is_empty() {
             return;
@@ -257,6 +284,7 @@ impl Walk {
             change: Change::Rest,
             planted: None,
             not_while: named(&rules),
+            lane: queue(lane_of(job)),
             ..definition(job, 0)
         };
         assert_eq!(self.world.at(self.now).apply_job(&order).await.unwrap(), ApplyReply::Updated);
@@ -266,7 +294,7 @@ impl Walk {
     async fn by_hand(&mut self) {
         let job = JOBS[self.rng.usize(0..JOBS.len())];
         let run = RunId::manual(name(job), t(self.now.max(0)), &format!("h{}", self.rng.u32(..) % 100_000)).unwrap();
-        self.world.at(self.now).plant_manual(&run, &queue("default")).await.unwrap();
+        self.world.at(self.now).plant_manual(&run, &queue(lane_of(job))).await.unwrap();
     }
 
     /// A node dies with all it runs: nobody renews that, and its processes are gone.
@@ -282,10 +310,19 @@ impl Walk {
         for claim in std::mem::take(&mut self.orphaned) {
             let lease = leases.iter().flatten().find(|lease| lease.run == claim.run && lease.fence == claim.fence);
             let verdict = (self.rng.u8(0..4) == 0).then_some(RunState::Lost);
-            let reply = self.world.at(self.now).recover_run(lease.unwrap(), &recovery(verdict)).await.unwrap();
+            let lost = Recovery { lane: claim.lane.clone(), job_lane: claim.job_lane.clone(), ..recovery(verdict) };
+            let reply = self.world.at(self.now).recover_run(lease.unwrap(), &lost).await.unwrap();
             assert!(matches!(reply, schedd::store::RecoverReply::Recovered | schedd::store::RecoverReply::Ended), "{reply:?}");
             self.ended(&claim, &Verdict::Final(RunState::Lost));
             self.check();
+        }
+    }
+
+    /// A queue is paused, or no node that takes its runs is there; or they are taken again.
+    fn shut_or_open(&mut self) {
+        let lane = LANES[self.rng.usize(0..LANES.len())];
+        if !self.shut.remove(lane) {
+            self.shut.insert(lane);
         }
     }
 
@@ -295,7 +332,7 @@ impl Walk {
             self.resume(job).await;
         } else if !self.is_winding_up {
             let record = self.world.job(job).await;
-            assert_eq!(self.world.at(self.now).pause_job(&record, None).await.unwrap(), PauseReply::Paused);
+            assert_eq!(self.world.at(self.now).pause_job(&record, None, &[]).await.unwrap(), PauseReply::Paused);
             self.paused.insert(job);
         }
     }
@@ -357,12 +394,25 @@ impl Walk {
                     || !holders.is_empty()
             };
             assert!(is_shut || wake.is_some_and(|at| at > self.now), "{run} waits at {name} in vain: {wake:?} at {}", self.now);
+            let executes = |id: &str| {
+                let mut claims = self.running.iter().map(|(claim, _)| claim).chain(&self.orphaned);
+                claims.any(|claim| claim.run.to_string() == id)
+            };
+            let is_awaited = |id: &&&String| executes(id) || queued.contains_key(**id);
+            // Whoever keeps it out executes, waits at another gate, or is looked at again in a moment.
+            let is_kept_out = holders.iter().any(|holder| is_awaited(&holder));
+            let is_looked_at = wake.is_some_and(|at| at <= self.now + MOMENT);
+            assert!(
+                !is_shut || is_kept_out || is_looked_at,
+                "{run} waits at {name} behind {holders:?} that do not begin: {wake:?}"
+            );
         }
     }
 
     /// Nothing new is planted; what there is runs to its end.
     async fn wind_up(&mut self) {
         self.is_winding_up = true;
+        self.shut.clear();
         self.recover_all().await;
         for job in std::mem::take(&mut self.paused) {
             self.resume(job).await;
@@ -370,7 +420,8 @@ impl Walk {
         for _ in 0..1_000 {
             self.poll().await;
             self.assert_nobody_waits_in_vain();
-            let left = self.world.at_gates().0.len() + self.world.raw::<usize>("ZCARD", "due:default", &[]) + self.running.len();
+            let due: usize = LANES.iter().map(|lane| self.world.raw::<usize>("ZCARD", &format!("due:{lane}"), &[])).sum();
+            let left = self.world.at_gates().0.len() + due + self.running.len();
             if left == 0 && self.world.total("waiting") == 0 {
                 self.world.assert_sound();
                 let (queued, held) = self.world.at_gates();
@@ -389,6 +440,10 @@ impl Walk {
 
 fn named(rules: &Rules) -> BTreeSet<JobName> {
     rules.not_while.iter().map(|other| name(other)).collect()
+}
+
+fn lane_of(job: &str) -> &'static str {
+    LANES[JOBS.iter().position(|one| *one == job).unwrap() % LANES.len()]
 }
 
 async fn walk(seed: u64) -> u64 {

@@ -111,7 +111,7 @@ async fn whoever_puts_a_run_back_writes_its_lane_down_before() {
     let world = World::new();
     let run = world.plant_as(in_lane("a", 0, "default!4")).await;
     let _: i64 = world.raw("DEL", "lanes", &[]);
-    world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
+    world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     let resume = schedd::store::ResumeOrder {
         name: "a".parse().unwrap(),
         rev: world.job("a").await.rev,

@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
+use schedd::domain::explain::Subject;
 use schedd::domain::ids::RunId;
 use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
 use schedd::domain::time::UnixMillis;
-use schedd::store::{CancelReply, Claim, Ledger, LedgerRange, SkipOrder, SkipReply, StopRunning, Verdict};
+use schedd::engine::explaining::{Ask, gather};
+use schedd::store::{ApplyOrder, CancelReply, Claim, Ledger, LedgerRange, SkipOrder, SkipReply, StopRunning, Verdict};
 
 use super::removing::removal;
-use super::world::{World, name, queue, run_of, successor, t};
+use super::world::{World, definition, name, queue, run_of, successor, t};
 
 /// From one occurrence to the next, ms.
 const STEP: i64 = 1_000;
@@ -68,6 +70,8 @@ async fn what_a_journal_gave_back_goes_only_with_the_occurrence_it_follows_and_w
         ["state", "lost", "restored", "n1", "reason", "Redis lost its end; that it started is known by the journal of n1"];
     let _: i64 = world.raw("HSET", &format!("run:{}", run_of("a", 7)), &claimed);
     let _: i64 = world.raw("ZADD", "history", &["1", &run_of("a", 7).to_string()]);
+    // Its job has come past it.
+    let _: i64 = world.raw("HSET", "job:a", &["pending", &run_of("a", 8).to_string()]);
     world.at(100).forget_runs(None, t(100), usize::MAX).await.unwrap();
     assert_eq!(ledger_of_a(&world).await.ranges[3], range(7, 7, 1, RunState::Lost, "Redis lost its end"));
 }
@@ -94,6 +98,41 @@ async fn a_dead_letter_that_leaves_history_only_is_not_in_the_ledger_until_its_r
     world.at(10).forget_dead(None, t(0), 0).await.unwrap();
     let wanted = [range(0, 0, 1, RunState::Failed, ""), range(1, 1, 1, RunState::Succeeded, "")];
     assert_eq!(ledger_of_a(&world).await.ranges, wanted, "out of turn, so it has a range of its own");
+}
+
+#[tokio::test]
+async fn a_range_goes_on_behind_no_dead_letter_that_stays() {
+    use RunState::{Failed, Succeeded};
+    let world = World::new();
+    ended(&world, &[Succeeded, Failed, Succeeded, Succeeded, Failed, Failed, Succeeded]).await;
+    world.at(10).forget_runs(None, t(0), 0).await.unwrap();
+    let told = [range(0, 0, 1, Succeeded, ""), range(2, 3, 2, Succeeded, ""), range(6, 6, 1, Succeeded, "")];
+    assert_eq!(ledger_of_a(&world).await.ranges, told);
+    assert!(world.store.read_run(&run_of("a", 1)).await.unwrap().is_some());
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_range_of_skipped_ones_ends_at_the_run_the_next_were_skipped_for() {
+    use RunState::{Skipped, Succeeded};
+    let world = World::new();
+    world.plant("a", 0).await;
+    for open in [0, 30] {
+        let claim = world.win_with(open, &run_of("a", open), Overlap::Skip, open + 10).await;
+        for due in [open + 10, open + 20] {
+            let order = world.order_with(&run_of("a", due), Overlap::Skip, due + 10).await;
+            world.claim(due, &order).await;
+        }
+        world.succeed(open + 25, &claim).await;
+    }
+    world.at(100).forget_runs(None, t(0), 0).await.unwrap();
+    let told = [
+        range(0, 0, 1, Succeeded, ""),
+        range(10, 20, 2, Skipped, "overlap"),
+        range(30, 30, 1, Succeeded, ""),
+        range(40, 50, 2, Skipped, "overlap"),
+    ];
+    assert_eq!(ledger_of_a(&world).await.ranges, told);
 }
 
 #[tokio::test]
@@ -239,14 +278,16 @@ impl Play {
                     count: *count,
                     successor: Some(successor("a", due + behind + STEP)),
                 };
-                assert_eq!(self.world.at(now).skip_run(&order).await.unwrap(), SkipReply::Skipped);
+                self.now = now.max(due + behind);
+                assert_eq!(self.world.at(self.now).skip_run(&order).await.unwrap(), SkipReply::Skipped);
                 self.next = due + behind + STEP;
                 let stretch = (due..=due + behind).step_by(usize::try_from(STEP).unwrap());
                 self.ended.extend(stretch.map(|due| (t(due), RunState::Skipped)));
             }
             Step::Cancel => {
                 let order = self.world.cancelling(&run, Some(due + STEP)).await;
-                assert_eq!(self.world.at(now).cancel_run(&order).await.unwrap(), CancelReply::Cancelled);
+                self.now = now.max(due);
+                assert_eq!(self.world.at(self.now).cancel_run(&order).await.unwrap(), CancelReply::Cancelled);
                 self.next += STEP;
                 self.ended.insert(t(due), RunState::Cancelled);
             }
@@ -313,9 +354,29 @@ impl Play {
     }
 }
 
+impl Play {
+    /// Of each occurrence whose record is gone it is told for sure how it ended, whatever stays between.
+    async fn assert_told_for_sure(&self) {
+        let store = self.world.at(self.now.max(self.next));
+        for (due, state) in &self.ended {
+            if store.read_run(&RunId::regular(name("a"), *due)).await.unwrap().is_some() {
+                continue;
+            }
+            let facts = gather(&store, &name("a"), &Ask::At(*due)).await.unwrap().unwrap();
+            let is_told = match &facts.subject {
+                Subject::Ledger { state: told, is_sure, .. } => *is_sure && told == state.as_str(),
+                Subject::Stretch { run, .. } => run.state == *state,
+                _ => false,
+            };
+            assert!(is_told, "{due} {state}: {:?} in {:?}", facts.subject, ledger_of_a(&self.world).await);
+        }
+    }
+}
+
 async fn play(steps: &[Step]) {
     let world = World::new();
-    world.plant("a", 0).await;
+    let text = r#"{"every":"1s","shell":"true"}"#.to_owned();
+    world.plant_as(ApplyOrder { definition: text, ..definition("a", 0) }).await;
     let mut play = Play { world, now: 0, next: 0, open: Vec::new(), ended: BTreeMap::new() };
     for (at, step) in steps.iter().enumerate() {
         play.step(step).await;
@@ -323,6 +384,9 @@ async fn play(steps: &[Step]) {
             play.assert_accounted().await;
         }
     }
+    // The dead letters stay.
+    play.world.at(play.now).forget_runs(None, t(0), 1).await.unwrap();
+    Box::pin(play.assert_told_for_sure()).await;
     play.world.at(play.now + 1).forget_runs(None, t(play.now + 2), usize::MAX).await.unwrap();
     play.assert_accounted().await;
 }

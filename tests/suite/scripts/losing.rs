@@ -184,7 +184,7 @@ async fn an_ended_run_is_written_back_wherever_it_stands_and_its_job_goes_on() {
     // Held back by a pause.
     let world = World::new();
     let run = world.plant("a", 0).await;
-    world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
+    world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     let rev = world.job("a").await.rev;
     let order = RestoreOrder { planned: Some((rev, Some(successor("a", 1000)))), ..restoring(&run, "", LATER) };
     assert_eq!(restore(&world, 900, &order).await, RestoreReply::Restored);

@@ -68,7 +68,7 @@ async fn what_is_there_is_claimed_renewed_ended_recovered_and_cancelled() {
     let order = world.cancelling(&run_of("c", 0), Some(1000)).await;
     assert_eq!(world.at(20_001).cancel_run(&order).await.unwrap(), CancelReply::Cancelled);
     assert_eq!(world.store.purge_dead(&[b.run]).await.unwrap(), 1, "room can be made");
-    world.at(20_002).pause_job(&world.job("c").await, None).await.unwrap();
+    world.at(20_002).pause_job(&world.job("c").await, None, &[]).await.unwrap();
     world.at(20_003).remove_job(&removal(&world.job("c").await, StopRunning::No)).await.unwrap();
     world.assert_sound();
 }

@@ -145,7 +145,7 @@ async fn runs_that_began_to_wait_run_when_the_rule_has_become_allow() {
 #[tokio::test]
 async fn a_run_that_gets_its_turn_while_its_job_is_paused_ends_skipped() {
     let (world, open, _) = collide(QUEUE).await;
-    world.at(1500).pause_job(&world.job("a").await, None).await.unwrap();
+    world.at(1500).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     world.succeed(1600, &open).await;
     assert!(is_skipped(&world.claim(1601, &world.order(&run_of("a", 1000)).await).await));
     let record = world.run(&run_of("a", 1000)).await;

@@ -24,13 +24,13 @@ async fn a_paused_job_keeps_its_planned_run_out_of_the_due_set() {
     let world = World::new();
     let run = world.plant("a", 1000).await;
     let read = world.job("a").await;
-    assert_eq!(world.at(0).pause_job(&read, None).await.unwrap(), PauseReply::Paused);
+    assert_eq!(world.at(0).pause_job(&read, None, &[]).await.unwrap(), PauseReply::Paused);
     let job = world.job("a").await;
     assert_eq!((job.pending, job.held.as_ref(), job.paused_at), (None, Some(&run), Some(t(0))));
     assert_eq!((world.indexed("a"), world.score("due:default", &run.to_string())), (None, None));
     world.assert_sound();
     let before = world.snapshot();
-    assert_eq!(world.at(1).pause_job(&read, None).await.unwrap(), PauseReply::Already);
+    assert_eq!(world.at(1).pause_job(&read, None, &[]).await.unwrap(), PauseReply::Already);
     assert_eq!(world.snapshot(), before);
 }
 
@@ -41,9 +41,9 @@ async fn pausing_what_is_not_there_or_has_moved_on_changes_nothing() {
     let read = world.job("a").await;
     world.win_with(0, &run, Overlap::Skip, 1000).await;
     let before = world.snapshot();
-    assert_eq!(world.at(1).pause_job(&read, None).await.unwrap(), PauseReply::Stale);
+    assert_eq!(world.at(1).pause_job(&read, None, &[]).await.unwrap(), PauseReply::Stale);
     let unknown = JobRecord { name: "b".parse().unwrap(), ..read };
-    assert_eq!(world.at(1).pause_job(&unknown, None).await.unwrap(), PauseReply::Unknown);
+    assert_eq!(world.at(1).pause_job(&unknown, None, &[]).await.unwrap(), PauseReply::Unknown);
     assert_eq!(world.snapshot(), before);
 }
 
@@ -51,7 +51,7 @@ async fn pausing_what_is_not_there_or_has_moved_on_changes_nothing() {
 async fn a_resume_tells_the_stretch_once_and_plants_the_next() {
     let world = World::new();
     let held = world.plant("a", 1000).await;
-    world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
+    world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     let order = resuming(&world.job("a").await, Some((5000, 5)), Some(6000));
     assert_eq!(world.at(5500).resume_job(&order).await.unwrap(), ResumeReply::Resumed);
     let record = world.run(&held).await;
@@ -71,7 +71,7 @@ async fn a_resume_tells_the_stretch_once_and_plants_the_next() {
 async fn a_held_run_still_to_come_is_planted_again_as_it_was() {
     let world = World::new();
     let held = world.plant_once("a", 1000).await;
-    world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
+    world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     let order = resuming(&world.job("a").await, None, Some(1000));
     assert_eq!(world.at(2000).resume_job(&order).await.unwrap(), ResumeReply::Resumed);
     world.assert_sound();
@@ -84,7 +84,7 @@ async fn a_held_run_still_to_come_is_planted_again_as_it_was() {
 async fn a_resume_made_from_another_state_of_the_job_changes_nothing() {
     let world = World::new();
     world.plant("a", 1000).await;
-    world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
+    world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     let paused = world.job("a").await;
     let mut stale = resuming(&paused, None, Some(2000));
     stale.held = Some(run_of("a", 7));
@@ -101,7 +101,7 @@ async fn a_resume_does_not_plant_an_occurrence_that_has_a_record() {
     let first = world.plant("a", 0).await;
     let claim = world.win_with(0, &first, Overlap::Skip, 1000).await;
     world.succeed(1, &claim).await;
-    world.at(2).pause_job(&world.job("a").await, None).await.unwrap();
+    world.at(2).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     let before = world.snapshot();
     let order = resuming(&world.job("a").await, None, Some(0));
     assert_eq!(world.at(3).resume_job(&order).await.unwrap(), ResumeReply::Occupied);
@@ -114,7 +114,7 @@ async fn a_stretch_without_a_held_run_is_written_nowhere() {
     let once = world.plant_once("a", 0).await;
     let claim = world.win(0, &once).await;
     let running = world.run(&once).await;
-    assert_eq!(world.at(1).pause_job(&world.job("a").await, Some(&running)).await.unwrap(), PauseReply::Paused);
+    assert_eq!(world.at(1).pause_job(&world.job("a").await, Some(&running), &[]).await.unwrap(), PauseReply::Paused);
     let order = resuming(&world.job("a").await, Some((5, 1)), None);
     assert_eq!(world.at(2).resume_job(&order).await.unwrap(), ResumeReply::Resumed);
     world.assert_sound();
@@ -128,7 +128,7 @@ async fn manual_runs_and_retries_of_a_paused_job_go_on() {
     let run = world.plant("a", 0).await;
     let claim = world.win_with(0, &run, Overlap::Allow, 1000).await;
     world.finish(1, &claim, schedd::store::Verdict::Retry(std::time::Duration::ZERO)).await;
-    world.at(2).pause_job(&world.job("a").await, None).await.unwrap();
+    world.at(2).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     let again = world.win(3, &run).await;
     world.succeed(4, &again).await;
     let hand = world.by_hand("a", 5).await;
@@ -143,7 +143,7 @@ async fn manual_runs_and_retries_of_a_paused_job_go_on() {
 async fn a_resume_tells_no_stretch_over_a_run_that_has_its_own_end() {
     let world = World::new();
     let held = world.plant("a", 1000).await;
-    world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
+    world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     let _: i64 = world.raw("HSET", &format!("run:{held}"), &["state", "succeeded"]);
     let order = resuming(&world.job("a").await, Some((5000, 5)), Some(6000));
     assert_eq!(world.at(5500).resume_job(&order).await.unwrap(), ResumeReply::Resumed);
@@ -152,10 +152,20 @@ async fn a_resume_tells_no_stretch_over_a_run_that_has_its_own_end() {
     // Behind it the stretch has a record of its own.
     let world = World::new();
     let held = world.plant("a", 1000).await;
-    world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
+    world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     let order = resuming(&world.job("a").await, Some((5000, 4)), Some(6000));
     let skipped = order.skipped.map(|stretch| Stretch { first: t(2000), ..stretch });
     assert_eq!(world.at(5500).resume_job(&ResumeOrder { skipped, ..order }).await.unwrap(), ResumeReply::Resumed);
     assert_eq!(world.run(&run_of("a", 2000)).await.skipped, Some((t(5000), 4)));
     assert!(world.store.read_run(&held).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn what_a_resume_plants_from_an_earlier_reading_of_the_clock_belongs_to_the_schedule() {
+    let world = World::new();
+    world.plant("a", 1000).await;
+    world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
+    let order = resuming(&world.job("a").await, Some((5000, 5)), Some(6000));
+    assert_eq!(world.at(6500).resume_job(&order).await.unwrap(), ResumeReply::Resumed);
+    assert_eq!(world.job("a").await.since, t(6000));
 }

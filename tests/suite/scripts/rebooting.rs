@@ -47,7 +47,7 @@ async fn a_job_that_is_gone_or_paused_is_not_planted_for_a_boot() {
     world.plant("a", 1000).await;
     let host = Lane::of_host("one");
     assert_eq!(world.at(1).plant_reboot(&boot_run("b", "x"), &host, "b1").await.unwrap(), RebootReply::Unknown);
-    world.at(2).pause_job(&world.job("a").await, None).await.unwrap();
+    world.at(2).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     let before = world.snapshot();
     assert_eq!(world.at(3).plant_reboot(&boot_run("a", "x"), &host, "b1").await.unwrap(), RebootReply::Paused);
     assert_eq!(world.snapshot(), before);

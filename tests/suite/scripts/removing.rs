@@ -1,10 +1,11 @@
 //! `remove_job`: a definition goes, what is open ends as it would.
 
 use schedd::domain::job::Overlap;
+use schedd::domain::lateness::Stretch;
 use schedd::domain::run::RunState;
 use schedd::store::{ApplyOrder, ApplyReply, JobRecord, LeaseWord, RemoveOrder, RemoveReply, SourceKind, StopRunning};
 
-use super::world::{LEASE, World, definition, name, run_of};
+use super::world::{LEASE, World, definition, name, run_of, t};
 
 /// An order to take out a job of the command line, as the engine makes it.
 pub(super) fn removal(job: &JobRecord, running: StopRunning) -> RemoveOrder {
@@ -16,6 +17,7 @@ pub(super) fn removal(job: &JobRecord, running: StopRunning) -> RemoveOrder {
         pending: job.pending.clone().or_else(|| job.held.clone()),
         running,
         reason: "removed".to_owned(),
+        passed: (None, None),
         gates: Vec::new(),
         unique: job.unique.clone(),
     }
@@ -125,6 +127,30 @@ async fn a_job_of_two_files_goes_with_the_last_that_lists_it() {
 }
 
 #[tokio::test]
+async fn a_text_that_goes_with_its_file_is_to_be_said_again_by_those_that_keep_the_job() {
+    let world = World::new();
+    world.plant_as(of_file("n1", definition("a", 1000))).await;
+    let read = world.job("a").await;
+    let other = ApplyOrder { hash: "other".to_owned(), read: Some((read.rev, read.lane)), ..definition("a", 1000) };
+    let other = of_file("apply:o", ApplyOrder { token: "second".to_owned(), ..other });
+    assert_eq!(world.at(0).apply_job(&other).await.unwrap(), ApplyReply::Updated);
+    let said = async || world.store.read_source(&"n1".parse().unwrap()).await.unwrap().remove(&name("a"));
+    let own = said().await;
+    assert!(own.as_ref().is_some_and(|hash| !hash.is_empty()), "what it said stands");
+    assert_eq!(unlist(&world, "apply:o", &world.job("a").await).await, RemoveReply::Listed);
+    assert_eq!(said().await.as_deref(), Some(""));
+    assert_eq!(world.store.list_source(&"n1".parse().unwrap()).await.unwrap().remove(&name("a")), own);
+    // It says it, and then nothing more is to be said.
+    let read = world.job("a").await;
+    let again = ApplyOrder { read: Some((read.rev, read.lane)), token: "third".to_owned(), ..definition("a", 1000) };
+    assert_eq!(world.at(1).apply_job(&of_file("n1", again)).await.unwrap(), ApplyReply::Updated);
+    assert_eq!(said().await, own);
+    assert_eq!(unlist(&world, "apply:o", &world.job("a").await).await, RemoveReply::Listed);
+    assert_eq!(said().await, own);
+    world.assert_sound();
+}
+
+#[tokio::test]
 async fn a_job_made_anew_by_the_command_line_is_listed_by_no_file() {
     let world = World::new();
     let once = ApplyOrder { is_once: true, ..definition("a", 0) };
@@ -144,7 +170,7 @@ async fn a_job_made_anew_by_the_command_line_is_listed_by_no_file() {
 async fn a_paused_job_can_be_removed() {
     let world = World::new();
     world.plant_once("a", 1000).await;
-    world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
+    world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     let reply = world.at(1).remove_job(&removal(&world.job("a").await, StopRunning::No)).await.unwrap();
     assert_eq!(reply, RemoveReply::Removed(0));
     assert_eq!(world.state(&run_of("a", 1000)).await, RunState::Cancelled);
@@ -161,4 +187,26 @@ async fn a_job_removed_leaves_its_planned_run_the_end_it_has() {
     let record = world.run(&run).await;
     assert_eq!((record.state, record.reason.as_deref()), (RunState::Failed, Some("its own")));
     assert_eq!((world.total("cancelled"), world.score("due:default", &run.to_string())), (0, None));
+}
+
+#[tokio::test]
+async fn what_passed_behind_an_owed_or_paused_run_is_told_when_its_job_goes() {
+    for reason in ["missed", "paused"] {
+        let world = World::new();
+        let run = world.plant("a", 0).await;
+        if reason == "paused" {
+            world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
+        }
+        let stretch = Stretch { first: t(1000), last: t(3000), count: 3 };
+        let order = RemoveOrder { passed: (Some(stretch), Some(t(4000))), ..removal(&world.job("a").await, StopRunning::No) };
+        let before = world.snapshot();
+        assert_eq!(world.at(4000).remove_job(&order).await.unwrap(), RemoveReply::Stale, "one more has passed");
+        assert_eq!(world.snapshot(), before);
+        assert_eq!(world.at(3999).remove_job(&order).await.unwrap(), RemoveReply::Removed(0));
+        assert_eq!(world.state(&run).await, RunState::Cancelled);
+        let told = world.run(&run_of("a", 1000)).await;
+        assert_eq!((told.state, told.skipped, told.reason.as_deref()), (RunState::Skipped, Some((t(3000), 3)), Some(reason)));
+        assert_eq!((world.total("cancelled"), world.total("skipped")), (1, 3));
+        world.assert_sound();
+    }
 }

@@ -74,6 +74,29 @@ async fn a_section_goes_with_the_last_file_that_has_it() {
 }
 
 #[tokio::test]
+async fn the_text_of_a_file_that_is_gone_gives_way_to_what_the_others_say() {
+    let world = World::new();
+    let section = Section::Queue("q".parse().unwrap());
+    let declare =
+        async |file: &str, text: Option<&SectionText>| world.at(0).declare_section(&node(file), &section, text).await.unwrap();
+    let said = async |file: &str| world.store.read_declared(&node(file)).await.unwrap()[&section].clone();
+    declare("n1", Some(&limited(3))).await;
+    declare("n2", Some(&limited(5))).await;
+    assert_eq!(declare("n2", None).await, DeclareReply::Kept);
+    assert_eq!(said("n1").await, "", "it is to say it again");
+    assert_eq!(declare("n1", Some(&limited(3))).await, DeclareReply::Declared);
+    assert_eq!((limit(&world).await, said("n1").await), (Some(3), limited(3).hash()));
+    // What holds is not that of the file that goes, or another says the same: nothing is to be said again.
+    declare("n2", Some(&limited(5))).await;
+    declare("n1", Some(&limited(4))).await;
+    declare("n2", None).await;
+    assert_eq!((limit(&world).await, said("n1").await), (Some(4), limited(4).hash()));
+    declare("n2", Some(&limited(4))).await;
+    declare("n2", None).await;
+    assert_eq!((limit(&world).await, said("n1").await), (Some(4), limited(4).hash()));
+}
+
+#[tokio::test]
 async fn a_pause_in_a_file_ends_when_the_file_says_so_no_more() {
     let world = World::new();
     let section = Section::Queue("q".parse().unwrap());

@@ -91,7 +91,7 @@ async fn what_is_left_of_a_window_stands_with_the_job_for_whoever_comes_next() {
 #[tokio::test]
 async fn a_spread_run_of_a_paused_job_ends_skipped_and_of_a_removed_one_cancelled_at_once() {
     let (world, runs) = spread().await;
-    world.at(5110).pause_job(&world.job("a").await, None).await.unwrap();
+    world.at(5110).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     assert_eq!(how(&world.claim(5120, &world.order(&runs[0]).await).await), Some(Blocking::Skipped));
     assert_eq!(world.run(&runs[0]).await.reason.as_deref(), Some("paused"));
     let removed = world.at(5130).remove_job(&removal(&world.job("a").await, StopRunning::No)).await.unwrap();

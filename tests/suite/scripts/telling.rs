@@ -3,13 +3,13 @@
 use schedd::domain::ids::RunId;
 use schedd::domain::job::Overlap;
 use schedd::domain::lateness::Stretch;
-use schedd::domain::notice::NoticeKind;
+use schedd::domain::notice::{Deadline as DeadlineKind, NoticeKind};
 use schedd::domain::run::RunState;
 use schedd::engine::examination::examine;
 use schedd::engine::giving_back::{self, Given};
 use schedd::store::{
     ApplyOrder, ApplyReply, Change, ClaimReply, DeadlineReply, MOST_OPEN, Notice, NoticeOrder, NoticeReply, RestoreOrder,
-    RestoreReply, SkipOrder, SkipReply, Verdict, WatchReply,
+    RestoreReply, RetryReply, SkipOrder, SkipReply, Verdict, WatchReply,
 };
 
 use super::losing::{LATER, restoring};
@@ -362,7 +362,7 @@ async fn a_run_in_time_a_paused_and_a_removed_one_are_not_told_of() {
     assert!(world.store.list_deadlines(0, 10).await.unwrap().is_empty(), "it is over");
     let next = super::world::run_of("a", 10_000);
     world.at(11_000).watch_run(&next).await.unwrap();
-    world.at(11_000).pause_job(&world.job("a").await, None).await.unwrap();
+    world.at(11_000).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     assert_eq!(world.judge_all(20_000).await, [DeadlineReply::Met; 2]);
     assert_eq!(world.at(20_000).watch_run(&next).await.unwrap(), WatchReply::Gone);
     assert!(world.notices().await.is_empty());
@@ -445,4 +445,82 @@ async fn notices_are_given_back_before_the_ends_they_told_of() {
         giving_back::give_back(&world.at(2_000), &orders, |run, _| named.lock().unwrap().push(run.clone())).await.unwrap();
     assert_eq!(given, Given { failed: 2, ..Given::default() });
     assert_eq!(named.into_inner().unwrap(), [notice, run]);
+}
+
+#[tokio::test]
+async fn a_run_tried_again_is_to_have_ended_by_the_same_time_as_before_unless_that_is_past() {
+    let world = World::new();
+    let run = world.telling(TIMED).await;
+    let again = async |ended: i64, at: i64| {
+        let claim = world.win_with(ended, &run, Overlap::Skip, 100_000).await;
+        world.finish(ended + 1, &claim, Verdict::Final(RunState::Failed)).await;
+        assert!(world.store.list_deadlines(0, 10).await.unwrap().is_empty(), "it is over");
+        let order = super::retrying::retrial(&claim, &world.job("a").await);
+        assert_eq!(world.at(at).retry_run(&order).await.unwrap(), RetryReply::Retried);
+        world.assert_sound();
+    };
+    again(0, 10).await;
+    let deadlines: Vec<_> = world.store.list_deadlines(0, 10).await.unwrap().into_iter().flatten().collect();
+    assert_eq!((deadlines.len(), deadlines[0].kind, deadlines[0].at), (1, DeadlineKind::Finish, t(5_000)));
+    assert_eq!(world.judge_all(5_000).await, [DeadlineReply::Told]);
+    assert_eq!(world.told().await, [("on_late", run.clone())]);
+    again(6_000, 6_010).await;
+    assert!(world.store.list_deadlines(0, 10).await.unwrap().is_empty(), "a person asked for it after that time");
+}
+
+#[tokio::test]
+async fn what_is_only_counted_a_second_time_of_one_run_is_told_a_second_time() {
+    let world = World::new();
+    let run = world.telling(TIMED).await;
+    let fill = || {
+        for number in 0..MOST_OPEN {
+            let _: i64 = world.raw("ZADD", "open:a/on_late", &["1", &format!("a/on_late@{number}~x")]);
+        }
+    };
+    world.at(900).watch_run(&run).await.unwrap();
+    let mut rests = Vec::new();
+    for at in [1_000, 5_000] {
+        fill();
+        world.judge_all(at).await;
+        assert!(world.tell_all(at + 1).await.contains(&NoticeReply::Suppressed));
+        let _: i64 = world.raw("DEL", "open:a/on_late", &[]);
+        rests.push(world.notices().await.remove(0).run);
+        assert_eq!(world.tell_all(at + 2).await, [NoticeReply::Planted]);
+        world.tell(at + 3, &rests[rests.len() - 1].to_string()).await;
+    }
+    assert_ne!(rests[0], rests[1]);
+    assert!(world.job("a").await.suppressed.is_empty());
+}
+
+#[tokio::test]
+async fn a_notice_that_failed_for_good_is_told_by_doctor_by_its_job_and_in_the_numbers() {
+    let world = World::new();
+    let run = world.telling("on_failure").await;
+    let ctl = crate::support::ctl::Schedctl::on(&world.redis).namespace(world.namespace());
+    assert!(ctl.run(&["doctor"]).stdout.contains("none: no notice that is kept failed for good"));
+    world.end(0, &run, RunState::Failed).await;
+    world.tell_all(2).await;
+    let notice = run_of_notice(&world);
+    let order = world.order(&notice).await;
+    let replies = world.at(3).claim_runs(&claimant("n1"), &queue("@@notices"), &token(), &[order]).await.unwrap();
+    let claim = World::won(replies.into_iter().next().unwrap());
+    world.finish(4, &claim, Verdict::Final(RunState::Failed)).await;
+    let untold = world.store.list_untold().await.unwrap();
+    assert_eq!((untold.len(), untold[0].count, &untold[0].last), (1, 1, &(notice.clone(), t(4))));
+    assert_eq!(untold[0].job.as_str(), "a/on_failure");
+    let told = ctl.run(&["doctor"]).stdout;
+    assert!(told.contains(&format!("1 notice told nobody: the last, {notice}, failed for good")), "{told}");
+    assert!(told.contains("schedctl retry --dead --job a/on_failure"), "{told}");
+    let shown = ctl.run(&["show", "a"]).stdout;
+    assert!(shown.contains("untold      1 of a/on_failure failed for good"), "{shown}");
+    assert_eq!(ctl.run(&["show", "a", "--json"]).json()["untold"][0]["last"], notice.to_string());
+    assert_eq!(ctl.run(&["stats", "--json"]).json()["untold"], 1);
+    ctl.run(&["purge", "--dead", "--job", "a/on_failure"]).good();
+    assert!(world.store.list_untold().await.unwrap().is_empty());
+}
+
+/// The one notice that is planned.
+fn run_of_notice(world: &World) -> RunId {
+    let ids: Vec<String> = world.raw("ZRANGE", "open:a/on_failure", &["0", "-1"]);
+    ids[0].parse().unwrap()
 }

@@ -192,7 +192,7 @@ async fn a_debounced_job_that_has_not_begun_is_moved_though_it_is_due_and_one_th
 async fn a_paused_job_that_is_debounced_is_moved_and_stays_paused() {
     let world = World::new();
     world.plant_as(only("a", 0, Second::Wins { max_wait: None }, None)).await;
-    world.at(-5).pause_job(&world.job("a").await, None).await.unwrap();
+    world.at(-5).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     assert_eq!(apply(&world, 5, &moving(&world, "a", 1000).await).await, ApplyReply::Updated);
     let job = world.job("a").await;
     assert_eq!((job.pending, job.held), (None, Some(successor("a", 1000).run)));

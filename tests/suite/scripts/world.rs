@@ -94,12 +94,17 @@ pub(crate) fn definition(job: &str, offset: i64) -> ApplyOrder {
         unique: None,
         old_key: None,
         old_gates: Vec::new(),
+        gated: None,
     }
 }
 
 impl World {
     pub(crate) fn new() -> Self {
         Self::on(TestRedis::start(), "w")
+    }
+
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
     }
 
     pub(crate) fn on(redis: TestRedis, namespace: &str) -> Self {
@@ -135,6 +140,11 @@ impl World {
     pub(crate) fn score(&self, rest: &str, member: &str) -> Option<i64> {
         let score: Option<String> = self.raw("ZSCORE", rest, &[member]);
         score.map(|score| score.parse::<i64>().unwrap() - t(0).as_i64())
+    }
+
+    /// The score of `member` in the key `rest` as it stands there; none if it is not there.
+    pub(crate) fn score_text(&self, rest: &str, member: &str) -> Option<String> {
+        self.raw("ZSCORE", rest, &[member])
     }
 
     /// When `job` stands in the index of jobs, as ms from zero; none = without a next run.

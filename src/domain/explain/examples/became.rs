@@ -1,12 +1,12 @@
 //! What became of it.
 
 use super::scene::{
-    about, ana, asked_in_vain, attempt, done_by_ana, ended, facts, flush, fresh, missed_since, s, started, the_job,
+    about, ana, asked_in_vain, attempt, done_by_ana, ended, facts, flush, fresh, missed_since, node, s, started, the_job,
 };
 use super::{Example, hold};
 use crate::domain::deed::Deed;
 use crate::domain::explain::became::Became;
-use crate::domain::explain::{AtGate, Facts, Place, RunFacts, Subject};
+use crate::domain::explain::{AtGate, Facts, NodeFacts, Place, RunFacts, Subject};
 use crate::domain::run::RunState;
 
 const BECAME: &[Example] = &[
@@ -102,6 +102,15 @@ const BECAME: &[Example] = &[
         "It is running on n1 since Sat 2026-11-21 12:00:00 UTC.",
     ),
     (
+        "running_unseen",
+        || {
+            let node = NodeFacts { last_seen: Some(s(30)), ..node("n1", &[]) };
+            let run = RunFacts { attempts: vec![attempt(None)], state: RunState::Running, first_start: Some(s(0)), ..fresh() };
+            Facts { nodes: vec![node], ..about(run) }
+        },
+        "It was running on n1, which was last seen on Sat 2026-11-21 12:00:30 UTC; it is taken back when its lease is over.",
+    ),
+    (
         "asked_to_stop",
         || {
             let attempts = vec![attempt(None)];
@@ -117,10 +126,28 @@ const BECAME: &[Example] = &[
     (
         "waits_at",
         || {
-            let gate = AtGate { gate: "group night".to_owned(), turn: Some("b".to_owned()), until: None };
+            let gate = AtGate { gate: "group night".to_owned(), turn: Some("b".to_owned()), holder: None, until: None };
             about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
         },
         "It waits for its place at group night, behind k@5 when it came; it is the turn of b.",
+    ),
+    (
+        "waits_at",
+        || {
+            let holder = Some(("l@6".parse().unwrap(), true));
+            let gate = AtGate { gate: "group night".to_owned(), turn: None, holder, until: None };
+            about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
+        },
+        "It waits for its place at group night, behind l@6.",
+    ),
+    (
+        "waits_at",
+        || {
+            let holder = Some(("l@6".parse().unwrap(), false));
+            let gate = AtGate { gate: "group night".to_owned(), turn: None, holder, until: None };
+            about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
+        },
+        "It waits for its place at group night, behind l@6, which was let in and has not begun.",
     ),
     ("waits", || about(RunFacts { place: Place::Waiting, ..fresh() }), "It waits for an open run of its job to end."),
     (
@@ -196,6 +223,7 @@ const BECAME: &[Example] = &[
         || facts(Subject::Unrecorded { at: s(0) }),
         "Nothing of it is kept: it was purged, is past the bounds of history, or was before the job was added.",
     ),
+    ("over", || facts(Subject::Over { at: s(0) }), "It was not due any more: as many runs had begun as max_runs lets."),
     (
         "gone_with_data",
         || Facts { losses: vec![flush()], ..facts(Subject::Unrecorded { at: s(0) }) },

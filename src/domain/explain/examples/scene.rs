@@ -52,6 +52,7 @@ pub(super) fn facts(subject: Subject) -> Facts {
         gone: None,
         making_up: 0,
         nodes: vec![node("n1", &[])],
+        keeps: Vec::new(),
     }
 }
 

@@ -7,8 +7,9 @@ use super::scene::{
 };
 use super::{Example, hold};
 use crate::domain::explain::timing::Timing;
-use crate::domain::explain::{AtGate, NodeFacts, RunFacts, judge};
+use crate::domain::explain::{AtGate, Executing, Facts, Finding, Keeps, NodeFacts, RunFacts, judge};
 use crate::domain::node_event::Befell;
+use crate::domain::queue::QueueHold;
 use crate::domain::time::UnixMillis;
 
 const TIMING: &[Example] = &[
@@ -27,7 +28,7 @@ const TIMING: &[Example] = &[
     (
         "late_at_gate",
         || {
-            let gate = AtGate { gate: "key customer-42".to_owned(), turn: None, until: Some(s(20)) };
+            let gate = AtGate { gate: "key customer-42".to_owned(), turn: None, holder: None, until: Some(s(20)) };
             about(RunFacts { gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..started(20) })
         },
         "It waited until Sat 2026-11-21 12:00:20 UTC for its place at key customer-42, behind k@5 when it came.",
@@ -86,6 +87,39 @@ const TIMING: &[Example] = &[
     ),
     ("late_unserved", || on(vec![serving(Some("mail"))], fresh()), "Nobody takes it: no node that runs serves queue default."),
     (
+        "queue_now",
+        || {
+            kept(Keeps::Queue {
+                hold: QueueHold::Paused,
+                detail: "ana@h".to_owned(),
+                since: Some(s(-5)),
+                running: executing(&[], 0),
+            })
+        },
+        "Queue default is paused by ana@h since Sat 2026-11-21 11:59:55 UTC; schedctl queue resume default lets it go on.",
+    ),
+    (
+        "queue_now",
+        || kept(Keeps::Queue { hold: QueueHold::Full, detail: "1".to_owned(), since: None, running: executing(&["a@5"], 1) }),
+        "Queue default is full, at its limit of 1: a@5 executes.",
+    ),
+    (
+        "queue_now",
+        || kept(Keeps::Queue { hold: QueueHold::Rate, detail: "10/1s".to_owned(), since: None, running: executing(&[], 0) }),
+        "Queue default is held by its rate of 10/1s.",
+    ),
+    (
+        "slots_now",
+        || kept(Keeps::Slots { nodes: vec!["n1".to_owned(), "n2".to_owned()], running: executing(&["a@5", "b@6"], 9) }),
+        "All slots of queue default are taken on n1 and n2: a@5, b@6 and 7 more execute.",
+    ),
+    (
+        "held_now",
+        || kept(Keeps::Held { node: "n1".to_owned(), why: "load 9 > 8".to_owned(), since: s(-5) }),
+        "A limit of its own holds n1 since Sat 2026-11-21 11:59:55 UTC: load 9 > 8.",
+    ),
+    ("no_node_now", || kept(Keeps::NoNode), "No node is running."),
+    (
         "late_settling",
         || on(vec![node("n1", &[event(Befell::Settling, -5, Some(20))])], started(20)),
         "Redis had lost data, and nothing was started from Sat 2026-11-21 11:59:55 UTC to Sat 2026-11-21 12:00:20 UTC.",
@@ -124,6 +158,28 @@ const TIMING: &[Example] = &[
     ("caught_up", || about(started(61)), "So late it counted as missed; it ran because catch_up is latest."),
     ("late_unexplained", || about(started(20)), "Nothing that is noted says why."),
 ];
+
+/// A run that is due this very moment, and what keeps it.
+fn kept(keeps: Keeps) -> Facts {
+    Facts { now: s(0), keeps: vec![keeps], ..about(fresh()) }
+}
+
+fn executing(some: &[&str], count: u64) -> Executing {
+    Executing { some: some.iter().map(|run| run.parse().unwrap()).collect(), count }
+}
+
+#[test]
+fn what_is_noted_since_when_is_not_told_again_as_what_keeps_it_now() {
+    let paused = Keeps::Queue { hold: QueueHold::Paused, detail: "ana@h".to_owned(), since: None, running: executing(&[], 0) };
+    let codes = |facts: &Facts| {
+        let all = judge(facts);
+        all.iter().map(Finding::code).filter(|code| ["queue_now", "late_queue"].contains(code)).collect::<Vec<_>>()
+    };
+    let noted =
+        |to| Facts { keeps: vec![paused.clone()], ..on(vec![node("n1", &[event(super::scene::paused(), -5, to)])], fresh()) };
+    assert_eq!(codes(&noted(None)), ["late_queue"]);
+    assert_eq!(codes(&noted(Some(20))), ["queue_now", "late_queue"], "it was paused twice");
+}
 
 #[test]
 fn every_sentence_about_being_on_time_is_made_true() {

@@ -4,7 +4,7 @@ use schedd::domain::books::Rule;
 use schedd::domain::ids::RunId;
 use schedd::domain::run::RunState;
 use schedd::engine::backfilling;
-use schedd::store::Verdict;
+use schedd::store::{OutputFrames, Stream, Verdict};
 use serde_json::json;
 
 use crate::doctor::desk::Desk;
@@ -150,6 +150,36 @@ async fn runs_that_wait_at_a_gate_are_counted_among_those_that_wait() {
 }
 
 #[tokio::test]
+async fn a_place_whose_run_stands_in_quarantine_and_nowhere_else_is_given_up() {
+    let mut desk = Desk::new();
+    for job in ["a", "b", "c"] {
+        desk.add(job, json!({"at": t(0).to_string(), "key": "k"})).await;
+    }
+    desk.go_on_to(1);
+    let claim = desk.win_at(1, &run_of("a", 0), &["key:k"]).await;
+    for job in ["b", "c"] {
+        let order = desk.order_at(&run_of(job, 0), &["key:k"]).await;
+        desk.claim(1, &order).await;
+    }
+    desk.succeed(2, &claim).await;
+    desk.open_all(2).await;
+    let woken = run_of("b", 0).to_string();
+    assert!(desk.score("held:key:k", &woken).is_some());
+    let due = format!("due:{}", desk.run(&run_of("b", 0)).await.lane);
+    assert!(desk.score(&due, &woken).is_some());
+    let entry = json!({"key": desk.key(&due), "score": "1", "why": "a test", "at": "1"}).to_string();
+    // As it stands when it was put back and its entry stayed.
+    desk.break_by("HSET", "quarantine", &[&woken, &entry]);
+    desk.demand_sound("while it is due too").await;
+    // As a quarantine of before left it: out of its lane, with its place.
+    desk.break_by("ZREM", &due, &[&woken]);
+    desk.mend(Rule::GateWrong, "held:key:k").await;
+    assert_eq!(desk.score("held:key:k", &woken), None);
+    desk.open_all(3).await;
+    assert!(desk.score("held:key:k", &run_of("c", 0).to_string()).is_some(), "the next has it");
+}
+
+#[tokio::test]
 async fn the_bytes_of_output_of_each_job_and_the_ranges_of_ledgers_are_counted() {
     let mut desk = Desk::new();
     let claim = desk.printing("a").await;
@@ -179,4 +209,22 @@ async fn a_fence_below_one_in_use_is_raised() {
         desk.mend(Rule::Fence, "fence").await;
         assert_eq!(desk.get::<u64>("GET", "fence", &[]), claim.fence.as_u64());
     }
+}
+
+#[tokio::test]
+async fn a_counter_that_moves_while_it_is_counted_is_no_finding() {
+    let mut desk = Desk::new();
+    let claim = desk.printing("a").await;
+    let store = desk.at(desk.now());
+    let writer = tokio::spawn(async move {
+        for size in (1..200).cycle() {
+            let mut frames = OutputFrames::new(0);
+            frames.push_head(Stream::Stdout, &vec![b'x'; size]);
+            store.write_output(&claim, &frames).await.unwrap();
+        }
+    });
+    for _ in 0..20 {
+        desk.demand_sound("output is written").await;
+    }
+    writer.abort();
 }

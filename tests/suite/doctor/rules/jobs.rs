@@ -40,7 +40,7 @@ async fn a_job_with_a_delay_is_in_order_while_it_rests_runs_and_is_paused() {
     let claim = desk.win(60_000, &run).await;
     assert_eq!(desk.job("a").await.pending, None);
     desk.demand_sound("it runs").await;
-    desk.at(60_001).pause_job(&desk.job("a").await, None).await.unwrap();
+    desk.at(60_001).pause_job(&desk.job("a").await, None, &[]).await.unwrap();
     desk.demand_sound("it runs and is paused").await;
     desk.succeed(60_002, &claim).await;
     desk.demand_sound("it is paused").await;
@@ -235,4 +235,19 @@ async fn a_definition_that_cannot_be_read_is_told_with_what_to_do_and_left() {
         desk.break_by("HSET", "job:a", &["def", definition]);
         desk.leaves(Rule::Definition, "job a", word).await;
     }
+}
+
+#[tokio::test]
+async fn a_planned_job_with_a_gate_is_listed_with_it() {
+    let desk = Desk::new();
+    desk.add("a", json!({"every": "1m", "key": "k"})).await;
+    desk.demand_sound("").await;
+    let listed: Vec<String> = desk.get("ZRANGE", "gated", &["0", "-1"]);
+    assert!(listed[0].ends_with(" key:k a"), "{listed:?}");
+    desk.break_by("DEL", "gated", &[]);
+    desk.mend(Rule::GatedWrong, "job a").await;
+    assert_eq!(desk.get::<Vec<String>>("ZRANGE", "gated", &["0", "-1"]), listed);
+    desk.break_by("ZADD", "gated", &["0", "no entry"]);
+    desk.mend(Rule::Entry, "gated").await;
+    assert_eq!(desk.get::<Vec<String>>("ZRANGE", "gated", &["0", "-1"]), listed);
 }

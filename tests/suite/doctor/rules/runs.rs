@@ -271,3 +271,33 @@ async fn an_occurrence_with_a_record_that_the_ledger_tells_of_too_is_taken_out_o
     assert_eq!((left.len(), left[0].from, left[0].to, left[0].count), (1, run.due(), due(3).due(), 3));
     assert_eq!(desk.total("skipped"), 3);
 }
+
+#[tokio::test]
+async fn an_occurrence_that_two_ranges_tell_of_is_taken_out_of_the_wider() {
+    let mut desk = Desk::new();
+    let run = desk.minutely("a").await;
+    desk.go_on_to(400_000);
+    let due = |minutes: u64| run.due().saturating_add(Duration::from_secs(60 * minutes));
+    let order = SkipOrder {
+        run: run.clone(),
+        rev: desk.job("a").await.rev,
+        lane: Lane::default_lane(),
+        reason: "missed",
+        last_due: due(4),
+        count: 5,
+        successor: Some(Successor::on_time(run.job(), due(5))),
+    };
+    assert_eq!(desk.at(400_000).skip_run(&order).await.unwrap(), SkipReply::Skipped);
+    desk.at(400_000).forget_runs(None, t(400_001), 0).await.unwrap();
+    let at = due(2).as_i64().to_string();
+    desk.break_by("ZADD", "ledger:a", &[&at, &format!("{at}:1:succeeded:")]);
+    desk.break_by("HINCRBY", "totals", &["ledger_ranges", "1"]);
+    let told = desk.findings().await.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(told.len() == 1 && told[0].contains("its schedule has 5, and its records and its ledger tell of 6"), "{told:?}");
+    let mended = desk.mend(Rule::LedgerWrong, "a").await;
+    assert_eq!(mended[0].done, ["its ledger tells of 1 less now"]);
+    let left: Vec<_> =
+        desk.store.read_ledger(run.job()).await.unwrap().ranges.iter().map(|range| (range.from, range.to, range.count)).collect();
+    assert_eq!(left, [(run.due(), due(4), 4), (due(2), due(2), 1)]);
+    assert_eq!(desk.total("skipped"), 4);
+}

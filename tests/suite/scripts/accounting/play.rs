@@ -127,6 +127,7 @@ impl Play {
             Step::Claim => self.claim_all().await,
             Step::Finish(at) => self.settle(*at, Verdict::Final(RunState::Succeeded)).await,
             Step::Fail(at) => self.settle(*at, Verdict::Retry(std::time::Duration::from_secs(30))).await,
+            Step::Die(at) => self.settle(*at, Verdict::Final(RunState::Failed)).await,
             Step::Lose(at) => {
                 if *at < self.running.len() {
                     let (claim, claimed) = self.running.remove(*at);
@@ -153,6 +154,7 @@ impl Play {
             }
             Step::Cancel(at) => self.cancel(*at).await,
             Step::GiveBack(which) => self.give_back(*which).await,
+            Step::Trim(most) => while store.forget_runs(Some(&name("a")), UnixMillis::EPOCH, *most).await.unwrap() > 0 {},
             Step::Manual => {
                 let Some(definition) = self.definition().await.filter(|old| old.record.is_live()) else { return };
                 let run = RunId::manual(name("a"), self.instant(), "hand").unwrap();
@@ -164,10 +166,12 @@ impl Play {
                 person::cancel_job(&store, &name("a"), StopRunning::Yes, "by a test").await.unwrap();
                 let now = self.instant();
                 let era = self.eras.last_mut().unwrap();
-                // Of what would have come after the planned run nothing is owed any more.
+                // Of what would have come after a planned run that is not due nothing is owed any more.
                 let before = |due: UnixMillis| due.saturating_sub(std::time::Duration::from_millis(1));
-                era.until = Some(planned.map_or(now, |run| {
-                    if run.due() <= now || definition.record.is_once { run.due() } else { before(run.due()) }
+                era.until = Some(planned.map_or(now, |run| match run.due() {
+                    due if due <= now => now,
+                    due if definition.record.is_once => due,
+                    due => before(due),
                 }));
             }
         }

@@ -119,6 +119,11 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         "forget_runs" => format!("{:?}", store.forget_runs(Some(&job.name), t(9000), 0).await?),
         "forget_uniques" => format!("{:?}", store.forget_uniques(&["k".parse().unwrap()]).await?),
         "leave_node" => format!("{:?}", store.leave_node(&"n1".parse().unwrap(), "i1").await?),
+        "list_gated" => format!("{:?}", store.list_gated(&queue("default"), None, 5, 5).await?),
+        "unlist_gated" => {
+            let entry = (job.name.clone(), "default key:k a".to_owned());
+            format!("{:?}", store.unlist_gated(&[entry]).await?)
+        }
         "list_behind" => format!("{:?}", store.list_behind(&queue("default"), None, 5).await?),
         "list_ripe" => {
             let poll = store.list_ripe(&[LaneAsk::new(queue("default"), 5)]).await?;
@@ -129,7 +134,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         }
         "meet_server" => format!("{:?}", store.meet_server("a/b").await?),
         "note_events" => format!("{:?}", store.note_events(&"n1".parse().unwrap(), &[stopping()]).await?),
-        "pause_job" => format!("{:?}", store.pause_job(job, None).await?),
+        "pause_job" => format!("{:?}", store.pause_job(job, None, &[]).await?),
         "drop_backfill" => format!("{:?}", store.drop_backfill(&job.name).await?),
         "plant_backfill" => format!("{:?}", store.plant_backfill(&backfilled(), &queue("default")).await?),
         "queue_backfill" => format!("{:?}", store.queue_backfill(&job.name, &[backfilled()]).await?),
@@ -148,7 +153,8 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
         "recover_run" => format!("{:?}", store.recover_run(&expired(&claim(), 10_000), &recovery(None)).await?),
         "remove_job" => {
             let order = RemoveOrder { kind: SourceKind::File, source: "n1".to_owned(), ..removal(job, StopRunning::Yes) };
-            let order = RemoveOrder { unique: Some("o".parse().unwrap()), ..order };
+            let passed = (Some(Stretch { first: t(7), last: t(7), count: 1 }), None);
+            let order = RemoveOrder { unique: Some("o".parse().unwrap()), passed, ..order };
             format!("{:?}", store.remove_job(&order).await?)
         }
         "renew_leases" => format!("{:?}", store.renew_leases(LEASE, &[(run.clone(), claim().fence)]).await?),
@@ -188,7 +194,7 @@ async fn call_on_the_books(script: &str, scene: &Scene) -> Result<String, StoreE
     let store = world.at(20_000);
     Ok(match script {
         "inspect_job" => {
-            let to_inspect = JobToInspect { name: &job.name, record: Some(job), plan: Plan::Nothing };
+            let to_inspect = JobToInspect { name: &job.name, record: Some(job), plan: Plan::Nothing, gated: None };
             format!("{:?}", store.inspect_jobs(&[to_inspect], &[queue("default")]).await?.remove(0)?)
         }
         "inspect_runs" => format!("{:?}", store.inspect_runs(&[(run.clone(), None)], &[queue("default")]).await?.remove(0)?),
@@ -201,8 +207,14 @@ async fn call_on_the_books(script: &str, scene: &Scene) -> Result<String, StoreE
         "mend_counts" => format!("{:?}", store.mend_counts(&CountFacts::default()).await?),
         "mend_job" => {
             let (name, record) = (job.name.clone(), Some(job.clone()));
-            let mending =
-                JobMending { name, record, planted: Some(successor("a", 1000)), pending_ready: None, waiting: Waiting::Freed };
+            let mending = JobMending {
+                name,
+                record,
+                planted: Some(successor("a", 1000)),
+                pending_ready: None,
+                waiting: Waiting::Freed,
+                gated: None,
+            };
             format!("{:?}", store.mend_jobs(&[mending], &[queue("default")]).await?.remove(0)?)
         }
         "mend_stretch" => {

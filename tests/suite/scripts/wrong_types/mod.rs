@@ -24,6 +24,7 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
                 "totals"
                     | "shunned"
                     | "shunned_lately"
+                    | "gated"
                     | "job"
                     | "open"
                     | "waiting"
@@ -32,9 +33,9 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
                     | "ledger_before"
                     | "deeds"
             ) | ("restore_run", "ledger" | "ledger_before")
-                | ("forget_runs", "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before" | "deeds")
+                | ("forget_runs", "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before" | "deeds" | "backfill")
         )
-        || matches!((script, name), ("forget_uniques", "unique" | "holder"))
+        || matches!((script, name), ("forget_uniques", "unique" | "holder") | ("unlist_gated", "job"))
         || matches!(
             (script, name),
             ("queue_backfill" | "quarantine_run", "run")
@@ -92,6 +93,8 @@ async fn every_call_made_above_does_its_work_when_no_key_is_spoilt() {
             header.script.as_str(),
             "drop_fields"
                 | "list_behind"
+                | "list_gated"
+                | "unlist_gated"
                 | "list_ripe"
                 | "forget_jobs"
                 | "beat_node"

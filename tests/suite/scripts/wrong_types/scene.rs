@@ -101,7 +101,7 @@ pub(super) async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Sc
         world.at(3000).forget_runs(None, t(3000), usize::MAX).await.unwrap();
     }
     if stage == Stage::Paused {
-        world.at(0).pause_job(&world.job("a").await, None).await.unwrap();
+        world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     }
     // Held by a job that is over, and by one that is to lose it.
     let _: i64 = world.raw("HSET", "unique:k", &["job", "h"]);

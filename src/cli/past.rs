@@ -1,23 +1,23 @@
-//! What `--at` means where one looks back: a time of day or a weekday alone is its last coming, not its next.
+//! What a time means where one looks back: a time of day, a weekday or a date without a year is its last coming, not its next.
 
 use std::time::Duration;
 
-use crate::cli::failure::Failure;
-use crate::domain::human_time::{Instant, parse_instant};
+use crate::domain::human_time::{Instant, InstantError, parse_instant};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
+const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
 /// The instant `text` means.
-pub(super) fn asked(text: &str, now: UnixMillis, zone: &Zone) -> Result<Instant, Failure> {
-    let bad = |error: crate::domain::human_time::InstantError| Failure::Invalid(format!("--at: {error}"));
-    let read = parse_instant(text, now, zone).map_err(bad)?;
+pub(super) fn parse_past(text: &str, now: UnixMillis, zone: &Zone) -> Result<Instant, InstantError> {
+    let read = parse_instant(text, now, zone)?;
     let back = match says_its_day(text) {
         Day::Said => return Ok(read),
         Day::Unsaid => DAY,
         Day::Weekday => DAY * 7,
+        Day::Date => DAY * 365,
     };
     if read.at <= now {
         return Ok(read);
@@ -29,11 +29,18 @@ enum Day {
     Said,
     Unsaid,
     Weekday,
+    /// A month and a day of it, without a year.
+    Date,
 }
 
 fn says_its_day(text: &str) -> Day {
     let text = text.trim().to_ascii_lowercase();
     let first = text.split_whitespace().next().unwrap_or_default();
+    let names_month = text.split_whitespace().any(|word| MONTHS.iter().any(|month| word.starts_with(month)));
+    if names_month {
+        let says_year = text.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() == 4);
+        return if says_year { Day::Said } else { Day::Date };
+    }
     if DAYS.iter().any(|day| first.starts_with(day)) {
         return Day::Weekday;
     }
@@ -46,20 +53,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_of_day_or_a_weekday_alone_is_the_last_one_and_anything_else_as_elsewhere() {
+    fn a_time_of_day_a_weekday_or_a_date_without_a_year_is_the_last_one_and_anything_else_as_elsewhere() {
         let now = UnixMillis::from_timestamp("2026-11-21T12:00:00Z".parse().unwrap()).unwrap();
-        let at = |text: &str| asked(text, now, &Zone::utc()).unwrap().at.to_string();
+        let at = |text: &str| parse_past(text, now, &Zone::utc()).unwrap().at.to_string();
         for (text, wanted) in [
             ("02:30", "2026-11-21T02:30:00.000Z"),
             ("14:30", "2026-11-20T14:30:00.000Z"),
             ("9am", "2026-11-21T09:00:00.000Z"),
             ("fri 17:00", "2026-11-20T17:00:00.000Z"),
+            ("24 dec", "2025-12-24T00:00:00.000Z"),
+            ("oct 3 9am", "2026-10-03T09:00:00.000Z"),
+            ("24 dec 2026", "2026-12-24T00:00:00.000Z"),
             ("2026-11-01 09:00", "2026-11-01T09:00:00.000Z"),
             ("tomorrow 9am", "2026-11-22T09:00:00.000Z"),
             ("in 2h", "2026-11-21T14:00:00.000Z"),
         ] {
             assert_eq!(at(text), wanted, "{text}");
         }
-        assert_eq!(asked("sometime", now, &Zone::utc()).unwrap_err().code(), 2);
+        assert!(parse_past("sometime", now, &Zone::utc()).is_err());
     }
 }

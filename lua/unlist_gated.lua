@@ -1,0 +1,22 @@
+#!lua flags=allow-oom
+-- Takes jobs off the list of those with gates that have no planned run any more, nor one to come.
+-- Guard: the job has ended, or its one run has been claimed, or it is not there. At most 1,000 a call.
+-- KEYS 1 gated
+-- KEYS* job
+-- ARGV* gated: how the job is listed
+-- Reply unlisted: how many
+-- Reply wrong_type: key, found, wanted
+local bad = wrong_type({KEYS[1], 'zset'})
+if bad then return bad end
+local unlisted = 0
+for at = 1, #ARGV do
+  local job = KEYS[at + 1]
+  if not wrong_type({job, 'hash'}) then
+    local found = redis.call('HMGET', job, 'once', 'pending', 'held', 'ended', 'gated')
+    if found[4] or not found[1] or found[1] == '1' and (found[2] or '') == '' and not found[3] then
+      unlisted = unlisted + redis.call('ZREM', KEYS[1], ARGV[at])
+      if found[5] then redis.call('HDEL', job, 'gated') end
+    end
+  end
+end
+return {'unlisted', unlisted}

@@ -1,0 +1,35 @@
+//! Whether people were told what they were to be: notices that failed for good.
+
+use super::surroundings::{RECENT, SHOWN};
+use crate::cli::render::facts_in_words;
+use crate::domain::time::UnixMillis;
+use crate::store::{Check, Level, Store, StoreError, Untold};
+
+/// A line for each of the first jobs whose notices were not told: a warning for as long as somebody may not have seen it.
+pub(super) async fn notices(store: &Store, now: UnixMillis) -> Result<Vec<Check>, StoreError> {
+    let mut untold = store.list_untold().await?;
+    untold.sort_by_key(|untold| std::cmp::Reverse(untold.last.1));
+    let mut checks = Vec::new();
+    for Untold { job, count, last: (run, at) } in untold.iter().take(SHOWN) {
+        let why = match store.read_run(run).await {
+            Ok(record) => record.and_then(|record| record.reason.clone().or_else(|| facts_in_words(&record))),
+            Err(error) if error.is_passing() => return Err(error),
+            Err(_) => None,
+        };
+        let why = why.map(|why| format!(", with {why}")).unwrap_or_default();
+        let notices = if *count == 1 { "1 notice".to_owned() } else { format!("{count} notices") };
+        let text = format!(
+            "{notices} told nobody: the last, {run}, failed for good at {at}{why}; mend what tells, then schedctl retry --dead --job {job}, or purge"
+        );
+        let level = if now.since(*at) < RECENT { Level::Warn } else { Level::Note };
+        checks.push(Check::new(job.as_str(), level, text));
+    }
+    if untold.len() > SHOWN {
+        let text = format!("and those of {} more jobs: schedctl history --dead", untold.len() - SHOWN);
+        checks.push(Check::new("others", Level::Warn, text));
+    }
+    if checks.is_empty() {
+        checks.push(Check::new("untold", Level::Ok, "none: no notice that is kept failed for good"));
+    }
+    Ok(checks)
+}

@@ -1,0 +1,76 @@
+//! Looks for ripe runs of a lane by the gates they have to pass first, where few jobs name one.
+//!
+//! A mass of runs of one gate costs nothing here, whatever its size: its gate is passed over. Invariant: of one gate none is taken
+//! before an earlier one that is planned or open; a run asked for by hand has no place among those, and may be overtaken once.
+
+use tracing::debug;
+
+use super::Claimer;
+use super::behind::Walk;
+use crate::domain::ids::JobName;
+use crate::domain::job::gated_entry;
+use crate::domain::lane::Lane;
+use crate::domain::time::UnixMillis;
+use crate::engine::definition::Definition;
+use crate::engine::ripe::well_formed;
+use crate::store::{Planned, RipeEntry, StoreError};
+
+/// Jobs looked at in one call.
+const JOBS: usize = 1000;
+/// Which run of a gate is first is left to the walk if more jobs than these name it.
+const FEW_JOBS: usize = 100;
+
+impl Claimer {
+    /// The first few ripe runs of each gate that few jobs name, of the gates whose turn it is to be looked at; at most `most`.
+    pub(super) async fn choose_by_gate(
+        &self,
+        lane: &Lane,
+        walk: &mut Walk,
+        most: usize,
+        now: UnixMillis,
+    ) -> Result<Vec<RipeEntry>, StoreError> {
+        let store = &self.shared.store;
+        let gated = store.list_gated(lane, walk.after_gate.as_ref(), JOBS, FEW_JOBS).await?;
+        walk.after_gate = gated.last;
+        let jobs: Vec<JobName> = gated.gates.iter().flat_map(|(_, jobs)| jobs).cloned().collect();
+        let mut planned = store.list_planned(lane, &jobs, now).await?.into_iter();
+        let (mut chosen, mut gone) = (Vec::new(), Vec::new());
+        for (gate, jobs) in gated.gates {
+            let (mut ripe, mut is_clear) = (Vec::new(), true);
+            for (job, planned) in jobs.into_iter().zip(planned.by_ref()) {
+                match planned {
+                    Planned::Ripe(entries) => ripe.extend(entries),
+                    Planned::Gone => {
+                        let entry = gated_entry(&job, lane, &gate);
+                        gone.push((job, entry));
+                    }
+                    Planned::Unclear => is_clear = false,
+                }
+            }
+            let mut ripe: Vec<(i64, RipeEntry)> =
+                ripe.into_iter().filter_map(|entry| Some((well_formed(&entry).ok()?.1, entry))).collect();
+            ripe.sort_by(|(ready, a), (other, b)| (ready, &a.member).cmp(&(other, &b.member)));
+            for (_, entry) in ripe.into_iter().filter(|_| is_clear) {
+                if chosen.len() < most && walk.may_take(gate.clone(), &entry) {
+                    chosen.push(entry);
+                }
+            }
+        }
+        store.unlist_gated(&gone).await?;
+        Ok(chosen)
+    }
+
+    /// Takes jobs that run once off the list of those with gates: their run was claimed, or waits at its gate.
+    pub(super) async fn unlist_gated(&self, lane: &Lane, judged: &[(JobName, String)]) {
+        // Else it is taken off when it is met there, or forgotten.
+        if let Err(error) = self.shared.store.unlist_gated(judged).await {
+            debug!(%lane, %error, "Jobs that have run stay listed with their gates.");
+        }
+    }
+}
+
+/// How a job that runs once is listed with its first gate.
+pub(super) fn entry_of_once(definition: &Definition, lane: &Lane) -> Option<(JobName, String)> {
+    let entry = definition.spec.gated_entry(&definition.record.name, lane).filter(|_| definition.record.is_once)?;
+    Some((definition.record.name.clone(), entry))
+}

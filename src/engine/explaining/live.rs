@@ -1,0 +1,59 @@
+//! What keeps a ready run from starting now: its queue as a poll finds it, and the nodes that take its lane.
+
+use std::collections::BTreeMap;
+
+use crate::domain::explain::{Executing, Keeps};
+use crate::domain::lane::Lane;
+use crate::domain::queue::QueueHold;
+use crate::domain::time::UnixMillis;
+use crate::store::{LaneAsk, LanePoll, NodeRecord, QueueRecord, Store, StoreError};
+
+/// Runs that execute read to tell which nodes have no slot.
+const READ: usize = 500;
+/// Runs named of them.
+const NAMED: usize = 3;
+
+/// What keeps the runs of a lane; `there` are the nodes that are.
+pub(super) async fn keeps(store: &Store, lane: &Lane, there: &[&NodeRecord]) -> Result<Vec<Keeps>, StoreError> {
+    if there.is_empty() {
+        return Ok(vec![Keeps::NoNode]);
+    }
+    let queue = lane.queue();
+    let poll = store.list_ripe(&[LaneAsk::new(lane.clone(), 1)]).await?;
+    let Some(LanePoll::Due { held, .. }) = poll.lanes.into_iter().next() else { return Ok(Vec::new()) };
+    let Some(record) = store.read_queue_settings(std::slice::from_ref(queue)).await?.pop() else { return Ok(Vec::new()) };
+    let (ids, count) = store.list_running(queue, READ).await?;
+    let running = Executing { some: ids.iter().take(NAMED).cloned().collect(), count };
+    if let Some(hold) = held {
+        let (detail, since) = detail(&record, hold);
+        return Ok(vec![Keeps::Queue { hold, detail, since, running }]);
+    }
+    let mut by_node: BTreeMap<String, u32> = BTreeMap::new();
+    for run in store.read_runs(&ids).await?.into_iter().flatten().flatten() {
+        *by_node.entry(run.node.unwrap_or_default()).or_default() += 1;
+    }
+    let (mut found, mut full) = (Vec::new(), Vec::new());
+    for node in there.iter().filter(|node| node.serving.takes(lane)) {
+        if let Some((why, since)) = node.held.clone() {
+            found.push(Keeps::Held { node: node.name.clone(), why, since });
+        } else if by_node.get(&node.name).is_some_and(|taken| *taken >= record.settings.concurrency) {
+            full.push(node.name.clone());
+        } else {
+            // It takes it any moment.
+            return Ok(Vec::new());
+        }
+    }
+    if !full.is_empty() {
+        found.push(Keeps::Slots { nodes: full, running });
+    }
+    Ok(found)
+}
+
+fn detail(record: &QueueRecord, hold: QueueHold) -> (String, Option<UnixMillis>) {
+    let paused = record.paused.as_ref();
+    match hold {
+        QueueHold::Paused => (paused.map_or_else(String::new, |(_, by)| by.clone()), paused.map(|(at, _)| *at)),
+        QueueHold::Full => (record.settings.limit.map_or_else(String::new, |limit| limit.to_string()), None),
+        QueueHold::Rate => (record.settings.rate.map_or_else(String::new, |rate| rate.to_string()), None),
+    }
+}

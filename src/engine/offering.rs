@@ -1,0 +1,95 @@
+//! Offers back to Redis what it lost of a run while that went on: its end, or the run itself.
+//!
+//! Invariant: what another node has, or Redis knows, stays as it is. Whether data was lost is judged by its mark.
+
+use std::time::Duration;
+
+use tracing::warn;
+
+use super::journal::{EndedRun, Line};
+use super::loss;
+use super::settling::{self, Settled};
+use super::shared::{Phase, Shared};
+use crate::domain::run::{Outcome, RunState};
+use crate::store::{Claim, ReturnReply, Verdict};
+
+/// How often, and how far apart, a run whose lease Redis lost is offered back: its job may first have to be planted again.
+const OFFERS: u32 = 20;
+const OFFER_AGAIN: Duration = Duration::from_millis(500);
+/// How often the data is found to be what it was before a run that Redis does not take the end of is another's: nodes notice a loss
+/// within a second.
+const LOOKS: u32 = 4;
+
+/// The end of an attempt as the journal keeps it.
+pub(super) fn ended(claim: &Claim, settled: &Settled, state: RunState, outcome: &Outcome, took: Duration) -> EndedRun {
+    let mut facts = vec![("attempt", claim.attempt.to_string()), ("started_at", claim.claimed_at.as_i64().to_string())];
+    facts.extend(settling::facts(outcome, settled).into_iter().filter(|(_, value)| !value.is_empty()));
+    EndedRun {
+        run: claim.run.to_string(),
+        queue: claim.lane.as_str().to_owned(),
+        state: state.as_str().to_owned(),
+        reason: if matches!(settled.verdict, Verdict::Final(_)) { settled.reason.clone() } else { String::new() },
+        ended_at: claim.claimed_at.saturating_add(took).as_i64(),
+        fence: claim.fence.as_u64(),
+        facts: facts.into_iter().map(|(field, value)| (field.to_owned(), value)).collect(),
+    }
+}
+
+/// Gives back an end that Redis did not take, if that is because it lost the run: known once the data has another mark than at the
+/// claim. While it has that one, and is what this node knows, the run is another's.
+pub(super) async fn offer_end(shared: &Shared, claim: &Claim, end: &EndedRun, claimed_in: &str) {
+    let (mut looks, mut is_noted) = (0, false);
+    for _ in 0..OFFERS {
+        if shared.phase() == Phase::Aborting || looks == LOOKS {
+            return;
+        }
+        let is_lost = shared.watch.epoch() != claimed_in;
+        let known = shared.watch.known_now();
+        if !is_lost
+            && let Ok(poll) = shared.store.list_ripe(&[]).await
+            && shared.watch.knows(&poll, known)
+        {
+            looks += 1;
+        } else if !std::mem::replace(&mut is_noted, true) {
+            // Before this node gives back what it knows: that it began would be told as lost.
+            shared.watch.journal().note([Line::Ended(end.clone())]);
+        }
+        if is_lost {
+            match loss::give_back_end(shared, end).await {
+                Ok(true) => warn!("Redis had lost the run, which has ended; its end is given back."),
+                Ok(false) => {}
+                Err(error) if error.is_passing() => {
+                    tokio::time::sleep(OFFER_AGAIN).await;
+                    continue;
+                }
+                Err(error) => shared.weather.failed(&error, &format!("a run of {} is not given back", claim.run.job())),
+            }
+            return;
+        }
+        tokio::time::sleep(OFFER_AGAIN).await;
+    }
+}
+
+/// Offers a run back that was stopped because its lease was gone: if Redis lost all it knew of the run it is tried again.
+pub(super) async fn offer_back(shared: &Shared, claim: &Claim, claimed_in: &str) {
+    for _ in 0..OFFERS {
+        match shared.store.return_run(claim, claimed_in, "Redis lost it while it ran").await {
+            Ok(ReturnReply::Returned) => {
+                warn!("Redis had lost the run; it is due again.");
+                return;
+            }
+            // In another's hands, as ever when a lease is lost.
+            Ok(ReturnReply::Known) => return,
+            Ok(ReturnReply::Same | ReturnReply::Unknown) => {}
+            Err(error) if error.is_passing() => {}
+            Err(error) => {
+                shared.weather.failed(&error, &format!("a run of {} is not put back", claim.run.job()));
+                return;
+            }
+        }
+        if shared.phase() == Phase::Aborting {
+            return;
+        }
+        tokio::time::sleep(OFFER_AGAIN).await;
+    }
+}

@@ -1,0 +1,127 @@
+//! The jobs with gates, by lane and first gate: how the runs of a gate are found in a lane without all those before them.
+//!
+//! Invariant: it is a hint only. What it leaves out is found by reading the lane, and a claim judges each run anew.
+
+use redis::Value;
+
+use super::Store;
+use super::error::StoreError;
+use super::polling::RipeEntry;
+use super::reply::text_of;
+use super::scripts::{self, Invocation};
+use crate::domain::gate::Gate;
+use crate::domain::ids::JobName;
+use crate::domain::lane::Lane;
+use crate::domain::time::UnixMillis;
+
+/// Open runs of a job looked for; of one with more nothing is told.
+const OPEN: usize = 10;
+
+/// Gates of a lane with few jobs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Gated {
+    /// Each with its jobs.
+    pub gates: Vec<(Gate, Vec<JobName>)>,
+    /// The last gate looked at; none if there is none behind it.
+    pub last: Option<Gate>,
+}
+
+/// What stands in a lane of one job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Planned {
+    /// These are ripe, in no order.
+    Ripe(Vec<RipeEntry>),
+    /// It is not there, or has none to come.
+    Gone,
+    /// Its keys hold something else, or more is open than is looked at.
+    Unclear,
+}
+
+impl Store {
+    /// The first gates of the jobs of `lane` behind the gate `after`, each with its jobs if it has no more than `few`; `most` jobs and
+    /// a few more.
+    pub async fn list_gated(&self, lane: &Lane, after: Option<&Gate>, most: usize, few: usize) -> Result<Gated, StoreError> {
+        let call = Invocation::new(&scripts::LIST_GATED)
+            .key("gated", self.keys.gated())
+            .arg("lane", lane.as_str())
+            .arg("after", after.map_or("", Gate::as_str))
+            .arg("most", most)
+            .arg("few", few);
+        let mut reply = self.link.invoke(&call).await?;
+        if reply.word != "gated" {
+            return Err(reply.unknown());
+        }
+        let last = Gate::from_name(&reply.text()?);
+        let value = reply.value()?;
+        let Value::Array(flat) = &value else { return Err(StoreError::corrupt("list_gated", format!("{value:?}"))) };
+        let gate = |pair: &[Value]| {
+            let jobs = text_of(&pair[1])?.split(' ').filter_map(|job| job.parse().ok()).collect();
+            Some((Gate::from_name(&text_of(&pair[0])?)?, jobs))
+        };
+        Ok(Gated { gates: flat.chunks_exact(2).filter_map(gate).collect(), last })
+    }
+
+    /// What of the planned and open runs of each of these jobs is ripe in `lane` at `now`. Not looked for are runs asked for by hand.
+    pub async fn list_planned(&self, lane: &Lane, jobs: &[JobName], now: UnixMillis) -> Result<Vec<Planned>, StoreError> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for job in jobs {
+            pipeline.cmd("HMGET").arg(self.keys.job(job)).arg("rev").arg("once").arg("pending").arg("held").arg("ended");
+            pipeline.cmd("ZRANGE").arg(self.keys.open(job)).arg(0).arg(OPEN);
+        }
+        let texts = |answer: Option<&Result<Value, redis::RedisError>>| match answer {
+            Some(Ok(Value::Array(values))) => values.iter().map(|value| text_of(value).unwrap_or_default()).collect(),
+            _ => Vec::new(),
+        };
+        let answers = self.link.ask(&mut pipeline).await?;
+        let mut found: Vec<Result<Vec<String>, Planned>> = Vec::with_capacity(jobs.len());
+        for pair in answers.chunks_exact(2) {
+            let (job, mut runs): (Vec<String>, Vec<String>) = (texts(pair.first()), texts(pair.get(1)));
+            let [rev, once, pending, held, ended] = job.as_slice() else {
+                found.push(Err(Planned::Unclear));
+                continue;
+            };
+            let is_gone = rev.is_empty() || !ended.is_empty() || once == "1" && pending.is_empty() && held.is_empty();
+            found.push(if is_gone {
+                Err(Planned::Gone)
+            } else if runs.len() > OPEN {
+                Err(Planned::Unclear)
+            } else {
+                runs.extend(Some(pending.clone()).filter(|pending| !pending.is_empty() && !runs.contains(pending)));
+                Ok(runs)
+            });
+        }
+        let mut pipeline = redis::pipe();
+        for run in found.iter().flatten().flatten() {
+            pipeline.cmd("ZSCORE").arg(self.keys.due(lane)).arg(run);
+        }
+        let scores = if pipeline.is_empty() { Vec::new() } else { self.link.ask(&mut pipeline).await? };
+        let mut scores = scores.into_iter().map(|score| score.ok().as_ref().and_then(text_of));
+        let mut ripe = |run: String| {
+            let score = scores.next().flatten()?;
+            #[expect(clippy::cast_precision_loss, reason = "the end of time is far below 2^53")]
+            let is_ripe = score.parse::<f64>().is_ok_and(|ready| ready <= now.as_i64() as f64);
+            is_ripe.then_some(RipeEntry { member: run, score })
+        };
+        let mut planned = |runs: Vec<String>| runs.into_iter().filter_map(&mut ripe).collect();
+        Ok(found.into_iter().map(|runs| runs.map_or_else(|why| why, |runs| Planned::Ripe(planned(runs)))).collect())
+    }
+
+    /// Takes these jobs, each by its entry, off the list if they have no planned run to come. How many it took off.
+    pub async fn unlist_gated(&self, entries: &[(JobName, String)]) -> Result<usize, StoreError> {
+        if entries.is_empty() {
+            return Ok(0);
+        }
+        let mut call = Invocation::new(&scripts::UNLIST_GATED).key("gated", self.keys.gated());
+        for (job, entry) in entries {
+            call = call.key("job", self.keys.job(job)).arg("gated", entry);
+        }
+        let mut reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "unlisted" => Ok(usize::try_from(reply.number()?).unwrap_or(0)),
+            _ => Err(reply.unknown()),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Notices that failed for good: whom nobody was told of.
+//!
+//! Invariant: they are counted from the dead letters that are kept, so what was tried again and told, or purged, counts no more.
+
+use std::collections::BTreeSet;
+
+use redis::Value;
+
+use super::Store;
+use super::error::StoreError;
+use super::reply::{number_of, text_of};
+use crate::domain::ids::{JobName, RunId};
+use crate::domain::time::UnixMillis;
+
+/// Dead letters read in one call.
+const PAGE: usize = 10_000;
+/// Dead letters looked through at most, newest first.
+const LOOKED_AT: usize = 100_000;
+
+/// The notices of one job and kind that failed for good and are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Untold {
+    /// Their hidden job.
+    pub job: JobName,
+    /// How many.
+    pub count: u64,
+    /// The one that failed last, and when.
+    pub last: (RunId, UnixMillis),
+}
+
+impl Store {
+    /// The notices of each of these hidden jobs that failed for good; nothing of those that have none.
+    pub async fn read_untold(&self, jobs: &[JobName]) -> Result<Vec<Untold>, StoreError> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for job in jobs {
+            pipeline.cmd("ZCARD").arg(self.keys.job_dead(job));
+            pipeline.cmd("ZRANGE").arg(self.keys.job_dead(job)).arg(0).arg(0).arg("REV").arg("WITHSCORES");
+        }
+        // A key that holds something else is a finding of its own.
+        let answers: Vec<Option<Value>> = self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
+        let read = |(job, answers): (&JobName, &[Option<Value>])| {
+            let [Some(count), Some(Value::Array(last))] = answers else { return None };
+            let run = text_of(last.first()?)?.parse().ok()?;
+            let at = number_of(last.get(1)?).and_then(UnixMillis::new)?;
+            Some(Untold { job: job.clone(), count: u64::try_from(number_of(count)?).ok()?, last: (run, at) })
+        };
+        Ok(jobs.iter().zip(answers.chunks_exact(2)).filter_map(read).collect())
+    }
+
+    /// The notices of all jobs that failed for good, of the newest 100,000 dead letters.
+    pub async fn list_untold(&self) -> Result<Vec<Untold>, StoreError> {
+        let mut jobs = BTreeSet::new();
+        for from in (0..LOOKED_AT).step_by(PAGE) {
+            let mut pipeline = redis::pipe();
+            pipeline.cmd("ZRANGE").arg(self.keys.dead()).arg(from).arg(from + PAGE - 1).arg("REV");
+            let answer = self.link.query(&mut pipeline).await?;
+            let Some(Value::Array(ids)) = answer.first() else { break };
+            let runs = ids.iter().filter_map(text_of).filter_map(|id| id.parse::<RunId>().ok());
+            jobs.extend(runs.map(|run| run.job().clone()).filter(JobName::is_hidden));
+            if ids.len() < PAGE {
+                break;
+            }
+        }
+        self.read_untold(&jobs.into_iter().collect::<Vec<_>>()).await
+    }
+}

@@ -1,0 +1,128 @@
+//! Garbage of the right type in a key of every family there is: it is named by a rule, or it is free text and says why.
+
+use std::collections::BTreeSet;
+
+use schedd::domain::books::{FAMILIES, Mend, Rule, SINGLE_KEYS};
+use schedd::engine::examination::examine;
+
+use crate::doctor::desk::Desk;
+
+/// What is to become of it.
+enum Judged {
+    By(Rule),
+    /// Nobody judges it, for this reason.
+    Free(&'static str),
+}
+
+use Judged::{By, Free};
+
+/// A member that no sorted set has.
+const MEMBER: &str = "\u{1} garbage";
+
+/// Of each hash a field and what is written there.
+static FIELDS: [(&str, &str, &str, Judged); 20] = [
+    ("stops", "No Run", "cancelled", By(Rule::Field)),
+    ("totals", "succeeded", "garbage", By(Rule::Field)),
+    ("queues", "default", "garbage", By(Rule::Field)),
+    ("groups", "No Group", "exclusive", By(Rule::Field)),
+    ("quarantine", "entry", "garbage", Free("why it is there is text, and what it was may be anything")),
+    ("audit", "at", "garbage", By(Rule::Field)),
+    ("output_sizes", "a", "garbage", By(Rule::Count)),
+    ("servers", "one", "garbage", By(Rule::Field)),
+    ("job:a", "def", "garbage", By(Rule::Definition)),
+    ("run:RUN", "state", "garbage", By(Rule::Record)),
+    ("output:RUN#1", "dropped", "garbage", By(Rule::Field)),
+    ("node:one", "pid", "garbage", By(Rule::Field)),
+    ("source:one", "a", "garbage", By(Rule::Field)),
+    ("declared:one", "queue default", "garbage", By(Rule::Field)),
+    ("queue:default", "limit", "garbage", Free("it counts as not set, and `doctor` warns of it beside the books")),
+    ("queue_state:default", "tat", "garbage", By(Rule::Field)),
+    ("group:g", "mode", "garbage", By(Rule::Field)),
+    ("ledger_before:a", "failed", "garbage", By(Rule::Field)),
+    ("gate:group:g", "turn", "No Job", By(Rule::Field)),
+    ("unique:k", "job", "No Job", By(Rule::UniqueWrong)),
+];
+
+/// Each key with what is done to it.
+fn rows() -> Vec<(String, &'static str, Vec<&'static str>, &'static Judged)> {
+    static ENTRY: Judged = By(Rule::Entry);
+    static TEXT: Judged = By(Rule::Text);
+    static COUNT: Judged = By(Rule::Count);
+    static EPOCH: Judged = Free("nodes go on beside it, and to take it away would be taken for a loss");
+    static FENCE: Judged = By(Rule::Fence);
+    let mut rows = Vec::new();
+    let singles = SINGLE_KEYS.iter().map(|(key, kind)| ((*key).to_owned(), *kind));
+    let families = FAMILIES.iter().map(|(family, kind)| {
+        let of = match *family {
+            "due" | "running" => "default",
+            "events" => "one",
+            "held" | "queued" | "queued_by_job" | "gate_rate" => "key:k",
+            _ => "a",
+        };
+        (format!("{family}:{of}"), *kind)
+    });
+    for (key, kind) in singles.chain(families) {
+        match (kind, key.as_str()) {
+            ("zset", _) => rows.push((key, "ZADD", vec!["5", MEMBER], &ENTRY)),
+            ("string", "epoch") => rows.push((key, "SET", vec!["garbage"], &EPOCH)),
+            ("string", "output_bytes") => rows.push((key, "SET", vec!["garbage"], &COUNT)),
+            ("string", "fence") => rows.push((key, "SET", vec!["-5"], &FENCE)),
+            ("string", _) => rows.push((key, "SET", vec!["garbage"], &TEXT)),
+            _ => {}
+        }
+    }
+    rows.extend(FIELDS.iter().map(|(key, field, value, judged)| ((*key).to_owned(), "HSET", vec![*field, *value], judged)));
+    rows
+}
+
+#[test]
+fn no_family_of_keys_is_left_out() {
+    let spoilt: BTreeSet<(String, bool)> = rows()
+        .into_iter()
+        .map(|(key, ..)| key.split_once(':').map_or((key.clone(), false), |(family, _)| (family.to_owned(), true)))
+        .collect();
+    let known = SINGLE_KEYS.iter().map(|(key, _)| ((*key).to_owned(), false));
+    let known: BTreeSet<(String, bool)> = known.chain(FAMILIES.iter().map(|(family, _)| ((*family).to_owned(), true))).collect();
+    assert_eq!(spoilt, known);
+}
+
+#[tokio::test]
+async fn garbage_of_the_right_type_in_a_key_of_any_family_is_named_and_mended_where_that_is_safe() {
+    for (key, command, args, judged) in rows() {
+        let mut desk = Desk::new();
+        let claim = desk.printing("a").await;
+        let key = key.replace("RUN", &claim.run.to_string());
+        desk.demand_sound(&key).await;
+        desk.break_by(command, &key, &args);
+        let exam = examine(&desk.at(desk.now())).await.unwrap();
+        let By(rule) = judged else {
+            let Free(why) = judged else { continue };
+            assert!(exam.findings.is_empty(), "{key} is judged, and is not to be: {why}: {:#?}", exam.findings);
+            continue;
+        };
+        let named = exam.findings.iter().find(|finding| finding.rule == *rule);
+        let named = named.unwrap_or_else(|| panic!("{key} {args:?}: {:#?}", exam.findings)).to_string();
+        let of = key.split_once(':').map_or(key.as_str(), |(_, of)| of);
+        assert!(named.contains(of), "{key}: {named}");
+        let (_, left) = exam.mend(&desk.at(desk.now())).await.unwrap();
+        let fixable: Vec<_> = left.findings.iter().filter(|finding| matches!(finding.mend, Mend::Fix(_))).collect();
+        assert!(fixable.is_empty(), "{key} is not mended: {fixable:#?}");
+        if left.findings.is_empty() {
+            desk.assert_sound();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_group_rid_of_a_spoilt_setting_is_said_again_by_its_file() {
+    use schedd::store::{Section, SectionText};
+    let desk = Desk::new();
+    let section = Section::Group("g".parse().unwrap());
+    let text = SectionText::Group(schedd::domain::group::GroupSettings::Exclusive);
+    let source = "one".parse().unwrap();
+    desk.store.declare_section(&source, &section, Some(&text)).await.unwrap();
+    assert_eq!(desk.store.read_declared(&source).await.unwrap()[&section], text.hash());
+    desk.break_by("HSET", "group:g", &["mode", "garbage"]);
+    desk.mend(Rule::Field, "group:g").await;
+    assert_ne!(desk.store.read_declared(&source).await.unwrap()[&section], text.hash());
+}
