@@ -101,7 +101,14 @@ async fn serve(socket: UnixStream) -> io::Result<()> {
 
 /// Takes orders until there are no more. Fails if one cannot be read, which is the end of it too.
 async fn obey(house: &Rc<House>, orders: &mut OwnedReadHalf) -> io::Result<()> {
-    while let Some(order) = wire::read_order(orders).await? {
+    loop {
+        let order = match wire::read_order(orders).await {
+            Ok(Some(order)) => order,
+            Ok(None) => return Ok(()),
+            // A daemon that is killed has closed its side too: with news it had not read yet, or in the middle of an order.
+            Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof) => return Ok(()),
+            Err(error) => return Err(error),
+        };
         match order {
             Order::Serve { .. } => return Err(io::Error::other("told to serve twice")),
             Order::Start { key, launch } => match house.admit(key, &launch) {
@@ -114,7 +121,6 @@ async fn obey(house: &Rc<House>, orders: &mut OwnedReadHalf) -> io::Result<()> {
             Order::Ping => house.say(News::Pong),
         }
     }
-    Ok(())
 }
 
 /// Kills all below this process and waits until it is gone; whether it is.

@@ -272,10 +272,14 @@ async fn read_frame(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Ve
     // Grown as the bytes come, not as the prefix promises.
     let mut frame = Vec::new();
     from.take(length as u64).read_to_end(&mut frame).await?;
-    if frame.len() == length { Ok(Some(frame)) } else { Err(broken("it ends early")) }
+    if frame.len() == length {
+        Ok(Some(frame))
+    } else {
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, broken("it ends early")))
+    }
 }
 
-/// The next order; none when the daemon is gone.
+/// The next order; none when the daemon is gone. Fails with `UnexpectedEof` if it went in the middle of one.
 pub async fn read_order(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Order>> {
     let Some(frame) = read_frame(from).await? else { return Ok(None) };
     match frame.split_first() {

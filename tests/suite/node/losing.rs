@@ -66,6 +66,26 @@ fn a_node_killed_and_started_again_takes_its_runs_back_at_once() {
 }
 
 #[test]
+fn so_does_one_killed_with_words_of_its_keeper_it_had_not_heard() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let eye = Eye::on(&redis);
+    let mut node = Schedd::on(&redis).node("only").jobs("[daemon]\nlease = \"1m\"\n").start();
+    let dir = tempfile::tempdir().unwrap();
+    let lines = dir.path().join("lines").display().to_string();
+    let work = format!("for n in $(seq 40); do echo $n; echo $n >>{lines}; sleep 0.05; done");
+    eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell(&work)}));
+    begun(&effects, "work");
+    node.signal(Signal::STOP);
+    let count = || std::fs::read_to_string(&lines).unwrap_or_default().lines().count();
+    let before = count();
+    until("it goes on printing", LONG, || (count() > before + 5).then_some(()));
+    node.kill9();
+    node.start_again();
+    let run = until("it has run again", LONG, || eye.history("work").into_iter().next());
+    assert_eq!((run.state, run.attempt), (RunState::Succeeded, 2));
+}
+
+#[test]
 fn a_frozen_node_loses_its_run_without_an_overlap_and_its_result_counts_for_nothing() {
     let (redis, effects) = (TestRedis::start(), Effects::new());
     let eye = Eye::on(&redis);
