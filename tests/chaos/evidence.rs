@@ -233,6 +233,8 @@ pub(crate) struct Evidence {
     pub(crate) deeds: Vec<Deed>,
     /// How much longer than usual this host itself took to start a program, and when.
     pub(crate) host_lags: Vec<(Micros, Micros)>,
+    /// The names of all nodes.
+    pub(crate) nodes: Vec<String>,
     /// The nodes that carry the label some jobs require.
     pub(crate) labelled: Vec<String>,
     /// What was found left over when all was over.

@@ -87,6 +87,7 @@ impl Scene {
             faults: log,
             deeds: Vec::new(),
             host_lags,
+            nodes: stage.nodes().iter().map(|node| node.name.clone()).collect(),
             labelled: Vec::new(),
             leftovers,
             crashes,

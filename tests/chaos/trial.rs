@@ -163,6 +163,7 @@ impl Trial {
             faults: log,
             deeds,
             host_lags,
+            nodes: stage.nodes().iter().map(|node| node.name.clone()).collect(),
             labelled,
             leftovers,
             crashes,

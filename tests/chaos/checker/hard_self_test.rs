@@ -114,6 +114,20 @@ fn hurt(expect: Expect<'_>) {
     });
     expect("begun 5 s after, behind one lost with its node", &lost.evidence, &[]);
     expect("begun 5 s after, behind one that was done", &behind().evidence, &[Verdict::Late, Verdict::Drift]);
+    let unbegun = |attempt| {
+        let w = World::calm().end(10, "cancelled", "replaced").begin(20, 3_000).job(|job| job.overlap = Overlap::Replace);
+        let w = w.fault(9, 18, Hit::Everyone, Delay::Throughout, true);
+        w.recorded(10, |run| (run.attempt, run.finished) = (attempt, Some(at(23))))
+    };
+    expect("begun 3 s after, behind one that all nodes died with before it could begin", &unbegun(1).evidence, &[]);
+    expect("the same, and it was never claimed", &unbegun(0).evidence, &[Verdict::Late, Verdict::Drift]);
+    let watched = |from| {
+        let w = World::calm().cut(20).again(20, 12_000, 2).fault(20, 40, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
+        let w = w.fault(22, 23, Hit::Nodes(vec!["n2".into()]), Delay::AtBegin, true);
+        w.fault(from, from + 1, Hit::Nodes(vec!["n3".into()]), Delay::AtBegin, true)
+    };
+    expect("taken back 12 s after, when each of the others had died and begun to watch anew", &watched(24).evidence, &[]);
+    expect("the same, and one of the others had watched all the time", &watched(45).evidence, &[Verdict::Late]);
     let frozen = |from, to| World::calm().work(10, 7_000).fault(from, to, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
     let untold = |from, to| {
         let w = frozen(from, to).begin(20, 3_000).job(|job| job.overlap = Overlap::Replace);

@@ -17,9 +17,10 @@ mod timing;
 mod unique;
 mod view;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::evidence::{Attempt, Evidence, Micros, span};
+use crate::evidence::{Attempt, Evidence, Micros, Recorded, span};
 use view::View;
 
 /// What can be broken.
@@ -103,13 +104,16 @@ pub(crate) struct Finding {
     pub(crate) what: String,
     /// Attempts it is about.
     pub(crate) attempts: Vec<String>,
+    /// The jobs of these: what history has of them near that time is shown.
+    jobs: BTreeSet<String>,
     /// The time it is about: faults near it are shown.
     pub(crate) at: Micros,
 }
 
 impl Finding {
     fn new(verdict: Verdict, at: Micros, what: String, attempts: &[&Attempt]) -> Self {
-        Self { verdict, what, attempts: attempts.iter().map(ToString::to_string).collect(), at }
+        let jobs = attempts.iter().map(|attempt| attempt.run.job.clone()).collect();
+        Self { verdict, what, attempts: attempts.iter().map(ToString::to_string).collect(), jobs, at }
     }
 
     /// In full, with the faults near it; times count from `begun`.
@@ -121,6 +125,11 @@ impl Finding {
             writeln!(text, "  {attempt}").unwrap();
         }
         let near = evidence.timing.recovery() * 2;
+        let is_near = |recorded: &&Recorded| self.jobs.contains(&recorded.run.job) && (recorded.run.due - self.at).abs() <= near;
+        for Recorded { run, state, attempt, finished, reason, .. } in evidence.history.iter().filter(is_near) {
+            let end = finished.map_or(String::new(), |at| format!(" at {:+.3} s", span(at - run.due)));
+            writeln!(text, "  history {}: {state}{end} after {attempt} attempts, {reason:?}", run.id).unwrap();
+        }
         for fault in evidence.faults.iter().filter(|fault| fault.from - near <= self.at && self.at <= fault.to + near) {
             let (from, to) = (span(fault.from - begun), span(fault.to - begun));
             writeln!(text, "  fault {from:.3} to {to:.3} s: {} {}", fault.row, fault.what).unwrap();

@@ -276,6 +276,7 @@ impl World {
             faults: Vec::new(),
             deeds: Vec::new(),
             host_lags: Vec::new(),
+            nodes: ["n1", "n2", "n3"].map(Into::into).into(),
             labelled: vec!["n1".into()],
             leftovers: Vec::new(),
             crashes: Vec::new(),

@@ -65,7 +65,8 @@ pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
     let waits = job.is_some_and(|job| matches!(job.overlap, Overlap::Queue | Overlap::Replace) || job.catch_up == "all");
     // So does one behind an attempt that was lost: its run is open until its lease is given up.
     let others = of_job.iter().filter(|other| other.run.id != first.run.id && other.began < first.began);
-    let given_up = others.filter_map(|other| given_up(view, other, first)).max().filter(|at| waits && *at > first.run.due);
+    let given_up = others.filter_map(|other| given_up(view, other, first)).chain(never_begun(view, first));
+    let given_up = given_up.max().filter(|at| waits && *at > first.run.due);
     let behind = given_up.map_or(0, |at| view.put_off(first.run.due, at + timing.clean));
     let latest = behind.max(match free {
         Some(free) if waits && free > first.run.due => view.latest(free, timing.clean + timing.kill_grace + SECOND),
@@ -94,11 +95,26 @@ pub(super) fn given_up(view: &View<'_>, other: &Attempt, next: &Attempt) -> Opti
     view.cause(other, next).map(|fault| recovered_by(view, fault, other, other.last_sign))
 }
 
+/// Until when runs of the same job may be open that were due before and lost with their node before an attempt of theirs could begin:
+/// nothing but its number tells of it.
+fn never_begun(view: &View<'_>, first: &Attempt) -> impl Iterator<Item = Micros> {
+    let before = view.recorded.values().filter(|other| other.run.job == first.run.job && other.run.due < first.run.due);
+    before.filter_map(|other| {
+        let told = view.attempts_of(&other.run.id);
+        let is_told = |number: u32| told.iter().any(|attempt| attempt.number == number);
+        if (1..=other.attempt).all(is_told) {
+            return None;
+        }
+        let since = told.iter().filter(|attempt| attempt.began < first.began).map(|attempt| attempt.last_sign).max();
+        Some(view.latest(other.run.due.max(since.unwrap_or(0)), view.timing.clean))
+    })
+}
+
 /// When a run that a fault took from this attempt, over at `ready`, is taken back at the latest. One that is cut off, not dead, is
 /// killed when its lease ends; another node sees it end.
 fn recovered_by(view: &View<'_>, fault: &Inflicted, attempt: &Attempt, ready: Micros) -> Micros {
     let lost = if fault.harm.delay == Delay::Throughout { fault.to.max(ready) } else { fault.from.max(attempt.began) };
-    lost + view.timing.recovery()
+    view.taken_back(lost)
 }
 
 /// When `before` failed and how long its job waits then, at least and at most; none if it did not fail by its own word. A failure

@@ -74,7 +74,7 @@ impl<'a> View<'a> {
             let until = match fault.harm.delay {
                 Delay::None => return false,
                 Delay::Brief(slack) => fault.to + slack,
-                Delay::AtBegin => fault.from + self.timing.recovery(),
+                Delay::AtBegin => self.taken_back(fault.from),
                 Delay::Throughout => fault.to + self.timing.recovery(),
             };
             fault.from <= to && from <= until
@@ -124,7 +124,7 @@ impl<'a> View<'a> {
                 }
                 let until = match fault.harm.delay {
                     Delay::Brief(slack) if fault.to + slack >= ready => fault.to + slack + self.timing.clean,
-                    Delay::AtBegin if fault.from >= ready - UNDER_WAY => fault.from + self.timing.recovery(),
+                    Delay::AtBegin if fault.from >= ready - UNDER_WAY => self.taken_back(fault.from),
                     Delay::Throughout if fault.to >= ready - UNDER_WAY => fault.to + self.timing.recovery(),
                     // Where data was lost all nodes claim nothing for a lease from when they notice it.
                     Delay::Throughout if is_loss(fault) && fault.to + self.timing.lease + BACK >= ready => {
@@ -140,6 +140,26 @@ impl<'a> View<'a> {
             }
             end = later;
         }
+    }
+
+    /// When what was lost at `lost` is taken back at the latest. Another node does so that has seen the lease unchanged for its
+    /// length; one that was away meanwhile begins to watch anew.
+    pub(super) fn taken_back(&self, lost: Micros) -> Micros {
+        let recovery = self.timing.recovery();
+        let watched_by = |node: &String| {
+            let is_away =
+                |fault: &&Inflicted| matches!(fault.harm.delay, Delay::AtBegin | Delay::Throughout) && fault.harm.hit.is_on(node);
+            let mut away: Vec<_> = self.evidence.faults.iter().filter(is_away).map(|fault| (fault.from, fault.to)).collect();
+            away.sort_unstable();
+            let mut since = lost;
+            for (from, to) in away {
+                if from <= since + recovery {
+                    since = since.max(to);
+                }
+            }
+            since
+        };
+        self.evidence.nodes.iter().map(watched_by).min().unwrap_or(lost) + recovery
     }
 
     /// The fault that allows `next` after `before`, if there is one: it hit the node of `before` while that ran, or while its
