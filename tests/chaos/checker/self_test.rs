@@ -98,6 +98,12 @@ fn timed(expect: Expect<'_>) {
     let mut w = World::calm().begin(20, 1_300);
     w.evidence.host_lags.push((at(20), SECOND / 2));
     expect("begun 1.3 s after, when the host took half a second to start anything", &w.evidence, &[]);
+    let mut w = World::calm().begin(20, 1_300);
+    w.evidence.host_lags.extend([(at(20), SECOND / 5), (at(20) + SECOND / 2, SECOND / 5)]);
+    expect("begun 1.3 s after, when the host lost a fifth of a second twice", &w.evidence, &[]);
+    let mut w = World::calm().begin(20, 1_500);
+    w.evidence.host_lags.extend([(at(20), SECOND / 5), (at(20) + SECOND / 2, SECOND / 5)]);
+    expect("begun 1.5 s after, when it lost no more", &w.evidence, &[Verdict::Late, Verdict::Drift]);
     let cut = || World::calm().cut(20).again(20, 9_000, 2).fault(21, 22, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);
     expect("cut short and begun again within the lease and what finding it takes", &cut().evidence, &[]);
     let w = World::calm().cut(20).again(20, 25_000, 2).fault(21, 22, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true);

@@ -112,9 +112,10 @@ impl<'a> View<'a> {
     }
 
     fn put_off_by(&self, ready: Micros, mut end: Micros, concerns: impl Fn(&Inflicted) -> bool) -> Micros {
+        // A start takes a processor many times, one after the other: what each look at the host found to be lost adds up.
         let lag = |end: Micros| {
             let near = self.evidence.host_lags.iter().filter(|(at, lag)| ready - lag - SECOND <= *at && *at <= end + SECOND);
-            near.map(|(_, lag)| *lag).max().unwrap_or(0)
+            near.map(|(_, lag)| *lag).sum::<Micros>()
         };
         loop {
             let mut later = end;
