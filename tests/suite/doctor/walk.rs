@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::scripts::accounting::{Play, Step, rules, steps};
 use crate::scripts::world::{claimant, queue, t, token};
+use crate::support::cases::cases;
 
 #[derive(Debug, Clone)]
 enum Deed {
@@ -155,7 +156,8 @@ async fn walk(rules: Value, deeds: &[Deed]) {
 #[test]
 fn whatever_is_done_to_a_job_and_whoever_dies_on_the_way_the_ledger_is_complete_and_doctor_clean() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config = ProptestConfig { cases: 120, failure_persistence: None, max_shrink_iters: 100, ..ProptestConfig::default() };
+    let config =
+        ProptestConfig { cases: cases(50), failure_persistence: None, max_shrink_iters: 100, ..ProptestConfig::default() };
     proptest!(config, |(rules in telling_rules(), deeds in deeds())| {
         runtime.block_on(walk(rules, &deeds));
     });

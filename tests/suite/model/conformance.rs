@@ -13,8 +13,9 @@ use super::rules::{Budget, Hosts, Rules};
 use super::state::State;
 use super::steps::{Step, possible};
 use super::taking::take;
+use crate::support::cases::cases;
 
-const WALKS: u64 = 300;
+const WALKS: u32 = 300;
 const STEPS: usize = 40;
 
 /// The replies the walks must meet, all together.
@@ -108,7 +109,7 @@ async fn the_scripts_do_what_the_model_does_on_random_walks_through_it() {
     }
     let first = fastrand::u64(0..1_000_000_000);
     let mut met = BTreeSet::new();
-    for seed in first..first + WALKS {
+    for seed in first..first + u64::from(cases(WALKS)) {
         met.append(&mut walk(&mut real, seed).await);
         // Many commands: not after every walk.
         if seed % 20 == 0 {

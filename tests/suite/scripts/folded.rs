@@ -16,6 +16,7 @@ use schedd::store::{
 
 use super::losing::{LATER, give_back, restore, restoring, skipped};
 use super::world::{World, definition, name, queue, run_of, successor, t};
+use crate::support::cases::cases;
 
 fn range(from: i64, to: i64, count: u64, state: RunState, reason: &str) -> LedgerRange {
     let reason = Some(reason.to_owned()).filter(|reason| !reason.is_empty());
@@ -294,7 +295,8 @@ async fn assert_told_once(world: &World, ended: &BTreeMap<UnixMillis, RunState>)
 #[test]
 fn each_occurrence_is_told_of_once_in_whatever_order_runs_are_given_back_and_trimmed() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config = ProptestConfig { cases: 60, failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::default() };
+    let config =
+        ProptestConfig { cases: cases(40), failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::default() };
     proptest!(config, |(steps in steps())| {
         runtime.block_on(play(&steps));
     });

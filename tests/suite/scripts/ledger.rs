@@ -13,6 +13,7 @@ use schedd::store::{ApplyOrder, CancelReply, Claim, Ledger, LedgerRange, SkipOrd
 
 use super::removing::removal;
 use super::world::{World, definition, name, queue, run_of, successor, t};
+use crate::support::cases::cases;
 
 /// From one occurrence to the next, ms.
 const STEP: i64 = 1_000;
@@ -394,7 +395,8 @@ async fn play(steps: &[Step]) {
 #[test]
 fn each_occurrence_is_accounted_for_once_however_its_run_ends_and_is_trimmed() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config = ProptestConfig { cases: 200, failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::default() };
+    let config =
+        ProptestConfig { cases: cases(60), failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::default() };
     proptest!(config, |(steps in steps())| {
         runtime.block_on(play(&steps));
     });

@@ -4,6 +4,7 @@
 //! fails; nothing is shared between tests.
 
 pub(crate) mod attempt;
+pub(crate) mod cases;
 pub(crate) mod ctl;
 pub(crate) mod daemon;
 pub(crate) mod effects;

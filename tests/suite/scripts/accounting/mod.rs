@@ -4,6 +4,7 @@
 mod judging;
 mod play;
 
+use crate::support::cases::cases;
 use proptest::prelude::*;
 use schedd::engine::examination::examine;
 use serde_json::{Value, json};
@@ -96,7 +97,8 @@ async fn play(rules: Value, steps: &[Step]) {
 #[test]
 fn runs_that_journals_give_back_stand_in_exactly_one_place_whenever_and_in_whatever_order_they_come() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config = ProptestConfig { cases: 120, failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::default() };
+    let config =
+        ProptestConfig { cases: cases(60), failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::default() };
     proptest!(config, |(rules in rules(), steps in steps_with_losses())| {
         runtime.block_on(play(rules, &steps));
     });
@@ -105,7 +107,8 @@ fn runs_that_journals_give_back_stand_in_exactly_one_place_whenever_and_in_whate
 #[test]
 fn each_occurrence_of_a_job_stands_in_exactly_one_place_whatever_is_done_to_it() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config = ProptestConfig { cases: 400, failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::default() };
+    let config =
+        ProptestConfig { cases: cases(120), failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::default() };
     proptest!(config, |(rules in rules(), steps in steps())| {
         runtime.block_on(play(rules, &steps));
     });
