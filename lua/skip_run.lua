@@ -40,8 +40,9 @@ local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.job_due,
 if bad then return bad end
 local id, count = ARGV[2], tonumber(ARGV[9])
 local job = redis.call('HMGET', k.job, 'rev', 'pending')
-if not redis.call('ZSCORE', k.job_due, id) or job[2] ~= id then return {'gone'} end
+-- First whether the job is another by now: its planned run may stand in another lane then, and is no less planned.
 if job[1] ~= ARGV[5] then return {'stale'} end
+if not redis.call('ZSCORE', k.job_due, id) or job[2] ~= id then return {'gone'} end
 if (redis.call('HGET', k.run, 'state') or 'scheduled') ~= 'scheduled' then return {'over'} end
 if is_planted_before(ARGV[10], KEYS[10]) then return {'occupied', ARGV[10]} end
 end_run(k, id, 'skipped', ARGV[7], now, tell_stretch(k.job, ARGV[8], ARGV[9],

@@ -38,8 +38,10 @@ local bad = wrong_type(types)
 if bad then return bad end
 local name, first = ARGV[2], ARGV[10]
 local job = redis.call('HMGET', k.job, 'rev', 'pending', 'window')
+-- First whether the job is another by now: its planned run may stand in another lane then, and is no less planned.
+if job[1] ~= ARGV[3] then return {'stale'} end
 if not redis.call('ZSCORE', k.job_due, first) or job[2] ~= first then return {'gone'} end
-if job[1] ~= ARGV[3] or (job[3] or '') ~= ARGV[5] then return {'stale'} end
+if (job[3] or '') ~= ARGV[5] then return {'stale'} end
 if is_planted_before(ARGV[7], KEYS[5]) then return {'occupied', ARGV[7]} end
 local spread = 0
 for at = 7, #KEYS do

@@ -264,7 +264,8 @@ impl Claimer {
             ClaimReply::Full => Settled::Full,
             ClaimReply::Stale => {
                 self.definitions.forget(ripe.run.job());
-                Settled::Again(ripe)
+                // What it was by the definition before: of this one it may be the planned run.
+                Settled::Again(Ripe { is_owed: false, ..ripe })
             }
             ClaimReply::Occupied => {
                 if let Some(next) = &order.successor {

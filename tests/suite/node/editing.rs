@@ -32,6 +32,41 @@ fn a_run_already_due_is_owed_and_followed_by_the_one_shot_its_job_became() {
 }
 
 #[test]
+fn a_job_whose_missed_run_goes_to_another_lane_with_an_edit_goes_on() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let eye = Eye::on(&redis);
+    let ctl = Schedctl::on(&redis);
+    let _node = Schedd::on(&redis).jobs("[daemon]\ntick = \"100ms\"\n[queues.q]\n").start();
+    let spread = json!({"mode": "all", "spread": "1s"});
+    let job = |name: &str, priority: i64, catch_up: &serde_json::Value| {
+        let shell = effects.shell("true");
+        json!({"name": name, "every": "1s", "queue": "q", "priority": priority, "catch_up": catch_up, "shell": shell})
+    };
+    let jobs = [("latest", json!("latest")), ("spread", spread)];
+    for (name, catch_up) in &jobs {
+        eye.add(&job(name, 0, catch_up));
+        eye.wait_for_history(name, 1);
+    }
+    ctl.run(&["queue", "pause", "q"]).good();
+    for (name, catch_up) in &jobs {
+        eye.add(&job(name, 5, catch_up));
+    }
+    let now = || eye.ask(eye.store().now()).unwrap();
+    let planned = jobs.clone().map(|(name, _)| eye.job(name).unwrap().pending.unwrap());
+    until("several are missed", LONG, || {
+        planned.iter().all(|run| now() > run.due().saturating_add(Duration::from_secs(3))).then_some(())
+    });
+    ctl.run(&["queue", "resume", "q"]).good();
+    let resumed = now();
+    for (name, _) in &jobs {
+        until(&format!("{name} goes on"), LONG, || {
+            let runs = eye.history(name);
+            runs.iter().any(|run| run.state == RunState::Succeeded && run.run.due() > resumed).then_some(())
+        });
+    }
+}
+
+#[test]
 fn what_was_missed_under_the_old_schedule_is_told_when_it_is_changed() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);

@@ -52,6 +52,9 @@ async fn only_the_pending_run_at_the_rev_read_is_skipped_and_never_over_a_taken_
     let stale = SkipOrder { rev: world.plant_other_rev().await, ..skipping(&world, 0, 0, 1, Some(1000)).await };
     let before = world.snapshot();
     assert_eq!(world.at(5).skip_run(&stale).await.unwrap(), SkipReply::Stale);
+    // Its planned run may have gone to another lane with the edit, and is no less planned.
+    let moved = SkipOrder { lane: queue("other"), ..stale };
+    assert_eq!(world.at(5).skip_run(&moved).await.unwrap(), SkipReply::Stale);
     assert_eq!(world.snapshot(), before);
 
     let claim = world.win_with(0, &run, Overlap::Skip, 1000).await;
@@ -80,7 +83,7 @@ async fn a_planned_run_whose_record_says_otherwise_is_not_skipped_over_it() {
 
 impl World {
     /// The rev of another job: one this job has never had.
-    async fn plant_other_rev(&self) -> schedd::store::Rev {
+    pub(super) async fn plant_other_rev(&self) -> schedd::store::Rev {
         let order = super::world::definition("other", 5);
         self.at(77).apply_job(&order).await.unwrap();
         self.job("other").await.rev

@@ -72,6 +72,12 @@ async fn only_the_pending_run_read_is_spread_and_never_over_a_taken_occurrence()
     let stale = SpreadOrder { window, ..spreading(&world, &[(6000, 9000)], 7000).await };
     assert_eq!(world.at(7000).spread_runs(&stale).await.unwrap(), SpreadReply::Stale);
     assert_eq!(world.snapshot(), before);
+    // Its planned run may have gone to another lane with an edit, and is no less planned.
+    let rev = world.plant_other_rev().await;
+    let before = world.snapshot();
+    let edited = SpreadOrder { rev, lane: queue("other"), ..spreading(&world, &[(6000, 9000)], 7000).await };
+    assert_eq!(world.at(7000).spread_runs(&edited).await.unwrap(), SpreadReply::Stale);
+    assert_eq!(world.snapshot(), before);
 }
 
 #[tokio::test]
