@@ -2,6 +2,8 @@
 //!
 //! Invariant: each entry is made an order of, dealt with, to be decided again, or counted as left; none is forgotten.
 
+use std::time::Duration;
+
 use super::{Claimer, Planned, Tally};
 use crate::domain::gate::gates_of;
 use crate::domain::ids::RunKind;
@@ -11,6 +13,10 @@ use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::engine::ripe::Ripe;
 use crate::store::{ClaimOrder, StoreError};
+
+/// A run older than this came due when nobody could start it. Of a job that makes up for all it then waits for the missed ones before
+/// it, as they do for each other, though it is none of them yet.
+const ON_TIME: Duration = Duration::from_secs(1);
 
 /// What became of a run that was judged.
 pub(super) enum Dealt {
@@ -65,7 +71,7 @@ impl Claimer {
                         {
                             dealt = self.spread(&definition, &ripe.run, within, now).await?;
                         }
-                        if is_missed {
+                        if is_missed || definition.judged_at(now).since(ripe.run.due()) > ON_TIME {
                             overlap = definition.spec.overlap_when_missed();
                         }
                     }

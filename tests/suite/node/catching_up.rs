@@ -56,6 +56,29 @@ fn under_skip_none_of_the_missed_runs_and_under_all_each_does_one_after_the_othe
 }
 
 #[test]
+fn under_all_one_that_came_due_just_before_a_node_was_there_waits_for_the_missed_ones_as_they_do() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let eye = Eye::on(&redis);
+    let shell = effects.shell("sleep 0.5");
+    add_in_the_past(
+        &eye,
+        4 * Duration::from_secs(20),
+        &json!({"name": "all", "every": "20s", "shell": shell, "catch_up": "all"}),
+    );
+    // Some seconds behind its newest occurrence, which is not missed by its age, and not on time.
+    let period = 20_000;
+    let since = || eye.job("all").unwrap().pending.unwrap().due().as_i64();
+    let now = || eye.ask(eye.store().now()).unwrap().as_i64();
+    until("its newest occurrence is some seconds old", LONG, || {
+        (2_000..15_000).contains(&((now() - since()) % period)).then_some(())
+    });
+    let count = usize::try_from((now() - since()) / period + 1).unwrap();
+    let _node = Schedd::on(&redis).start();
+    let runs = eye.wait_for_history("all", count);
+    assert!(runs.iter().all(|run| run.state == RunState::Succeeded), "{runs:?}");
+}
+
+#[test]
 fn a_one_shot_runs_however_late() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
