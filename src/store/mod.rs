@@ -102,7 +102,7 @@ pub use runs::{ExpiredLease, FinishReply, ManualReply, RecoverReply, Recovery, S
 pub use sections::{DeclareReply, QueueRecord, Section, SectionText};
 pub use spreading::{SpreadOrder, SpreadReply, Window};
 pub use stats::Stats;
-pub use stretches::{CountedBy, KeptStretch};
+pub use stretches::{CountedBy, KeptStretch, ToldAt};
 pub use switching::{PauseReply, ResumeOrder, ResumeReply};
 pub use uniques::UniqueHolder;
 pub use untold::Untold;

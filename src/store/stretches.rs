@@ -18,6 +18,17 @@ use crate::domain::time::UnixMillis;
 const LOOKED_AT: usize = 10_000;
 /// Runs asked about in one go.
 const PAGE: usize = 1_000;
+/// Runs due before an instant that may tell of it: what was given back out of a stretch stands within none.
+const BEFORE: usize = 100;
+
+/// What the runs of a job that ended tell of an instant.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToldAt {
+    /// Those due within the second from it on.
+    pub due: Vec<RunId>,
+    /// The first of the stretch it is in.
+    pub stretch: Option<RunId>,
+}
 
 /// A stretch as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +105,21 @@ impl Store {
         let mut runs = ids_of(&self.link.query(&mut pipeline).await?);
         runs.retain(|run| run.kind() == RunKind::Regular);
         self.read_stretches(&runs).await.map(|all| all.into_iter().flatten().collect())
+    }
+
+    /// What those of a job's runs that ended, the newest 10,000, tell of an instant, whenever they ended.
+    pub async fn told_at(&self, job: &JobName, at: UnixMillis) -> Result<ToldAt, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(self.keys.job_history(job)).arg(0).arg(LOOKED_AT - 1).arg("REV");
+        let runs = ids_of(&self.link.query(&mut pipeline).await?);
+        let due = runs.iter().filter(|run| run.due() == at || run.due().floor_to_second() == at).cloned().collect();
+        let mut before: Vec<RunId> = runs.into_iter().filter(|run| run.kind() == RunKind::Regular && run.due() <= at).collect();
+        before.sort_unstable_by_key(|run| std::cmp::Reverse(run.due()));
+        before.truncate(BEFORE);
+        let kept = self.read_stretches(&before).await?;
+        let covers = |kept: &Option<KeptStretch>| kept.as_ref().is_some_and(|kept| kept.stretch.last >= at);
+        let stretch = kept.iter().position(covers).and_then(|place| before.into_iter().nth(place));
+        Ok(ToldAt { due, stretch })
     }
 
     /// Has the record of a stretch tell `wanted` where it told `read`, with the same first occurrence. Whether it did tell that.

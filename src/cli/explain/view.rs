@@ -86,6 +86,7 @@ pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
         "next_due": next.map(tell),
         "losses": facts.losses.iter().map(loss_json).collect::<Vec<_>>(),
         "making_up": facts.making_up,
+        "made_up_by": facts.made_up_by.as_ref().map(|(run, state)| json!({"run_id": run.to_string(), "state": state.as_str()})),
         "run": facts.run().map(|run| run_json(facts, run)),
         "open": match &facts.subject {
             Subject::Job { open, .. } => open.iter().map(|run| run_json(facts, run)).collect(),

@@ -154,6 +154,13 @@ findings! {
         "held" Held,
         /// It waits to be made up for.
         "to_make_up" ToMakeUp,
+        /// A run of its own made up for it, or does.
+        "made_up_by" MadeUpBy {
+            /// That run.
+            run: String,
+            /// Its state, in words.
+            state: String,
+        },
         /// Its time has not come.
         "to_come" ToCome {
             /// It.
@@ -296,6 +303,7 @@ impl Became {
             }
             Self::Held => "The pause of its job holds it.".to_owned(),
             Self::ToMakeUp => "It waits to be made up for, as schedctl backfill asked.".to_owned(),
+            Self::MadeUpBy { run, state } => format!("{run} makes up for it, as schedctl backfill asked: {state}."),
             Self::ToCome { at } => format!("It is still to come, on {}.", shown(*at, zone)),
             Self::Owed { since } => format!("It is owed: ready since {}, and no node has claimed it yet.", shown(*since, zone)),
             Self::BehindOwed { due } => {

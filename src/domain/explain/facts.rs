@@ -37,6 +37,8 @@ pub struct Facts {
     pub gone: Option<(UnixMillis, String)>,
     /// How many past occurrences are to be made up for by `schedctl backfill`.
     pub making_up: u64,
+    /// The run that makes up for the occurrence asked about, and its state.
+    pub made_up_by: Option<(RunId, RunState)>,
     /// The nodes, by name.
     pub nodes: Vec<NodeFacts>,
     /// What keeps the run asked about from starting now, if it is ready.

@@ -11,6 +11,16 @@ use crate::domain::wording::shown;
 
 /// What became of what is asked about.
 pub(super) fn became(facts: &Facts) -> Vec<Became> {
+    let made_up = facts
+        .made_up_by
+        .as_ref()
+        .map(|(run, state)| Became::MadeUpBy { run: run.to_string(), state: state.as_str().replace('_', " ") });
+    let mut found = of_subject(facts);
+    found.extend(made_up);
+    found
+}
+
+fn of_subject(facts: &Facts) -> Vec<Became> {
     match &facts.subject {
         Subject::Run(run) | Subject::Stretch { run, .. } => of_run(facts, run),
         Subject::Ledger { state, reason, first, last, count, is_sure, .. } => {

@@ -10,8 +10,9 @@ use super::presence::GONE_AFTER;
 use crate::domain::deed::Deed;
 use crate::domain::explain::{AtGate, Facts, JobFacts, LateNotice, Loss, NodeFacts, Place, RunFacts, Source, Subject};
 use crate::domain::gate::Gate;
-use crate::domain::ids::{JobName, RunId};
+use crate::domain::ids::{JobName, RunId, RunKind};
 use crate::domain::notice::{Deadline, NoticeKind, notice_id};
+use crate::domain::run::RunState;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
@@ -75,6 +76,7 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         other => other,
     };
     let making_up = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
+    let made_up_by = known.made_up_by(&subject, &waiting).await?;
     let (zone, job) = (known.zone(), known.facts());
     let mut facts = Facts {
         name: name.clone(),
@@ -87,6 +89,7 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         losses,
         gone,
         making_up,
+        made_up_by,
         nodes: Vec::new(),
         keeps: Vec::new(),
     };
@@ -249,6 +252,19 @@ impl Known<'_> {
             Some(run) => Some(Subject::Run(Box::new(run))),
             None => waiting.contains(&id).then_some(Subject::ToMakeUp { at }),
         })
+    }
+
+    /// What makes up for an occurrence that did not run, and its state.
+    async fn made_up_by(&self, subject: &Subject, waiting: &[RunId]) -> Result<Option<(RunId, RunState)>, StoreError> {
+        let at = match subject {
+            Subject::Run(run) if run.run.kind() == RunKind::Regular => run.run.due(),
+            Subject::Stretch { at, .. } | Subject::Ledger { at, .. } | Subject::BeforeLedger { at, .. } => *at,
+            _ => return Ok(None),
+        };
+        let id = RunId::backfill(self.name.clone(), at);
+        let record = self.store.read_run(&id).await?;
+        let state = record.map(|record| record.state).or_else(|| waiting.contains(&id).then_some(RunState::Scheduled));
+        Ok(state.map(|state| (id, state)))
     }
 
     /// The job as it is now: what is open of it, oldest due first, and what ended last.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Known, LOOKED_THROUGH};
 use crate::domain::explain::{Held, Place, RunFacts, Subject};
-use crate::domain::ids::RunId;
+use crate::domain::ids::{RunId, RunKind};
 use crate::domain::time::UnixMillis;
 use crate::engine::definition::Definition;
 use crate::store::{Ledger, LedgerRange, RunRecord, StoreError};
@@ -21,26 +21,32 @@ impl Known<'_> {
             return Ok(Subject::Run(Box::new(run)));
         }
         let ended = self.store.read_ended_from(self.name, at, LOOKED_THROUGH).await?;
+        let told = self.store.told_at(self.name, at).await?;
         let mut candidates: Vec<RunId> = self.planned().cloned().into_iter().collect();
         candidates.extend(self.store.list_open(self.name).await?);
-        candidates.extend(ended.iter().map(|record| record.run.clone()));
+        candidates.extend(told.due);
         let held = self.held(at);
         let is_occurrence = held.is_occurrence(at);
         let ledger = self.store.read_ledger(self.name).await?;
         let is_folded = ledger.fate_at(at).is_some_and(|range| is_occurrence == Some(true) || range.ends_at(at));
-        // Whoever names a second means the run due within it, for one-shots and runs by hand are due at a millisecond; but for one
-        // due at that very time.
-        let is_meant = |run: &&RunId| run.due() == at || !is_folded && run.due().floor_to_second() == at;
+        let stretch = match told.stretch.filter(|_| is_occurrence != Some(false)) {
+            Some(first) => self.run(&first).await?.map(|run| Subject::Stretch { at, run: Box::new(run) }),
+            None => None,
+        };
+        // Whoever names a second means the run due within it, for one-shots and runs by hand are due at a millisecond; but for what
+        // was due at that very time. What makes up for an occurrence is not that.
+        let is_meant = |run: &&RunId| {
+            let is_beside = run.kind() == RunKind::Backfill || is_occurrence == Some(true);
+            run.due() == at && run.kind() != RunKind::Backfill
+                || !is_folded && run.due().floor_to_second() == at && (stretch.is_none() || !is_beside)
+        };
         if let Some(id) = candidates.iter().find(is_meant)
             && let Some(run) = self.run(id).await?
         {
             return Ok(Subject::Run(Box::new(run)));
         }
-        let covers = |record: &&RunRecord| record.skipped.is_some_and(|(last, _)| record.run.due() <= at && at <= last);
-        if let Some(record) = ended.iter().find(covers)
-            && is_occurrence != Some(false)
-        {
-            return Ok(Subject::Stretch { at, run: Box::new(self.of_record(record.clone()).await?) });
+        if let Some(stretch) = stretch {
+            return Ok(stretch);
         }
         if self.is_over_by(at, &ended) {
             return Ok(Subject::Over { at });

@@ -1,8 +1,11 @@
 //! `schedctl explain` where little is kept: backfills that wait, folded records, spoilt deeds, losses of data.
 
+use std::time::Duration;
+
 use redis::Commands as _;
 use serde_json::json;
 
+use super::catching_up::add_in_the_past;
 use super::explaining::{assert_says, explained};
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
@@ -124,4 +127,34 @@ fn a_time_before_a_change_or_a_resume_is_judged_by_the_schedule_of_then() {
     ctl.run(&["add", "--name", "j", "--every", "3s", "--shell", "true", "--replace"]).good();
     let odd = at(job.anchor.as_i64() + 3_000).to_string();
     assert_says(&redis, &["j", "--at", &odd], &["It was not due at", "Its schedule at that time was every 2s."]);
+}
+
+#[test]
+fn what_a_long_pause_skipped_is_told_though_many_runs_ended_before_it_did_and_with_what_makes_up_for_it() {
+    let redis = TestRedis::start();
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    let hour = Duration::from_secs(3600);
+    add_in_the_past(&eye, 5 * hour + hour / 2, &json!({"name": "j", "every": "1h", "shell": "true"}));
+    let first = eye.job("j").unwrap().pending.unwrap().due();
+    ctl.run(&["pause", "j"]).good();
+    let _node = Schedd::on(&redis).node("n1").start();
+    for _ in 0..52 {
+        ctl.run(&["run", "j"]).good();
+    }
+    eye.wait_for_history("j", 52);
+    ctl.run(&["resume", "j"]).good();
+    let third = first.saturating_add(2 * hour).to_string();
+    let (told, document) = explained(&redis, &["j", "--at", &third]);
+    assert!(told.contains("It was skipped because its job was paused"), "{told}");
+    assert_eq!((&document["subject"], &document["made_up_by"]), (&json!("stretch"), &json!(null)));
+    ctl.run(&["backfill", "j", "--from", &first.to_string(), "--to", &first.saturating_add(3 * hour).to_string()]).good();
+    for at in [first.to_string(), third] {
+        let id = format!("j@{}~backfill", at.parse::<chrono::DateTime<chrono::Utc>>().unwrap().timestamp_millis());
+        let made_up = format!("{id} makes up for it, as schedctl backfill asked: succeeded.");
+        let (told, document) = until(&format!("{at} is made up for"), LONG, || {
+            Some(explained(&redis, &["j", "--at", &at])).filter(|(told, _)| told.contains(&made_up))
+        });
+        assert!(told.contains("It was skipped because its job was paused"), "{told}");
+        assert_eq!(document["made_up_by"], json!({"run_id": id, "state": "succeeded"}));
+    }
 }

@@ -7,6 +7,7 @@ use super::{Example, hold};
 use crate::domain::deed::Deed;
 use crate::domain::explain::became::Became;
 use crate::domain::explain::{AtGate, Facts, NodeFacts, Place, RunFacts, Subject};
+use crate::domain::ids::RunId;
 use crate::domain::run::RunState;
 
 const BECAME: &[Example] = &[
@@ -173,6 +174,14 @@ const BECAME: &[Example] = &[
         "It was missed, and is to start on Sat 2026-11-21 12:16:00 UTC so that not all start at once.",
     ),
     ("to_make_up", || facts(Subject::ToMakeUp { at: s(-60) }), "It waits to be made up for, as schedctl backfill asked."),
+    (
+        "made_up_by",
+        || Facts {
+            made_up_by: Some((RunId::backfill("j".parse().unwrap(), s(0)), RunState::Succeeded)),
+            ..about(ended(RunState::Skipped, Some("missed")))
+        },
+        "j@1795262400000~backfill makes up for it, as schedctl backfill asked: succeeded.",
+    ),
     (
         "asked_in_vain",
         || about(asked_in_vain()),

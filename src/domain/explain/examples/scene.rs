@@ -51,6 +51,7 @@ pub(super) fn facts(subject: Subject) -> Facts {
         losses: Vec::new(),
         gone: None,
         making_up: 0,
+        made_up_by: None,
         nodes: vec![node("n1", &[])],
         keeps: Vec::new(),
     }
