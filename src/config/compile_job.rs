@@ -6,6 +6,7 @@ use super::compile_action::{compile_action, refuse_oversize};
 use super::compile_clock_changes::refuse_idle_clock_changes;
 use super::compile_gates::refuse_itself;
 use super::compile_notices::{refuse_oversize_notices, refuse_untold};
+use super::compile_process::refuse_idle_rules;
 use super::compile_references::refuse_faulty_references;
 use super::compile_retry::refuse_impossible_codes;
 use super::compile_schedule::{Clock, compile_schedule};
@@ -92,6 +93,9 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
         refuse_untold(table, &merged.notices, &merged.slips, problems);
         refuse_faulty_references(table, problems);
     }
+    if let (Origin::File { .. } | Origin::Line, Some(action)) = (context.origin, &action) {
+        refuse_idle_rules(table, action, &merged, problems);
+    }
     let none = BTreeMap::new();
     if let Some(action) = &action {
         refuse_oversize(table, action, merged.env.as_ref().unwrap_or(&none), problems);
@@ -107,6 +111,9 @@ pub(super) fn compile_job(table: &Table<'_>, context: JobContext<'_>, problems: 
     merged.apply_to(&mut spec);
     spec.shape = shape?;
     spec.unique = unique;
+    // Those of [defaults] are for the others, and so is what an older schedd kept with a request.
+    let started = spec.started();
+    spec.process = spec.process.obeyed_by(started);
     let bytes = to_surface(&spec).len();
     if bytes > MAX_DEFINITION_BYTES {
         let message = format!("found a definition of {bytes} bytes, wanted at most {MAX_DEFINITION_BYTES} (256 KiB)");

@@ -59,6 +59,19 @@ impl Notices {
         }
     }
 
+    /// What is done to tell.
+    pub(super) fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.actions.values().filter_map(|notice| match notice {
+            Notice::Done(action) => Some(action),
+            Notice::Nobody | Notice::Faulty => None,
+        })
+    }
+
+    /// Whether of one of them nobody knows what is done.
+    pub(super) fn are_faulty(&self) -> bool {
+        self.actions.values().any(|notice| *notice == Notice::Faulty)
+    }
+
     /// Sets in `spec` what these name.
     pub(super) fn apply_to(self, spec: &mut JobSpec) {
         spec.notices = self.actions.into_iter().filter_map(|(kind, notice)| Some((kind, notice.action()?))).collect();

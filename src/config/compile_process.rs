@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use super::keeping::size;
 use super::keys;
-use super::policies::Origin;
+use super::policies::{Origin, Policies};
 use super::problem::{Problems, quoted};
 use super::reader::{Spot, Table};
+use crate::domain::job::Action;
 use crate::domain::limits::Limits;
-use crate::domain::process::{ProcessRules, RunAs, Umask};
+use crate::domain::notice::NoticeKind;
+use crate::domain::process::{ProcessRules, RunAs, Started, Umask};
 
 /// What a table says of it; none where it is silent.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -82,6 +84,26 @@ pub(super) fn refuse_loader_variables(
     let found = env.into_iter().flat_map(BTreeMap::keys).find(|name| name.starts_with("LD_"));
     if let (Some(_), Some(name), Some(spot)) = (user, found, table.get("env").or_else(|| table.get("user"))) {
         spot.fault(problems, format!("{name} together with user: what the loader of programs obeys is refused for another user"));
+    }
+}
+
+/// Notes rules that `table` itself names and that nothing of its job obeys. What `[defaults]` says is for the others.
+pub(super) fn refuse_idle_rules(table: &Table<'_>, action: &Action, merged: &Policies, problems: &mut Problems) {
+    // Of what was named and is faulty nobody knows what it starts.
+    let is_unknown = table.get("done_check").is_some_and(|_| merged.done_check.is_none())
+        || merged.notices.are_faulty()
+        || merged.slips.are_of(&["done_check"])
+        || NoticeKind::ASKED.iter().any(|kind| merged.slips.are_of(&[kind.as_str()]));
+    if is_unknown {
+        return;
+    }
+    for key in Started::of(action, merged.done_check.as_ref(), merged.notices.actions()).idle_keys() {
+        if let Some(spot) = table.get(key) {
+            let message = format!(
+                "an HTTP request starts no process: take {key} out, or make the request by a program, as shell = \"curl ...\""
+            );
+            spot.fault(problems, message);
+        }
     }
 }
 

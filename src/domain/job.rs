@@ -13,7 +13,7 @@ use super::gate::{self, PerKey, SharedKey};
 use super::ids::{GroupName, JobName, Label, QueueName};
 use super::lane::{Lane, Priority};
 use super::notice::NoticeKind;
-use super::process::ProcessRules;
+use super::process::{ProcessRules, Started};
 use super::schedule::Schedule;
 use super::shape::Shape;
 use super::unique::Unique;
@@ -84,7 +84,7 @@ pub struct JobSpec {
     pub log_output: bool,
     /// The directory a process starts in; none = the home of the user it runs as.
     pub cwd: Option<PathBuf>,
-    /// How its process is started.
+    /// How its processes are started; as by default where nothing it starts obeys a rule.
     pub process: ProcessRules,
 }
 
@@ -215,6 +215,16 @@ pub enum AskedOn {
     Always,
 }
 
+impl Action {
+    /// Whether it is a process, and not a request.
+    pub fn starts_process(&self) -> bool {
+        match self {
+            Self::Command(_) | Self::Shell(_) => true,
+            Self::Http(_) => false,
+        }
+    }
+}
+
 impl HttpRequest {
     /// A POST without a body of its own.
     pub fn post(url: String) -> Self {
@@ -293,6 +303,11 @@ impl JobSpec {
             cwd: None,
             process: ProcessRules::default(),
         }
+    }
+
+    /// What of it starts processes.
+    pub fn started(&self) -> Started {
+        Started::of(&self.action, self.done_check.as_ref(), self.notices.values())
     }
 
     /// The overlap rule of a run on time. One a burst asked for while the one before runs waits for it, and is not dropped.

@@ -160,7 +160,7 @@ pub fn notice_job(told: &JobSpec, kind: NoticeKind) -> Option<JobSpec> {
     spec.env_files.clone_from(&told.env_files);
     spec.cwd.clone_from(&told.cwd);
     // What the work reads, and what it is held to, is not for telling of it.
-    spec.process = ProcessRules { stdin: None, limits: Limits::default(), ..told.process.clone() };
+    spec.process = ProcessRules { stdin: None, limits: Limits::default(), ..told.process.clone() }.obeyed_by(spec.started());
     if kind != NoticeKind::Ping {
         spec.webhook_secrets.clone_from(&told.webhook_secrets);
     }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use super::job::{Action, DoneCheck};
 use super::limits::Limits;
 
 /// The rules of a job's process; as by default where nothing is said.
@@ -28,6 +29,57 @@ impl ProcessRules {
     /// What runs a line of `shell`.
     pub fn shell(&self) -> Cow<'_, str> {
         self.shell_program.as_ref().map_or(Cow::Borrowed("/bin/sh"), |program| program.to_string_lossy())
+    }
+}
+
+/// What of a job starts processes, and so which of its rules anything obeys: an HTTP request obeys none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Started {
+    /// Its attempts.
+    Work,
+    /// Of a request: the question of its `done_check`, which reads nothing of the work's.
+    Question,
+    /// Of a request: a notice at most, which is not held to the work's limits either.
+    Notice,
+    /// Nothing.
+    Nothing,
+}
+
+impl Started {
+    /// What a job of these starts.
+    pub fn of<'a>(work: &Action, check: Option<&DoneCheck>, notices: impl IntoIterator<Item = &'a Action>) -> Self {
+        if work.starts_process() {
+            Self::Work
+        } else if check.is_some_and(|check| check.question.starts_process()) {
+            Self::Question
+        } else if notices.into_iter().any(Action::starts_process) {
+            Self::Notice
+        } else {
+            Self::Nothing
+        }
+    }
+
+    /// The keys of the rules that nothing obeys.
+    pub fn idle_keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Work => &[],
+            Self::Question => &["stdin"],
+            Self::Notice => &["limits", "stdin"],
+            Self::Nothing => &["user", "limits", "umask", "stdin", "shell_program"],
+        }
+    }
+}
+
+impl ProcessRules {
+    /// Those of them that are obeyed.
+    #[must_use]
+    pub fn obeyed_by(self, started: Started) -> Self {
+        match started {
+            Started::Work => self,
+            Started::Question => Self { stdin: None, ..self },
+            Started::Notice => Self { stdin: None, limits: Limits::default(), ..self },
+            Started::Nothing => Self::default(),
+        }
     }
 }
 

@@ -185,12 +185,18 @@ fn standing_of(spec: &JobSpec, record: Option<&JobRecord>, now: UnixMillis) -> S
     let definition = config::to_surface(spec);
     match record {
         Some(job) if job.is_live() && job.kind == SourceKind::Api => Standing::Held,
-        Some(job) if job.is_live() && job.hash == config::hash(&definition) => Standing::Same,
+        Some(job) if job.is_live() && (job.hash == config::hash(&definition) || means(job, &definition)) => Standing::Same,
         Some(job) if job.is_live() => Standing::Changed(config::differences(&job.definition, &definition)),
         Some(job) if job.ended.as_deref() == Some("finished") && job.hash == config::hash(&definition) => Standing::Over,
         _ if matches!(spec.schedule, Schedule::At(at) if at <= now) => Standing::Over,
         _ => Standing::New,
     }
+}
+
+/// Whether a job's definition as an older schedd wrote it means `definition`: it kept what a request does not obey.
+fn means(job: &JobRecord, definition: &str) -> bool {
+    job.definition != definition
+        && config::from_surface(&job.definition).is_ok_and(|spec| config::to_surface(&spec) == definition)
 }
 
 /// A definition that no longer says what it said is written anew, though all agree on what it is to say.

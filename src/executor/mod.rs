@@ -161,6 +161,11 @@ impl Executors {
         by_itself.chain(self.keeper.limits().iter().copied()).collect()
     }
 
+    /// How many files a process may have open here at most, whatever its job's limit says; none = any number.
+    pub fn most_files(&self) -> Option<u64> {
+        process::most_files()
+    }
+
     /// Whether each run has a cgroup of its own, by which all of it is found.
     pub fn has_cgroups(&self) -> bool {
         self.keeper.has_cgroups()

@@ -3,11 +3,12 @@
 //! Invariant: whatever is asked or lost meanwhile, the outcome comes from the keeper's report, that is, after the processes
 //! are gone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::account::Account;
 use super::{Attempt, Control, OutputBuffer, StopReason};
-use crate::domain::limits::listed;
+use crate::domain::limits::{LimitKind, Limits, listed};
 use crate::domain::process::Umask;
 use crate::domain::run::{Ending, Outcome};
 use crate::domain::size::format_size;
@@ -19,6 +20,23 @@ pub(super) struct Program {
     pub(super) argv: Vec<String>,
     /// All its variables.
     pub(super) env: Variables,
+}
+
+/// How many files this process may allow others to open: its own hard limit. None = any number.
+pub(super) fn most_files() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum
+}
+
+/// Which limits of an attempt do not hold as they were asked for: those `unenforced`, and more open files than `most`, which then is
+/// what they are held to.
+fn told_unheld(limits: Limits, unenforced: &BTreeSet<LimitKind>, most: Option<u64>) -> Option<String> {
+    let fewer = most.filter(|most| limits.files.is_some_and(|files| files > *most));
+    let fewer = fewer.map(|most| format!("{} (only {most})", LimitKind::Files));
+    Some(listed(unenforced))
+        .filter(|told| !told.is_empty())
+        .into_iter()
+        .chain(fewer)
+        .reduce(|told, fewer| format!("{told}, {fewer}"))
 }
 
 /// Runs `program` as `attempt` says and waits until nothing of it is left.
@@ -69,7 +87,7 @@ pub(super) async fn execute(
         }
     };
     let reason = *stop.borrow();
-    let not_enforced = (!unenforced.is_empty() && report.end != End::CannotStart).then(|| listed(&unenforced));
+    let not_enforced = told_unheld(attempt.process.limits, &unenforced, most_files()).filter(|_| report.end != End::CannotStart);
     Outcome { not_enforced, ..outcome(report, reason, attempt) }
 }
 
@@ -129,6 +147,17 @@ mod tests {
     use crate::domain::ids::Fence;
     use crate::domain::job::Action;
     use crate::domain::process::ProcessRules;
+
+    #[test]
+    fn fewer_files_than_asked_for_are_told_with_their_number() {
+        let limits = Limits { memory: Some(1 << 30), files: Some(4096), ..Limits::default() };
+        let (none, memory) = (BTreeSet::new(), BTreeSet::from([LimitKind::Memory]));
+        let told = |unenforced, most| told_unheld(limits, unenforced, most);
+        assert_eq!((told(&none, None), told(&none, Some(4096))), (None, None));
+        assert_eq!(told(&none, Some(4095)).unwrap(), "files (only 4095)");
+        assert_eq!(told(&memory, Some(4096)).unwrap(), "memory");
+        assert_eq!(told(&memory, Some(1024)).unwrap(), "memory, files (only 1024)");
+    }
 
     #[test]
     fn what_could_not_be_killed_is_told_of_a_success_and_of_a_time_out() {

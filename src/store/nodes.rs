@@ -45,6 +45,8 @@ pub struct NodeFacts {
     pub limits: Option<BTreeSet<LimitKind>>,
     /// Why not the others; empty if all.
     pub limits_why: String,
+    /// How many files a process of a job may have open there at most; none = any number, or not said yet.
+    pub most_files: Option<u64>,
     /// Whether each run has a cgroup of its own; none = not said yet.
     pub has_cgroups: Option<bool>,
     /// The users jobs may name there, by commas, or `*` for all but root; empty = nobody.
@@ -131,6 +133,8 @@ pub struct NodeRecord {
     pub limits: Option<BTreeSet<LimitKind>>,
     /// Why not the others, if it says so.
     pub limits_why: String,
+    /// How many files a process of a job may have open there at most; none if it does not say.
+    pub most_files: Option<u64>,
     /// Whether each run has a cgroup of its own; none if it does not say.
     pub has_cgroups: Option<bool>,
     /// The users jobs may name there, by commas, or `*` for all but root; empty = nobody.
@@ -169,6 +173,7 @@ impl Store {
             ("labels", joined(facts.serving.labels.iter().map(Label::as_str))),
             ("limits", facts.limits.as_ref().map_or_else(String::new, listed)),
             ("limits_why", facts.limits_why.clone()),
+            ("most_files", facts.most_files.map_or_else(String::new, |most| most.to_string())),
             ("cgroups", facts.has_cgroups.map_or("", |has| if has { OWN } else { NO_CGROUPS }).to_owned()),
             ("users", facts.users.clone()),
             ("users_why", facts.users_why.clone()),
@@ -250,6 +255,7 @@ impl Store {
                 },
                 limits: Some(kinds_in(&text("limits"))).filter(|kinds| !kinds.is_empty()),
                 limits_why: text("limits_why"),
+                most_files: text("most_files").parse().ok(),
                 has_cgroups: [(OWN, true), (NO_CGROUPS, false)]
                     .into_iter()
                     .find_map(|(word, has)| (text("cgroups") == word).then_some(has)),

@@ -147,6 +147,18 @@ fn per_key_of(args: &AddArgs) -> Option<Value> {
     }
 }
 
+/// The flags given that make limits.
+fn limit_flags(args: &AddArgs) -> String {
+    let given = [
+        ("--limit-memory", args.limit_memory.is_some()),
+        ("--limit-cpu", args.limit_cpu.is_some()),
+        ("--limit-pids", args.limit_pids.is_some()),
+        ("--limit-files", args.limit_files.is_some()),
+        ("--nice", args.nice.is_some()),
+    ];
+    given.into_iter().filter_map(|(flag, is_given)| is_given.then_some(flag)).collect::<Vec<_>>().join(", ")
+}
+
 fn limits_of(args: &AddArgs) -> Option<Value> {
     let limits = without_nulls(json!({
         "memory": args.limit_memory,
@@ -247,6 +259,9 @@ fn without_nulls(value: Value) -> Value {
 fn told(args: &AddArgs, problem: &Problem) -> String {
     if problem.path.is_empty() {
         return problem.message.clone();
+    }
+    if problem.path == "limits" {
+        return format!("{}: {}", limit_flags(args), problem.message);
     }
     if let ("unique" | "unique.key" | "unique.mode", Some((flag, ..))) = (problem.path.as_str(), given_key(args)) {
         return format!("{flag}: {}", problem.message);

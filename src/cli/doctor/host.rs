@@ -19,7 +19,8 @@ pub(super) async fn host(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -
         checks.push(Check::new("limits", Level::Note, text));
     }
     match asking(store).await {
-        Ok(Asking { limits, users }) => {
+        Ok(Asking { limits, users, most_files }) => {
+            checks.extend(present.iter().filter_map(|node| too_many_files(node, &most_files)));
             checks.extend(limits.into_iter().filter_map(|(kind, jobs)| unheld(kind, &jobs, &present)));
             checks.extend(users.into_iter().filter_map(|(user, jobs)| unallowed(&user, &jobs, &present)));
         }
@@ -87,11 +88,24 @@ fn unheld(kind: LimitKind, jobs: &[JobName], present: &[&NodeRecord]) -> Option<
     (!nodes.is_empty()).then(|| Check::new(format!("limits.{kind}"), Level::Warn, text))
 }
 
+/// More open files asked for than a process of a node may have.
+fn too_many_files(node: &NodeRecord, asked: &BTreeMap<JobName, u64>) -> Option<Check> {
+    let most = node.most_files?;
+    let jobs: Vec<JobName> = asked.iter().filter(|(_, files)| **files > most).map(|(job, _)| job.clone()).collect();
+    let text = format!(
+        "more asked for by {} than the {most} that {} can give (its hard limit: LimitNOFILE= of its unit, ulimit -Hn): they get {most} there",
+        first_of(&jobs),
+        node.name
+    );
+    (!jobs.is_empty()).then(|| Check::new("limits.files", Level::Warn, text))
+}
+
 /// The jobs that ask for what not every host can do.
 #[derive(Default)]
 struct Asking {
     limits: BTreeMap<LimitKind, Vec<JobName>>,
     users: BTreeMap<String, Vec<JobName>>,
+    most_files: BTreeMap<JobName, u64>,
 }
 
 async fn asking(store: &Store) -> Result<Asking, StoreError> {
@@ -102,6 +116,9 @@ async fn asking(store: &Store) -> Result<Asking, StoreError> {
         let Some(Ok(spec)) = is_read.then(|| config::from_surface(&job.definition)) else { return };
         if let Some(run_as) = &spec.process.user {
             found.users.entry(run_as.user().to_owned()).or_default().push(job.name.clone());
+        }
+        if let Some(files) = spec.process.limits.files {
+            found.most_files.insert(job.name.clone(), files);
         }
         for kind in spec.process.limits.asked() {
             found.limits.entry(kind).or_default().push(job.name.clone());

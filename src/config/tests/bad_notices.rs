@@ -1,8 +1,10 @@
 //! Whom a job tells and how it is started, wrong in the ways people are wrong: each is told where it stands, with what is wanted.
 
 use super::bad_jobs::each_is_refused;
-use super::{compile, fault, faults, host};
+use super::{compile, fault, faults, good, host, job};
 use crate::config::job_from_json;
+use crate::domain::limits::Limits;
+use crate::domain::process::ProcessRules;
 
 #[test]
 fn a_notice_is_an_action_and_nothing_else() {
@@ -130,12 +132,74 @@ fn users_limits_umasks_inputs_and_shells_are_refused_in_the_forms_people_try() {
 }
 
 #[test]
+fn what_is_about_a_process_is_refused_of_a_job_that_starts_none() {
+    let named = [
+        ("user", "user = 'nobody'"),
+        ("limits", "limits = { files = 99 }"),
+        ("umask", "umask = '0027'"),
+        ("stdin", "stdin = 'x'"),
+        ("shell_program", "shell_program = '/bin/sh'"),
+    ];
+    let fault_of = |key: &str| {
+        format!(
+            "jobs.a.{key}: an HTTP request starts no process: take {key} out, or make the request by a program, as shell = \"curl ...\""
+        )
+    };
+    for (key, line) in named {
+        let text = format!("[jobs.a]\nhttp = 'http://h/'\n{line}\n");
+        assert!(fault(&text).ends_with(&fault_of(key)), "{}", fault(&text));
+        // One alone is pointed at where it stands.
+        assert!(fault(&text).starts_with("jobs.toml:3:"), "{}", fault(&text));
+    }
+    let all = named.map(|(_, line)| line).join("\n");
+    assert_eq!(faults(&format!("[jobs.a]\nhttp = 'http://h/'\n{all}\n")).len(), named.len());
+    // Each is about what else the job starts, if that reads or is held to it.
+    for (beside, idle) in [
+        ("on_failure = { shell = 'mail' }", &["limits", "stdin"][..]),
+        ("done_check = { command = ['test'] }", &["stdin"]),
+        (
+            "on_failure = { http = 'http://h/' }\ndone_check = { http = 'http://h/' }",
+            &["user", "limits", "umask", "stdin", "shell_program"],
+        ),
+    ] {
+        let text = format!("[jobs.a]\nhttp = 'http://h/'\n{beside}\n{all}\n");
+        let mut wanted: Vec<String> = idle.iter().map(|key| fault_of(key)).collect();
+        let mut found: Vec<String> =
+            faults(&text).iter().map(|line| line.splitn(4, ':').nth(3).unwrap().trim().to_owned()).collect();
+        wanted.sort();
+        found.sort();
+        assert_eq!(found, wanted, "{beside}");
+        // The same said by [defaults] of the notices, which are merged.
+        let text = format!("[defaults]\n{beside}\n[jobs.a]\nhttp = 'http://h/'\n{all}\n");
+        assert_eq!(faults(&text).len(), idle.len(), "{text}");
+    }
+    // What is meant is told once.
+    let slip = fault("[jobs.a]\nhttp = 'http://h/'\nuser = 'nobody'\non_failur = { shell = 'mail' }\n");
+    assert!(slip.contains("unknown key"), "{slip}");
+    let faulty = fault("[jobs.a]\nhttp = 'http://h/'\nuser = 'nobody'\non_failure = { shell = '' }\n");
+    assert!(faulty.contains("on_failure.shell"), "{faulty}");
+}
+
+#[test]
+fn what_defaults_say_of_processes_is_not_for_a_request() {
+    let all = "user = 'nobody'\nlimits = { files = 99 }\numask = '0027'\nstdin = 'x'\nshell_program = '/bin/sh'\n";
+    let config = good(&format!("[defaults]\n{all}[jobs.a]\nhttp = 'http://h/'\n[jobs.b]\nshell = 'true'\n"));
+    assert_eq!(job(&config, "a").process, ProcessRules::default());
+    assert!(job(&config, "b").process.user.is_some() && job(&config, "b").process.stdin.is_some());
+    let config = good(&format!("[defaults]\n{all}[jobs.a]\nhttp = 'http://h/'\non_late = {{ shell = 'mail' }}\n"));
+    let of_notice = job(&config, "a").process;
+    assert!(of_notice.user.is_some() && of_notice.umask.is_some() && of_notice.shell_program.is_some());
+    assert!(of_notice.stdin.is_none() && of_notice.limits == Limits::default());
+}
+
+#[test]
 fn a_line_is_refused_as_a_file_is() {
     for (line, wanted) in [
         (r#"{"shell":"x","on_failure":"mail me"}"#, "on_failure: found string \"mail me\", wanted a table"),
         (r#"{"shell":"x","must_start_within":"5m"}"#, "must_start_within: nobody would be told"),
         (r#"{"shell":"x","ping_url":"h"}"#, "ping_url: found no valid URL"),
         (r#"{"shell":"x","webhook_secret":"hunter2"}"#, "webhook_secret: is no secret"),
+        (r#"{"http":"http://h/","umask":"0027"}"#, "umask: an HTTP request starts no process: take umask out"),
         (r#"{"shell":"x","limits":{"cpu":"half"}}"#, "limits.cpu: found string \"half\""),
     ] {
         let problems = job_from_json(line, &host()).unwrap_err();

@@ -14,7 +14,7 @@ use crate::domain::job::{
 use crate::domain::lane::Priority;
 use crate::domain::limits::Limits;
 use crate::domain::notice::NoticeKind;
-use crate::domain::process::ProcessRules;
+use crate::domain::process::{ProcessRules, Started};
 use crate::domain::rate::Rate;
 use crate::domain::schedule::{Recurrence, Schedule};
 use crate::domain::shape::Shape;
@@ -63,6 +63,23 @@ fn the_order_of_keys_defaults_written_out_and_short_forms_do_not_matter() {
         rules(r#""done_check": {"timeout": "60s", "on": "retry", "shell": "x"}"#),
         rules(r#""done_check": {"shell": "x"}"#)
     );
+}
+
+#[test]
+fn what_an_older_schedd_kept_with_a_request_that_does_not_obey_it_is_read_and_not_written_again() {
+    let rules = r#""limits":{"memory":"1GiB"},"shell_program":"/bin/bash","stdin":"x","umask":"0027","user":"backup""#;
+    let told = r#""on_failure":{"shell":"mail"}"#;
+    for (kept, wanted) in [
+        (r#"{"http":{"url":"http://h/"},"#.to_owned() + rules + "}", r#"{"http":{"url":"http://h/"}}"#.to_owned()),
+        (
+            r#"{"http":{"url":"http://h/"},"#.to_owned() + told + "," + rules + "}",
+            r#"{"http":{"url":"http://h/"},"#.to_owned()
+                + told
+                + r#","shell_program":"/bin/bash","umask":"0027","user":"backup"}"#,
+        ),
+    ] {
+        assert_eq!(to_surface(&from_surface(&kept).unwrap()), wanted);
+    }
 }
 
 #[test]
@@ -321,6 +338,7 @@ prop_compose! {
         let secrets = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "${credential:hook}"];
         let webhook_secrets = secrets.iter().take(notices.len()).map(|secret| secret.parse().unwrap()).collect();
         let delivery = if at_most_once && retry.limit == 0 { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
+        let process = process.obeyed_by(Started::of(&action, done_check.as_ref(), notices.values()));
         JobSpec {
             schedule, shape, action, tz: tz.map(|name| name.parse().unwrap()), dst: ClockChanges { gap, fold },
             group: at_most_once.then(|| "night".parse().unwrap()),

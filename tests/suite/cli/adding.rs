@@ -119,11 +119,11 @@ fn every_rule_that_can_be_given_is_kept() {
         "1024",
         "--nice",
         "10",
-        "--stdin-text",
-        &format!("@{}", body.display()),
         "--shell-program",
         "/bin/bash",
     ]);
+    bench.add(&["--name", "p", "--stdin-text", &format!("@{}", body.display()), "--", "cat"]);
+    assert_eq!(bench.ctl.run(&["show", "p", "--json"]).good().json()["definition"]["stdin"], "{\"a\": 1}");
     let shown = bench.ctl.run(&["show", "h", "--json"]).good().json();
     let definition = &shown["definition"];
     let wanted = serde_json::json!({
@@ -131,7 +131,7 @@ fn every_rule_that_can_be_given_is_kept() {
         "http": {"url": "https://example.com/x", "method": "PUT", "headers": {"X-A": "b: c"}, "body": "{\"a\": 1}", "expect": [200, 204]},
         "queue": "mail", "timeout": "2m", "kill_grace": "1s", "overlap": "queue", "cwd": "/tmp", "env": {"A": "b=c"},
         "user": "backup:adm", "limits": {"memory": "512MiB", "cpu": 0.5, "pids": 100, "files": 1024, "nice": 10},
-        "umask": "0027", "stdin": "{\"a\": 1}", "shell_program": "/bin/bash",
+        "umask": "0027", "shell_program": "/bin/bash",
         "catch_up": {"mode": "all", "max_age": "12h", "max_count": 1000, "spread": "10m"},
     });
     for (key, value) in wanted.as_object().unwrap() {
@@ -192,6 +192,11 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
         (&["--at", "2h30m", "--", "x"], &["write \"in 2h30m\""]),
         (&["--at", "9999-01-01", "--", "x"], &["1970 to 2099"]),
         (&["--at", "@1000000000000000000", "--", "x"], &["1970 to 2099"]),
+        (
+            &["--http", "http://h/", "--limit-cpu", "1", "--nice", "3"],
+            &["--limit-cpu, --nice: an HTTP request starts no process"],
+        ),
+        (&["--http", "http://h/", "--stdin-text", "x"], &["--stdin-text: an HTTP request starts no process: take stdin out"]),
         (&["--tz", "Europe/Munich", "--", "x"], &["--tz", "Munich", "nearest"]),
         (&["--tz", "EST5EDT6", "--", "x"], &["--tz", "EST5EDT6"]),
         (&["--tz", "", "--", "x"], &["--tz"]),

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use schedd::domain::run::RunState;
 use schedd::store::RunRecord;
 use serde_json::json;
@@ -202,6 +203,39 @@ fn limits_nobody_enforces_are_told_of_the_run_and_by_the_doctor() {
     });
     assert!(doctor.contains("limits.cpu") && doctor.contains("asked for by later; not enforced by"), "{doctor}");
     assert!(!doctor.contains("limits.files") && doctor.contains("not enforced without cgroups"), "{doctor}");
+}
+
+#[test]
+fn more_open_files_than_the_node_may_give_are_told_of_the_run_and_by_the_doctor() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).node("few").start();
+    let keeper = until("its keeper is there", LONG, || node.keepers().into_iter().next());
+    let few = Rlimit { current: Some(300), maximum: Some(300) };
+    for pid in [keeper, Pid::from_raw(node.pid().cast_signed()).unwrap()] {
+        prlimit(Some(pid), Resource::Nofile, few).unwrap();
+    }
+    let said = |files: u64| json!({"in": "0s", "shell": "ulimit -n", "limits": {"files": files}});
+    for (name, files) in [("many", 400), ("enough", 300)] {
+        let mut job = said(files);
+        job["name"] = name.into();
+        eye.add(&job);
+    }
+    let (many, enough) = (ended(&eye, "many"), ended(&eye, "enough"));
+    for run in [&many, &enough] {
+        assert_eq!(eye.ask(eye.store().read_output(&run.run, 1)).unwrap().unwrap().stdout, b"300\n");
+    }
+    assert_eq!((many.not_enforced.as_deref(), enough.not_enforced.as_deref()), (Some("files (only 300)"), None));
+    let ctl = Schedctl::on(&redis);
+    let shown = ctl.run(&["show", &many.run.to_string()]).good().stdout;
+    assert!(shown.contains("its limits of files (only 300): its node cannot"), "{shown}");
+    eye.add(&json!({"name": "later", "in": "1h", "shell": "true", "limits": {"files": 301}}));
+    eye.add(&json!({"name": "well", "in": "1h", "shell": "true", "limits": {"files": 300}}));
+    let doctor = until("the node has said how many it may", LONG, || {
+        let text = ctl.run(&["doctor"]).good().stdout;
+        text.contains("limits.files").then_some(text)
+    });
+    assert!(doctor.contains("more asked for by later than the 300 that few can give"), "{doctor}");
 }
 
 #[test]

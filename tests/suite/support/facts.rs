@@ -20,6 +20,7 @@ pub(crate) fn node_facts(started_at: UnixMillis) -> NodeFacts {
         held: None,
         limits: None,
         limits_why: String::new(),
+        most_files: None,
         has_cgroups: None,
         users: String::new(),
         users_why: String::new(),
