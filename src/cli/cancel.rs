@@ -1,5 +1,7 @@
 //! `cancel`: stops runs and takes jobs out; every one named is tried, the worst code is given.
 
+use std::fmt::Write as _;
+
 use serde_json::json;
 
 use super::args::{Cancel, Global};
@@ -9,6 +11,7 @@ use super::history::open_runs;
 use super::render::{Console, Outcomes, shown};
 use super::target::{Target, declared_in, is_applied, no_such_job, no_such_run};
 use crate::domain::ids::{JobName, RunId};
+use crate::domain::notice::NoticeKind;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::engine::person;
@@ -73,11 +76,13 @@ async fn cancel_job(store: &Store, name: &JobName, running: StopRunning) -> Resu
                 [run] => format!("; its run {} goes on (schedctl cancel {name} --stop stops it)", run.run),
                 runs => format!("; its {} open runs go on (schedctl cancel {name} --stop stops them)", runs.len()),
             };
-            Ok(Done { result: "cancelled", sentence: format!("{name} cancelled{goes_on}") })
+            let told = still_told(store, name).await?;
+            Ok(Done { result: "cancelled", sentence: format!("{name} cancelled{goes_on}{told}") })
         }
         RemoveReply::Removed(count) => {
             let stopped = being_stopped(usize::try_from(count).unwrap_or(usize::MAX));
-            Ok(Done { result: "cancelled", sentence: format!("{name} cancelled; {stopped}") })
+            let told = still_told(store, name).await?;
+            Ok(Done { result: "cancelled", sentence: format!("{name} cancelled; {stopped}{told}") })
         }
         RemoveReply::Over(_) | RemoveReply::Held(_) | RemoveReply::Listed => match store.read_job(name).await? {
             Some(job) if !job.is_live() => over(store, &job, running).await,
@@ -104,6 +109,24 @@ async fn cancel_backfill(store: &Store, name: &JobName) -> Result<Done, Failure>
     Ok(match given_up {
         0 => Done { result: "already", sentence: format!("nothing of {name} is to be made up for") },
         count => Done { result: "cancelled", sentence: format!("{count} backfill runs of {name} given up") },
+    })
+}
+
+/// What is still told of how runs of a removed job ended, and how to keep it from that; empty if nothing is.
+async fn still_told(store: &Store, name: &JobName) -> Result<String, Failure> {
+    let (mut count, mut cancelled_by) = (0, String::new());
+    for kind in NoticeKind::ALL {
+        let hidden = JobName::of_notice(name, kind);
+        let open = open_runs(store, &hidden).await?.len();
+        if open > 0 {
+            count += open;
+            let _ = write!(cancelled_by, " {hidden}");
+        }
+    }
+    Ok(match count {
+        0 => String::new(),
+        1 => format!("; a notice of it is still sent (schedctl cancel{cancelled_by} gives it up)"),
+        _ => format!("; {count} notices of it are still sent (schedctl cancel{cancelled_by} gives them up)"),
     })
 }
 

@@ -7,7 +7,7 @@
 //! - [`lease_keeper`] renews what this node holds ([`holdings`]); [`reaper`] takes back what dead nodes held, and
 //!   [`pulse`] tells it whether this node itself stood still
 //! - [`teller`] makes runs of what people are to be told, [`telling`] gives those what they tell,
-//!   [`lookout`] sees runs that have not started or ended in time
+//!   [`lookout`] sees runs that have not started or ended in time; [`hidden`] forgets whose job was taken out
 //! - [`rebooting`] plants what is to run once after a boot of this host
 //! - [`rezoning`] moves planned runs when the zone data has changed
 //! - [`reconciler`] makes Redis say what `jobs.toml` says; [`janitor`] forgets what is past its time; [`presence`] says that
@@ -34,6 +34,7 @@ mod flow;
 mod folded;
 mod gatekeeper;
 pub mod giving_back;
+mod hidden;
 mod holdings;
 mod janitor;
 mod journal;

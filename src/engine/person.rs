@@ -4,6 +4,7 @@
 
 use super::backfilling;
 use super::definition::{Definition, DefinitionError};
+use super::hidden;
 use super::passed::unrecorded;
 use crate::domain::gate::gates_of;
 use crate::domain::ids::{IdError, JobName, RunId, RunKind};
@@ -75,6 +76,12 @@ pub async fn cancel_run(store: &Store, run: &RunId, reason: &str) -> Result<Canc
         match store.cancel_run(&order).await? {
             CancelReply::Stale => {}
             CancelReply::Occupied => not_before = successor.map_or(not_before, |next| next.run.due()),
+            CancelReply::Cancelled if run.job().is_hidden() => {
+                if let Some((told, _)) = run.job().told_of() {
+                    hidden::forget_if_removed(store, &told).await?;
+                }
+                return Ok(CancelReply::Cancelled);
+            }
             CancelReply::Cancelled if run.kind() == RunKind::Backfill => {
                 backfilling::advance(store, run.job()).await?;
                 return Ok(CancelReply::Cancelled);
@@ -128,8 +135,10 @@ async fn remove(
         };
         match store.remove_job(&order).await? {
             RemoveReply::Stale => {}
-            RemoveReply::Removed(stopped) if stopped >= STOPPED_AT_ONCE => {
-                return Ok(RemoveReply::Removed(stopped.max(stop_all(store, name, reason).await?)));
+            RemoveReply::Removed(stopped) => {
+                let more = if stopped >= STOPPED_AT_ONCE { stop_all(store, name, reason).await? } else { 0 };
+                hidden::forget_of_removed(store, name).await?;
+                return Ok(RemoveReply::Removed(stopped.max(more)));
             }
             reply => return Ok(reply),
         }

@@ -13,6 +13,7 @@ use tracing::{Instrument, Span, debug, info, warn};
 use super::backfilling;
 use super::definition::Definition;
 use super::done_check::{self, Course};
+use super::hidden;
 use super::holdings::{Lease, Tenure};
 use super::janitor::bounds_of;
 use super::journal::{ClaimedRun, Line};
@@ -103,6 +104,11 @@ impl Runner {
         }
         if let FinishReply::Finished(kept) = reply {
             note_history(shared, claim, kept);
+            if let Some((told, _)) = claim.run.job().told_of()
+                && let Err(error) = hidden::forget_if_removed(&shared.store, &told).await
+            {
+                shared.weather.failed(&error, "hidden jobs are left to the janitor");
+            }
             if claim.run.kind() == RunKind::Backfill
                 && let Err(error) = backfilling::advance(&shared.store, claim.run.job()).await
             {

@@ -188,6 +188,41 @@ impl Store {
     /// Forgets jobs that ended before `before`, and the first to end beyond `most`; at most 100. Gives how many were looked at.
     pub async fn forget_jobs(&self, before: UnixMillis, most: usize) -> Result<usize, StoreError> {
         let (mut over, oldest) = self.oldest(&self.keys.finished(), 0, most).await?;
+        let mut names: Vec<JobName> = Vec::new();
+        for (member, ended) in oldest {
+            if ended >= before.as_i64() && over == 0 {
+                break;
+            }
+            over = over.saturating_sub(1);
+            names.extend(member.parse::<JobName>());
+        }
+        self.forget_ended(&names).await?;
+        Ok(names.len())
+    }
+
+    /// Forgets those of `jobs`, at most 100, that ended and of which no run is open, waits or is a dead letter, whenever they ended.
+    pub async fn forget_idle_jobs(&self, jobs: &[JobName]) -> Result<(), StoreError> {
+        let mut pipeline = redis::pipe();
+        for job in jobs {
+            pipeline.cmd("EXISTS").arg(self.keys.job(job));
+            pipeline.cmd("ZCARD").arg(self.keys.open(job));
+            pipeline.cmd("ZCARD").arg(self.keys.job_dead(job));
+        }
+        // One with a spoilt key is left to its age, and to the doctor.
+        let counts = self.link.ask(&mut pipeline).await?;
+        let is_idle = |counts: &[Result<Value, _>]| {
+            let counts = counts.iter().map(|count| count.as_ref().ok().and_then(number_of));
+            counts.eq([Some(1), Some(0), Some(0)])
+        };
+        let idle = jobs.iter().zip(counts.chunks_exact(3)).filter(|(_, counts)| is_idle(counts));
+        let idle: Vec<JobName> = idle.map(|(job, _)| job.clone()).collect();
+        self.forget_ended(&idle).await
+    }
+
+    async fn forget_ended(&self, names: &[JobName]) -> Result<(), StoreError> {
+        if names.is_empty() {
+            return Ok(());
+        }
         let mut call = Invocation::new(&scripts::FORGET_JOBS)
             .key("finished", self.keys.finished())
             .key("totals", self.keys.totals())
@@ -195,29 +230,20 @@ impl Store {
             .key("shunned_lately", self.keys.shunned_lately())
             .key("gated", self.keys.gated())
             .arg("now", self.now_arg());
-        let mut names = Vec::new();
-        for (member, ended) in oldest {
-            if ended >= before.as_i64() && over == 0 {
-                break;
-            }
-            over = over.saturating_sub(1);
-            let Ok(name) = member.parse::<JobName>() else { continue };
+        for name in names {
             call = call
-                .key("job", self.keys.job(&name))
-                .key("open", self.keys.open(&name))
-                .key("waiting", self.keys.waiting(&name))
-                .key("spread", self.keys.spread(&name))
-                .key("ledger", self.keys.ledger(&name))
-                .key("ledger_before", self.keys.ledger_before(&name))
-                .key("deeds", self.keys.deeds(&name))
-                .arg("job_name", member);
-            names.push(name);
+                .key("job", self.keys.job(name))
+                .key("open", self.keys.open(name))
+                .key("waiting", self.keys.waiting(name))
+                .key("spread", self.keys.spread(name))
+                .key("ledger", self.keys.ledger(name))
+                .key("ledger_before", self.keys.ledger_before(name))
+                .key("deeds", self.keys.deeds(name))
+                .arg("job_name", name.as_str());
         }
-        if !names.is_empty() {
-            self.unlist(&names).await?;
-            self.link.invoke(&call).await?;
-        }
-        Ok(names.len())
+        self.unlist(names).await?;
+        self.link.invoke(&call).await?;
+        Ok(())
     }
 
     /// Takes jobs that ended off the lists of files, before they are forgotten: a list names jobs that are there.
