@@ -21,6 +21,12 @@ use crate::store::{ApplyOrder, ApplyReply, Change, Existing, JobRecord, Rev, Sou
 /// Rounds before giving up on a job that changes faster than it can be read.
 const ROUNDS: usize = 8;
 
+/// How often the same orders are given to a Redis that may have carried them out and did not say so. One that is silent is called
+/// on another connection after three times.
+const TRIES: usize = 4;
+/// How long after it did not.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// A definition somebody wants applied.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -123,7 +129,7 @@ pub async fn apply(
         if orders.is_empty() {
             break;
         }
-        let replies = store.apply_jobs(&orders).await?;
+        let replies = apply_until_answered(store, &orders).await?;
         for ((mut item, order), reply) in ordered.into_iter().zip(orders).zip(replies) {
             let next = order.planted.as_ref().map(|planted| planted.run.due());
             let is_another = order.name != item.request.name;
@@ -151,6 +157,17 @@ pub async fn apply(
         open = left;
     }
     Ok(answers)
+}
+
+/// Gives orders, and the same ones again if no answer comes: by their tokens each is carried out once and answered alike.
+async fn apply_until_answered(store: &Store, orders: &[ApplyOrder]) -> Result<Vec<Result<ApplyReply, StoreError>>, StoreError> {
+    for _ in 1..TRIES {
+        match store.apply_jobs(orders).await {
+            Err(StoreError::Unavailable { .. }) => tokio::time::sleep(PAUSE).await,
+            answered => return answered,
+        }
+    }
+    store.apply_jobs(orders).await
 }
 
 /// Applies one request.

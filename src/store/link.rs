@@ -21,8 +21,12 @@ use super::scripts::Invocation;
 
 /// How long a connection may take to be made.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
-/// How long an answer may take.
+/// How long an answer may take: so long, and as long again for each [`COMMANDS`] and each [`BYTES`] asked in one go.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
+/// Commands a Redis on a loaded host does within [`ANSWER_LIMIT`] all the same.
+const COMMANDS: usize = 100;
+/// Bytes of arguments a slow network takes within [`ANSWER_LIMIT`].
+const BYTES: usize = 1024 * 1024;
 /// How long a call may wait for a connection, its own attempts and those of others together.
 const OPEN_LIMIT: Duration = CONNECT_LIMIT.saturating_add(ANSWER_LIMIT);
 /// How often the scripts are loaded for one call.
@@ -31,6 +35,19 @@ const LOADS: usize = 3;
 const SILENT_CALLS: u32 = 3;
 /// The same on a link that has one call at a time: waiting for three would take longer than a short lease lasts.
 const SILENT_CALLS_ALONE: u32 = 1;
+
+/// How long the answer to a pipeline may take, one of no size at most `limit`.
+fn limit_for(pipeline: &redis::Pipeline, limit: Duration) -> Duration {
+    let (mut commands, mut bytes) = (0, 0);
+    for command in pipeline.cmd_iter() {
+        commands += 1;
+        bytes += command
+            .args_iter()
+            .map(|argument| if let redis::Arg::Simple(bytes) = argument { bytes.len() } else { 0 })
+            .sum::<usize>();
+    }
+    limit.saturating_mul(u32::try_from(1 + commands / COMMANDS + bytes / BYTES).unwrap_or(u32::MAX))
+}
 
 /// A connection that mends itself. Clones share it.
 #[derive(Clone)]
@@ -146,7 +163,8 @@ impl Link {
         }
         let config = redis::AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_LIMIT))
-            .set_response_timeout(Some(self.shared.answer_limit));
+            // Each call has a limit of its own.
+            .set_response_timeout(None);
         let client = self.client().await?;
         let connecting = client.get_multiplexed_async_connection_with_config(&config);
         let mut connection = self.limited(OPEN_LIMIT, connecting).await.map_err(with_hint)?;
@@ -194,7 +212,7 @@ impl Link {
     }
 
     async fn ask_on(&self, mut open: Open, pipeline: &mut redis::Pipeline) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
-        let limit = self.shared.answer_limit;
+        let limit = limit_for(pipeline, self.shared.answer_limit);
         pipeline.ignore_errors();
         let asked = tokio::time::timeout(limit, pipeline.query_async::<Vec<Result<Value, RedisError>>>(&mut open.connection));
         match asked.await {

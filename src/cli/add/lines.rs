@@ -181,7 +181,11 @@ impl Sheet<'_> {
             let (first, last) = (open.first().map_or(0, |(line, _)| *line), open.last().map_or(0, |(line, _)| *line));
             let told = Failure::from(error);
             let line = told.lines().join("; ");
-            let hint = format!("{line}; which of lines {first} to {last} are added is not known: run it again with --if-absent");
+            let nameless =
+                if open.iter().any(|(_, job)| job.name.is_none()) { ", which adds lines without a name twice" } else { "" };
+            let hint = format!(
+                "{line}; which of lines {first} to {last} are added is not known: run it again with --if-absent{nameless}"
+            );
             if told.code() == 69 { Failure::Unreachable(hint) } else { Failure::Failed(hint) }
         })
     }

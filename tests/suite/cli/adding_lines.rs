@@ -1,9 +1,11 @@
 //! `add --stdin`.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
 use super::{Bench, lines};
+use crate::support::proxy::{Loss, Proxy};
 
 #[test]
 fn good_lines_go_in_and_bad_ones_are_told_with_their_number() {
@@ -88,6 +90,34 @@ fn thousands_of_lines_all_go_in_under_their_own_numbers() {
     let names: Vec<String> = finished.stdout.lines().map(str::to_owned).collect();
     assert_eq!(names, (1..=3_000).map(|n| format!("j{n}")).collect::<Vec<_>>());
     assert_eq!(bench.ctl.run(&["stats", "--json"]).json()["jobs"], 3_000);
+}
+
+#[test]
+fn a_redis_that_takes_its_time_for_a_batch_is_waited_for() {
+    let bench = Bench::start();
+    let mut connection = bench.redis.connection();
+    let _: () = redis::cmd("CLIENT").arg("PAUSE").arg(3_000).arg("WRITE").query(&mut connection).unwrap();
+    let input = lines(0..500, |n| format!("{{\"name\": \"j{n}\", \"shell\": \"x\"}}"));
+    let finished = bench.ctl.run_with_input(&["add", "--stdin"], input.as_bytes()).good();
+    assert_eq!(finished.stdout.lines().count(), 500);
+}
+
+#[test]
+fn a_batch_whose_answer_is_lost_is_asked_for_again_and_nothing_is_added_twice() {
+    let bench = Bench::start();
+    for (loss, from) in [(Loss::Cut, 0), (Loss::Silence, 10)] {
+        let proxy = Proxy::to(&bench.redis);
+        proxy.lose_answer_to(&format!("j{}", from + 3), loss);
+        let input = lines(from..from + 10, |n| {
+            let name = if n % 2 == 1 { format!("\"name\": \"j{n}\", ") } else { String::new() };
+            format!("{{{name}\"shell\": \"x\"}}")
+        });
+        let finished = bench.ctl.run_with_input(&["--redis", &proxy.url(), "add", "--stdin"], input.as_bytes()).good();
+        proxy.wait_lost();
+        let names: BTreeSet<&str> = finished.stdout.lines().collect();
+        assert_eq!((names.len(), finished.stderr.as_str()), (10, ""), "{finished:?}");
+        assert_eq!(bench.ctl.run(&["stats", "--json"]).json()["jobs"], from + 10);
+    }
 }
 
 #[test]
