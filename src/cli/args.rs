@@ -194,8 +194,9 @@ Examples:
 Dead letters are runs that ended failed, timed_out or lost; schedctl retry tries them again. --since
 and --until go by when runs ended and take what add --at takes, or a duration: so long ago; a time
 of day or a weekday alone is its last coming.
-With a JOB its open runs (running, or waiting for a retry) come first. Without one the runs of notices
-(JOB/on_failure, JOB/ping) are left out but for dead ones; --notices has them all.";
+With a JOB its open runs come first: running, waiting for a retry, and of those asked for by hand (the
+last 100) also what has yet to begin. Without one the runs of notices (JOB/on_failure, JOB/ping) are left
+out but for dead ones; --notices has them all.";
 
 /// Lists runs that ended, the newest first; also those of jobs that are no longer defined.
 #[derive(Debug, clap::Args)]

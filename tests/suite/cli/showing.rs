@@ -83,6 +83,38 @@ fn a_run_is_shown_with_each_of_its_attempts() {
 }
 
 #[test]
+fn a_run_asked_for_or_tried_again_by_hand_is_found_while_it_waits() {
+    let bench = Bench::start();
+    bench.add(&["--name", "a", "--retry", "2", "--", "x"]);
+    let asked = bench.ctl.run(&["run", "a"]).good().stdout.trim_end().to_owned();
+    let found = || -> Vec<(String, String, i64)> {
+        let told = bench.ctl.run(&["history", "a", "--json"]).good().json();
+        let shown = bench.ctl.run(&["show", "a", "--json"]).good().json();
+        assert_eq!(told, shown["runs"], "show and history find the same");
+        let row = |run: &Value| {
+            let text = |field: &str| run[field].as_str().unwrap().to_owned();
+            (text("run_id"), text("state"), run["attempt"].as_i64().unwrap())
+        };
+        told.as_array().unwrap().iter().map(row).collect()
+    };
+    let waits = |attempt| vec![(asked.clone(), "scheduled".to_owned(), attempt)];
+    assert_eq!(found(), waits(0), "it has not begun");
+    let first = bench.node.claim("a");
+    bench.node.write(&first, b"first\n", b"", 0);
+    bench.node.retry(&first, Duration::from_secs(3_600), 7);
+    assert_eq!(found(), waits(1), "it waits for its retry");
+    assert_eq!(bench.ctl.run(&["logs", "a"]).good().stdout, "first\n");
+    let cancelled = bench.ctl.run(&["cancel", &asked]).good();
+    assert!(cancelled.stdout.contains("cancelled"), "{cancelled:?}");
+    assert_eq!(found(), [(asked.clone(), "cancelled".to_owned(), 1)], "it is told once");
+
+    let again = bench.ctl.run(&["run", "a"]).good().stdout.trim_end().to_owned();
+    bench.node.finish(&bench.node.claim("a"), RunState::Failed, &[("exit_code", "1")]);
+    bench.ctl.run(&["retry", &again]).good();
+    assert!(found().contains(&(again, "scheduled".to_owned(), 1)), "{:?}", found());
+}
+
+#[test]
 fn a_run_that_waits_to_be_asked_about_again_says_why_and_shows_what_the_question_printed() {
     let bench = Bench::start();
     for (job, failures) in [("new", 0), ("failed", 1)] {
