@@ -28,6 +28,7 @@
 -- KEYS 21 old_unique: of the key the job named, as read, else the job
 -- KEYS 22 notices
 -- KEYS 23 gated
+-- KEYS 24 eras
 -- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 job_name
@@ -79,7 +80,7 @@ local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], hist
   gates = gates_of(ARGV[35])}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', KEYS[4], 'zset', k.run, 'hash', KEYS[6], 'zset',
   k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[13], 'zset', KEYS[14], 'zset', KEYS[15], 'zset',
-  KEYS[16], 'zset', KEYS[17], 'zset', KEYS[22], 'zset', KEYS[23], 'zset'})
+  KEYS[16], 'zset', KEYS[17], 'zset', KEYS[22], 'zset', KEYS[23], 'zset', KEYS[24], 'zset'})
 if not bad and ARGV[28] .. ARGV[32] ~= '' then
   bad = wrong_type({KEYS[18], 'hash', KEYS[19], 'zset', KEYS[20], 'hash', KEYS[21], 'hash'})
 end
@@ -206,12 +207,17 @@ local function judge_anew()
   end
 end
 
--- What was planted from an earlier reading of the clock belongs to the schedule too.
-local since = planted ~= '' and ARGV[11] ~= '1' and math.min(now, tonumber(ARGV[14])) or now
+-- What was planted from an earlier reading of the clock belongs to the schedule too, which holds all after this.
+local since = planted ~= '' and ARGV[11] ~= '1' and math.min(now, tonumber(ARGV[14]) - 1) or now
 local rev = int(math.max(whole(job[1], FENCE - 1) + 1, micros))
 set_shunned(KEYS[16], KEYS[17], k.job, name, ARGV[27])
 set_gated(KEYS[23], k.job, ARGV[36])
 if not is_live then
+  if job[1] then
+    -- What a one-shot promised was told of though it ended before.
+    local ended = redis.call('HMGET', k.job, 'once', 'ended_at')
+    note_era(KEYS[24], k.job, ended[1] == '1' and PARKED - 1 or whole(ended[2], PARKED - 1), now)
+  end
   redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'kind', kind, 'token', ARGV[8], 'queue', ARGV[10],
     'once', ARGV[11], 'applied', 'created', 'tz', ARGV[9], 'anchor', ARGV[16], 'since', int(since), 'created_at', int(now),
     'source', ARGV[7], 'created_by', ARGV[22], 'delay', ARGV[25], 'max_runs', ARGV[26])
@@ -241,6 +247,15 @@ if ARGV[12] ~= 'rest' and ARGV[19] ~= '' and redis.call('EXISTS', KEYS[11]) == 0
     ARGV[19], 'skipped', job[8] and 'paused' or 'missed', now, facts)
   if tonumber(ARGV[21]) > 1 then tally(KEYS[12], 'skipped', tonumber(ARGV[21]) - 1) end
 end
+local old = job[6]
+local old_ready = old and old ~= '' and redis.call('ZSCORE', KEYS[4], old)
+local is_owed = old_ready and tonumber(old_ready) <= now
+if ARGV[12] ~= 'rest' and not is_burst then
+  -- One that was due, and not ready yet, gives way: it was none.
+  local due = tonumber(string.match(ARGV[18], '@(%d+)$') or '')
+  local gives_way = due and due <= now and ARGV[19] == '' and not is_owed
+  note_era(KEYS[24], k.job, gives_way and due - 1 or now, now)
+end
 redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'token', ARGV[8], 'queue', ARGV[10], 'once', ARGV[11],
   'applied', 'updated', 'delay', ARGV[25], 'max_runs', ARGV[26])
 set_tells()
@@ -249,13 +264,11 @@ list_in_source()
 redis.call('HSET', k.job, 'source', ARGV[7])
 if not is_rezoned then hold_unique() end
 note_deed(KEYS[13], now, 'edited', ARGV[22], ARGV[12] == 'schedule' and {old = ARGV[23], new = ARGV[24]} or {})
-local old = job[6]
-local old_ready = old and old ~= '' and redis.call('ZSCORE', KEYS[4], old)
 if ARGV[12] ~= 'rest' then
   redis.call('HSET', k.job, 'since', int(since))
   if job[8] then
     if planted == '' then redis.call('HDEL', k.job, 'held') else redis.call('HSET', k.job, 'held', planted) end
-  elseif old_ready and tonumber(old_ready) <= now and not is_burst then
+  elseif is_owed and not is_burst then
     -- Already due: owed, whatever the new schedule says. Its claim plants the new schedule's first.
     if KEYS[3] ~= KEYS[4] then
       redis.call('ZADD', k.job_due, old_ready, old)

@@ -13,6 +13,7 @@
 -- KEYS* ledger
 -- KEYS* ledger_before
 -- KEYS* deeds
+-- KEYS* eras
 -- ARGV 1 now
 -- ARGV* job_name
 -- Reply forgotten: how many
@@ -22,15 +23,17 @@ if bad then return bad end
 local forgotten = 0
 local now = clock(ARGV[1])
 for at = 1, #ARGV - 1 do
-  local name, first = ARGV[at + 1], at * 7 - 1
-  local job, ledger, before, deeds = KEYS[first], KEYS[first + 4], KEYS[first + 5], KEYS[first + 6]
+  local name, first = ARGV[at + 1], at * 8 - 2
+  local job, ledger, before = KEYS[first], KEYS[first + 4], KEYS[first + 5]
   local is_idle = redis.call('EXISTS', KEYS[first + 1], KEYS[first + 2], KEYS[first + 3]) == 0
   local ended = redis.call('TYPE', job).ok == 'hash' and redis.call('HGET', job, 'ended')
   if ended and is_idle then
     set_shunned(KEYS[3], KEYS[4], job, name, '')
     set_gated(KEYS[5], job, '')
     redis.call('DEL', job)
-    if not wrong_type({deeds, 'zset'}) then redis.call('UNLINK', deeds) end
+    for _, told in ipairs({KEYS[first + 6], KEYS[first + 7]}) do
+      if not wrong_type({told, 'zset'}) then redis.call('UNLINK', told) end
+    end
     forgotten = forgotten + 1
     if not wrong_type({ledger, 'zset', before, 'hash'}) then
       local ranges = redis.call('ZCARD', ledger)

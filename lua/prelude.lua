@@ -190,6 +190,23 @@ local function tell_stretch(job_key, last, count, facts)
   return facts
 end
 
+-- Notes by which schedule the occurrences of a job came until `last`, before it gets another one or its occurrences count anew: what
+-- the ledger holds of them is told apart by that. One that only goes on is noted once. Of so many the newest are kept.
+local ERAS = 100
+local function note_era(eras, job_key, last, now)
+  local job = redis.call('HMGET', job_key, 'def', 'tz', 'anchor', 'since')
+  local era = {from = whole(job[4], PARKED), to = last, def = timing_of(job[1] or ''), tz = job[2] or '', anchor = whole(job[3], PARKED)}
+  local newest = redis.call('ZRANGE', eras, -1, -1)[1]
+  local is_read, before = pcall(cjson.decode, newest or '')
+  local goes_on = is_read and type(before) == 'table' and era.def and before.def == era.def and before.tz == era.tz
+    and before.anchor == era.anchor and before.to == era.from and tonumber(before.from)
+  if goes_on then era.from = before.from end
+  local text = cjson.encode(era)
+  redis.call('ZADD', eras, now, text)
+  if goes_on and text ~= newest then redis.call('ZREM', eras, newest) end
+  redis.call('ZREMRANGEBYRANK', eras, 0, -ERAS - 1)
+end
+
 -- The lane the job has now, if that is another than `read`, the one its reader saw: what the end of a run brings on lies there.
 local function moved_to(k, read)
   local lane = redis.call('HGET', k.job, 'queue')

@@ -12,6 +12,7 @@
 -- KEYS 9 planted_run
 -- KEYS 10 deeds
 -- KEYS 11 open
+-- KEYS 12 eras
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 rev
@@ -34,7 +35,7 @@ local now = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[4], history = KEYS[5], job_history = KEYS[6],
   totals = KEYS[7], nudge = KEYS[8]}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.run, 'hash', k.history, 'zset', k.job_history, 'zset',
-  k.totals, 'hash', KEYS[10], 'zset', KEYS[11], 'zset'})
+  k.totals, 'hash', KEYS[10], 'zset', KEYS[11], 'zset', KEYS[12], 'zset'})
 if bad then return bad end
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'held', 'paused', 'queue', 'delay')
 if not job[1] or job[2] then return {'unknown'} end
@@ -50,8 +51,9 @@ end
 -- Of a job with a delay the end of its open run plants the next.
 local has_own_end = (job[6] or '') ~= '' and redis.call('ZCARD', KEYS[11]) > 0
 plant_pending(k, ARGV[2], has_own_end and '' or ARGV[9], ARGV[10], ARGV[11])
--- What was planted from an earlier reading of the clock belongs to the schedule too.
-local since = ARGV[9] ~= '' and math.min(now, tonumber(ARGV[10])) or now
+-- What was planted from an earlier reading of the clock belongs to the schedule too, which holds all after this.
+local since = ARGV[9] ~= '' and math.min(now, tonumber(ARGV[10]) - 1) or now
+note_era(KEYS[12], k.job, since, now)
 redis.call('HSET', k.job, 'since', int(since))
 note_deed(KEYS[10], now, 'resumed', ARGV[12], {})
 redis.call('HDEL', k.job, 'paused', 'held')

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::eras::Eras;
 use super::job::{CatchUp, CatchUpMode};
 use super::schedule::Timetable;
 use super::time::UnixMillis;
@@ -176,33 +177,26 @@ pub enum Rest {
     Nothing,
 }
 
-/// A stretch without the occurrence `at`, which has an end of its own; `is_recorded` tells which others have. Without the
-/// timetable it was counted by, and since when that held, each instant within it counts as one of its occurrences.
-pub fn taken_out(
-    counted_by: Option<(&Timetable, UnixMillis)>,
-    stretch: Stretch,
-    at: UnixMillis,
-    is_recorded: impl Fn(UnixMillis) -> bool,
-) -> Rest {
+/// A stretch without the occurrence `at`, which has an end of its own; `is_recorded` tells which others have. Where it is not known by
+/// what it was counted, each instant within it counts as one of its occurrences.
+pub fn taken_out(counted_by: Option<&Eras>, stretch: Stretch, at: UnixMillis, is_recorded: impl Fn(UnixMillis) -> bool) -> Rest {
     let Stretch { mut first, mut last, count } = stretch;
-    let behind = counted_by.map_or(first, |(_, since)| first.max(since));
-    let is_counted = |(table, _): (&Timetable, UnixMillis)| at > behind && table.count_in(at, at) == 1;
-    if at < first || at > last || at != first && (count < 2 || !counted_by.is_none_or(is_counted)) {
+    if at < first || at > last || at != first && (count < 2 || !counted_by.is_none_or(|eras| eras.has(at))) {
         return Rest::All;
     }
     if count < 2 {
         return Rest::Nothing;
     }
     let next_after = |from: UnixMillis| match counted_by {
-        Some((table, _)) => table.next_after(from),
+        Some(eras) => eras.next_after(from),
         None => Some(one_after(from)),
     };
     let latest_before = |until: UnixMillis| {
         let until = until.saturating_sub(Duration::from_millis(1));
-        counted_by.map_or(Some(until), |(table, _)| table.latest_in(one_after(behind), until))
+        counted_by.map_or(Some(until), |eras| eras.latest_in(one_after(first), until))
     };
     if at == first {
-        let mut next = next_after(behind);
+        let mut next = next_after(first);
         while next.is_some_and(is_recorded_before(last, &is_recorded)) {
             next = next.and_then(next_after);
         }

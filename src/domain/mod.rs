@@ -13,6 +13,7 @@ pub mod describe;
 pub mod dispatch;
 pub mod duration;
 pub mod env_file;
+pub mod eras;
 pub mod explain;
 pub mod gate;
 pub mod group;
@@ -24,6 +25,7 @@ pub mod lateness;
 pub mod limits;
 #[cfg(test)]
 pub(crate) mod mutation;
+pub mod nesting;
 pub mod node_event;
 pub mod notice;
 pub mod ping;

@@ -16,6 +16,9 @@ impl UnixMillis {
     /// 1970-01-01T00:00:00Z.
     pub const EPOCH: Self = Self(0);
 
+    /// The last instant before 2100.
+    pub const LAST: Self = Self(Self::END - 1);
+
     /// The instant `millis` after 1970, unless it is before 1970 or not before 2100.
     pub fn new(millis: i64) -> Option<Self> {
         (0..Self::END).contains(&millis).then_some(Self(millis))

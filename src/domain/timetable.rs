@@ -75,6 +75,11 @@ impl Timetable {
         matches!(self.schedule, Schedule::At(_))
     }
 
+    /// Whether its occurrences come at times it tells; those of a job with a delay come at the end of its runs.
+    pub fn has_times(&self) -> bool {
+        !matches!(self.schedule, Schedule::Delay(_))
+    }
+
     /// The zone it is in.
     pub fn zone(&self) -> &Zone {
         &self.zone
@@ -151,12 +156,17 @@ impl Timetable {
 
     /// How many occurrences lie within `[first, until]`; exact up to [`Self::COUNTED`] and held there.
     pub fn count_in(&self, first: UnixMillis, until: UnixMillis) -> u64 {
+        self.count_up_to(first, until, Self::COUNTED)
+    }
+
+    /// How many occurrences lie within `[first, until]`; exact up to `most` and held there.
+    pub fn count_up_to(&self, first: UnixMillis, until: UnixMillis, most: u32) -> u64 {
         if let Some(beats) = self.beats_alone() {
             let (low, high) = beats.numbers_in(first.as_i64().max(self.first), until.as_i64().min(self.last));
-            return u64::try_from(high - low + 1).unwrap_or(0).min(u64::from(Self::COUNTED));
+            return u64::try_from(high - low + 1).unwrap_or(0).min(u64::from(most));
         }
         let within = self.from(first.as_i64()).take_while(|at| *at <= until);
-        within.take(Self::COUNTED as usize).fold(0, |count, _| count + 1)
+        within.take(most as usize).fold(0, |count, _| count + 1)
     }
 
     /// The occurrence from which on at most `at_most` occurrences lie within `[first, until]`, the oldest such; none if

@@ -1,31 +1,31 @@
 //! What the ledger of a job tells of its occurrences whose records were trimmed.
 //!
 //! Invariant: an occurrence is told of once. A range tells of its two ends for sure; of one between them it tells if the schedule
-//! that held has it, and the range with what else is known between its ends is as many as that schedule has there. Where that was
-//! not one schedule, or nobody knows it any more, it tells of each instant it holds.
+//! that held at that instant has it, and the range with what else is known between its ends is as many as the schedules had there,
+//! one after the other (`eras`). Where nobody knows those any more, it tells of each instant it holds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::definition::Definition;
-use crate::domain::deed::Deed;
-use crate::domain::explain::Held;
+use super::definition::{self, Definition};
+use crate::domain::eras::{Era, Eras};
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::lateness::{self, Rest, Stretch};
+use crate::domain::nesting::{self, Ends};
 use crate::domain::run::RunState;
-use crate::domain::schedule::Timetable;
 use crate::domain::time::UnixMillis;
 use crate::store::{InLedger, JobRecord, KeptStretch, Ledger, LedgerRange, LedgerTells, Store, StoreError};
 
 /// Where a range and what it holds tell of more, its occurrences are not counted, and taken to be all there.
 const COUNTED: u64 = 10_000;
+/// As many are counted in one look at all ranges of a job, of those that are narrow first; the others are taken to be right.
+const COUNTED_IN_ALL: u64 = 100_000;
 
-/// The ledger of a job, and what tells which schedule it is of.
+/// The ledger of a job, and which occurrences it had.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Folded {
     ledger: Ledger,
-    definition: Option<Definition>,
-    deeds: Vec<Deed>,
+    eras: Eras,
 }
 
 /// What of a job has a record: its occurrences, and the stretches that some of those records tell.
@@ -55,8 +55,7 @@ impl Folded {
         if ledger.ranges.is_empty() {
             return Ok(Self { ledger, ..Self::default() });
         }
-        let definition = job.and_then(|job| Definition::of(job.clone()).ok());
-        Ok(Self { ledger, definition, deeds: or_nothing(store.read_deeds(name).await)? })
+        Ok(Self { ledger, eras: read_eras(store, name, job).await? })
     }
 
     /// The first and the last instant that its ranges hold.
@@ -74,7 +73,7 @@ impl Folded {
                 Rest::Some(left) => LedgerTells::Skipped(Some(left)),
                 Rest::Nothing => LedgerTells::Skipped(None),
             },
-            _ if self.holds(range, run, recorded, 0) => LedgerTells::End,
+            _ if self.holds(range, run, recorded) => LedgerTells::End,
             _ => LedgerTells::Nothing,
         };
         Some(InLedger { range: range.clone(), tells })
@@ -90,51 +89,77 @@ impl Folded {
     /// that without it.
     pub(super) fn told_twice(&self, job: &JobName, dues: &BTreeSet<UnixMillis>) -> Option<(RunId, LedgerRange, Option<Stretch>)> {
         let (first, last) = self.bounds()?;
-        let recorded = Recorded { dues, stretches: &[] };
-        let told =
-            dues.range(first..=last).filter_map(|due| Some((RunId::regular(job.clone(), *due), self.ledger.fate_at(*due)?)));
-        let told: Vec<(RunId, &LedgerRange)> = told.collect();
-        // With its record there would be one more than the schedule has. Without those at the ends it is known how many that are.
-        let is_over = |run: &RunId, range: &LedgerRange| self.held_in(range).is_some() && self.holds(range, run, recorded, 1);
-        let at_end = told.iter().find(|(run, range)| range.ends_at(run.due()));
-        let (run, range) = at_end.or_else(|| told.iter().find(|(run, range)| is_over(run, range)))?;
-        match self.left_of(range, run, recorded) {
+        let held: Vec<UnixMillis> = dues.range(first..=last).copied().collect();
+        let narrowest = nesting::narrowest_at(&self.ends(), held.iter().copied());
+        let told: Vec<(UnixMillis, usize)> =
+            held.into_iter().zip(narrowest).filter_map(|(due, place)| Some((due, place?))).collect();
+        let ranges = &self.ledger.ranges;
+        let at_end = told.iter().find(|(due, place)| ranges[*place].ends_at(*due));
+        let (due, place) = at_end.or_else(|| self.first_over(&told, dues))?;
+        let (run, range) = (RunId::regular(job.clone(), *due), &ranges[*place]);
+        match self.left_of(range, &run, Recorded { dues, stretches: &[] }) {
             Rest::All => None,
-            Rest::Some(left) => Some((run.clone(), (*range).clone(), Some(left))),
-            Rest::Nothing => Some((run.clone(), (*range).clone(), None)),
+            Rest::Some(left) => Some((run, range.clone(), Some(left))),
+            Rest::Nothing => Some((run, range.clone(), None)),
         }
     }
 
-    /// The narrowest range that, with the others within it and what has records there, tells of more occurrences than the schedule has:
+    /// The first of these occurrences with records, each with the range that holds it, with which there would be one more than the
+    /// schedules have. Without those at the ends it is known how many that are.
+    fn first_over<'t>(&self, told: &'t [(UnixMillis, usize)], dues: &BTreeSet<UnixMillis>) -> Option<&'t (UnixMillis, usize)> {
+        let (mut over, mut counted) = (HashMap::new(), 0_u64);
+        let mut is_over = |place: usize| {
+            *over.entry(place).or_insert_with(|| {
+                let range = &self.ledger.ranges[place];
+                let told = self.told_in(range, Recorded { dues, stretches: &[] });
+                counted = counted.saturating_add(told);
+                counted <= COUNTED_IN_ALL && self.eras.tell(range.from, range.to) && self.is_full(range, told, 1)
+            })
+        };
+        told.iter().find(|(due, place)| self.eras.has(*due) && is_over(*place))
+    }
+
+    /// The narrowest range that, with the others within it and what has records there, tells of more occurrences than the schedules had:
     /// some were told of twice. It has one less, for what is narrower tells for sure.
     pub(super) fn told_over(&self, job: &JobName, dues: &BTreeSet<UnixMillis>) -> Option<ToldOver> {
-        let ranges = self.ledger.ranges.iter().filter(|range| range.from < range.to || range.count > 1);
-        let named = ranges.filter(|range| self.ledger.fate_at(range.from) == Some(*range));
-        let over = named.filter_map(|range| {
-            let table = self.held_in(range).filter(|table| !table.is_one_shot())?;
-            let is_due = |at: UnixMillis| table.count_in(at, at) == 1;
-            if !is_due(range.to) {
-                return None;
+        let (ranges, ends) = (&self.ledger.ranges, self.ends());
+        // What is no occurrence of a schedule is no more of it than it has.
+        let odd = |range: &LedgerRange| {
+            u64::from(!self.eras.has(range.from)) + u64::from(range.from < range.to && !self.eras.has(range.to))
+        };
+        let counts: Vec<u64> = ranges.iter().map(|range| range.count.saturating_sub(odd(range))).collect();
+        let in_ledger = nesting::sums_within(&ends, &counts);
+        let named = nesting::narrowest_at(&ends, ends.iter().map(|(from, _)| *from));
+        let is_judged = |place: &usize| {
+            let range = &ranges[*place];
+            named[*place] == Some(*place)
+                && (range.from < range.to || range.count > 1)
+                && self.eras.tell(range.from, range.to)
+                && self.eras.has(range.to)
+        };
+        let mut judged: Vec<usize> = (0..ranges.len()).filter(is_judged).collect();
+        judged.sort_by_key(|place| ranges[*place].to.since(ranges[*place].from));
+        let mut counted = 0_u64;
+        for place in judged {
+            let range = &ranges[place];
+            let records = dues.range(range.from..=range.to).filter(|due| self.eras.has(**due)).count();
+            let told = in_ledger[place].saturating_add(u64::try_from(records).unwrap_or(u64::MAX));
+            counted = counted.saturating_add(told);
+            if told > COUNTED || counted > COUNTED_IN_ALL {
+                continue;
             }
-            let within = self.ledger.ranges.iter().filter(|other| range.from <= other.from && other.to <= range.to);
-            // What is no occurrence of this schedule is no more of it than it has.
-            let odd =
-                |other: &LedgerRange| u64::from(!is_due(other.from)) + u64::from(other.from < other.to && !is_due(other.to));
-            let in_ledger: u64 = within.map(|other| other.count.saturating_sub(odd(other))).sum();
-            let records = dues.range(range.from..=range.to).filter(|due| is_due(**due)).count();
-            let told = in_ledger.saturating_add(u64::try_from(records).unwrap_or(u64::MAX));
-            let has = if told > COUNTED { told } else { table.count_in(range.from, range.to) };
-            (told > has).then_some((range, told, has))
-        });
-        let (range, told, has) = over.min_by_key(|(range, ..)| range.to.since(range.from))?;
-        let left = Stretch { first: range.from, last: range.to, count: range.count.saturating_sub(1) };
-        Some(ToldOver {
-            run: RunId::regular(job.clone(), range.from),
-            range: range.clone(),
-            left: Some(left).filter(|left| left.count > 0),
-            told,
-            has,
-        })
+            let has = self.eras.count_up_to(range.from, range.to, most(told));
+            if told > has {
+                let left = Stretch { first: range.from, last: range.to, count: range.count.saturating_sub(1) };
+                let run = RunId::regular(job.clone(), range.from);
+                return Some(ToldOver { run, range: range.clone(), left: Some(left).filter(|left| left.count > 0), told, has });
+            }
+        }
+        None
+    }
+
+    fn ends(&self) -> Vec<Ends> {
+        self.ledger.ranges.iter().map(|range| (range.from, range.to)).collect()
     }
 
     /// Takes what was told of a run into account.
@@ -155,26 +180,34 @@ impl Folded {
     }
 
     fn without(&self, range: &LedgerRange, run: &RunId, recorded: Recorded<'_>) -> Rest {
-        if self.holds(range, run, recorded, 0) { self.left_of(range, run, recorded) } else { Rest::All }
+        if self.holds(range, run, recorded) { self.left_of(range, run, recorded) } else { Rest::All }
     }
 
-    /// Whether `range` tells of `run`; `beyond` = how many more than the schedule has it and the others are then.
-    fn holds(&self, range: &LedgerRange, run: &RunId, recorded: Recorded<'_>, beyond: u64) -> bool {
-        if range.ends_at(run.due()) {
+    /// Whether `range` tells of `run`.
+    fn holds(&self, range: &LedgerRange, run: &RunId, recorded: Recorded<'_>) -> bool {
+        if range.ends_at(run.due()) || !self.eras.tell(range.from, range.to) {
             return true;
         }
-        let Some(table) = self.held_in(range) else { return true };
+        self.eras.has(run.due()) && self.is_full(range, self.told_in(range, recorded), 0)
+    }
+
+    /// How many are told of between the ends of `range`.
+    fn told_in(&self, range: &LedgerRange, recorded: Recorded<'_>) -> u64 {
         let is_within = |from: UnixMillis, to: UnixMillis| range.from <= from && to <= range.to;
         let ranges = self.ledger.ranges.iter().filter(|other| is_within(other.from, other.to));
-        let in_ledger: u64 = ranges.map(|other| other.count).sum();
+        let in_ledger: u64 = ranges.map(|other| other.count).fold(0, u64::saturating_add);
         let records = recorded.dues.range(range.from..=range.to).count();
         let stretches = recorded.stretches.iter().map(|kept| kept.stretch).filter(|one| is_within(one.first, one.last));
-        let behind_them: u64 = stretches.map(|stretch| stretch.count.saturating_sub(1)).sum();
-        let told = in_ledger.saturating_add(behind_them).saturating_add(u64::try_from(records).unwrap_or(u64::MAX));
+        let behind_them = stretches.map(|stretch| stretch.count.saturating_sub(1)).fold(0, u64::saturating_add);
+        in_ledger.saturating_add(behind_them).saturating_add(u64::try_from(records).unwrap_or(u64::MAX))
+    }
+
+    /// Whether so many told of between the ends of `range` are all there were, and `beyond` more.
+    fn is_full(&self, range: &LedgerRange, told: u64, beyond: u64) -> bool {
         // Its first is one whatever the schedule says: it may be owed from an older one.
         let behind = range.from.saturating_add(Duration::from_millis(1));
-        let is_full = || told > table.count_in(behind, range.to).saturating_add(beyond);
-        table.count_in(run.due(), run.due()) == 1 && if told > COUNTED { beyond == 0 } else { is_full() }
+        let has = || self.eras.count_up_to(behind, range.to, most(told));
+        if told > COUNTED { beyond == 0 } else { told > has().saturating_add(beyond) }
     }
 
     /// What is left of `range`, which tells of `run`, without it.
@@ -185,28 +218,34 @@ impl Folded {
         }
         let stretch = Stretch { first: range.from, last: range.to, count: range.count };
         let is_told = |at: UnixMillis| recorded.dues.contains(&at) || self.ledger.fate_at(at).is_some_and(|other| other != range);
-        let held = self.held_in(range);
-        match lateness::taken_out(held.as_ref().map(|table| (table, range.from)), stretch, run.due(), is_told) {
+        let known = Some(&self.eras).filter(|eras| eras.tell(range.from, range.to));
+        match lateness::taken_out(known, stretch, run.due(), is_told) {
             // Unlike a stretch's, its count is a sum and goes down by each.
             Rest::Some(left) => Rest::Some(Stretch { count: range.count.saturating_sub(1), ..left }),
             rest => rest,
         }
     }
+}
 
-    /// The schedule that held from the first to the last of a range, if that was one and is known.
-    fn held_in(&self, range: &LedgerRange) -> Option<Timetable> {
-        let job = self.definition.as_ref()?;
-        let (anchor, since) = (job.record.anchor, job.record.since);
-        let is_change = |deed: &Deed| deed.schedules.is_some() || deed.what == Deed::ADDED;
-        let is_within = |deed: &Deed| range.from < deed.at && deed.at <= range.to;
-        if since > range.from && self.deeds.iter().any(|deed| is_change(deed) && is_within(deed)) {
-            return None;
-        }
-        match Held::at(&self.deeds, &job.record.name, &job.spec, &job.timetable, (anchor, since), range.from) {
-            Held::Known(timetable) => Some(*timetable),
-            Held::Unknown => None,
-        }
+/// Which occurrences the job had, as far as that is known. A schedule that cannot be worked with here is none that is known.
+async fn read_eras(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<Eras, StoreError> {
+    let mut eras = Vec::new();
+    for kept in or_nothing(store.read_eras(name).await)? {
+        let timetable = kept.counted_by.and_then(|by| definition::counted_by(name, &by).ok()).map(|(timetable, _)| timetable);
+        eras.push(Era::new(timetable, kept.from, kept.until));
     }
+    if let Some(job) = job {
+        // What a one-shot promised was told of though it ended before.
+        let until = job.ended_at.filter(|_| !job.is_once).unwrap_or(UnixMillis::LAST);
+        let timetable = Definition::of(job.clone()).ok().map(|definition| definition.timetable);
+        eras.push(Era::new(timetable, job.since, until));
+    }
+    Ok(Eras::new(eras))
+}
+
+/// As many are counted as to know whether there are fewer.
+fn most(told: u64) -> u32 {
+    u32::try_from(told).unwrap_or(u32::MAX).saturating_add(1)
 }
 
 /// What a key that holds something else tells: nothing.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::definition::{self, Definition};
 use super::folded::{Folded, Recorded};
 use crate::domain::books::StretchFacts;
+use crate::domain::eras::Eras;
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::lateness::{self, Rest, Stretch};
 use crate::domain::schedule::Timetable;
@@ -120,9 +121,9 @@ impl Told {
         let taken = self.stretches.iter().enumerate().find_map(|(place, kept)| {
             // What cannot be worked with here is as if it had not been kept.
             let counted_by = kept.counted_by.as_ref().and_then(|by| definition::counted_by(run.job(), by).ok());
-            let counted_by = counted_by.as_ref().map(|(timetable, since)| (timetable, *since));
+            let counted_by = counted_by.map(|(timetable, since)| Eras::of_one(timetable, since));
             let is_told = |due| self.recorded.contains(&due) || self.folded.tells_within(due, kept.stretch);
-            match lateness::taken_out(counted_by, kept.stretch, at, is_told) {
+            match lateness::taken_out(counted_by.as_ref(), kept.stretch, at, is_told) {
                 Rest::Some(rest) if !is_in_ledger(kept.stretch) => Some((place, Some(rest))),
                 Rest::Nothing if !is_in_ledger(kept.stretch) => Some((place, None)),
                 _ => None,

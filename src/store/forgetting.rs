@@ -239,6 +239,7 @@ impl Store {
                 .key("ledger", self.keys.ledger(name))
                 .key("ledger_before", self.keys.ledger_before(name))
                 .key("deeds", self.keys.deeds(name))
+                .key("eras", self.keys.eras(name))
                 .arg("job_name", name.as_str());
         }
         self.unlist(names).await?;

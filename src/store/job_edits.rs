@@ -203,6 +203,7 @@ impl Store {
             .key("old_unique", of_key(old_key))
             .key("notices", keys.notices())
             .key("gated", keys.gated())
+            .key("eras", keys.eras(name))
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("definition", &order.definition)

@@ -223,6 +223,11 @@ impl Keys {
         self.named(&format!("ledger:{job}"))
     }
 
+    /// zset by which schedule a job's occurrences came, JSON, before the one it has -> when that ended, ms; one job.
+    pub(crate) fn eras(&self, job: &JobName) -> String {
+        self.named(&format!("eras:{job}"))
+    }
+
     /// hash state -> how many occurrences older than the ledger ended so, `until` the last of them, ms; and `latest`, the last
     /// that is in the ledger; one job.
     pub(crate) fn ledger_before(&self, job: &JobName) -> String {

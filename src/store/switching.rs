@@ -111,6 +111,7 @@ impl Store {
             .key("planted_run", self.successor_key(next, name))
             .key("deeds", keys.deeds(name))
             .key("open", keys.open(name))
+            .key("eras", keys.eras(name))
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("rev", order.rev.as_str())

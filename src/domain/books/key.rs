@@ -69,7 +69,7 @@ pub const SINGLE_KEYS: [(&str, &str); 32] = [
 ];
 
 /// The families of keys, `FAMILY:OF`, with what each of them holds.
-pub const FAMILIES: [(&str, &str); 28] = [
+pub const FAMILIES: [(&str, &str); 29] = [
     ("due", "zset"),
     ("running", "zset"),
     ("open", "zset"),
@@ -79,6 +79,7 @@ pub const FAMILIES: [(&str, &str); 28] = [
     ("dead", "zset"),
     ("outputs", "zset"),
     ("deeds", "zset"),
+    ("eras", "zset"),
     ("events", "zset"),
     ("ledger", "zset"),
     ("backfill", "zset"),
@@ -207,7 +208,7 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             let read = crate::domain::notice::read_notice(&member_bytes(member));
             read.map(|_| Member::Other).ok_or_else(|| "it is no notice (JSON with run, kind and stamp)".to_owned())
         }
-        "deeds" | "events" | "losses" => {
+        "deeds" | "eras" | "events" | "losses" => {
             let is_object = matches!(serde_json::from_slice(&member_bytes(member)), Ok(serde_json::Value::Object(_)));
             is_object.then_some(Member::Other).ok_or_else(|| "it is no JSON object".to_owned())
         }

@@ -202,11 +202,11 @@ fn what_is_known_of_a_stretch_is_left_out_of_it_at_its_ends_and_in_between() {
 #[test]
 fn an_occurrence_taken_out_of_a_stretch_leaves_the_others_told_exactly() {
     let stretch = |first: i64, last: i64, count: u64| Stretch { first: at(first), last: at(last), count };
-    let rest = |table: Option<(&Timetable, UnixMillis)>, whole: Stretch, out: UnixMillis, recorded: &[i64]| {
+    let rest = |table: Option<&Eras>, whole: Stretch, out: UnixMillis, recorded: &[i64]| {
         taken_out(table, whole, out, |due| recorded.iter().any(|minutes| at(*minutes) == due))
     };
-    let table = minutely();
-    let known = Some((&table, at(-9)));
+    let (table, later) = (Eras::of_one(minutely(), at(-9)), Eras::of_one(minutely(), at(3)));
+    let known = Some(&table);
     assert_eq!(rest(known, stretch(1, 6, 6), at(3), &[]), Rest::Some(stretch(1, 6, 5)));
     assert_eq!(rest(known, stretch(1, 6, 6), at(1), &[]), Rest::Some(stretch(2, 6, 5)));
     assert_eq!(rest(known, stretch(1, 6, 6), at(6), &[]), Rest::Some(stretch(1, 5, 5)));
@@ -218,8 +218,8 @@ fn an_occurrence_taken_out_of_a_stretch_leaves_the_others_told_exactly() {
     }
     // What stands alone tells of its first only, and what was counted since a time of nothing before that but its first.
     assert_eq!(rest(known, stretch(1, 6, 1), at(3), &[]), Rest::All);
-    assert_eq!(rest(Some((&table, at(3))), stretch(1, 6, 4), at(2), &[]), Rest::All);
-    assert_eq!(rest(Some((&table, at(3))), stretch(1, 6, 4), at(1), &[]), Rest::Some(stretch(4, 6, 3)));
+    assert_eq!(rest(Some(&later), stretch(1, 6, 4), at(2), &[]), Rest::All);
+    assert_eq!(rest(Some(&later), stretch(1, 6, 4), at(1), &[]), Rest::Some(stretch(4, 6, 3)));
     // Nobody knows by what it was counted.
     let moment = |minutes: i64, by: i64| UnixMillis::new(at(minutes).as_i64() + by).unwrap();
     assert_eq!(rest(None, stretch(1, 6, 6), at(3), &[]), Rest::Some(stretch(1, 6, 5)));

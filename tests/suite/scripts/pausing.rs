@@ -167,5 +167,5 @@ async fn what_a_resume_plants_from_an_earlier_reading_of_the_clock_belongs_to_th
     world.at(0).pause_job(&world.job("a").await, None, &[]).await.unwrap();
     let order = resuming(&world.job("a").await, Some((5000, 5)), Some(6000));
     assert_eq!(world.at(6500).resume_job(&order).await.unwrap(), ResumeReply::Resumed);
-    assert_eq!(world.job("a").await.since, t(6000));
+    assert_eq!(world.job("a").await.since, t(5999));
 }

@@ -75,6 +75,11 @@ impl Play {
         records
     }
 
+    /// How many occurrences ranges of the ledger tell of.
+    pub(super) async fn told_in_ranges(&self) -> u64 {
+        self.world.store.read_ledger(&name("a")).await.unwrap().ranges.iter().map(|range| range.count).sum()
+    }
+
     /// With ranges in the ledger: as many are told of as there were, and each is told of by what holds its time.
     pub(super) async fn assert_told_once(&self, ledger: &Ledger) {
         let (expected, records) = (self.expected().await, self.records().await);

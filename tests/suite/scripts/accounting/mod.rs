@@ -68,17 +68,59 @@ pub(crate) fn rules() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Steps with losses of data in between, of which what was done comes back at any time and in any order. Without trims: of a range
-/// of the ledger whose schedule is not known any more, one given back is not always taken out (`folded`).
+/// Steps with losses of data in between, of which what was done comes back at any time and in any order.
 fn steps_with_losses() -> impl Strategy<Value = Vec<Step>> {
     let losses = prop::collection::vec((any::<prop::sample::Index>(), 0..40_usize), 0..25);
     (steps(), losses).prop_map(|(mut steps, losses)| {
-        steps.retain(|step| !matches!(step, Step::Trim(_)));
         for (at, which) in losses {
             steps.insert(at.index(steps.len() + 1), Step::GiveBack(which));
         }
         steps
     })
+}
+
+/// Nine occurrences that were skipped and are told of by the ledger alone, and what became of their schedule since.
+async fn folded_long_ago(since: &[Step]) -> Play {
+    let rules = json!({"overlap": "skip", "catch_up": {"mode": "skip"}});
+    let mut play = Play::begin(rules).await;
+    for step in [Step::Advance(599_000), Step::Claim, Step::Trim(0)].iter().chain(since) {
+        Box::pin(play.step(step)).await;
+    }
+    play.assert_accounted().await;
+    play
+}
+
+#[tokio::test]
+async fn a_run_given_back_leaves_a_range_of_the_ledger_whatever_became_of_its_schedule_since() {
+    let anew = |which| vec![Step::Remove, Step::EditSchedule(which)];
+    let edits =
+        vec![Step::EditSchedule(1), Step::Advance(1_000), Step::EditSchedule(4), Step::Advance(1_000), Step::EditSchedule(2)];
+    let paused = vec![Step::Pause, Step::Advance(90_000), Step::Resume, Step::EditSchedule(1), Step::Trim(0)];
+    for since in [vec![Step::Remove], anew(1), anew(4), edits, paused] {
+        let mut play = folded_long_ago(&since).await;
+        let told = play.told_in_ranges().await;
+        for given in 1..=3 {
+            Box::pin(play.step(&Step::GiveBack(3 + given))).await;
+            assert_eq!((play.given_back.len(), play.told_in_ranges().await), (given, told - given as u64), "{since:?}");
+        }
+        play.assert_accounted().await;
+        let exam = examine(&play.world.at(play.now)).await.unwrap();
+        assert!(exam.findings.is_empty(), "{since:?}: {:#?}", exam.findings);
+    }
+}
+
+#[tokio::test]
+async fn doctor_sees_a_range_that_tells_otherwise_than_the_schedule_of_then_had() {
+    let mut play = folded_long_ago(&[Step::Remove, Step::EditSchedule(4)]).await;
+    let range = play.world.store.read_ledger(&super::world::name("a")).await.unwrap().ranges.remove(0);
+    let (from, to) = (range.from.as_i64().to_string(), range.to.as_i64());
+    let _: i64 = play.world.raw("ZREM", "ledger:a", &[&format!("{to}:{}:skipped:missed", range.count)]);
+    let _: i64 = play.world.raw("ZADD", "ledger:a", &[&from, &format!("{to}:{}:skipped:missed", range.count + 1)]);
+    play.now += 1;
+    let exam = examine(&play.world.at(play.now)).await.unwrap();
+    let told: Vec<String> = exam.findings.iter().map(ToString::to_string).collect();
+    let wanted = format!("its schedule has {}, and its records and its ledger tell of {}", range.count, range.count + 1);
+    assert!(told.len() == 1 && told[0].contains(&wanted), "{told:?}");
 }
 
 async fn play(rules: Value, steps: &[Step]) {

@@ -32,6 +32,7 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
                     | "ledger"
                     | "ledger_before"
                     | "deeds"
+                    | "eras"
             ) | ("restore_run", "ledger" | "ledger_before")
                 | ("forget_runs", "run" | "job" | "job_history" | "job_dead" | "ledger" | "ledger_before" | "deeds" | "backfill")
         )

@@ -159,7 +159,7 @@ pub(super) fn key_named(script: &str, name: &str, scene: &Scene) -> Option<Strin
         "job" | "open" if script == "plant_notice" => format!("{name}:a/on_success"),
         "run" if script == "plant_notice" => format!("run:{}", scene.notice.as_ref().unwrap().run),
         "due" if script == "plant_notice" => "due:@@notices".to_owned(),
-        "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before" | "deeds" => format!("{name}:a"),
+        "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before" | "deeds" | "eras" => format!("{name}:a"),
         "job_dead" => "dead:a".to_owned(),
         "job_history" => "history:a".to_owned(),
         "job_outputs" => "outputs:a".to_owned(),

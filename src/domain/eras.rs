@@ -1,0 +1,165 @@
+//! By which schedules a job's occurrences came, one after the other.
+//!
+//! Invariant: an occurrence is one of the schedule that held at its instant; that of a one-shot counts whenever it was named. What
+//! is older than the first schedule that is kept is not known; between two of them the job had none.
+
+use std::time::Duration;
+
+use super::schedule::Timetable;
+use super::time::UnixMillis;
+
+/// A time in which one schedule held.
+#[derive(Debug, Clone)]
+pub struct Era {
+    /// It holds the occurrences after this.
+    from: UnixMillis,
+    /// The last instant it holds.
+    until: UnixMillis,
+    /// Its occurrences; none if they come at no times of a schedule, or nobody knows it.
+    timetable: Option<Timetable>,
+}
+
+/// The times of a job's schedules, as far as they are kept.
+#[derive(Debug, Clone, Default)]
+pub struct Eras(Vec<Era>);
+
+impl Era {
+    /// That of `timetable`: its occurrences after `from` up to `until`.
+    pub fn new(timetable: Option<Timetable>, from: UnixMillis, until: UnixMillis) -> Self {
+        Self { from, until, timetable: timetable.filter(Timetable::has_times) }
+    }
+
+    /// The part of `[first, last]` it holds, with its occurrences there.
+    fn within(&self, first: UnixMillis, last: UnixMillis) -> Option<(&Timetable, UnixMillis, UnixMillis)> {
+        let timetable = self.timetable.as_ref()?;
+        let first = if timetable.is_one_shot() { first } else { first.max(one_after(self.from)) };
+        let last = last.min(self.until);
+        (first <= last).then_some((timetable, first, last))
+    }
+
+    fn holds(&self, at: UnixMillis) -> bool {
+        self.within(at, at).is_some_and(|(timetable, ..)| timetable.count_in(at, at) > 0)
+    }
+
+    fn is_one_shot(&self) -> bool {
+        self.timetable.as_ref().is_some_and(Timetable::is_one_shot)
+    }
+
+    /// The instant of a one-shot.
+    fn instant_within(&self, first: UnixMillis, last: UnixMillis) -> Option<UnixMillis> {
+        let (timetable, first, last) = self.within(first, last)?;
+        if timetable.is_one_shot() { timetable.latest_in(first, last) } else { None }
+    }
+}
+
+impl Eras {
+    /// These, the oldest first.
+    pub fn new(eras: Vec<Era>) -> Self {
+        Self(eras)
+    }
+
+    /// Only one schedule, which holds the occurrences after `since`.
+    pub fn of_one(timetable: Timetable, since: UnixMillis) -> Self {
+        Self(vec![Era::new(Some(timetable), since, UnixMillis::LAST)])
+    }
+
+    /// Whether it is known which occurrences there were after `first` up to `last`.
+    pub fn tell(&self, first: UnixMillis, last: UnixMillis) -> bool {
+        let reaches_back = self.0.iter().any(|era| era.from <= first);
+        reaches_back && self.0.iter().all(|era| era.timetable.is_some() || era.until <= first || last <= era.from)
+    }
+
+    /// Whether `at` is an occurrence.
+    pub fn has(&self, at: UnixMillis) -> bool {
+        self.0.iter().any(|era| era.holds(at))
+    }
+
+    /// How many occurrences lie within `[first, last]`; of each schedule exact up to `most`.
+    pub fn count_up_to(&self, first: UnixMillis, last: UnixMillis, most: u32) -> u64 {
+        let parts = self.0.iter().enumerate().filter_map(|(place, era)| {
+            // The instant of a one-shot may be one of another schedule too, which tells it then, or of a later one-shot.
+            let tells = |other: usize, era: &Era| other > place || other < place && !era.is_one_shot();
+            let is_told = |at| self.0.iter().enumerate().any(|(other, era)| tells(other, era) && era.holds(at));
+            if era.instant_within(first, last).is_some_and(is_told) {
+                return None;
+            }
+            era.within(first, last).map(|(timetable, first, last)| timetable.count_up_to(first, last, most))
+        });
+        parts.sum()
+    }
+
+    /// The first occurrence after `from`.
+    pub fn next_after(&self, from: UnixMillis) -> Option<UnixMillis> {
+        let next = |era: &Era| {
+            let (timetable, first, last) = era.within(one_after(from), UnixMillis::LAST)?;
+            timetable.next_after(first.saturating_sub(MOMENT)).filter(|next| *next <= last)
+        };
+        self.0.iter().filter_map(next).min()
+    }
+
+    /// The newest occurrence within `[first, last]`.
+    pub fn latest_in(&self, first: UnixMillis, last: UnixMillis) -> Option<UnixMillis> {
+        let latest = |era: &Era| era.within(first, last).and_then(|(timetable, first, last)| timetable.latest_in(first, last));
+        self.0.iter().filter_map(latest).max()
+    }
+}
+
+const MOMENT: Duration = Duration::from_millis(1);
+
+fn one_after(at: UnixMillis) -> UnixMillis {
+    at.saturating_add(MOMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::schedule::Schedule;
+    use crate::domain::zone::Zone;
+
+    fn s(seconds: i64) -> UnixMillis {
+        UnixMillis::new(seconds * 1000).unwrap()
+    }
+
+    fn era(schedule: Schedule, from: i64, until: i64) -> Era {
+        Era::new(Some(Timetable::new(schedule, Zone::utc(), s(0))), s(from), s(until))
+    }
+
+    fn every(seconds: u64) -> Schedule {
+        Schedule::Every(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn an_occurrence_is_one_of_the_schedule_that_held_at_its_instant() {
+        let eras = Eras::new(vec![era(every(10), 0, 50), era(every(7), 50, 80), era(every(10), 100, 1_000)]);
+        for (at, wanted) in [(0, false), (50, true), (56, true), (60, false), (77, true), (84, false), (100, false), (110, true)]
+        {
+            assert_eq!(eras.has(s(at)), wanted, "{at}");
+        }
+        let count = |first: i64, last: i64| eras.count_up_to(s(first), s(last), 100);
+        assert_eq!((count(0, 110), count(50, 63), count(81, 109)), (10, 3, 0));
+        assert_eq!(
+            (eras.next_after(s(77)), eras.next_after(s(50)), eras.next_after(s(1_000))),
+            (Some(s(110)), Some(s(56)), None)
+        );
+        assert_eq!((eras.latest_in(s(0), s(109)), eras.latest_in(s(78), s(100))), (Some(s(77)), None));
+    }
+
+    #[test]
+    fn what_is_older_than_the_first_or_of_a_schedule_nobody_knows_is_not_known() {
+        let unknown = Era::new(None, s(50), s(80));
+        let eras = Eras::new(vec![era(every(10), 20, 50), unknown, era(Schedule::Delay(Duration::from_secs(5)), 80, 90)]);
+        let told = |first: i64, last: i64| eras.tell(s(first), s(last));
+        assert!(told(20, 50) && told(30, 40) && told(90, 99));
+        assert!(!told(19, 30) && !told(30, 51) && !told(60, 70) && !told(85, 95));
+        assert!(!Eras::default().tell(s(0), s(1)));
+    }
+
+    #[test]
+    fn the_instant_of_a_one_shot_counts_whenever_it_was_named_and_once() {
+        let eras = Eras::new(vec![era(every(10), 0, 50), era(Schedule::At(s(30)), 50, 60), era(Schedule::At(s(45)), 60, 99)]);
+        assert!(eras.has(s(45)) && eras.has(s(30)) && !eras.has(s(60)));
+        assert_eq!(eras.count_up_to(s(1), s(99), 100), 6);
+        // One that gave way before it came was none.
+        assert!(!Eras::new(vec![era(Schedule::At(s(30)), 0, 20)]).has(s(30)));
+    }
+}
