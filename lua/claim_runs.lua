@@ -82,6 +82,7 @@ local bad = wrong_type({due, 'zset', leases, 'zset', fence_key, 'string', KEYS[4
 if bad then return bad end
 local gates, last_key = gates_of(ARGV[7])
 local has_shunned = redis.call('EXISTS', KEYS[14]) == 1
+local has_stops = redis.call('EXISTS', stops) == 1
 
 -- A lost or spoilt counter is rebuilt from the clock, which is past every fence issued from the clock before, and from
 -- the run's own last fence, in case the clock was set back.
@@ -101,7 +102,7 @@ local queue, taken = room_in(KEYS[12], KEYS[11], KEYS[13], micros), 0
 -- What stands in the way of a first attempt: nil, or the word for what became of it.
 local function blocked(k, a, id, has_waited)
   if a.overlap == 'allow' then return nil end
-  if redis.call('ZSCORE', k.open, id) or redis.call('ZCARD', k.open) == 0 then return nil end
+  if redis.call('ZCARD', k.open) == 0 or redis.call('ZSCORE', k.open, id) then return nil end
   -- One that has had its turn, and was overtaken before it was claimed, waits for another.
   if a.overlap == 'replace' or has_waited then return 'waiting' end
   if a.overlap == 'skip' then return 'skipped' end
@@ -112,6 +113,7 @@ end
 -- All runs of the job that are in the way of a newer one under `replace` are asked to stop. One that waits for a retry, for
 -- its turn or at a gate is claimed at once and ends there.
 local function replace(k, names)
+  has_stops = true
   for _, other in ipairs(redis.call('ZRANGE', k.open, 0, 999)) do
     redis.call('HSET', stops, other, 'replaced')
     for _, name in ipairs(names) do
@@ -165,6 +167,9 @@ local function would_overtake(gate, a)
   return id and (due_ms < own or due_ms == own and id < a.id)
 end
 
+-- By how many more wait when this call is over.
+local waiting = 0
+
 -- Passes the gates a run has to pass, from the first on; it keeps those it has passed while it waits at the next, and gives up
 -- what it does not need any more. Gives the gate it has to wait at, if any, and all gates it stands at then.
 local function pass_gates(k, a, names, places)
@@ -178,29 +183,30 @@ local function pass_gates(k, a, names, places)
   for at, name in ipairs(names) do
     local gate = gates[name]
     local others, since = redis.call('ZCARD', gate.queued), redis.call('ZSCORE', gate.held, a.id)
-    if gate.kind == 'key' and others > 0 then redis.call('HSET', gate.state, 'job:' .. a.job_name, a.limits) end
+    local known = redis.call('HMGET', gate.state, 'lane:' .. a.id, 'job:' .. a.job_name)
+    local limits = gate.kind == 'key' and known[2] ~= a.limits and a.limits or nil
     local may, opens
     if since then
       -- It was let in before; what the rate counts is where it begins.
       opens = gate.kind == 'key' and rate_opens(gate, a.limits, 0, now, micros)
       may = not opens
     else
-      if stop_waiting(gate, a.id) then tally(k.totals, 'waiting', -1) end
       may, opens = may_enter(k, gate, a.job_name, a.limits, now, micros)
       if may and others > 0 and would_overtake(gate, a) then may, opens = false, now end
+      if may and others > 0 and stop_waiting(gate, a.id) then waiting = waiting - 1 end
     end
-    forget_lane(gates.wakes, gate, a.id, now)
+    forget_known_lane(gates.wakes, gate, a.id, known[1], now)
     if not may then
-      if gate.kind == 'key' then redis.call('HSET', gate.state, 'job:' .. a.job_name, a.limits) end
-      wait_at(k, gate, a.id, a.due_ms, ARGV[6], stands, opens, now)
-      redis.call('ZREM', gate.held, a.id)
+      if wait_at(k, gate, a.id, a.due_ms, ARGV[6], stands, opens, limits, now) then waiting = waiting + 1 end
+      if since then drop_place(gate, a.id) end
       local beyond = {}
       for later = at + 1, #names do beyond[#beyond + 1] = names[later] end
       leave_gates(k, a.id, beyond, 'left', now)
       stands[#stands + 1] = name
       return name, stands
     end
-    if since then redis.call('ZADD', gate.held, now, a.id) else enter(gate, a.id, nil, now) end
+    if limits and others > 0 then redis.call('HSET', gate.state, 'job:' .. a.job_name, limits) end
+    if since then hold_place(gate, a.id, now) else enter(gate, a.id, nil, now) end
     stands[#stands + 1] = name
   end
   return nil, stands
@@ -246,11 +252,11 @@ local judged = {}
 
 local function claim(k, a)
   local id = a.id
-  local item_bad = wrong_type({k.run, 'hash', k.job, 'hash', k.open, 'zset', k.waiting, 'zset', k.job_history, 'zset', k.job_due, 'zset',
-    k.spread, 'zset', k.job_dead, 'zset'})
+  local item_bad = wrong_type({k.run, 'hash', k.job, 'hash', k.open, 'zset', k.waiting, 'zset', k.job_history, 'zset', k.spread, 'zset',
+    k.job_dead, 'zset'}) or k.job_due ~= due and wrong_type({k.job_due, 'zset'})
   if item_bad then return item_bad end
   local run = redis.call('HMGET', k.run, 'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end',
-    'unclear', 'claimed_before', 'waiting_for', 'places', 'came_at')
+    'unclear', 'claimed_before', 'waiting_for', 'places', 'came_at', 'ready', 'waited_from')
   local ready = redis.call('ZSCORE', due, id)
   local is_named_twice = judged[id]
   judged[id] = true
@@ -288,13 +294,14 @@ local function claim(k, a)
   local first = not run[4]
   -- A one-shot that is over still has its definition for the manual runs asked for before, and for what it was before: a run
   -- that was spread, and may have waited for another since.
-  local is_owed = redis.call('ZSCORE', k.spread, id) or run[10]
+  local is_spread = redis.call('ZSCORE', k.spread, id)
+  local is_owed = is_spread or run[10]
   local removed = job[3] and not (job[3] == 'finished' and (a.kind == 'manual' or is_owed))
   local begins = first and a.kind == 'regular'
   local begun, most = whole(job[6], COUNT), tonumber(a.max_runs) or math.huge
   local too_late = a.max_age ~= '' and now - tonumber(ready) > tonumber(a.max_age)
   local base = {'job', a.job_name, 'due', a.due_ms, 'queue', ARGV[6], 'kind', a.kind, 'rev', a.rev}
-  local stop = redis.call('HGET', stops, id)
+  local stop = has_stops and redis.call('HGET', stops, id)
   local fate, reason, by = nil, '', ''
   if stop then
     fate = 'cancelled'
@@ -320,6 +327,7 @@ local function claim(k, a)
   elseif names[1] or places[1] then
     gate, stands = pass_gates(k, a, names, places)
     if gate then fate, reason = 'queued', gate end
+    if stands[1] then base[#base + 1], base[#base + 2] = 'places', table.concat(stands, ' ') end
   end
   -- Only what differs from the plan is written down: of a run on time nothing.
   if first and ready ~= a.due_ms then base[#base + 1], base[#base + 2] = 'ready_at', int(tonumber(ready)) end
@@ -329,13 +337,14 @@ local function claim(k, a)
 
   if gate then
     -- The last that began, or else one that was let in.
-    local before = redis.call('ZREVRANGE', gates[gate].held, 0, 0)[1] or redis.call('ZRANGE', gates[gate].queued, 0, 0)[1]
+    local found = found_at(gates[gate])
+    found.last = found.last or redis.call('ZREVRANGE', gates[gate].held, 0, 0)[1]
+    local before = found.last or redis.call('ZRANGE', gates[gate].queued, 0, 0)[1]
+    if not run[14] then base[#base + 1], base[#base + 2] = 'waited_from', int(now) end
     redis.call('HSET', k.run, 'state', 'scheduled', 'waiting_for', (string.gsub(gate, ':', ' ', 1)), 'reason', '', 'behind',
       before ~= id and before or '', 'came_at', int(tonumber(ready)), unpack(base))
-    redis.call('HDEL', k.run, 'ready')
-    redis.call('HSETNX', k.run, 'waited_from', int(now))
+    if run[13] then redis.call('HDEL', k.run, 'ready') end
     if a.kind == 'regular' then redis.call('ZADD', k.open, a.due_ms, id) end
-    tally(k.totals, 'waiting', 1)
   elseif fate == 'waiting' then
     if a.overlap == 'replace' then replace(k, names) end
     redis.call('ZADD', k.waiting, a.due_ms, id)
@@ -378,7 +387,6 @@ local function claim(k, a)
   if begins and (fate == 'queued' or fate == 'waiting') and not run[10] and job[8] ~= id then
     watch(KEYS[17], id, a.due_ms, job[7], false)
   end
-  if stands[1] then redis.call('HSET', k.run, 'places', table.concat(stands, ' ')) end
   if run[11] and not gate then
     if not stands[1] then redis.call('HDEL', k.run, 'places') end
     if not fate and run[12] then
@@ -391,7 +399,7 @@ local function claim(k, a)
     plant_pending(k, a.job_name, begun < most and a.successor or '', a.successor_due, a.successor_ready)
   end
   redis.call('ZREM', due, id)
-  redis.call('ZREM', k.spread, id)
+  if is_spread then redis.call('ZREM', k.spread, id) end
   if fate and fate ~= 'waiting' and not gate then
     release_blocked(k, id, now)
     settle_job(k, id, a.job_name, now)
@@ -416,4 +424,5 @@ while run_at <= last_key do
   run_at, arg_at = run_at + 9, arg_at + 15
 end
 if queue.take and taken > 0 then queue.take(taken) end
+if waiting ~= 0 then tally(KEYS[8], 'waiting', waiting) end
 return reply

@@ -43,20 +43,43 @@ local function gates_of(text)
   return gates, last
 end
 
--- A reply naming a key of these gates that holds something else; nil if all are well.
+-- A reply naming a key of these gates that holds something else; nil if all are well. Each gate is looked at once a call: what a
+-- script writes there keeps its type.
 local function spoilt_gate(gates, names)
-  if not names[1] then return nil end
-  local types = {gates.wakes, 'zset'}
   for _, name in ipairs(names) do
     local gate = gates[name]
-    for _, pair in ipairs({{gate.held, 'zset'}, {gate.queued, 'zset'}, {gate.by_job, 'zset'}, {gate.state, 'hash'}}) do
-      types[#types + 1], types[#types + 2] = pair[1], pair[2]
-    end
-    if gate.kind ~= 'job' then
-      types[#types + 1], types[#types + 2] = gate.rules, gate.kind == 'key' and 'string' or 'hash'
+    if not gate.is_sound then
+      local bad = wrong_type({gates.wakes, 'zset', gate.held, 'zset', gate.queued, 'zset', gate.by_job, 'zset', gate.state, 'hash'})
+        or gate.kind ~= 'job' and wrong_type({gate.rules, gate.kind == 'key' and 'string' or 'hash'})
+      if bad then return bad end
+      gate.is_sound = true
     end
   end
-  return wrong_type(types)
+end
+
+-- What was found of the places at a gate in this call. Forgotten with each change of them.
+local function found_at(gate)
+  gate.found = gate.found or {}
+  return gate.found
+end
+
+-- How many have a place.
+local function places_held(gate)
+  local found = found_at(gate)
+  found.count = found.count or redis.call('ZCARD', gate.held)
+  return found.count
+end
+
+-- Gives a run a place since `score`, or has the one it has since then.
+local function hold_place(gate, id, score)
+  gate.found = nil
+  redis.call('ZADD', gate.held, score, id)
+end
+
+-- Takes the place of a run, if it has one. Whether it had.
+local function drop_place(gate, id)
+  gate.found = nil
+  return redis.call('ZREM', gate.held, id) == 1
 end
 
 -- The reply that asks for the gates of `places` if the call does not have them all, or names one whose keys hold something else.
@@ -146,11 +169,13 @@ end
 local function may_enter(k, gate, job, limits, now, micros)
   if gate.kind == 'key' then
     local limit = limits_in(limits)
-    if limit > 0 and redis.call('ZCARD', gate.held) >= limit then return false end
+    if limit > 0 and places_held(gate) >= limit then return false end
     local opens = rate_opens(gate, limits, redis.call('ZCOUNT', gate.held, '-inf', '(0'), now, micros)
     return not opens, opens
   end
-  local holder = redis.call('ZRANGE', gate.held, 0, 0)[1]
+  local found = found_at(gate)
+  if found.first == nil then found.first = redis.call('ZRANGE', gate.held, 0, 0)[1] or false end
+  local holder = found.first
   if gate.kind == 'job' then
     if holder and (job_of(holder) == gate.of) ~= (job == gate.of) then return false end
     if has_stranger(gate, k) then return false, now + 1000 end
@@ -171,7 +196,7 @@ end
 
 -- Gives a run its place. `lane` is where it goes to begin, nil if it does so now.
 local function enter(gate, id, lane, now)
-  redis.call('ZADD', gate.held, lane and -now or now, id)
+  hold_place(gate, id, lane and -now or now)
   if lane then redis.call('HSET', gate.state, 'lane:' .. id, lane) end
   if gate.kind == 'group' then
     local job = job_of(id)
@@ -181,18 +206,27 @@ local function enter(gate, id, lane, now)
 end
 
 -- Has the gate looked at by open_gate.lua at `at`, if nobody does earlier.
-local function wake_gate(wakes, gate, at) redis.call('ZADD', wakes, 'LT', at, gate.name) end
+local function wake_gate(wakes, gate, at)
+  if gate.looked_at and gate.looked_at <= at then return end
+  gate.looked_at = at
+  redis.call('ZADD', wakes, 'LT', at, gate.name)
+end
 
--- Forgets the lane a run was to begin from. If it kept out others of that lane, the gate is looked at again. Whether it was known.
-local function forget_lane(wakes, gate, id, now)
-  local lane = redis.call('HGET', gate.state, 'lane:' .. id)
-  if not lane then return false end
+-- Forgets the lane a run was to begin from; nil if none is known. If it kept out others of that lane, the gate is looked at again.
+local function forget_known_lane(wakes, gate, id, lane, now)
+  if not lane then return end
   redis.call('HDEL', gate.state, 'lane:' .. id)
   if string.match(redis.call('HGET', gate.state, 'stuck:' .. lane) or '', '^%S+') == id then
     redis.call('HDEL', gate.state, 'stuck:' .. lane)
     wake_gate(wakes, gate, now)
   end
-  return true
+end
+
+-- Forgets it, if there is one. Whether there was.
+local function forget_lane(wakes, gate, id, now)
+  local lane = redis.call('HGET', gate.state, 'lane:' .. id)
+  forget_known_lane(wakes, gate, id, lane, now)
+  return lane and true or false
 end
 
 -- A run that waited at one gate may begin from `lane` now: those where it has its place already are looked at if it does not.
@@ -222,7 +256,7 @@ local function leave_gates(k, id, names, how, now)
     local gate = k.gates[name]
     local has_waited = stop_waiting(gate, id)
     if has_waited then tally(k.totals, 'waiting', -1) end
-    local has_left = redis.call('ZREM', gate.held, id) == 1
+    local has_left = drop_place(gate, id)
     local has_given_up = forget_lane(k.gates.wakes, gate, id, now) and not has_left
     local is_alternate = false
     if gate.kind == 'group' and has_left and how == 'ended' then
@@ -252,18 +286,30 @@ local function wake_groups(k, names, now)
   end
 end
 
--- Puts a run among those that wait at a gate; it has its place at those `before`. `opens` is when time alone may open it, or nil.
-local function wait_at(k, gate, id, due_ms, lane, before, opens, now)
-  redis.call('ZADD', gate.queued, due_ms, id)
+-- Puts a run among those that wait at a gate; it has its place at those `before`. `opens` is when time alone may open it, or nil;
+-- `limits` are those of a key, or nil if they are known. Whether it did not wait there before.
+local function wait_at(k, gate, id, due_ms, lane, before, opens, limits, now)
+  local is_new = redis.call('ZADD', gate.queued, due_ms, id) == 1
   redis.call('ZADD', gate.by_job, 0, entry_of(id))
-  redis.call('HSET', gate.state, 'lane:' .. id, lane)
+  local facts = {'lane:' .. id, lane}
+  if limits then facts[3], facts[4] = 'job:' .. job_of(id), limits end
   for _, name in ipairs(before) do
-    redis.call('ZADD', k.gates[name].held, -now, id)
+    hold_place(k.gates[name], id, -now)
     redis.call('HSET', k.gates[name].state, 'lane:' .. id, lane)
   end
-  if before[1] then redis.call('HSET', gate.state, 'before:' .. id, table.concat(before, ' ')) end
+  if before[1] then
+    facts[#facts + 1], facts[#facts + 2] = 'before:' .. id, table.concat(before, ' ')
+  elseif not is_new then
+    redis.call('HDEL', gate.state, 'before:' .. id)
+  end
+  redis.call('HSET', gate.state, unpack(facts))
   if opens then wake_gate(k.gates.wakes, gate, opens) end
   -- Whoever has a place and does not begin gives it up to this one.
-  local idle = redis.call('ZREVRANGEBYSCORE', gate.held, '(0', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
-  if idle[2] then wake_gate(k.gates.wakes, gate, math.max(now, MOMENT - tonumber(idle[2]))) end
+  local found = found_at(gate)
+  if not found.is_woken then
+    local idle = redis.call('ZREVRANGEBYSCORE', gate.held, '(0', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    if idle[2] then wake_gate(k.gates.wakes, gate, math.max(now, MOMENT - tonumber(idle[2]))) end
+    found.is_woken = true
+  end
+  return is_new
 end

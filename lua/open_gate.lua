@@ -59,13 +59,13 @@ local function take_back()
     ready = ready and tonumber(ready)
     if since > now or not ready then
       -- The clock was set back; or it waits at a later gate, which has this one looked at when it lets it in.
-      redis.call('ZADD', gate.held, -now, id)
+      hold_place(gate, id, -now)
       if ready then look_at(now + MOMENT) end
     elseif now - ready < MOMENT then
       look_at(ready + MOMENT)
     else
       redis.call('HSET', gate.state, 'stuck:' .. lane, id .. ' ' .. int(now + TRY))
-      redis.call('ZREM', gate.held, id)
+      drop_place(gate, id)
     end
   end
   if #idle == 2 * MOST then look_at(now) end

@@ -152,13 +152,24 @@ impl Claimer {
         let turns = self.turns.get(queue).copied().unwrap_or_default();
         let mut picks: VecDeque<_> = turns.order(waiting).into();
         let mut free = slots;
+        let mut patience = BATCH;
         // What did not start leaves its slot to the next in turn.
         while free > 0 && !picks.is_empty() && self.shared.phase() == Phase::Running {
             // Where runs were met lately that are not to start now, more are judged in one call than there are slots for.
             let batch = if tallies.iter().any(|(lane, _)| self.blocked.contains(lane)) { BATCH.max(free) } else { free };
             let mut together: Vec<(usize, Vec<Ripe>)> = Vec::new();
             let mut tried = Vec::new();
-            for Pick { item: (at, ripe), is_oldest } in picks.drain(..batch.min(picks.len())) {
+            while tried.len() < batch
+                && let Some(Pick { item: (at, ripe), is_oldest }) = picks.pop_front()
+            {
+                // Of lanes with such runs no more than a batch in one round, the next poll shows the others again: what may start in
+                // other lanes does not wait behind a mass for longer than that takes.
+                if tallies.get(at).is_some_and(|(lane, _)| self.blocked.contains(lane)) {
+                    if patience == 0 {
+                        continue;
+                    }
+                    patience -= 1;
+                }
                 tried.push(is_oldest);
                 match together.iter_mut().find(|(of, _)| *of == at) {
                     Some((_, runs)) => runs.push(ripe),

@@ -25,6 +25,8 @@ use crate::keeper::{BootInstant, BootTimer};
 use crate::store::{LaneAsk, LanePoll, Met, Poll};
 
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+/// A round looks behind the heads of lanes for such a part of a tick: what becomes ripe elsewhere waits for the next round.
+const WALKS: u32 = 10;
 
 /// Polls until `stop`. A claim under way is brought to its end first: what it won is known, and runs.
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
@@ -177,7 +179,7 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
 /// done about them.
 async fn take_behind(shared: &Shared, claimer: &mut Claimer, blocked: &[(QueueName, Lane)], now: UnixMillis) -> Duration {
     let mut next = LONGEST_SLEEP;
-    let until = BootInstant::now().saturating_add(shared.settings.tick / 2);
+    let until = BootInstant::now().saturating_add(shared.settings.tick / WALKS);
     for (queue, lane) in blocked {
         let free = shared.slots.offers().into_iter().find(|offer| offer.queue == *queue).map_or(0, |offer| offer.slots);
         let slots = free.min(hold_back(shared));

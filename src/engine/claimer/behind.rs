@@ -21,8 +21,8 @@ use crate::engine::slots::BATCH;
 use crate::keeper::BootInstant;
 use crate::store::{RipeEntry, StoreError};
 
-/// Entries read in one call.
-const PAGE: usize = 1000;
+/// Entries read in one call: few enough that it holds nothing up for more than some milliseconds.
+const PAGE: usize = 250;
 /// So many of each gate are taken in one walk: more than one, for it may let in several.
 const FEW: usize = 5;
 /// A walk that left some out begins again after so many times as long as it took: looking at all of a lane is not free.

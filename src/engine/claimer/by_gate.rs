@@ -16,7 +16,7 @@ use crate::engine::ripe::well_formed;
 use crate::store::{Planned, RipeEntry, StoreError};
 
 /// Jobs looked at in one call.
-const JOBS: usize = 1000;
+const JOBS: usize = 250;
 /// Which run of a gate is first is left to the walk if more jobs than these name it.
 const FEW_JOBS: usize = 100;
 

@@ -73,6 +73,7 @@ async fn the_gates_of_a_lane_are_told_with_their_jobs_and_those_of_many_jobs_are
     let all = ["group:g a", "key:k b,c,d", "key:k-2 e", "key:z f"].map(str::to_owned);
     assert_eq!(told(None, 100, 3).await, (all.to_vec(), None));
     assert_eq!(told(None, 100, 2).await, ([&all[0], &all[2], &all[3]].map(String::clone).to_vec(), None));
+    assert_eq!(told(None, 100, 1).await, ([&all[0], &all[2], &all[3]].map(String::clone).to_vec(), None), "read two by two");
     assert_eq!(told(None, 2, 3).await, (all[..2].to_vec(), Some("key:k".to_owned())), "no more than were asked for");
     assert_eq!(told(Some("key:k"), 100, 3).await, (all[2..].to_vec(), None));
 }

@@ -509,3 +509,26 @@ async fn who_stands_at_a_gate_against_his_record_is_taken_out_and_a_gate_nobody_
     world.win_at(9, &run_of("b", 1), KEY).await;
     world.assert_sound();
 }
+
+#[tokio::test]
+async fn a_run_that_finds_its_gate_shut_costs_redis_a_bounded_number_of_commands() {
+    const RUNS: u64 = 50;
+    let world = World::new();
+    let holder = world.plant_once("a", 0).await;
+    world.win_at(1, &holder, KEY).await;
+    let mut orders = Vec::new();
+    for number in 0..RUNS {
+        let run = world.plant_once(&format!("b{number}"), 1).await;
+        orders.push(world.order_at(&run, KEY).await);
+    }
+    let commands = || -> u64 {
+        let info: String = world.server(&["INFO", "stats"]);
+        info.lines().find_map(|line| line.strip_prefix("total_commands_processed:")).unwrap().parse().unwrap()
+    };
+    let before = commands();
+    let replies = world.at(2).claim_runs(&claimant("n1"), &queue("default"), &token(), &orders).await.unwrap();
+    assert!(replies.iter().all(is_queued), "{replies:?}");
+    let asked = commands() - before;
+    assert!(asked <= RUNS * 26, "a mass of such runs holds up all others for so long: {asked} commands for {RUNS} runs");
+    world.assert_sound();
+}
