@@ -220,6 +220,7 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
             ("ready_at", json!(record.ready.map(|at| at.to_string()))),
             ("failures", json!(record.failures)),
             ("waiting_for", json!(record.waiting_for)),
+            ("let_in", json!(view.let_in)),
             ("queue_paused", json!(paused.is_some())),
             ("recoveries", json!(record.recoveries)),
             ("unclear", json!(record.unclear)),
@@ -272,6 +273,9 @@ fn run_text(view: &RunView, waits: Option<&str>, when: Relative, console: &mut C
     field_raw("state", &state_word, console);
     if let Some(what) = view.waiting_for() {
         field("waiting for", &what, console);
+    }
+    if let Some(how) = &view.let_in {
+        field("gate", how, console);
     }
     if let Some(waits) = waits {
         field("waits", waits, console);

@@ -49,6 +49,15 @@ pub struct GroupStanding {
     pub next: Option<UnixMillis>,
 }
 
+/// How a run that has not begun stands at a gate where it was let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LetIn {
+    /// It has its place there since then.
+    Since(UnixMillis),
+    /// It gave that up, for it did not begin while others waited.
+    GaveUp,
+}
+
 /// The names of gates as scripts take them.
 pub(super) fn names_of(gates: &[Gate]) -> String {
     gates.iter().map(Gate::as_str).collect::<Vec<_>>().join(" ")
@@ -146,6 +155,33 @@ impl Store {
         let answer = self.link.ask(&mut pipeline).await?.into_iter().next().and_then(Result::ok);
         let (mut begun, mut let_in) = holders(answer.as_ref());
         Ok(begun.pop().map(|run| (run, true)).or_else(|| let_in.pop().map(|run| (run, false))))
+    }
+}
+
+impl Store {
+    /// How a run stands at each of these gates, if it was let in there and has not begun.
+    pub async fn read_let_in(&self, run: &RunId, gates: &[Gate]) -> Result<Vec<Option<LetIn>>, StoreError> {
+        if gates.is_empty() {
+            return Ok(Vec::new());
+        }
+        let id = run.to_string();
+        let mut pipeline = redis::pipe();
+        for gate in gates {
+            pipeline.cmd("ZSCORE").arg(self.keys.held(gate)).arg(&id);
+            pipeline.cmd("ZSCORE").arg(self.keys.queued(gate)).arg(&id);
+            pipeline.cmd("HEXISTS").arg(self.keys.gate(gate)).arg(format!("lane:{id}"));
+        }
+        // A key that holds something else is a finding of the doctor.
+        let answers: Vec<Option<Value>> = self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
+        let place = |answer: &[Option<Value>]| {
+            let number = |at: usize| answer.get(at)?.as_ref().and_then(number_of);
+            match (number(0), number(1), number(2)) {
+                (Some(score), ..) => UnixMillis::new(score.checked_neg()?).filter(|_| score < 0).map(LetIn::Since),
+                (None, None, Some(1)) => Some(LetIn::GaveUp),
+                _ => None,
+            }
+        };
+        Ok(answers.chunks_exact(3).map(place).collect())
     }
 }
 

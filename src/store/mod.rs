@@ -77,7 +77,7 @@ pub use eras::KeptEra;
 pub use error::StoreError;
 pub use events::{EventNote, NodeEvents};
 pub use gated::{Gated, Planned};
-pub use gates::{GroupStanding, Opened};
+pub use gates::{GroupStanding, LetIn, Opened};
 pub use history::{Ended, HistoryPage, Letters, Notices, PastAttempt, RunRecord};
 pub use indexes::{Index, IndexPage, ManualDue};
 pub use inspecting::JobToInspect;

@@ -17,7 +17,7 @@ use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::engine::Definition;
-use crate::store::{RunRecord, Store};
+use crate::store::{LetIn, RunRecord, Store};
 
 /// The zones of jobs, read once each.
 #[derive(Debug, Default)]
@@ -48,6 +48,8 @@ pub(in crate::cli) struct RunView {
     pub(in crate::cli) record: RunRecord,
     /// The zone of its job.
     pub(in crate::cli) zone: Zone,
+    /// Of one that was let in at a gate and has not begun, so in words.
+    pub(in crate::cli) let_in: Option<String>,
 }
 
 /// Views of runs.
@@ -57,13 +59,14 @@ pub(in crate::cli) async fn view_runs(
     mut runs: Vec<RunRecord>,
 ) -> Result<Vec<RunView>, Failure> {
     zones.read_for(store, &runs).await?;
-    forget_gates_passed(store, &mut runs).await?;
+    let let_in = forget_gates_passed(store, &mut runs).await?;
     let zone_of = |run: &RunRecord| zones.known.get(run.run.job()).cloned().flatten().unwrap_or_else(Zone::utc);
-    Ok(runs.into_iter().map(|record| RunView { zone: zone_of(&record), record }).collect())
+    let view = |(record, let_in): (RunRecord, Option<String>)| RunView { zone: zone_of(&record), record, let_in };
+    Ok(runs.into_iter().zip(let_in).map(view).collect())
 }
 
-/// A run that was let in at its gate waits there no longer: what it waits for is its queue.
-async fn forget_gates_passed(store: &Store, runs: &mut [RunRecord]) -> Result<(), Failure> {
+/// A run that was let in at its gate waits there no longer: what it waits for is its queue. Gives of each how it was let in.
+async fn forget_gates_passed(store: &Store, runs: &mut [RunRecord]) -> Result<Vec<Option<String>>, Failure> {
     let is_at_gate =
         |run: &&mut RunRecord| run.state == RunState::Scheduled && run.waiting_for.as_ref().is_some_and(|what| what != "overlap");
     let mut at_gates: Vec<&mut RunRecord> = runs.iter_mut().filter(is_at_gate).collect();
@@ -72,7 +75,24 @@ async fn forget_gates_passed(store: &Store, runs: &mut [RunRecord]) -> Result<()
     for (run, _) in at_gates.iter_mut().zip(queued).filter(|(_, is_queued)| !is_queued) {
         run.waiting_for = None;
     }
-    Ok(())
+    let mut found = Vec::with_capacity(runs.len());
+    for run in runs {
+        let is_let_in = run.state == RunState::Scheduled && run.waiting_for.is_none();
+        let gates = if is_let_in { run.places.as_slice() } else { &[] };
+        found.push(let_in_words(gates, &store.read_let_in(&run.run, gates).await?));
+    }
+    Ok(found)
+}
+
+/// `let in at group night`, or that the place was given up; none of a run that was not let in, or has begun.
+fn let_in_words(gates: &[Gate], places: &[Option<LetIn>]) -> Option<String> {
+    let gate_of = |wanted: fn(&LetIn) -> bool| {
+        gates.iter().zip(places).find(|(_, place)| place.as_ref().is_some_and(wanted)).map(|(gate, _)| gate.words())
+    };
+    match gate_of(|place| *place == LetIn::GaveUp) {
+        Some(gate) => Some(format!("gave its place at {gate} up, for it did not begin")),
+        None => gate_of(|place| matches!(place, LetIn::Since(_))).map(|gate| format!("let in at {gate}, not begun")),
+    }
 }
 
 impl RunView {
@@ -174,7 +194,7 @@ impl RunView {
             (Some(reason), None) if self.record.by.is_some() => {
                 Some(format!("{reason} by {}", self.record.by.as_deref().unwrap_or_default()))
             }
-            (None, _) => self.waiting_for().map(|what| format!("waits for {what}")),
+            (None, _) => self.waiting_for().map(|what| format!("waits for {what}")).or_else(|| self.let_in.clone()),
             (reason, _) => reason,
         }
     }

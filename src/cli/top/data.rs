@@ -166,7 +166,7 @@ async fn recent(store: &Store, when: Relative) -> Result<Vec<Row>, Failure> {
         let took = record.started_at.zip(record.finished_at).map(|(from, to)| span(to.since(from)));
         let ended = record.finished_at.map(|at| when.passed(at));
         let facts = facts_in_words(&record);
-        let view = RunView { record, zone: Zone::utc() };
+        let view = RunView { record, zone: Zone::utc(), let_in: None };
         let why = view.reason().or(facts);
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         let cells = [or_dash(ended), view.record.state.as_str().to_owned(), or_dash(took), run.to_string(), or_dash(why)];

@@ -130,8 +130,28 @@ findings! {
             holder: Option<String>,
             /// One that was let in there and has not begun.
             let_in: Option<String>,
+            /// Why that one does not begin, if that is known.
+            hindrance: Option<String>,
             /// Whose turn it is.
             turn: Option<String>,
+        },
+        /// It was let in at a gate and has not begun.
+        "let_in" LetIn {
+            /// The gate.
+            gate: String,
+            /// Since when it has its place there.
+            since: UnixMillis,
+        },
+        /// It was let in at a gate, did not begin in a moment, and gave its place up.
+        "gave_up_place" GaveUpPlace {
+            /// The gate.
+            gate: String,
+            /// One that has a place there now and has begun.
+            holder: Option<String>,
+            /// One that was let in there and has not begun.
+            let_in: Option<String>,
+            /// Since when it is due.
+            since: UnixMillis,
         },
         /// It is tried again later.
         "retry_at" RetryAt {
@@ -284,16 +304,7 @@ impl Became {
             Self::AskedToStop { by } => format!("It is asked to stop{}.", by_words(by.as_ref())),
             Self::Waits { behind: Some(run) } => format!("It waits for the run {run} to end."),
             Self::Waits { behind: None } => "It waits for an open run of its job to end.".to_owned(),
-            Self::WaitsAt { gate, behind, holder, let_in, turn } => {
-                let behind = match (holder, let_in, behind) {
-                    (Some(run), ..) => format!(", behind {run}"),
-                    (None, Some(run), _) => format!(", behind {run}, which was let in and has not begun"),
-                    (None, None, Some(run)) => format!(", behind {run} when it came"),
-                    (None, None, None) => String::new(),
-                };
-                let turn = turn.as_ref().map_or_else(String::new, |job| format!("; it is the turn of {job}"));
-                format!("It waits for its place at {gate}{behind}{turn}.")
-            }
+            Self::WaitsAt { .. } | Self::LetIn { .. } | Self::GaveUpPlace { .. } => self.at_gate(zone),
             Self::RetryAt { at } => format!("It is tried again on {}.", shown(*at, zone)),
             Self::AskAt { at, why } => {
                 format!("Nothing was started, {why}; it is asked again on {}.", shown(*at, zone))

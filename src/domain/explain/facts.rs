@@ -195,6 +195,8 @@ pub struct RunFacts {
     pub behind: Option<RunId>,
     /// The gate at which it waits, or waited last.
     pub gate: Option<AtGate>,
+    /// While it stands in its queue: the gate it was let in at.
+    pub passed: Option<Passed>,
     /// Why a node handed it back unexecuted.
     pub handed_back: Option<String>,
     /// Of a skipped stretch: its last occurrence and how many there are.
@@ -242,8 +244,21 @@ pub struct AtGate {
     pub turn: Option<String>,
     /// A run that has a place there now, and whether it has begun.
     pub holder: Option<(RunId, bool)>,
+    /// Why that one has not begun, as far as its queue tells.
+    pub hindrance: Option<String>,
     /// Until when it waited; none while it does.
     pub until: Option<UnixMillis>,
+}
+
+/// A gate at which a run was let in that has not begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Passed {
+    /// In words.
+    pub gate: String,
+    /// Since when it has its place there; none if it gave that up.
+    pub since: Option<UnixMillis>,
+    /// A run that has a place there now, and whether it has begun; never itself.
+    pub holder: Option<(RunId, bool)>,
 }
 
 /// One attempt of a run.

@@ -2,9 +2,10 @@
 
 use super::GONE_AFTER;
 use super::became::Became;
-use super::facts::{Facts, Place, RunFacts, Subject};
+use super::facts::{Facts, Passed, Place, RunFacts, Subject};
 use super::loss::hidden;
 use crate::domain::deed::Deed;
+use crate::domain::ids::RunId;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::shown;
@@ -153,23 +154,47 @@ fn skipped(facts: &Facts, run: &RunFacts) -> Became {
     }
 }
 
+/// Who has a place at a gate: one that has begun, or else one that has not.
+fn holders(holder: Option<&(RunId, bool)>) -> (Option<String>, Option<String>) {
+    match holder {
+        Some((run, true)) => (Some(run.to_string()), None),
+        Some((run, false)) => (None, Some(run.to_string())),
+        None => (None, None),
+    }
+}
+
+/// How a run stands that was let in at a gate and has not begun.
+fn let_in(passed: &Passed, ready: UnixMillis) -> Became {
+    let gate = passed.gate.clone();
+    if let Some(since) = passed.since {
+        return Became::LetIn { gate, since };
+    }
+    let (holder, let_in) = holders(passed.holder.as_ref());
+    Became::GaveUpPlace { gate, holder, let_in, since: ready }
+}
+
 fn scheduled(facts: &Facts, run: &RunFacts) -> Became {
     let ready = run.ready.unwrap_or_else(|| run.run.due());
     let unclear = run.reason.as_ref().filter(|reason| reason.starts_with("done_check unclear"));
     match unclear {
-        _ if run.place == Place::AtGate => Became::WaitsAt {
-            gate: run.gate.as_ref().map_or_else(String::new, |at| at.gate.clone()),
-            behind: run.behind.as_ref().map(ToString::to_string),
-            holder: run.gate.as_ref().and_then(|at| at.holder.as_ref()).filter(|(_, begun)| *begun).map(|(id, _)| id.to_string()),
-            let_in: run.gate.as_ref().and_then(|at| at.holder.as_ref()).filter(|(_, begun)| !begun).map(|(id, _)| id.to_string()),
-            turn: run.gate.as_ref().and_then(|at| at.turn.clone()),
-        },
+        _ if run.place == Place::AtGate => {
+            let (holder, let_in) = holders(run.gate.as_ref().and_then(|at| at.holder.as_ref()));
+            Became::WaitsAt {
+                gate: run.gate.as_ref().map_or_else(String::new, |at| at.gate.clone()),
+                behind: run.behind.as_ref().map(ToString::to_string),
+                holder,
+                let_in,
+                hindrance: run.gate.as_ref().and_then(|at| at.hindrance.clone()),
+                turn: run.gate.as_ref().and_then(|at| at.turn.clone()),
+            }
+        }
         _ if run.place == Place::Waiting => Became::Waits { behind: run.behind.as_ref().map(ToString::to_string) },
         _ if run.place == Place::Held => Became::Held,
         Some(why) if ready > facts.now => Became::AskAt { at: ready, why: why.clone() },
         _ if ready > facts.now && !run.attempts.is_empty() => Became::RetryAt { at: ready },
         _ if ready > facts.now && run.is_spread => Became::SpreadTo { at: ready },
         _ if ready > facts.now => Became::ToCome { at: ready },
+        _ if let Some(passed) = &run.passed => let_in(passed, ready),
         _ => Became::Owed { since: ready },
     }
 }

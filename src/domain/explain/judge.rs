@@ -128,7 +128,13 @@ pub fn causes(facts: &Facts) -> Vec<Finding> {
     let waits = |found: &Became| {
         matches!(
             found,
-            Became::Waits { .. } | Became::WaitsAt { .. } | Became::RetryAt { .. } | Became::AskAt { .. } | Became::Held
+            Became::Waits { .. }
+                | Became::WaitsAt { .. }
+                | Became::LetIn { .. }
+                | Became::GaveUpPlace { .. }
+                | Became::RetryAt { .. }
+                | Became::AskAt { .. }
+                | Became::Held
         )
     };
     let keeps = |found: &Timing| {

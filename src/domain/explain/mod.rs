@@ -3,6 +3,7 @@
 //! Invariant: pure. [`mod@judge`] is a function of the [`Facts`] somebody gathered; what they do not say is not guessed, and a
 //! finding says so. Every sentence there is has an example among the tests.
 
+mod at_gate;
 mod became;
 mod facts;
 mod fate;
@@ -23,7 +24,7 @@ mod told;
 #[cfg(test)]
 mod examples;
 
-pub use facts::{AtGate, AttemptFacts, Facts, JobFacts, LateNotice, NodeFacts, Place, RunFacts, Source, Subject};
+pub use facts::{AtGate, AttemptFacts, Facts, JobFacts, LateNotice, NodeFacts, Passed, Place, RunFacts, Source, Subject};
 pub use held::Held;
 pub use judge::{Finding, Part, causes, judge};
 pub use keeps::{Executing, Keeps};

@@ -149,7 +149,7 @@ pub(super) fn rules(facts: &Facts, became: &[Became], timing: &[Timing]) -> Vec<
 fn keys_of(found: &Became) -> &'static [&'static str] {
     match found {
         Became::SkippedOverlap { .. } | Became::Waits { .. } | Became::Replaced => &["overlap"],
-        Became::WaitsAt { .. } => &["group", "not_while", "key", "per_key"],
+        Became::WaitsAt { .. } | Became::GaveUpPlace { .. } => &["group", "not_while", "key", "per_key"],
         Became::SkippedMissed | Became::SkippedAfterLoss => &["skip_if_late", "catch_up", "late_after"],
         Became::SkippedUsedUp => &["max_runs"],
         Became::BehindOwed { .. } | Became::SpreadTo { .. } => &["catch_up", "late_after"],

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::domain::explain::{Executing, Keeps};
 use crate::domain::lane::Lane;
 use crate::domain::queue::QueueHold;
+use crate::domain::serving::{Serving, Unserved};
 use crate::domain::time::UnixMillis;
 use crate::store::{LaneAsk, LanePoll, NodeRecord, QueueRecord, Store, StoreError};
 
@@ -47,6 +48,24 @@ pub(super) async fn keeps(store: &Store, lane: &Lane, there: &[&NodeRecord]) -> 
         found.push(Keeps::Slots { nodes: full, running });
     }
     Ok(found)
+}
+
+/// Why a run that stands ready in `lane` does not begin, in a few words; none if a node may take it any moment.
+pub(super) async fn hindrance(store: &Store, lane: &Lane, there: &[&NodeRecord]) -> Result<Option<String>, StoreError> {
+    let serving: Vec<Serving> = there.iter().map(|node| node.serving.clone()).collect();
+    if let Some(why) = Unserved::of(lane, &serving) {
+        return Ok(Some(why.to_string()));
+    }
+    let queue = lane.queue();
+    Ok(keeps(store, lane, there).await?.into_iter().next().map(|keeps| match keeps {
+        Keeps::Queue { hold: QueueHold::Paused, detail, .. } if detail.is_empty() => format!("its queue {queue} is paused"),
+        Keeps::Queue { hold: QueueHold::Paused, detail, .. } => format!("its queue {queue} is paused by {detail}"),
+        Keeps::Queue { hold: QueueHold::Full, .. } => format!("its queue {queue} is full"),
+        Keeps::Queue { hold: QueueHold::Rate, .. } => format!("the rate of its queue {queue} lets none begin now"),
+        Keeps::Slots { .. } => "no node that takes it has a free slot".to_owned(),
+        Keeps::Held { node, why, .. } => format!("{node} claims nothing, {why}"),
+        Keeps::NoNode => "no node is running".to_owned(),
+    }))
 }
 
 fn detail(record: &QueueRecord, hold: QueueHold) -> (String, Option<UnixMillis>) {

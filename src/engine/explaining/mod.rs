@@ -8,7 +8,7 @@ use self::records::{late_notice, run_facts};
 use super::definition::Definition;
 use super::presence::GONE_AFTER;
 use crate::domain::deed::Deed;
-use crate::domain::explain::{AtGate, Facts, JobFacts, LateNotice, Loss, NodeFacts, Place, RunFacts, Source, Subject};
+use crate::domain::explain::{AtGate, Facts, JobFacts, LateNotice, Loss, NodeFacts, Passed, Place, RunFacts, Source, Subject};
 use crate::domain::gate::Gate;
 use crate::domain::ids::{JobName, RunId, RunKind};
 use crate::domain::notice::{Deadline, NoticeKind, notice_id};
@@ -16,7 +16,7 @@ use crate::domain::run::RunState;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
-use crate::store::{JobRecord, LossRecord, NodeRecord, RunRecord, SourceKind, Standing, Store, StoreError};
+use crate::store::{JobRecord, LetIn, LossRecord, NodeRecord, RunRecord, SourceKind, Standing, Store, StoreError};
 
 /// Runs of each kind that are told of a job.
 const OPEN_SHOWN: usize = 10;
@@ -98,8 +98,7 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         _ => facts.run().map(|run| run.run.due()).or_else(|| facts.at()).unwrap_or(now),
     };
     let (now, present) = store.list_nodes().await?;
-    let there: Vec<&NodeRecord> =
-        present.iter().filter(|node| node.last_seen.is_some_and(|seen| now.since(seen) <= GONE_AFTER)).collect();
+    let there = there(&present, now);
     let serving = |name: &str| there.iter().find(|node| node.name == name).map(|node| node.serving.clone());
     let nodes = store.read_events(looked_at).await?.into_iter();
     facts.nodes = nodes
@@ -115,6 +114,11 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         facts.keeps = live::keeps(store, &lane, &there).await?;
     }
     Ok(Some(facts))
+}
+
+/// Those of the nodes that are there.
+fn there(present: &[NodeRecord], now: UnixMillis) -> Vec<&NodeRecord> {
+    present.iter().filter(|node| node.last_seen.is_some_and(|seen| now.since(seen) <= GONE_AFTER)).collect()
 }
 
 /// A job that a loss took: when that was noticed, and when it was to run.
@@ -215,7 +219,11 @@ impl Known<'_> {
         let waits_at = match &standing.gate {
             Some(gate) => {
                 let holder = self.store.read_holder(gate).await?;
-                Some(AtGate { gate: gate.words(), turn, holder, until: None })
+                let hindrance = match &holder {
+                    Some((run, false)) => Box::pin(self.hindrance(run)).await?,
+                    _ => None,
+                };
+                Some(AtGate { gate: gate.words(), turn, holder, hindrance, until: None })
             }
             None => None,
         };
@@ -227,7 +235,32 @@ impl Known<'_> {
             (false, false) => Place::Queue,
         };
         let late_notices = self.late_notices(&record.run).await?;
-        Ok(RunFacts { late_notices, ..run_facts(record, standing, place, waits_at) })
+        let passed = if place == Place::Queue { Box::pin(self.passed(&record)).await? } else { None };
+        Ok(RunFacts { passed, late_notices, ..run_facts(record, standing, place, waits_at) })
+    }
+
+    /// Why a run that was let in has not begun.
+    async fn hindrance(&self, run: &RunId) -> Result<Option<String>, StoreError> {
+        let Ok(Some(record)) = self.store.read_run(run).await else { return Ok(None) };
+        if let Some(gate) = self.store.standing(run, &record.lane, &record.places).await?.gate {
+            return Ok(Some(format!("it waits for its place at {}", gate.words())));
+        }
+        let (now, present) = self.store.list_nodes().await?;
+        live::hindrance(self.store, &record.lane, &there(&present, now)).await
+    }
+
+    /// The gate where a run in its queue was let in: one where it gave its place up before one where it has it.
+    async fn passed(&self, record: &RunRecord) -> Result<Option<Passed>, StoreError> {
+        let places = self.store.read_let_in(&record.run, &record.places).await?;
+        let mut found: Vec<(&Gate, LetIn)> =
+            record.places.iter().zip(places).filter_map(|(gate, place)| Some((gate, place?))).collect();
+        found.sort_by_key(|(_, place)| *place != LetIn::GaveUp);
+        let Some((gate, place)) = found.first() else { return Ok(None) };
+        let (since, holder) = match place {
+            LetIn::Since(since) => (Some(*since), None),
+            LetIn::GaveUp => (None, self.store.read_holder(gate).await?),
+        };
+        Ok(Some(Passed { gate: gate.words(), since, holder }))
     }
 
     /// What told that a run was late; a notice itself tells of none.

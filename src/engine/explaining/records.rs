@@ -9,7 +9,13 @@ use crate::store::{PastAttempt, RunRecord, Standing};
 
 /// What a record and where its run stands say.
 pub(super) fn run_facts(record: RunRecord, standing: Standing, place: Place, waits_at: Option<AtGate>) -> RunFacts {
-    let waited_at = record.waited_at.clone().map(|(gate, until)| AtGate { gate, turn: None, holder: None, until: Some(until) });
+    let waited_at = record.waited_at.clone().map(|(gate, until)| AtGate {
+        gate,
+        turn: None,
+        holder: None,
+        hindrance: None,
+        until: Some(until),
+    });
     let attempts = attempts(&record);
     let was_first = record.past.first().filter(|past| past.number == 1).and_then(|past| past_instant(past, "started_at_ms"));
     let due = record.run.due();
@@ -29,6 +35,7 @@ pub(super) fn run_facts(record: RunRecord, standing: Standing, place: Place, wai
         finished_at: record.finished_at,
         behind: record.behind,
         gate: waits_at.or(waited_at),
+        passed: None,
         handed_back: record.handed_back,
         skipped: record.skipped,
         late_notices: Vec::new(),

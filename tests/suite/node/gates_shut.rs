@@ -4,6 +4,7 @@
 use schedd::domain::time::UnixMillis;
 use serde_json::json;
 
+use super::explaining::explained;
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
 use crate::support::effects::Effects;
@@ -87,4 +88,39 @@ fn a_key_s_rate_is_kept_by_runs_that_were_held_up_together() {
     for pair in begun.windows(2) {
         assert!(pair[1].as_i64() - pair[0].as_i64() >= 1_000, "by Redis' clock: {begun:?}");
     }
+}
+
+#[test]
+fn whoever_was_let_in_and_cannot_begin_is_told_so_and_what_became_of_its_place() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
+    let _node = Schedd::on(&redis).jobs(SECTIONS).start();
+    let told = |job: &str, part: &str| Some(explained(&redis, &[job]).0).filter(|text| text.contains(part));
+    let run_of = |job: &str| eye.ask(eye.store().list_open(&job.parse().unwrap())).unwrap().remove(0).to_string();
+    let shown = |job: &str, part: &str| Some(ctl.run(&["show", &run_of(job)]).good().stdout).filter(|text| text.contains(part));
+    for (name, key) in [("holder", json!("k")), ("keyed", json!("k"))] {
+        let group = if name == "keyed" { json!("one") } else { json!(null) };
+        let mut job = json!({"name": name, "in": "0s", "key": key, "group": group, "shell": effects.shell("sleep 600")});
+        job.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+        eye.add(&job);
+        let stands =
+            || (name == "holder" && !effects.of(name).is_empty()) || told(name, "It waits for its place at key k").is_some();
+        until("it stands at its gate", LONG, || Some(()).filter(|()| stands()));
+    }
+    // It has its place in the group while it waits for its key.
+    eye.add(&json!({"name": "shut", "in": "0s", "queue": "other", "group": "one", "shell": effects.shell("sleep 600")}));
+    let behind = "which was let in and has not begun: it waits for its place at key k.";
+    until("who waits is told why", LONG, || told("shut", behind));
+    ctl.run(&["queue", "pause", "other"]).good();
+    ctl.run(&["cancel", "keyed"]).good();
+    let text = until("it is let in", LONG, || told("shut", "It was let in at group one on "));
+    assert!(text.contains("and has not begun: no node has claimed it yet."), "{text}");
+    assert!(text.contains("Queue other is paused by "), "what it waits for: {text}");
+    until("its record is shown so", LONG, || shown("shut", "let in at group one, not begun"));
+    eye.add(&json!({"name": "next", "in": "0s", "group": "one", "shell": effects.shell("sleep 600")}));
+    until("the next comes in its place", LONG, || effects.of("next").into_iter().next());
+    let text = until("it gave its place up", LONG, || told("shut", "gave its place up"));
+    let next = run_of("next");
+    assert!(text.contains(&format!("gave its place up; {next} has it now.")), "{text}");
+    until("its record is shown so", LONG, || shown("shut", "gave its place at group one up"));
 }

@@ -6,7 +6,7 @@ use super::scene::{
 use super::{Example, hold};
 use crate::domain::deed::Deed;
 use crate::domain::explain::became::Became;
-use crate::domain::explain::{AtGate, Facts, NodeFacts, Place, RunFacts, Subject};
+use crate::domain::explain::{AtGate, Facts, NodeFacts, Passed, Place, RunFacts, Subject};
 use crate::domain::ids::RunId;
 use crate::domain::run::RunState;
 
@@ -127,7 +127,8 @@ const BECAME: &[Example] = &[
     (
         "waits_at",
         || {
-            let gate = AtGate { gate: "group night".to_owned(), turn: Some("b".to_owned()), holder: None, until: None };
+            let gate =
+                AtGate { gate: "group night".to_owned(), turn: Some("b".to_owned()), holder: None, hindrance: None, until: None };
             about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
         },
         "It waits for its place at group night, behind k@5 when it came; it is the turn of b.",
@@ -136,7 +137,7 @@ const BECAME: &[Example] = &[
         "waits_at",
         || {
             let holder = Some(("l@6".parse().unwrap(), true));
-            let gate = AtGate { gate: "group night".to_owned(), turn: None, holder, until: None };
+            let gate = AtGate { gate: "group night".to_owned(), turn: None, holder, hindrance: None, until: None };
             about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
         },
         "It waits for its place at group night, behind l@6.",
@@ -145,10 +146,43 @@ const BECAME: &[Example] = &[
         "waits_at",
         || {
             let holder = Some(("l@6".parse().unwrap(), false));
-            let gate = AtGate { gate: "group night".to_owned(), turn: None, holder, until: None };
+            let gate = AtGate { gate: "group night".to_owned(), turn: None, holder, hindrance: None, until: None };
             about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
         },
         "It waits for its place at group night, behind l@6, which was let in and has not begun.",
+    ),
+    (
+        "waits_at",
+        || {
+            let (holder, hindrance) = (Some(("l@6".parse().unwrap(), false)), Some("its queue q is paused by ana@h1".to_owned()));
+            let gate = AtGate { gate: "group night".to_owned(), turn: None, holder, hindrance, until: None };
+            about(RunFacts { place: Place::AtGate, gate: Some(gate), ..fresh() })
+        },
+        "It waits for its place at group night, behind l@6, which was let in and has not begun: its queue q is paused by ana@h1.",
+    ),
+    (
+        "let_in",
+        || {
+            let passed = Passed { gate: "group night".to_owned(), since: Some(s(5)), holder: None };
+            about(RunFacts { passed: Some(passed), ready: Some(s(5)), ..fresh() })
+        },
+        "It was let in at group night on Sat 2026-11-21 12:00:05 UTC, and has not begun: no node has claimed it yet.",
+    ),
+    (
+        "gave_up_place",
+        || {
+            let passed = Passed { gate: "group night".to_owned(), since: None, holder: Some(("l@6".parse().unwrap(), true)) };
+            about(RunFacts { passed: Some(passed), ready: Some(s(5)), ..fresh() })
+        },
+        "It was let in at group night, did not begin while others waited, and gave its place up; l@6 has it now. It is ready since Sat 2026-11-21 12:00:05 UTC, and needs a place anew when a node can claim it.",
+    ),
+    (
+        "gave_up_place",
+        || {
+            let passed = Passed { gate: "group night".to_owned(), since: None, holder: Some(("l@6".parse().unwrap(), false)) };
+            about(RunFacts { passed: Some(passed), ready: Some(s(5)), ..fresh() })
+        },
+        "It was let in at group night, did not begin while others waited, and gave its place up; l@6 was let in after it and has not begun. It is ready since Sat 2026-11-21 12:00:05 UTC, and needs a place anew when a node can claim it.",
     ),
     ("waits", || about(RunFacts { place: Place::Waiting, ..fresh() }), "It waits for an open run of its job to end."),
     (

@@ -76,6 +76,7 @@ pub(super) fn fresh() -> RunFacts {
         is_asked_to_stop: false,
         behind: None,
         gate: None,
+        passed: None,
         handed_back: None,
         skipped: None,
         late_notices: Vec::new(),

@@ -1,0 +1,39 @@
+//! What became of a run that stands at a gate, or was let in there and has not begun, in plain words.
+
+use super::became::Became;
+use crate::domain::wording::shown;
+use crate::domain::zone::Zone;
+
+impl Became {
+    /// The sentence of one that says so; nothing of any other.
+    pub(super) fn at_gate(&self, zone: &Zone) -> String {
+        match self {
+            Self::WaitsAt { gate, behind, holder, let_in, hindrance, turn } => {
+                let hindrance = hindrance.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+                let behind = match (holder, let_in, behind) {
+                    (Some(run), ..) => format!(", behind {run}"),
+                    (None, Some(run), _) => format!(", behind {run}, which was let in and has not begun{hindrance}"),
+                    (None, None, Some(run)) => format!(", behind {run} when it came"),
+                    (None, None, None) => String::new(),
+                };
+                let turn = turn.as_ref().map_or_else(String::new, |job| format!("; it is the turn of {job}"));
+                format!("It waits for its place at {gate}{behind}{turn}.")
+            }
+            Self::LetIn { gate, since } => {
+                format!("It was let in at {gate} on {}, and has not begun: no node has claimed it yet.", shown(*since, zone))
+            }
+            Self::GaveUpPlace { gate, holder, let_in, since } => {
+                let now = match (holder, let_in) {
+                    (Some(run), _) => format!("; {run} has it now"),
+                    (None, Some(run)) => format!("; {run} was let in after it and has not begun"),
+                    (None, None) => String::new(),
+                };
+                let since = shown(*since, zone);
+                format!(
+                    "It was let in at {gate}, did not begin while others waited, and gave its place up{now}. It is ready since {since}, and needs a place anew when a node can claim it."
+                )
+            }
+            _ => String::new(),
+        }
+    }
+}
