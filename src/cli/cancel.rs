@@ -67,22 +67,15 @@ async fn cancel_job(store: &Store, name: &JobName, running: StopRunning) -> Resu
         _ => {}
     }
     match person::cancel_job(store, name, running, REASON).await? {
-        RemoveReply::Removed(0) => {
-            // One that only waits for its first attempt ends with its job.
-            let mut open = open_runs(store, name).await?;
-            open.retain(|run| run.fence.is_some());
-            let goes_on = match open.as_slice() {
-                [] => String::new(),
-                [run] => format!("; its run {} goes on (schedctl cancel {name} --stop stops it)", run.run),
-                runs => format!("; its {} open runs go on (schedctl cancel {name} --stop stops them)", runs.len()),
+        RemoveReply::Removed(count) => {
+            // Those asked for by hand are on no list of the job, from which the others were asked to stop.
+            let by_name = if running == StopRunning::Yes { stop_open(store, name).await? } else { 0 };
+            let open = match by_name.max(usize::try_from(count).unwrap_or(usize::MAX)) {
+                0 => going_on(store, name).await?,
+                stopped => format!("; {}", being_stopped(stopped)),
             };
             let told = still_told(store, name).await?;
-            Ok(Done { result: "cancelled", sentence: format!("{name} cancelled{goes_on}{told}") })
-        }
-        RemoveReply::Removed(count) => {
-            let stopped = being_stopped(usize::try_from(count).unwrap_or(usize::MAX));
-            let told = still_told(store, name).await?;
-            Ok(Done { result: "cancelled", sentence: format!("{name} cancelled; {stopped}{told}") })
+            Ok(Done { result: "cancelled", sentence: format!("{name} cancelled{open}{told}") })
         }
         RemoveReply::Over(_) | RemoveReply::Held(_) | RemoveReply::Listed => match store.read_job(name).await? {
             Some(job) if !job.is_live() => over(store, &job, running).await,
@@ -109,6 +102,27 @@ async fn cancel_backfill(store: &Store, name: &JobName) -> Result<Done, Failure>
     Ok(match given_up {
         0 => Done { result: "already", sentence: format!("nothing of {name} is to be made up for") },
         count => Done { result: "cancelled", sentence: format!("{count} backfill runs of {name} given up") },
+    })
+}
+
+/// Stops all open runs of a job that was taken out. Gives how many.
+async fn stop_open(store: &Store, name: &JobName) -> Result<usize, Failure> {
+    let mut stopped = 0;
+    for run in open_runs(store, name).await? {
+        let reply = person::cancel_run(store, &run.run, REASON).await?;
+        stopped += usize::from(matches!(reply, CancelReply::Cancelled | CancelReply::Requested));
+    }
+    Ok(stopped)
+}
+
+/// Which runs of a removed job go on, and what stops them; empty if none do. One that only waits for its first attempt ends with its job.
+async fn going_on(store: &Store, name: &JobName) -> Result<String, Failure> {
+    let mut open = open_runs(store, name).await?;
+    open.retain(|run| run.fence.is_some());
+    Ok(match open.as_slice() {
+        [] => String::new(),
+        [run] => format!("; its run {} goes on (schedctl cancel {name} --stop stops it)", run.run),
+        runs => format!("; its {} open runs go on (schedctl cancel {name} --stop stops them)", runs.len()),
     })
 }
 
@@ -141,11 +155,7 @@ async fn over(store: &Store, job: &JobRecord, running: StopRunning) -> Result<Do
     // A hidden job is always over: what is to be cancelled of it are the notices that are not.
     let has_notices = name.told_of().is_some();
     if running == StopRunning::Yes || has_notices {
-        let mut stopped = 0;
-        for run in open_runs(store, name).await? {
-            let reply = person::cancel_run(store, &run.run, REASON).await?;
-            stopped += usize::from(matches!(reply, CancelReply::Cancelled | CancelReply::Requested));
-        }
+        let stopped = stop_open(store, name).await?;
         if stopped > 0 {
             let sentence = match (has_notices, stopped) {
                 (true, 1) => format!("1 notice of {name} cancelled"),

@@ -1,5 +1,8 @@
 //! `cancel`.
 
+use std::time::Duration;
+
+use redis::Commands;
 use schedd::domain::run::RunState;
 
 use super::Bench;
@@ -16,6 +19,23 @@ fn a_job_is_taken_out_once_and_again_without_harm() {
     assert_eq!(bench.ctl.run(&["list", "--json"]).json(), serde_json::json!([]));
     let history = bench.ctl.run(&["history", "once", "--json"]).json();
     assert_eq!((&history[0]["state"], &history[0]["reason"]), (&"cancelled".into(), &"cancelled".into()));
+}
+
+#[test]
+fn what_was_asked_for_by_hand_is_stopped_with_its_job_where_that_is_asked_for() {
+    let bench = Bench::start();
+    bench.add(&["--name", "a", "--retry", "1", "--", "x"]);
+    let waits = bench.ctl.run(&["run", "a"]).good().stdout.trim_end().to_owned();
+    bench.node.retry(&bench.node.claim("a"), Duration::from_secs(3_600), 7);
+    bench.ctl.run(&["run", "a"]).good();
+    let runs = bench.node.claim("a").run.to_string();
+    let cancelled = bench.ctl.run(&["cancel", "a", "--stop"]).good().stdout;
+    assert_eq!(cancelled, "a cancelled; its 2 runs are being stopped\n");
+    let told = bench.ctl.run(&["history", "a", "--json"]).good().json();
+    let state = |id: &str| told.as_array().unwrap().iter().find(|run| run["run_id"] == id).unwrap()["state"].clone();
+    assert_eq!((state(&waits), state(&runs)), ("cancelled".into(), "running".into()));
+    let asked: Option<String> = bench.redis.connection().hget("{schedd}:stops", &runs).unwrap();
+    assert!(asked.is_some(), "its node is to stop it");
 }
 
 #[test]
