@@ -1,7 +1,7 @@
 //! The keys that hold one text each, but for counters, which have their own rule.
 //!
-//! Not judged is the mark of the data, `epoch`: nodes go on beside one that is spoilt, but whoever takes it away makes them take
-//! that for a loss and stop what executes.
+//! Nobody takes away the mark of the data, `epoch`, where it is spoilt: nodes that knew it would take that for a loss and stop what
+//! executes. They go on beside it, and write back the one they know.
 
 use super::field::shown;
 use super::finding::{Finding, Rule, Subject};
@@ -9,7 +9,7 @@ use crate::domain::time::UnixMillis;
 
 /// Whether the text of the key `rest` of a namespace is judged.
 pub fn has_judged_text(rest: &str) -> bool {
-    rest == "settling" || rest.starts_with("gate_rate:")
+    matches!(rest, "settling" | "epoch") || rest.starts_with("gate_rate:")
 }
 
 /// What is wrong with the text of the key `rest`; `key` is its whole name.
@@ -18,6 +18,12 @@ pub fn judge_text(rest: &str, key: String, text: &str) -> Option<Finding> {
     let is_instant = |text: &str| text.parse().ok().and_then(UnixMillis::new).is_some();
     let found = || format!("it is {}", shown(text));
     match rest {
+        "epoch" if !text.split_once('-').is_some_and(|(at, _)| is_instant(at)) => {
+            let advice = format!(
+                "let a node run that knew the data: it writes back the mark it knows; where there is none: DEL {key}, and the next node marks the data anew"
+            );
+            Some(Finding::by_hand(Rule::Text, Subject::Key(key), found(), "the mark of the data (MS-NODE-NUMBER)", advice))
+        }
         "settling" if !is_instant(text) => Some(aside(key, found(), "the instant up to which data settles")),
         _ if rest.starts_with("gate_rate:") && !is_number => {
             Some(aside(key, found(), "the microsecond up to which a rate is taken up"))
@@ -43,6 +49,9 @@ mod tests {
                 assert!(judge_text(rest, "k".to_owned(), bad).is_some(), "{rest} {bad}");
             }
         }
-        assert_eq!(judge_text("epoch", "k".to_owned(), "garbage"), None);
+        assert_eq!(judge_text("epoch", "k".to_owned(), "1790000000000-one-5"), None);
+        for bad in ["", "garbage", "x-1", "1790000000000"] {
+            assert!(judge_text("epoch", "k".to_owned(), bad).is_some(), "{bad}");
+        }
     }
 }

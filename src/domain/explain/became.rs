@@ -6,6 +6,9 @@ use crate::domain::time::UnixMillis;
 use crate::domain::wording::{shown, span};
 use crate::domain::zone::Zone;
 
+/// How a range of the ledger says that runs were missed: why they were, their records said.
+const MISSED: &str = "skipped (missed)";
+
 findings! {
     /// What became of an occurrence.
     Became {
@@ -320,6 +323,14 @@ impl Became {
             Self::BehindOwed { due } => {
                 format!("It has not been dealt with yet: the run due {} is still owed.", shown(*due, zone))
             }
+            Self::Trimmed { state, count: 1, .. } if state == MISSED => {
+                format!("It ended {state}; its record is no longer kept, nor is what kept it from starting.")
+            }
+            Self::Trimmed { state, first, last, count } if state == MISSED => format!(
+                "It ended {state}; its record is no longer kept, nor is what kept it from starting. So did {count} runs due between {} and {}.",
+                shown(*first, zone),
+                shown(*last, zone)
+            ),
             Self::Trimmed { state, count: 1, .. } => format!("It ended {state}; its record is no longer kept."),
             Self::Trimmed { state, first, last, count } => format!(
                 "It ended {state}; its record is no longer kept. So did {count} runs due between {} and {}.",

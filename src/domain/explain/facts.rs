@@ -287,6 +287,8 @@ pub struct NodeFacts {
     pub started_at: Option<UnixMillis>,
     /// What it serves, if it is there.
     pub serving: Option<Serving>,
+    /// Whether its file is refused as it is now, if it is there.
+    pub refuses_file: Option<bool>,
     /// What befell it, oldest first.
     pub events: Vec<NodeEvent>,
 }

@@ -38,6 +38,13 @@ findings! {
         },
         /// It has none.
         "manual" Manual,
+        /// It tells of the runs of another job.
+        "notice" Notice {
+            /// That job.
+            of: String,
+            /// In which case, by its key.
+            kind: &'static str,
+        },
         /// Its definition is spoilt.
         "unreadable" Unreadable {
             /// Why.
@@ -159,6 +166,11 @@ impl Planned {
                 shown(*since, zone)
             ),
             Self::Manual => "It has no schedule: it runs only when asked.".to_owned(),
+            Self::Notice { of, kind } => {
+                format!(
+                    "It is a notice, {kind} of job {of}: it has no schedule, and each of its runs tells of a run of that job."
+                )
+            }
             Self::Unreadable { why } => format!("Its definition cannot be read, so nothing of it runs: {why}."),
             Self::OfFile { job, nodes } => {
                 format!("It is set in [jobs.{job}] of {}.", files(nodes))
@@ -210,6 +222,8 @@ pub(super) fn planned(facts: &Facts) -> Vec<Planned> {
         let (by, due) = (run.asked_by.clone(), run.run.due());
         match run.run.kind() {
             RunKind::Regular => {}
+            // A run that tells of another is asked for by nobody.
+            RunKind::Manual if facts.name.is_hidden() => {}
             RunKind::Manual => found.push(Planned::AskedFor { by, at: due }),
             RunKind::Backfill => found.push(Planned::MadeUp { due }),
             RunKind::Rerun => found.push(Planned::DoneAnew { by, due }),
@@ -260,6 +274,9 @@ fn edits_after(facts: &Facts, at: UnixMillis) -> impl Iterator<Item = (&Deed, &(
 }
 
 fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Planned>) {
+    if let Some((of, kind)) = facts.name.told_of() {
+        return found.push(Planned::Notice { of: of.to_string(), kind: kind.as_str() });
+    }
     match &job.definition {
         Err(why) => found.push(Planned::Unreadable { why: why.clone() }),
         Ok((spec, _)) if spec.schedule == Schedule::Manual => found.push(Planned::Manual),

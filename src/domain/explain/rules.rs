@@ -12,6 +12,7 @@ use crate::domain::duration::format_duration;
 use crate::domain::ids::Label;
 use crate::domain::job::{Action, CatchUp, CatchUpMode, Delivery, JobSpec, Overlap, Retry};
 use crate::domain::lane::Priority;
+use crate::domain::run::RunState;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::shown;
@@ -132,6 +133,9 @@ pub(super) fn rules(facts: &Facts, became: &[Became], timing: &[Timing]) -> Vec<
     let Some(Ok((spec, _))) = facts.job.as_ref().map(|job| job.definition.as_ref()) else { return Vec::new() };
     let plain = JobSpec::with_defaults(Schedule::Manual, Action::Shell(String::new()));
     let mut keys: Vec<&'static str> = became.iter().flat_map(|found| keys_of(found)).copied().collect();
+    if !late_after_skipped(facts, spec) {
+        keys.retain(|key| *key != "late_after");
+    }
     keys.extend(timing.iter().flat_map(|found| keys_of_timing(found)).copied());
     if matches!(facts.subject, Subject::Job { .. }) && spec.schedule != Schedule::Manual {
         keys.extend(["overlap", "catch_up"]);
@@ -144,6 +148,15 @@ pub(super) fn rules(facts: &Facts, became: &[Became], timing: &[Timing]) -> Vec<
         }
     });
     keys.into_iter().filter_map(|key| rule(facts, key, value(spec, key)?, value(&plain, key).as_ref())).collect()
+}
+
+/// Whether what was skipped was so because it was late, and not because a later occurrence was due too.
+fn late_after_skipped(facts: &Facts, spec: &JobSpec) -> bool {
+    let Some(run) = facts.run().filter(|run| run.state == RunState::Skipped) else { return true };
+    let last = run.skipped.map_or_else(|| run.run.due(), |(last, _)| last);
+    let Some(Ok((_, timetable))) = facts.job.as_ref().map(|job| job.definition.as_ref()) else { return true };
+    let is_newest = timetable.next_after(last).is_none_or(|next| run.finished_at.is_none_or(|ended| ended < next));
+    spec.catch_up.mode == CatchUpMode::Skip && is_newest
 }
 
 fn keys_of(found: &Became) -> &'static [&'static str] {

@@ -8,6 +8,7 @@ use super::ON_TIME;
 use super::facts::{Facts, NodeFacts, RunFacts, Subject};
 use super::life::{Life, Window, life, obstacles};
 use super::sentences::{findings, stretch_words};
+use crate::domain::deed::Deed;
 use crate::domain::ids::{Label, QueueName};
 use crate::domain::lane::Lane;
 use crate::domain::node_event::Befell;
@@ -317,19 +318,27 @@ fn not_served(serving: &Serving, lane: &Lane) -> Option<String> {
     (!missing.is_empty()).then(|| format!("it does not carry {}", missing.join(", ")))
 }
 
-/// Files refused a while before the time asked about: what should have been planned may not have been.
+/// Files refused a while before the time asked about: what should have been planned may not have been. None that mattered no more: the
+/// job was changed since, or what is asked about is now, and the node has taken its file since.
 fn refused_files(facts: &Facts) -> Vec<Saw> {
     let until = match Window::of(facts) {
         Some(window) => window.to,
         None => facts.at().unwrap_or(facts.now),
     };
     let from = facts.at().unwrap_or(facts.now).saturating_sub(REFUSED_LATELY);
+    let is_change = |deed: &&Deed| matches!(deed.what.as_str(), Deed::ADDED | Deed::EDITED) && deed.at <= until;
+    let live_since = facts.deeds.iter().rev().find(is_change).map(|deed| deed.at);
+    let is_now = facts.at().is_none();
     let of_node = |node: &NodeFacts| {
+        if is_now && node.refuses_file == Some(false) {
+            return None;
+        }
         let refused = node
             .events
             .iter()
             .rev()
-            .find(|event| matches!(event.what, Befell::FileRefused { .. }) && event.from >= from && event.from <= until)?;
+            .find(|event| matches!(event.what, Befell::FileRefused { .. }) && event.from >= from && event.from <= until)
+            .filter(|event| live_since.is_none_or(|since| since < event.from))?;
         match &refused.what {
             Befell::FileRefused { why } => Some(Saw::FileRefused { node: node.name.clone(), at: refused.from, why: why.clone() }),
             _ => None,

@@ -99,11 +99,12 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
     };
     let (now, present) = store.list_nodes().await?;
     let there = there(&present, now);
-    let serving = |name: &str| there.iter().find(|node| node.name == name).map(|node| node.serving.clone());
+    let node_there = |name: &str| there.iter().find(|node| node.name == name);
     let nodes = store.read_events(looked_at).await?.into_iter();
     facts.nodes = nodes
         .map(|node| NodeFacts {
-            serving: serving(node.node.as_str()),
+            serving: node_there(node.node.as_str()).map(|node| node.serving.clone()),
+            refuses_file: node_there(node.node.as_str()).map(|node| node.config_error.is_some()),
             name: node.node.to_string(),
             last_seen: node.last_seen,
             started_at: node.started_at,

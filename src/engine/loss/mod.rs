@@ -31,7 +31,9 @@ use super::giving_back::Given;
 use super::journal::{Journal, Line};
 use super::shared::Shared;
 use crate::domain::time::UnixMillis;
-use crate::store::{EpochReply, JOBS_NAMED, Loss, LossKind, LossReport, Marks, Met, Poll, ReportReply, StoreError, new_epoch};
+use crate::store::{
+    EpochReply, JOBS_NAMED, Loss, LossKind, LossReport, Marks, Met, Poll, ReportReply, StoreError, begun_at, new_epoch,
+};
 
 /// The data settles for a lease, within these bounds. Redis believes no more than the upper.
 const SETTLE: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(60)];
@@ -133,6 +135,10 @@ impl Watch {
             return false;
         }
         if marks.is_spoilt {
+            if self.mark_to_write_back(marks, known.highest).is_some() {
+                *self.found() = Some(Found { marks: marks.clone(), now: poll.now, known });
+                self.is_news.notify_one();
+            }
             return true;
         }
         self.journal.raise(marks.fence, poll.now.as_i64(), &self.address);
@@ -142,6 +148,16 @@ impl Watch {
             self.journal.note([self.seen(marks.fence, poll.now)]);
         }
         true
+    }
+
+    /// The mark that the data had, if it has something else now that is none and is by all else what this node knew: on the same
+    /// server, with no fence below the highest one seen.
+    fn mark_to_write_back(&self, marks: &Marks, highest: u64) -> Option<String> {
+        let is_spoilt = !marks.epoch.is_empty() && begun_at(&marks.epoch).is_none();
+        self.journal.with(|memory| {
+            let is_here = memory.server.as_ref() == Some(&marks.server) && memory.address == self.address;
+            memory.epoch.clone().filter(|_| is_spoilt && is_here && marks.fence >= highest)
+        })
     }
 
     fn seen(&self, fence: u64, now: UnixMillis) -> Line {
@@ -187,6 +203,13 @@ async fn deal(shared: &Arc<Shared>, found: &Found) -> Result<(), StoreError> {
     let losses = if is_other { store.read_losses().await? } else { Vec::new() };
     let fresh = || new_epoch(found.now, &shared.settings.node);
     match judge(&known, marks, &watch.address, &losses) {
+        Finding::Same if marks.is_spoilt => {
+            let Some(epoch) = watch.mark_to_write_back(marks, found.known.highest) else { return Ok(()) };
+            if store.begin_epoch(&marks.epoch, &epoch, None, 0, Duration::ZERO).await? == EpochReply::Begun {
+                warn!("The mark of the data held something else; it is written back as this node knew it.");
+            }
+            Ok(())
+        }
         Finding::Same => {
             if known.server.as_ref() != Some(&marks.server) {
                 watch.accept(&marks.epoch, marks.fence.max(watch.known_now().highest), &marks.server, found.now);

@@ -378,3 +378,20 @@ fn marks_deleted_or_spoilt_by_hand_stop_nothing_for_long() {
     assert_eq!(eye.wait_for_history("c", 1)[0].state, RunState::Succeeded);
     assert_eq!(eye.history("a").len(), 1);
 }
+
+#[test]
+fn a_spoilt_mark_is_written_back_by_a_node_that_knew_it_and_is_no_loss() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let node = Schedd::on(&redis).node("one").jobs(QUICK).start();
+    eye.add(&json!({"name": "a", "in": "0s", "shell": "true"}));
+    eye.wait_for_history("a", 1);
+    let marked: String = redis.connection().get("{schedd}:epoch").unwrap();
+    let _: () = redis.connection().set("{schedd}:epoch", "garbage").unwrap();
+    let read = || redis.connection().get::<_, String>("{schedd}:epoch").ok().filter(|epoch| *epoch == marked);
+    until("the mark is what it was", LONG, read);
+    node.wait_for_log("it is written back as this node knew it");
+    eye.add(&json!({"name": "b", "in": "0s", "shell": "true"}));
+    assert_eq!(eye.wait_for_history("b", 1)[0].state, RunState::Succeeded);
+    assert!(losses(&redis).as_array().unwrap().is_empty());
+}

@@ -240,6 +240,22 @@ const BECAME: &[Example] = &[
     (
         "trimmed",
         || {
+            let (state, reason) = ("skipped".to_owned(), "missed".to_owned());
+            facts(Subject::Ledger { at: s(60), state, reason, first: s(60), last: s(60), count: 1, is_sure: true })
+        },
+        "It ended skipped (missed); its record is no longer kept, nor is what kept it from starting.",
+    ),
+    (
+        "trimmed",
+        || {
+            let (state, reason) = ("skipped".to_owned(), "missed".to_owned());
+            facts(Subject::Ledger { at: s(60), state, reason, first: s(0), last: s(120), count: 3, is_sure: true })
+        },
+        "It ended skipped (missed); its record is no longer kept, nor is what kept it from starting. So did 3 runs due between Sat 2026-11-21 12:00:00 UTC and Sat 2026-11-21 12:02:00 UTC.",
+    ),
+    (
+        "trimmed",
+        || {
             let (state, reason) = ("timed_out".to_owned(), String::new());
             facts(Subject::Ledger { at: s(60), state, reason, first: s(60), last: s(60), count: 1, is_sure: true })
         },

@@ -1,11 +1,11 @@
 //! What was planned.
 
-use super::scene::{about, ana, deed, done_by_ana, facts, not_due, s, started, the_job, with_job, with_spec};
+use super::scene::{about, ana, deed, done_by_ana, facts, fresh, not_due, s, started, the_job, with_job, with_spec};
 use super::{Example, hold};
 use crate::domain::days::Days;
 use crate::domain::deed::Deed;
 use crate::domain::explain::planned::Planned;
-use crate::domain::explain::{Facts, RunFacts, Source, Subject};
+use crate::domain::explain::{Facts, RunFacts, Source, Subject, judge};
 use crate::domain::ids::RunId;
 use crate::domain::schedule::Schedule;
 
@@ -37,6 +37,11 @@ const PLANNED: &[Example] = &[
         "manual",
         || with_spec(the_job(vec![], None), |spec| spec.schedule = Schedule::Manual),
         "It has no schedule: it runs only when asked.",
+    ),
+    (
+        "notice",
+        || Facts { name: "j/on_failure".parse().unwrap(), ..the_job(vec![], None) },
+        "It is a notice, on_failure of job j: it has no schedule, and each of its runs tells of a run of that job.",
     ),
     (
         "unreadable",
@@ -135,4 +140,14 @@ const PLANNED: &[Example] = &[
 #[test]
 fn every_sentence_about_what_was_planned_is_made_true() {
     hold(Planned::CODES, PLANNED);
+}
+
+#[test]
+fn a_notice_is_told_as_nothing_a_person_asked_for_nor_as_a_one_shot() {
+    let run = RunFacts { run: RunId::manual("j/on_failure".parse().unwrap(), s(0), "x").unwrap(), ..fresh() };
+    let told = Facts { name: "j/on_failure".parse().unwrap(), ..about(run) };
+    let told = with_job(told, |job| job.ended = Some(("finished".to_owned(), Some(s(10)))));
+    let codes: Vec<&str> = judge(&told).iter().map(|found| found.code()).collect();
+    assert!(codes.contains(&"notice"), "{codes:?}");
+    assert!(codes.iter().all(|code| !["asked_for", "finished", "manual", "added"].contains(code)), "{codes:?}");
 }

@@ -2,8 +2,9 @@
 
 use super::scene::{about, event, facts, fresh, full, loaded, node, on, paused, rated, requiring, s, serving, slots, started};
 use super::{Example, hold};
+use crate::domain::deed::Deed;
 use crate::domain::explain::saw::Saw;
-use crate::domain::explain::{Facts, NodeFacts, Subject};
+use crate::domain::explain::{Facts, NodeFacts, Subject, judge};
 use crate::domain::node_event::Befell;
 
 const SAW: &[Example] = &[
@@ -108,8 +109,7 @@ const SAW: &[Example] = &[
     (
         "not_known",
         || {
-            let unknown =
-                NodeFacts { name: "n3".to_owned(), last_seen: None, started_at: None, serving: None, events: Vec::new() };
+            let unknown = NodeFacts { last_seen: None, started_at: None, events: Vec::new(), ..node("n3", &[]) };
             on(vec![node("n1", &[]), unknown], started(20))
         },
         "What n3 did then is not known, or no longer.",
@@ -120,4 +120,22 @@ const SAW: &[Example] = &[
 #[test]
 fn every_sentence_about_what_a_node_saw_is_made_true() {
     hold(Saw::CODES, SAW);
+}
+
+#[test]
+fn a_file_that_was_refused_before_what_is_live_is_not_told_of() {
+    let refused = |refuses_file| {
+        let events = [event(Befell::FileRefused { why: "line 3: unknown key".to_owned() }, 600, None)];
+        let node = NodeFacts { refuses_file, ..node("n1", &events) };
+        Facts { nodes: vec![node], ..facts(Subject::Job { open: Vec::new(), last: None }) }
+    };
+    let tells = |facts: &Facts| judge(facts).iter().any(|found| found.code() == "file_refused");
+    assert!(tells(&refused(Some(true))) && tells(&refused(None)));
+    // It was taken since, or the job was changed since.
+    assert!(!tells(&refused(Some(false))));
+    let edited = |at: i64| {
+        let deed = Deed { at: s(at), what: Deed::EDITED.to_owned(), by: None, run: None, count: None, schedules: None };
+        Facts { deeds: vec![deed], ..refused(Some(true)) }
+    };
+    assert!(tells(&edited(500)) && !tells(&edited(700)));
 }

@@ -117,7 +117,14 @@ pub(super) fn event(what: Befell, from: i64, to: Option<i64>) -> NodeEvent {
 pub(super) fn node(name: &str, events: &[NodeEvent]) -> NodeFacts {
     let start = event(Befell::Started { seen_before: None }, -3600, None);
     let events = std::iter::once(start).chain(events.iter().cloned()).collect();
-    NodeFacts { name: name.to_owned(), last_seen: Some(s(899)), started_at: Some(s(-3600)), serving: None, events }
+    NodeFacts {
+        name: name.to_owned(),
+        last_seen: Some(s(899)),
+        started_at: Some(s(-3600)),
+        serving: None,
+        refuses_file: None,
+        events,
+    }
 }
 
 /// A node past its load from just before noon on.
