@@ -200,6 +200,18 @@ impl Store {
         Ok(names.iter().zip(answers).map(read).collect())
     }
 
+    /// The hash of the definition of each of these jobs; none of one that is not there or cannot be read.
+    pub async fn read_hashes(&self, names: &[JobName]) -> Result<Vec<Option<String>>, StoreError> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipeline = redis::pipe();
+        for name in names {
+            pipeline.cmd("HGET").arg(self.keys.job(name)).arg("hash");
+        }
+        Ok(self.well_typed(&mut pipeline).await?.iter().map(text_of).collect())
+    }
+
     /// The job of this name.
     pub async fn read_job(&self, name: &JobName) -> Result<Option<JobRecord>, StoreError> {
         self.read_jobs(std::slice::from_ref(name)).await?.pop().unwrap_or(Ok(None))

@@ -1,8 +1,9 @@
-//! Keeps the names of the jobs added by `schedctl`: no file brings them back, so whoever added them has to be told which are gone.
+//! Keeps the names of the jobs added by `schedctl` and when they run: no file brings them back, so whoever added them has to be
+//! told which are gone.
 //!
 //! Invariant: what is forgotten here because Redis has it no more was looked for in data this node knew to be whole.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::domain::source::SourceName;
 use crate::store::{JobRecord, SourceKind, StoreError};
 
 const EVERY: Duration = Duration::from_secs(30);
-/// Names read in one call, and definitions.
+/// Names or hashes read in one call, and definitions.
 const PAGE: usize = 1_000;
 const BATCH: usize = 200;
 /// The keys of a definition that say when its job runs.
@@ -45,17 +46,30 @@ async fn look(shared: &Shared) -> Result<(), StoreError> {
             break;
         }
     }
-    let known: BTreeSet<String> = journal.with(|memory| memory.jobs.keys().cloned().collect());
-    let new: Vec<JobName> = names.iter().filter(|name| !known.contains(name.as_str())).cloned().collect();
+    let known: BTreeMap<String, String> =
+        journal.with(|memory| memory.jobs.iter().map(|(name, job)| (name.clone(), job.hash.clone())).collect());
+    // An edit tells nobody here: whether a job is what it was is told by the hash of its definition.
+    let (seen, mut unread): (Vec<JobName>, Vec<JobName>) =
+        names.iter().cloned().partition(|name| known.contains_key(name.as_str()));
+    for batch in seen.chunks(PAGE) {
+        let hashes = store.read_hashes(batch).await?;
+        let is_other = |name: &JobName, hash: &Option<String>| hash.is_some() && hash.as_ref() != known.get(name.as_str());
+        unread.extend(batch.iter().zip(hashes).filter(|(name, hash)| is_other(name, hash)).map(|(name, _)| name.clone()));
+    }
     let mut lines = Vec::new();
-    for batch in new.chunks(BATCH) {
-        let records = store.read_jobs(batch).await?;
-        let jobs = records.into_iter().filter_map(|record| record.ok().flatten());
-        lines.extend(jobs.filter(is_brought_back_by_none).map(|job| Line::Job(entry(&job))));
+    for batch in unread.chunks(BATCH) {
+        for job in store.read_jobs(batch).await?.into_iter().filter_map(|record| record.ok().flatten()) {
+            if is_brought_back_by_none(&job) {
+                lines.push(Line::Job(entry(&job)));
+            } else if known.contains_key(job.name.as_str()) {
+                // A file says it now.
+                lines.push(Line::JobOver(job.name.as_str().to_owned()));
+            }
+        }
     }
     let all_read = names.len() < JOBS;
     let there: BTreeSet<&str> = names.iter().map(JobName::as_str).collect();
-    let over = known.into_iter().filter(|name| all_read && !there.contains(name.as_str()));
+    let over = known.into_keys().filter(|name| all_read && !there.contains(name.as_str()));
     lines.extend(over.map(Line::JobOver));
     // Asked last: data lost while it was read is not taken for jobs that are over.
     let poll = store.list_ripe(&[]).await?;

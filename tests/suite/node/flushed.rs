@@ -273,6 +273,32 @@ fn a_flush_while_all_nodes_were_dead_is_one_loss_also_for_the_node_that_comes_la
 }
 
 #[test]
+fn a_job_that_is_gone_is_told_with_the_schedule_it_had_last() {
+    let redis = TestRedis::start();
+    let mut node = Schedd::on(&redis).node("one").start();
+    let ctl = Schedctl::on(&redis);
+    let until_known = |home: &Path, schedule: &str| {
+        let entry = format!("\"s\":\"{schedule}\"");
+        until(&format!("the journal knows {schedule}"), LONG, || {
+            let text = fs::read_to_string(home.join("schedd/journal-schedd@one")).unwrap_or_default();
+            (text.contains("\"n\":\"edited\"") && text.contains(&entry)).then_some(())
+        });
+    };
+    ctl.run(&["add", "--name", "edited", "--every", "4h", "--shell", "true"]).good();
+    until_known(&node.state_home(), "every 4h");
+    // A node looks soon after its start.
+    node.term();
+    node.wait_exit();
+    ctl.run(&["add", "--name", "edited", "--every", "7h", "--replace", "--shell", "true"]).good();
+    node.start_again();
+    until_known(&node.state_home(), "every 7h");
+    flush(&redis);
+    node.wait_for_log("edited (every 7h)");
+    let losses = until("the loss is told", LONG, || Some(losses(&redis)).filter(|losses| losses[0]["gone"][0].is_object()));
+    assert_eq!((gone(&losses), losses[0]["gone"][0]["schedule"].as_str()), (vec!["edited"], Some("every 7h")), "{losses}");
+}
+
+#[test]
 fn another_server_is_not_given_what_this_one_lost() {
     let (first, second, effects) = (TestRedis::start(), TestRedis::start(), Effects::new());
     let home = tempfile::Builder::new().prefix("schedd-home-").tempdir_in("/tmp").unwrap();
