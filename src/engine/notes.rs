@@ -2,7 +2,8 @@
 //!
 //! Invariant: nothing here disturbs a run: notes are bounded, no caller waits for one, and one that cannot be written is
 //! tried again or dropped. Times are Redis' own, carried on by this node's monotonic clock while Redis is away. What comes and
-//! goes is one event as long as the gaps are short, and what lasted less than a second is none.
+//! goes is one event as long as the gaps are short, but for slots: a moment in which one was free ends it, and it counts only
+//! while something ripe waits. What lasted less than a second is none.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,9 +23,9 @@ const EVERY: Duration = Duration::from_secs(1);
 const MOST: usize = 200;
 /// What lasted no longer is not worth a note: a run so late is on time.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// A gap so short does not end an event; slots of a busy queue are given back and taken all the time.
+/// A gap so short does not end an event; what holds a busy queue or node comes and goes all the time.
 const GAP: Duration = Duration::from_secs(1);
-const SLOTS_GAP: Duration = Duration::from_secs(10);
+const HELD_GAP: Duration = Duration::from_secs(10);
 /// How often a node says that what is kept of it is still wanted, which is for 30 days.
 const STILL_HERE: Duration = Duration::from_secs(6 * 3600);
 /// The longest reason kept of a refused file, in characters.
@@ -40,6 +41,8 @@ struct State {
     clock: (UnixMillis, BootInstant),
     /// What lasts, by its word and queue.
     lasting: BTreeMap<(&'static str, Option<QueueName>), Lasting>,
+    /// The queues whose slots are all taken, and since when.
+    full: BTreeMap<QueueName, UnixMillis>,
     waiting: VecDeque<EventNote>,
 }
 
@@ -81,8 +84,14 @@ impl State {
         if self.lasting.get(key).is_none_or(|lasting| now.since(lasting.seen) < gap) {
             return;
         }
+        let to = if gap.is_zero() { Some(now) } else { None };
+        self.close(key, to);
+    }
+
+    /// Ends what lasts: at `to`, or when it was last seen.
+    fn close(&mut self, key: &(&'static str, Option<QueueName>), to: Option<UnixMillis>) {
         if let Some(Lasting { what, from, seen, written }) = self.lasting.remove(key) {
-            let to = if gap.is_zero() { now } else { seen };
+            let to = to.unwrap_or(seen);
             if written.is_some() || to.since(from) >= SHORTEST {
                 self.push(EventNote { event: NodeEvent { what, from, to: Some(to) }, replaces: written });
             }
@@ -97,7 +106,8 @@ fn key(what: &Befell) -> (&'static str, Option<QueueName>) {
 impl Notes {
     /// Of a node that starts at `now` by Redis' clock.
     pub(super) fn new(now: UnixMillis) -> Self {
-        let state = State { clock: (now, BootInstant::now()), lasting: BTreeMap::new(), waiting: VecDeque::new() };
+        let state =
+            State { clock: (now, BootInstant::now()), lasting: BTreeMap::new(), full: BTreeMap::new(), waiting: VecDeque::new() };
         Self { state: Mutex::new(state) }
     }
 
@@ -165,23 +175,40 @@ impl Notes {
                 let from = state.now();
                 state.note_lasting(Befell::Held { why }, from);
             }
-            None if !state.lasting.is_empty() => state.end(&(Befell::HELD, None), SLOTS_GAP),
+            None if !state.lasting.is_empty() => state.end(&(Befell::HELD, None), HELD_GAP),
             None => {}
         }
     }
 
-    /// How many slots of each queue are free.
-    pub(super) fn slots<'q>(&self, free: impl Iterator<Item = (&'q QueueName, usize)>) {
+    /// How many slots of each queue are free once this node has taken what it could.
+    pub(super) fn slots(&self, free: impl Iterator<Item = (QueueName, u32)>) {
         let mut state = self.state();
         for (queue, free) in free {
-            let taken = Befell::SlotsTaken { queue: queue.clone() };
             if free == 0 {
-                let from = state.now();
-                state.note_lasting(taken, from);
-            } else if !state.lasting.is_empty() {
-                state.end(&key(&taken), SLOTS_GAP);
+                let now = state.now();
+                state.full.entry(queue).or_insert(now);
+            } else if state.full.remove(&queue).is_some() {
+                state.close(&key(&Befell::SlotsTaken { queue }), None);
             }
         }
+    }
+
+    /// The queues whose slots are all taken, and since when.
+    fn full(&self) -> BTreeMap<QueueName, UnixMillis> {
+        self.state().full.clone()
+    }
+
+    /// A run of `queue` that is ready since `ready` waits for a slot, or did until now. None of it counts while one was free.
+    pub(super) fn waits_for_slot(&self, queue: &QueueName, ready: UnixMillis) {
+        let mut state = self.state();
+        if let Some(full) = state.full.get(queue).copied() {
+            state.note_lasting(Befell::SlotsTaken { queue: queue.clone() }, full.max(ready));
+        }
+    }
+
+    /// Nothing of `queue` waits for a slot.
+    fn none_waits(&self, queue: &QueueName) {
+        self.state().close(&key(&Befell::SlotsTaken { queue: queue.clone() }), None);
     }
 
     /// Whether a queue lets runs begin that are ready: `held` says what keeps them.
@@ -193,7 +220,7 @@ impl Notes {
         let word = held.as_ref().map(Befell::word);
         for other in ["queue_paused", "queue_full", "queue_rated"] {
             if word != Some(other) {
-                state.end(&(other, Some(queue.clone())), SLOTS_GAP);
+                state.end(&(other, Some(queue.clone())), HELD_GAP);
             }
         }
         if let Some(held) = held {
@@ -261,9 +288,31 @@ pub(super) async fn run(shared: Arc<Shared>) {
     let mut last = BootInstant::now();
     loop {
         tokio::time::sleep(EVERY).await;
+        look_at_full(&shared).await;
         let nothing = if BootInstant::now().since(last) >= STILL_HERE { Nothing::IsSaid } else { Nothing::IsNot };
         if write(&shared, nothing).await {
             last = BootInstant::now();
+        }
+    }
+}
+
+/// Looks what waits for a slot of the queues that have none free: their lanes are not polled.
+async fn look_at_full(shared: &Shared) {
+    let full = shared.notes.full();
+    if full.is_empty() {
+        return;
+    }
+    for offer in shared.slots.offers() {
+        let Some(since) = full.get(&offer.queue) else { continue };
+        let found = shared.store.count_ripe(&offer.lanes, shared.notes.now()).await;
+        // That Redis is away is said by whoever has work for it.
+        let Ok((_, ready)) = found else { return };
+        if shared.notes.full().get(&offer.queue) != Some(since) {
+            continue;
+        }
+        match ready {
+            Some(ready) => shared.notes.waits_for_slot(&offer.queue, ready),
+            None => shared.notes.none_waits(&offer.queue),
         }
     }
 }
@@ -323,13 +372,41 @@ mod tests {
     }
 
     #[test]
-    fn slots_taken_for_a_moment_are_no_event() {
+    fn slots_count_as_taken_only_while_none_is_free_and_something_waits() {
         let notes = Notes::new(at(1_000_000));
         let queue: QueueName = "q".parse().unwrap();
-        notes.slots([(&queue, 0)].into_iter());
-        notes.slots([(&queue, 3)].into_iter());
-        notes.stopped();
-        assert_eq!(words(&notes), [("stopped", false, false)]);
+        let free = |free| notes.slots([(queue.clone(), free)].into_iter());
+        // As if they had been taken long ago.
+        let taken_long = || {
+            free(0);
+            notes.state().full.insert(queue.clone(), at(900_000));
+        };
+        let spans = || {
+            let span =
+                |note: EventNote| (note.event.what.word(), note.event.from.as_i64(), note.event.to.map(UnixMillis::as_i64));
+            notes.take().into_iter().map(span).collect::<Vec<_>>()
+        };
+        taken_long();
+        free(3);
+        notes.waits_for_slot(&queue, at(800_000));
+        assert!(spans().is_empty(), "nothing waited, or a slot was free");
+        // Short runs, one after the other, and something ripe at each.
+        for _ in 0..3 {
+            free(0);
+            notes.waits_for_slot(&queue, at(800_000));
+            free(1);
+        }
+        assert!(spans().is_empty(), "what was no more than moments");
+        taken_long();
+        notes.waits_for_slot(&queue, at(950_000));
+        assert_eq!(spans(), [("slots_taken", 950_000, None)]);
+        free(0);
+        notes.waits_for_slot(&queue, at(999_000));
+        notes.none_waits(&queue);
+        let ended = notes.take().remove(0);
+        assert_eq!((ended.event.from, ended.event.to.is_some(), ended.replaces.is_some()), (at(950_000), true, true));
+        free(2);
+        assert!(spans().is_empty());
     }
 
     #[test]

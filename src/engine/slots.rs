@@ -56,6 +56,24 @@ pub(super) struct Offer {
     pub(super) share: Share,
 }
 
+impl State {
+    fn free(&self) -> BTreeMap<QueueName, u32> {
+        let concurrency = |(queue, record): (&QueueName, &QueueRecord)| (queue.clone(), record.settings.concurrency);
+        let mut all: BTreeMap<QueueName, u32> = self.known.iter().map(concurrency).collect();
+        // What was set by hand holds on each node, whatever its own file says.
+        let by_hand = |queue: &QueueName| self.known.get(queue).is_some_and(|record| record.is_concurrency_by_hand);
+        all.extend(self.own.iter().filter(|(queue, _)| !by_hand(queue)).map(|(queue, own)| (queue.clone(), *own)));
+        for queue in self.of_host.iter().cloned().chain([QueueName::default_queue(), QueueName::of_notices()]) {
+            all.entry(queue).or_insert(QueueSettings::DEFAULT_CONCURRENCY);
+        }
+        all.retain(|queue, _| self.serving.takes_queue(queue));
+        for (queue, free) in &mut all {
+            *free = free.saturating_sub(self.taken.get(queue).copied().unwrap_or(0));
+        }
+        all
+    }
+}
+
 impl Slots {
     /// Slots that wake `freed` when one is given back.
     pub(super) fn new(freed: Arc<Notify>) -> Self {
@@ -150,28 +168,23 @@ impl Slots {
     /// Every queue this node serves, with its lanes and with how many runs may be claimed from it now.
     pub(super) fn offers(&self) -> Vec<Offer> {
         let state = self.lock();
-        let concurrency = |(queue, record): (&QueueName, &QueueRecord)| (queue.clone(), record.settings.concurrency);
-        let mut all: BTreeMap<QueueName, u32> = state.known.iter().map(concurrency).collect();
-        // What was set by hand holds on each node, whatever its own file says.
-        let by_hand = |queue: &QueueName| state.known.get(queue).is_some_and(|record| record.is_concurrency_by_hand);
-        all.extend(state.own.iter().filter(|(queue, _)| !by_hand(queue)).map(|(queue, own)| (queue.clone(), *own)));
-        for queue in state.of_host.iter().cloned().chain([QueueName::default_queue(), QueueName::of_notices()]) {
-            all.entry(queue).or_insert(QueueSettings::DEFAULT_CONCURRENCY);
-        }
-        all.retain(|queue, _| state.serving.takes_queue(queue));
         let mut lanes: BTreeMap<&QueueName, Vec<Lane>> = BTreeMap::new();
         for lane in state.lanes.iter().filter(|lane| lane.is_open_to(&state.serving.labels)) {
             lanes.entry(lane.queue()).or_default().push(lane.clone());
         }
-        let offer = |(queue, concurrency): (QueueName, u32)| {
+        let offer = |(queue, free): (QueueName, u32)| {
             let mut lanes = lanes.remove(&queue).unwrap_or_default();
             lanes.push(Lane::from(queue.clone()));
             lanes.sort_by(|a, b| b.priority().cmp(&a.priority()).then_with(|| a.cmp(b)));
-            let free = concurrency.saturating_sub(state.taken.get(&queue).copied().unwrap_or(0));
             let share = state.known.get(&queue).map_or(QueueSettings::default().share, |record| record.settings.share);
             Offer { queue, lanes, slots: (free as usize).min(BATCH), share }
         };
-        all.into_iter().map(offer).collect()
+        state.free().into_iter().map(offer).collect()
+    }
+
+    /// How many slots are free of every queue this node serves.
+    pub(super) fn free(&self) -> BTreeMap<QueueName, u32> {
+        self.lock().free()
     }
 
     /// How many runs this node executes.

@@ -22,7 +22,7 @@ use crate::domain::ids::QueueName;
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 use crate::keeper::{BootInstant, BootTimer};
-use crate::store::{LaneAsk, LanePoll, Met, Poll};
+use crate::store::{LaneAsk, LanePoll, Met, Poll, RipeEntry};
 
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// A round looks behind the heads of lanes for such a part of a tick: what becomes ripe elsewhere waits for the next round.
@@ -37,6 +37,8 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     while !stop.is_cancelled() {
         shared.progress.ticker.back_within(Duration::ZERO);
         let sleep = round(&shared, &mut claimer, &mut gatekeeper).await;
+        // A slot that went from one run to the next was not free between.
+        shared.notes.slots(shared.slots.free().into_iter());
         // A server that is back after a power cut may have forgotten what it last acknowledged, the push of a file among it.
         let made = shared.store.connections_made();
         if std::mem::replace(&mut connections_made, made) != made {
@@ -77,7 +79,6 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
     shared.notes.claims(Claims::Taken);
     // Before it is known what there is nothing is taken; whether Redis answers is looked at all the same.
     let mut offers = if shared.slots.has_learnt() { shared.slots.offers() } else { Vec::new() };
-    shared.notes.slots(offers.iter().map(|offer| (&offer.queue, offer.slots)));
     let room = hold_back(shared);
     for offer in &mut offers {
         offer.slots = offer.slots.min(room);
@@ -139,6 +140,7 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
                     if claimer.has_blocked(lane, &ripe) {
                         blocked.push((offer.queue.clone(), lane.clone()));
                     }
+                    note_wait(shared, &offer.queue, &ripe);
                     if !ripe.is_empty() {
                         in_lanes.push((lane.clone(), ripe));
                     }
@@ -173,6 +175,14 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
         }
     }
     next.min(take_behind(shared, claimer, &blocked, poll.now).await)
+}
+
+/// What is ripe waited for a slot until now, if all were taken before.
+fn note_wait(shared: &Shared, queue: &QueueName, ripe: &[RipeEntry]) {
+    let ready = ripe.first().and_then(|first| first.score.parse().ok()).and_then(UnixMillis::new);
+    if let Some(ready) = ready {
+        shared.notes.waits_for_slot(queue, ready);
+    }
 }
 
 /// Takes what may start behind the blocked runs of these lanes, with the slots that are left. Gives how long nothing more is to be

@@ -75,8 +75,10 @@ pub(super) fn obstacle(facts: &Facts, run: &RunFacts, window: Window, word: &str
     let is_of_all = matches!(word, "new_server" | "settling" | "queue_paused" | "queue_full" | "queue_rated");
     let all = || by_node.iter().flat_map(|(_, events)| events);
     let Some(last) = all().last() else { return Vec::new() };
+    // Between two of these a slot was free.
+    let has_gaps = word == "slots_taken" && by_node.iter().any(|(_, events)| events.len() > 1);
     let names = || by_node.iter().map(|(name, _)| name.clone()).collect();
-    if is_of_all || by_node.len() == 1 {
+    if is_of_all || by_node.len() == 1 && !has_gaps {
         let from = all().map(|event| event.from).fold(last.from, UnixMillis::min);
         let to = all().map(|event| event.to).reduce(|one, other| one.zip(other).map(|(a, b)| a.max(b))).flatten();
         return vec![timing(run, &last.what, names(), from, to)];

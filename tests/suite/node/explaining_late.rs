@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::explaining::{assert_says, explained};
+use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
 use crate::support::effects::Effects;
 use crate::support::eye::Eye;
@@ -75,6 +76,24 @@ fn a_run_is_late_because_all_slots_were_taken() {
     until_found(&redis, &["j", "--last"], "late_slots");
     let said = ["n1 had all its slots of queue q taken from", "All slots of queue q were taken on n1", "queue = q, set with"];
     assert_says(&redis, &["j", "--last"], &said);
+}
+
+#[test]
+fn slots_taken_by_short_runs_that_nothing_waits_for_keep_no_run() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let _node = Schedd::on(&redis).node("n1").jobs("[queues.small]\nconcurrency = 1\n").start();
+    until("the queue is known", LONG, || Some(()).filter(|()| !eye.ask(eye.store().read_queues()).unwrap().is_empty()));
+    eye.add(&json!({"name": "j", "every": "3s", "shell": "true", "queue": "small"}));
+    eye.wait_for_history("j", 3);
+    Schedctl::on(&redis).run(&["queue", "set", "small", "rate=1/1h"]).good();
+    // Notes are written in the order in which things befell the node.
+    let events = until("that the queue is at its rate is noted", LONG, || {
+        let now = eye.ask(eye.store().now()).unwrap();
+        let events = eye.ask(eye.store().read_events(now)).unwrap().remove(0).events;
+        events.iter().any(|event| event.what.word() == "queue_rated").then_some(events)
+    });
+    assert!(events.iter().all(|event| event.what.word() != "slots_taken"), "{events:?}");
 }
 
 #[test]

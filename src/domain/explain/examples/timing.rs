@@ -214,3 +214,17 @@ fn nodes_are_named_together_only_for_the_time_in_which_it_befell_all_of_them() {
         ]
     );
 }
+
+#[test]
+fn two_times_in_which_slots_were_taken_are_not_told_as_one() {
+    let facts = on(vec![node("n1", &[slots(1, Some(4)), slots(12, Some(20))])], started(40));
+    let found = judge(&facts);
+    let told: Vec<String> =
+        found.iter().filter(|found| found.code() == "late_slots").map(|found| found.sentence(&facts.zone)).collect();
+    let taken = |from, to| {
+        format!(
+            "All slots of queue default were taken on n1 from Sat 2026-11-21 12:00:{from} UTC to Sat 2026-11-21 12:00:{to} UTC."
+        )
+    };
+    assert_eq!(told, [taken("01", "04"), taken("12", "20")]);
+}
