@@ -319,6 +319,17 @@ impl Facts {
         }
     }
 
+    /// When and by whom the job was added, if that was after the instant asked about and nothing tells of an older one of its name.
+    pub(super) fn not_there_yet(&self) -> Option<(UnixMillis, Option<String>)> {
+        let (Subject::NotDue { at, before: None, .. } | Subject::Unrecorded { at }) = self.subject else { return None };
+        let job = self.job.as_ref()?;
+        let (added, by) = job.created.clone().filter(|(added, _)| *added > at)?;
+        let is_older = self.deeds.iter().any(|deed| deed.at <= at);
+        // A file adds its jobs again after a loss; of those added by schedctl journals know.
+        let is_lost = self.losses.iter().any(|loss| loss.concerns(at)) && (job.source != Source::Api || self.gone.is_some());
+        (!is_older && !is_lost).then_some((added, by))
+    }
+
     /// The newest deed of this kind up to `until`.
     pub(super) fn deed_before(&self, what: &str, until: UnixMillis) -> Option<&Deed> {
         self.deeds.iter().rev().find(|deed| deed.what == what && deed.at <= until)

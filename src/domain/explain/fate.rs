@@ -36,6 +36,7 @@ fn of_subject(facts: &Facts) -> Vec<Became> {
         }
         Subject::BeforeLedger { counts, until, .. } => vec![Became::Counted { counts: counts.clone(), until: *until }],
         Subject::Behind { run, .. } => vec![Became::BehindOwed { due: run.run.due() }],
+        Subject::Unrecorded { .. } if facts.not_there_yet().is_some() => Vec::new(),
         Subject::Unrecorded { .. } if hidden(facts).is_some() => vec![Became::GoneWithData],
         Subject::Unrecorded { .. } => vec![Became::Unrecorded],
         Subject::Over { .. } => vec![Became::Over { why: over(facts) }],

@@ -96,6 +96,7 @@ impl Bereft {
 /// The first loss that may have taken what was recorded of what is asked about, if its own record does not tell.
 fn of(facts: &Facts) -> Option<&Loss> {
     let is_told = matches!(&facts.subject, Subject::Job { .. }) || facts.run().is_some_and(|run| !run.attempts.is_empty());
+    let is_told = is_told || facts.not_there_yet().is_some();
     let at = facts.at().unwrap_or(UnixMillis::EPOCH);
     facts.losses.iter().find(|loss| !is_told && loss.concerns(at))
 }

@@ -126,6 +126,13 @@ findings! {
             /// The instant.
             at: UnixMillis,
         },
+        /// It was added after that instant.
+        "not_there_yet" NotThereYet {
+            /// Who added it.
+            by: Option<String>,
+            /// When.
+            at: UnixMillis,
+        },
         /// The schedule names that instant, and a key leaves it out.
         "left_out" LeftOut {
             /// The key.
@@ -199,6 +206,9 @@ impl Planned {
                 format!("It came with a boot of its host: the first schedd there started on {}.", shown(*at, zone))
             }
             Self::NotDue { at } => format!("It was not due at {}.", shown_exactly(*at, zone)),
+            Self::NotThereYet { by, at } => {
+                format!("It was not there yet: it was added on {}{}.", shown(*at, zone), by_words(by.as_ref()))
+            }
             Self::LeftOut { key, value } => format!("Its schedule names that time, and {key} = {value} leaves it out."),
             Self::Nearest { before, after } => {
                 let told = |word: &str, at: &Option<UnixMillis>| match at {
@@ -234,6 +244,7 @@ pub(super) fn planned(facts: &Facts) -> Vec<Planned> {
         found.push(Planned::NotDue { at });
         found.extend(facts.job.as_ref().and_then(|job| left_out(job, at)));
     }
+    found.extend(facts.not_there_yet().map(|(at, by)| Planned::NotThereYet { by, at }));
     match &facts.job {
         None => found.push(match &facts.gone {
             Some((noticed, schedule)) => Planned::GoneAtLoss { schedule: schedule.clone(), noticed: *noticed },
@@ -281,12 +292,13 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Planned>) {
         Err(why) => found.push(Planned::Unreadable { why: why.clone() }),
         Ok((spec, _)) if spec.schedule == Schedule::Manual => found.push(Planned::Manual),
         Ok((spec, timetable)) => {
-            let then = facts.at().and_then(|at| edits_after(facts, at).next());
+            let is_new = facts.not_there_yet().is_some();
+            let then = facts.at().filter(|_| !is_new).and_then(|at| edits_after(facts, at).next());
             if let Some((_, (old, _))) = then {
                 found.push(Planned::ScheduleThen { text: old.clone() });
             } else {
                 let (text, since) = (spec.schedule.text_with_zone(timetable.zone()), schedule_since(&facts.deeds, job.since));
-                let is_regular = facts.run().is_none_or(|run| !run.run.is_manual()) && !timetable.is_one_shot();
+                let is_regular = facts.run().is_none_or(|run| !run.run.is_manual()) && !timetable.is_one_shot() && !is_new;
                 let is_before = is_regular && facts.at().is_some_and(|at| at < since);
                 found.push(if is_before { Planned::ScheduleUnknown { text, since } } else { Planned::Schedule { text, since } });
             }
@@ -297,6 +309,7 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Planned>) {
             found.push(Planned::OfFile { job: facts.name.to_string(), nodes: nodes.clone() });
         }
         Source::File(_) => {}
+        Source::Api if facts.not_there_yet().is_some() => {}
         Source::Api => {
             let (at, by) = job.created.clone().map_or((None, None), |(at, by)| (Some(at), by));
             found.push(Planned::Added { by, at });

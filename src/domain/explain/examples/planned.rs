@@ -1,11 +1,11 @@
 //! What was planned.
 
-use super::scene::{about, ana, deed, done_by_ana, facts, fresh, not_due, s, started, the_job, with_job, with_spec};
+use super::scene::{about, ana, deed, done_by_ana, facts, flush, fresh, not_due, s, started, the_job, with_job, with_spec};
 use super::{Example, hold};
 use crate::domain::days::Days;
 use crate::domain::deed::Deed;
 use crate::domain::explain::planned::Planned;
-use crate::domain::explain::{Facts, RunFacts, Source, Subject, judge};
+use crate::domain::explain::{Facts, Finding, Loss, RunFacts, Source, Subject, judge};
 use crate::domain::ids::RunId;
 use crate::domain::schedule::Schedule;
 
@@ -125,6 +125,7 @@ const PLANNED: &[Example] = &[
     ),
     ("not_due", not_due, "It was not due at Sat 2026-11-21 12:00:30 UTC."),
     ("nearest", not_due, "The time before is Sat 2026-11-21 12:00:00 UTC, the time after is Sat 2026-11-21 12:01:00 UTC."),
+    ("not_there_yet", before_it_was_added, "It was not there yet: it was added on Sat 2026-11-21 11:00:00 UTC by ana@h1."),
     (
         "nearest",
         || facts(Subject::NotDue { at: s(30), before: None, after: Some(s(60)) }),
@@ -136,6 +137,35 @@ const PLANNED: &[Example] = &[
         "Its schedule was changed by ana@h1 on Sat 2026-11-21 12:01:00 UTC from @daily in UTC to * * * * * in UTC.",
     ),
 ];
+
+/// A job added by schedctl and edited since, asked for a time before that.
+fn before_it_was_added() -> Facts {
+    let subject = Subject::NotDue { at: s(-7200), before: None, after: Some(s(-3600)) };
+    with_job(Facts { subject, ..not_due() }, |job| job.source = Source::Api)
+}
+
+fn codes(facts: &Facts) -> Vec<&'static str> {
+    judge(facts).iter().map(Finding::code).collect()
+}
+
+#[test]
+fn of_a_time_before_a_job_was_added_no_schedule_is_told_and_no_loss() {
+    let told = codes(&before_it_was_added());
+    assert!(!told.contains(&"schedule_then") && !told.contains(&"schedule_unknown") && told.contains(&"schedule"), "{told:?}");
+    let subject = Subject::Unrecorded { at: s(-7200) };
+    let added_after_a_loss = Facts { subject, losses: vec![Loss { noticed: s(-4000), ..flush() }], ..before_it_was_added() };
+    let told = codes(&added_after_a_loss);
+    assert!(told.contains(&"not_there_yet") && !told.contains(&"gone_with_data") && !told.contains(&"data_lost"), "{told:?}");
+    // Where one of its name was lost, or was there before, or a file may have added it again, it is not told.
+    let gone = Facts { gone: Some((s(-4000), "every 1h".to_owned())), ..added_after_a_loss.clone() };
+    let of_file = with_job(added_after_a_loss, |job| job.source = Source::File(vec!["n1".to_owned()]));
+    for facts in [gone, of_file] {
+        let told = codes(&facts);
+        assert!(told.contains(&"gone_with_data") && !told.contains(&"not_there_yet"), "{told:?}");
+    }
+    let older = Facts { deeds: vec![deed(Deed::REMOVED, -8000)], ..before_it_was_added() };
+    assert!(!codes(&older).contains(&"not_there_yet"));
+}
 
 #[test]
 fn every_sentence_about_what_was_planned_is_made_true() {
