@@ -80,7 +80,9 @@ fn nothing(run: &RunId, attempt: u32, state: Option<RunState>) -> String {
         (0, Some(state)) if state.is_final() => format!("{run} ended {state} before it began, so it wrote nothing"),
         (0, _) => format!("{run} has not begun yet"),
         (_, Some(RunState::Running)) => format!("attempt {attempt} of {run} is running and has written nothing yet"),
-        _ => format!("no output is kept of attempt {attempt} of {run}: it wrote nothing, or too long ago"),
+        _ => format!(
+            "no output is kept of attempt {attempt} of {run}: it wrote nothing, or what it wrote is past max_age, keep_bytes_per_job or keep_bytes of [output]"
+        ),
     }
 }
 

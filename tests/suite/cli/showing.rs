@@ -319,7 +319,8 @@ fn logs_take_the_newest_run_that_wrote_and_any_attempt_by_number() {
     assert_eq!(bench.ctl.run(&["logs", "a"]).good().stdout, "two");
     assert_eq!(bench.ctl.run(&["logs", &first.run.to_string(), "--attempt", "1"]).good().stdout, "one");
     let none = bench.ctl.run(&["logs", &silent.run.to_string()]).good();
-    assert!(none.stdout.is_empty() && none.stderr.contains("no output is kept"), "{none:?}");
+    let bounds = "max_age, keep_bytes_per_job or keep_bytes of [output]";
+    assert!(none.stdout.is_empty() && none.stderr.contains("no output is kept") && none.stderr.contains(bounds), "{none:?}");
     assert_eq!(bench.ctl.run(&["logs", &silent.run.to_string(), "--json"]).good().json()["stdout"], "");
 }
 
