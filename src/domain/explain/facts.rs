@@ -41,7 +41,7 @@ pub struct Facts {
     pub made_up_by: Option<(RunId, RunState)>,
     /// The nodes, by name.
     pub nodes: Vec<NodeFacts>,
-    /// What keeps the run asked about from starting now, if it is ready.
+    /// What keeps the run asked about from starting now, if it is ready; of a job of which none is, what will keep the next.
     pub keeps: Vec<Keeps>,
 }
 

@@ -1,7 +1,8 @@
 //! What keeps a ready run from starting at the moment it is asked about, as Redis shows it. Nodes note what befalls them only once it
 //! has lasted; whoever asks sooner is told by this.
 //!
-//! Invariant: it is told of a run that is ready and in its lane, and only if no node can take it.
+//! Invariant: it is told of a run that is ready and in its lane, and only if no node can take it; of a job without such a run only
+//! that its queue is paused, which will keep the next.
 
 use super::facts::{Facts, RunFacts, Subject};
 use super::timing::Timing;
@@ -96,4 +97,16 @@ pub(super) fn keeping(facts: &Facts, run: &RunFacts, noted: &[Timing]) -> Vec<Ti
         Keeps::NoNode => Timing::NoNodeNow,
     };
     facts.keeps.iter().filter(|keeps| !is_noted(keeps)).map(told).collect()
+}
+
+/// That the queue of a job of which nothing is owed is paused.
+pub(super) fn paused_queue(facts: &Facts) -> Vec<Timing> {
+    let Some(Ok((spec, _))) = facts.job.as_ref().map(|job| &job.definition) else { return Vec::new() };
+    let told = |keeps: &Keeps| match keeps.clone() {
+        Keeps::Queue { hold: hold @ QueueHold::Paused, detail, since, running } => {
+            Some(Timing::QueueNow { queue: spec.queue.clone(), hold, detail, since, running })
+        }
+        _ => None,
+    };
+    facts.keeps.iter().filter_map(told).collect()
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::ON_TIME;
 use super::facts::{Facts, RunFacts, Subject};
 use super::hindered::{no_node, obstacle, waiting_for_nodes};
-use super::keeps::keeping;
+use super::keeps::{keeping, paused_queue};
 use super::life::Window;
 use super::loss::hidden;
 use super::timing::Timing;
@@ -21,9 +21,10 @@ pub(super) fn timing(facts: &Facts) -> Vec<Timing> {
         _ if hidden(facts).is_some() => vec![Timing::LostWithData],
         Subject::Run(run) => of_run(facts, run),
         Subject::Stretch { run, .. } | Subject::Behind { run, .. } => waiting_for_nodes(facts, run),
-        Subject::Job { open, .. } => {
-            open.iter().find(|run| run.is_owed(facts.now)).map_or_else(Vec::new, |run| of_run(facts, run))
-        }
+        Subject::Job { open, .. } => match open.iter().find(|run| run.is_owed(facts.now)) {
+            Some(run) => of_run(facts, run),
+            None => paused_queue(facts),
+        },
         _ => Vec::new(),
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::domain::explain::{Executing, Keeps};
+use crate::domain::ids::QueueName;
 use crate::domain::lane::Lane;
 use crate::domain::queue::QueueHold;
 use crate::domain::serving::{Serving, Unserved};
@@ -66,6 +67,16 @@ pub(super) async fn hindrance(store: &Store, lane: &Lane, there: &[&NodeRecord])
         Keeps::Held { node, why, .. } => format!("{node} claims nothing, {why}"),
         Keeps::NoNode => "no node is running".to_owned(),
     }))
+}
+
+/// That a queue is paused, which will keep what comes due in it.
+pub(super) async fn pause(store: &Store, queue: &QueueName) -> Result<Vec<Keeps>, StoreError> {
+    let record = store.read_queue_settings(std::slice::from_ref(queue)).await?.pop();
+    let told = |record: QueueRecord| {
+        let (detail, since) = detail(&record, QueueHold::Paused);
+        Keeps::Queue { hold: QueueHold::Paused, detail, since, running: Executing::default() }
+    };
+    Ok(record.filter(|record| record.paused.is_some()).map(told).into_iter().collect())
 }
 
 fn detail(record: &QueueRecord, hold: QueueHold) -> (String, Option<UnixMillis>) {

@@ -77,6 +77,7 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
     };
     let making_up = u64::try_from(waiting.len()).unwrap_or(u64::MAX);
     let made_up_by = known.made_up_by(&subject, &waiting).await?;
+    let queue = known.record.as_ref().filter(|job| job.is_live()).map(|job| job.lane.queue().clone());
     let (zone, job) = (known.zone(), known.facts());
     let mut facts = Facts {
         name: name.clone(),
@@ -113,6 +114,8 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         .collect();
     if let Some(lane) = facts.owed().map(|run| run.lane.clone()) {
         facts.keeps = live::keeps(store, &lane, &there).await?;
+    } else if let (Subject::Job { .. }, Some(queue)) = (&facts.subject, queue) {
+        facts.keeps = live::pause(store, &queue).await?;
     }
     Ok(Some(facts))
 }

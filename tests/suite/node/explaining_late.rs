@@ -148,4 +148,6 @@ fn what_keeps_a_run_is_told_from_the_moment_it_is_due() {
         let has = found["findings"].as_array().unwrap().iter().any(|finding| finding["code"] == code);
         assert!(has && told.contains(wanted), "{queue}: {told}");
     }
+    eye.add(&json!({"name": "later", "every": "1h", "queue": "shut", "shell": "true"}));
+    assert_says(&redis, &["later"], &["Queue shut is paused"]);
 }

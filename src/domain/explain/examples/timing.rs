@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::scene::{
-    about, event, fresh, full, loaded, missed_since, node, on, paused, rated, requiring, s, serving, slots, started, with_spec,
+    about, event, fresh, full, loaded, missed_since, node, on, paused, rated, requiring, s, serving, slots, started, the_job,
+    with_spec,
 };
 use super::{Example, hold};
 use crate::domain::explain::timing::Timing;
@@ -98,6 +99,14 @@ const TIMING: &[Example] = &[
             })
         },
         "Queue default is paused by ana@h since Sat 2026-11-21 11:59:55 UTC; schedctl queue resume default lets it go on.",
+    ),
+    (
+        "queue_now",
+        || {
+            let pause = Keeps::Queue { hold: QueueHold::Paused, detail: String::new(), since: None, running: executing(&[], 0) };
+            Facts { keeps: vec![pause], ..the_job(vec![], None) }
+        },
+        "Queue default is paused; schedctl queue resume default lets it go on.",
     ),
     (
         "queue_now",
