@@ -202,6 +202,8 @@ impl Told<'_> {
             ("SUPPRESSED", self.about.suppressed.to_string()),
             ("TEXT", self.sentence()),
             ("OUTPUT", self.output.clone()),
+            // What it has to do without its executor knows.
+            ("WITHOUT", String::new()),
         ];
         // No variable can hold a NUL.
         facts.into_iter().map(|(name, value)| (format!("SCHEDD_ABOUT_{name}"), value.replace('\0', "\u{fffd}"))).collect()
@@ -230,6 +232,7 @@ impl Told<'_> {
             "skipped": self.about.number("skipped_count"),
             "suppressed": self.about.suppressed,
             "output": self.output,
+            "without": Value::Null,
         })
     }
 }

@@ -85,6 +85,11 @@ impl MayRunAs {
         }
     }
 
+    /// Whether this process is root, as whom nothing may run that was to run as somebody else.
+    pub(super) fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+
     /// Whom jobs may name, in words; none = nobody.
     pub fn words(&self) -> Option<String> {
         if self.nobody().is_some() {

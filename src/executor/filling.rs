@@ -12,13 +12,16 @@ use crate::secrets::{self, Credentials};
 
 use super::Attempt;
 
-/// The variables `attempt` itself brings. The error says in words why there are none.
-pub(super) async fn variables(attempt: &Attempt, credentials: &Credentials) -> Result<BTreeMap<String, String>, String> {
+/// The variables `attempt` itself brings, and in words why others cannot be had.
+pub(super) async fn variables(
+    attempt: &Attempt,
+    credentials: &Credentials,
+) -> Result<(BTreeMap<String, String>, Vec<String>), String> {
     if attempt.env_files.is_empty() && !attempt.env.values().any(|text| reference::is_in(text)) {
-        return Ok(attempt.env.clone());
+        return Ok((attempt.env.clone(), Vec::new()));
     }
     let (files, own, credentials) = (attempt.env_files.clone(), attempt.env.clone(), credentials.clone());
-    waiting(move || secrets::variables(&files, &own, &credentials)).await
+    waiting(move || Ok(secrets::variables(&files, &own, &credentials))).await
 }
 
 /// A request with its credentials in place, and what of it is secret.
@@ -62,19 +65,23 @@ fn is_whole(url: &str) -> bool {
     !url.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-/// The secrets that sign now.
-pub(super) async fn secrets(named: &[SigningSecret], credentials: &Credentials) -> Result<Vec<WebhookSecret>, String> {
-    let mut secrets = Vec::with_capacity(named.len());
+/// The secrets that sign now, and in words why others cannot be had.
+pub(super) async fn secrets(named: &[SigningSecret], credentials: &Credentials) -> (Vec<WebhookSecret>, Vec<String>) {
+    let (mut secrets, mut faults) = (Vec::with_capacity(named.len()), Vec::new());
     for secret in named {
-        secrets.push(match secret {
-            SigningSecret::Given(secret) => secret.clone(),
-            SigningSecret::Referred(reference) => {
-                let held = text(reference, credentials).await.map_err(|error| format!("webhook_secret: {error}"))?;
-                held.trim().parse().map_err(|error: NotASecret| format!("webhook_secret: what {reference} holds {error}"))?
-            }
-        });
+        let held = match secret {
+            SigningSecret::Given(secret) => Ok(secret.clone()),
+            SigningSecret::Referred(reference) => match text(reference, credentials).await {
+                Ok(held) => held.trim().parse().map_err(|error: NotASecret| format!("what {reference} holds {error}")),
+                Err(error) => Err(error),
+            },
+        };
+        match held {
+            Ok(secret) => secrets.push(secret),
+            Err(fault) => faults.push(format!("webhook_secret: {fault}")),
+        }
     }
-    Ok(secrets)
+    (secrets, faults)
 }
 
 fn fill(mut request: HttpRequest, credentials: &Credentials) -> Result<Filled, String> {

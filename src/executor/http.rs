@@ -11,6 +11,7 @@ use reqwest::{Client, Method, Response, Url};
 use super::filling::{self, Filled};
 use super::http_error::in_words;
 use super::lease_guard::{Interruption, LeaseGuard};
+use super::making_do;
 use super::retry_after::retry_after;
 use super::{Attempt, Control, OutputBuffer, Stream, signing};
 use crate::domain::job::HttpRequest;
@@ -63,7 +64,7 @@ pub(super) async fn execute(
     let guard = LeaseGuard::new(control, attempt.timeout);
     // Of what was never sent nothing is left; of what was, only the receiver knows.
     let when_lost = if guard.interruption().is_some() { Ending::LeaseLost } else { Ending::OutOfSight };
-    let request = match guard.run(filling::request(request, credentials)).await {
+    let mut request = match guard.run(filling::request(request, credentials)).await {
         Ok(Ok(mut filled)) => {
             if filled.request.body.is_empty() && !matches!(filled.request.method.as_str(), "GET" | "HEAD") {
                 filled.request.body.clone_from(&attempt.tidings.body);
@@ -76,11 +77,15 @@ pub(super) async fn execute(
         Ok(Err(why)) => return Outcome::failed(format!("cannot start: {why}")),
         Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
     };
-    let secrets = match guard.run(filling::secrets(&attempt.webhook_secrets, credentials)).await {
-        Ok(Ok(secrets)) => secrets,
-        Ok(Err(why)) => return Outcome::failed(format!("cannot start: {why}")),
+    let (secrets, faults) = match guard.run(filling::secrets(&attempt.webhook_secrets, credentials)).await {
+        Ok(found) => found,
         Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
     };
+    if !faults.is_empty()
+        && let Err(why) = making_do::sign_by_the_others(attempt, &mut request.request.body, secrets.len(), &faults)
+    {
+        return Outcome::failed(format!("cannot start: {why}"));
+    }
     let mut outcome = Outcome::bare(Ending::Failed);
     match follow(client, (&request, secrets.as_slice()), attempt, &guard, output, &mut outcome).await {
         Ok(()) => outcome.ending = Ending::Succeeded,

@@ -11,6 +11,7 @@ mod filling;
 mod http;
 mod http_error;
 mod lease_guard;
+mod making_do;
 pub mod output;
 mod output_lines;
 mod process;
@@ -38,6 +39,7 @@ use crate::domain::webhook::SigningSecret;
 use crate::keeper::{BootInstant, Keeper};
 use crate::secrets::Credentials;
 use lease_guard::LeaseGuard;
+use making_do::MakingDo;
 use process::Program;
 
 pub use account::MayRunAs;
@@ -179,26 +181,47 @@ impl Executors {
     /// Runs `attempt` to its end and says how it ended. Never fails: whatever goes wrong is an outcome. Dropped before that,
     /// what was started is killed.
     pub async fn execute(&self, attempt: &Attempt, control: Control, output: &OutputBuffer) -> Outcome {
-        let argv = match &attempt.action {
-            Action::Http(request) => {
-                return http::execute(&self.client, &self.credentials, request, attempt, control, output).await;
-            }
-            Action::Command(argv) => argv.clone(),
-            Action::Shell(line) => vec![attempt.process.shell().into_owned(), "-c".to_owned(), line.clone()],
-        };
+        if let Action::Http(request) = &attempt.action {
+            return http::execute(&self.client, &self.credentials, request, attempt, control, output).await;
+        }
+        let mut making_do = MakingDo::of(attempt);
         let guard = LeaseGuard::new(control.clone(), attempt.timeout);
+        let cannot_start = |why: String| Outcome::failed(format!("cannot start: {why}"));
         let own = match guard.run(filling::variables(attempt, &self.credentials)).await {
-            Ok(Ok(own)) => own,
-            Ok(Err(why)) => return Outcome::failed(format!("cannot start: {why}")),
+            Ok(Ok((mut own, faults))) => match making_do.without_variables(&mut own, faults) {
+                Ok(()) => own,
+                Err(why) => return cannot_start(why),
+            },
+            Ok(Err(why)) => return cannot_start(why),
             Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
         };
         let account = match guard.run(self.may_run_as.account(attempt.process.user.as_ref(), &own)).await {
             Ok(Ok(None)) => Arc::clone(&self.account),
             Ok(Ok(Some(account))) => Arc::new(account),
-            Ok(Err(why)) => return Outcome::failed(format!("cannot start: {why}")),
+            Ok(Err(why)) => match making_do.without_user(why, &self.may_run_as) {
+                Ok(()) => Arc::clone(&self.account),
+                Err(why) => return cannot_start(why),
+            },
             Err(interruption) => return interruption.outcome_of_nothing(attempt.timeout),
         };
-        let env = account.variables(attempt, own);
-        process::execute(&self.keeper, &account, Program { argv, env }, attempt, control, output).await
+        loop {
+            let attempt = making_do.attempt();
+            let program = Program { argv: attempt.argv(), env: account.variables(attempt, own.clone()) };
+            let (outcome, wanting) = process::execute(&self.keeper, &account, program, attempt, control.clone(), output).await;
+            if !making_do.start_without(wanting, &outcome) {
+                return making_do.told(outcome);
+            }
+        }
+    }
+}
+
+impl Attempt {
+    /// What its process is started with; nothing of a request.
+    fn argv(&self) -> Vec<String> {
+        match &self.action {
+            Action::Http(_) => Vec::new(),
+            Action::Command(argv) => argv.clone(),
+            Action::Shell(line) => vec![self.process.shell().into_owned(), "-c".to_owned(), line.clone()],
+        }
     }
 }

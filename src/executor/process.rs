@@ -12,7 +12,7 @@ use crate::domain::limits::{LimitKind, Limits, listed};
 use crate::domain::process::Umask;
 use crate::domain::run::{Ending, Outcome};
 use crate::domain::size::format_size;
-use crate::keeper::{BootInstant, End, Keeper, Launch, Report, Variables};
+use crate::keeper::{BootInstant, End, Keeper, Launch, Report, Variables, Wanting};
 
 /// What is started.
 pub(super) struct Program {
@@ -39,7 +39,7 @@ fn told_unheld(limits: Limits, unenforced: &BTreeSet<LimitKind>, most: Option<u6
         .reduce(|told, fewer| format!("{told}, {fewer}"))
 }
 
-/// Runs `program` as `attempt` says and waits until nothing of it is left.
+/// Runs `program` as `attempt` says and waits until nothing of it is left. With what nothing was started for want of.
 pub(super) async fn execute(
     keeper: &Keeper,
     account: &Account,
@@ -47,10 +47,10 @@ pub(super) async fn execute(
     attempt: &Attempt,
     control: Control,
     output: &OutputBuffer,
-) -> Outcome {
+) -> (Outcome, Option<Wanting>) {
     let Control { mut deadline, mut stop } = control;
     if let Some(reason) = *stop.borrow_and_update() {
-        return Outcome::bare(reason.ending());
+        return (Outcome::bare(reason.ending()), None);
     }
     // What is not enforced is told, and must not be asked for: a cgroup without its controller would refuse the start.
     let unenforced = attempt.process.limits.unenforced(keeper.limits());
@@ -88,7 +88,8 @@ pub(super) async fn execute(
     };
     let reason = *stop.borrow();
     let not_enforced = told_unheld(attempt.process.limits, &unenforced, most_files()).filter(|_| report.end != End::CannotStart);
-    Outcome { not_enforced, ..outcome(report, reason, attempt) }
+    let wanting = report.wanting;
+    (Outcome { not_enforced, ..outcome(report, reason, attempt) }, wanting)
 }
 
 fn outcome(report: Report, reason: Option<StopReason>, attempt: &Attempt) -> Outcome {
@@ -180,7 +181,15 @@ mod tests {
         };
         let told = |end| {
             let error = Some("2 of its processes could not be killed and may still run".to_owned());
-            let report = Report { end, exit_code: Some(0), signal: None, error, left_processes: true, out_of_memory: false };
+            let report = Report {
+                end,
+                exit_code: Some(0),
+                signal: None,
+                error,
+                left_processes: true,
+                out_of_memory: false,
+                wanting: None,
+            };
             outcome(report, None, &attempt)
         };
         let (ended, timed_out) = (told(End::ByItself), told(End::TimedOut));

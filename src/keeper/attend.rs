@@ -107,6 +107,7 @@ impl Starting {
             error,
             left_processes,
             out_of_memory: house.is_out_of_memory(key),
+            wanting: None,
         }
     }
 
@@ -121,7 +122,9 @@ impl Starting {
         match self.bounds.end() {
             Some(End::CannotStart) | None => {
                 let waited = launch.start_within;
-                Report::of(End::CannotStart, format!("cannot start: {what} does not answer, waited {waited:?}{more}"))
+                let report =
+                    Report::of(End::CannotStart, format!("cannot start: {what} does not answer, waited {waited:?}{more}"));
+                Report { wanting: program::wanting(self.marks.place().step), ..report }
             }
             Some(end) => Report::of(end, format!("not begun: {what} does not answer{more}")),
         }

@@ -35,4 +35,4 @@ pub use excerpt::{Chunk, Output, OutputBounds, Stream};
 pub use link::{Child, Keeper, KeeperError, KeeperSettings, OutputSink};
 pub use serve::run_from_args;
 pub use variables::Variables;
-pub use wire::{End, Key, Launch, News, Order, Owner, Report, news_frame, order_frame, read_news, read_order};
+pub use wire::{End, Key, Launch, News, Order, Owner, Report, Wanting, news_frame, order_frame, read_news, read_order};

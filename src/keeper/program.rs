@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::becoming::Entered;
 use super::marks::{Failure, Place, Step};
-use super::wire::{End, Launch, Report};
+use super::wire::{End, Launch, Report, Wanting};
 
 /// Where a bare name is looked for if the environment has no PATH.
 const DEFAULT_PATH: &str = "/usr/bin:/bin";
@@ -110,7 +110,7 @@ impl Candidates {
 pub(super) fn failed(failure: Failure, launch: &Launch) -> Report {
     let name = launch.argv.first().map_or("", String::as_str);
     let error = failure.errno.into();
-    match failure.step {
+    let report = match failure.step {
         Step::Ready | Step::Exec => not_executed(name, &error),
         Step::Search => not_found(name, &error),
         Step::Cgroup => no_cgroup(&error),
@@ -120,6 +120,18 @@ pub(super) fn failed(failure: Failure, launch: &Launch) -> Report {
             cannot_start(&format!("as the user with uid {uid}: {call}"), &error, None)
         }
         Step::Directory => cannot_start(&format!("directory {}", launch.cwd.display()), &error, None),
+    };
+    // A file that was found, or looked for, is told by its exit code from what the system was short of.
+    let wanting = wanting(failure.step).filter(|wanting| *wanting == Wanting::Directory || report.exit_code.is_some());
+    Report { wanting, ..report }
+}
+
+/// What of the job a step needs.
+pub(super) fn wanting(step: Step) -> Option<Wanting> {
+    match step {
+        Step::Directory => Some(Wanting::Directory),
+        Step::Search | Step::Exec => Some(Wanting::Program),
+        Step::Ready | Step::Cgroup | Step::Files | Step::User(_) => None,
     }
 }
 

@@ -162,12 +162,32 @@ pub struct Report {
     /// Whether one of its processes was killed because memory had run out, as its cgroup tells.
     #[serde(default)]
     pub out_of_memory: bool,
+    /// What of the job was not there, where nothing started for want of it.
+    #[serde(default)]
+    pub wanting: Option<Wanting>,
+}
+
+/// What of a job a start can find missing, and a notice of it can go without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wanting {
+    /// Its directory, which is not there, cannot be entered or does not answer.
+    Directory,
+    /// Its program, likewise.
+    Program,
 }
 
 impl Report {
     /// A report with no facts but why.
     pub(super) fn of(end: End, error: impl Into<String>) -> Self {
-        Self { end, exit_code: None, signal: None, error: Some(error.into()), left_processes: false, out_of_memory: false }
+        Self {
+            end,
+            exit_code: None,
+            signal: None,
+            error: Some(error.into()),
+            left_processes: false,
+            out_of_memory: false,
+            wanting: None,
+        }
     }
 }
 

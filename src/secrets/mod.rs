@@ -71,25 +71,34 @@ pub enum SecretError {
     Reference(#[from] ReferenceError),
 }
 
-/// The variables a job says its processes get: what `files` hold, a later one before an earlier, and above them `own`, with its
-/// credentials in place. The error names the variable it is about.
+/// The variables a job says its processes get, as far as they can be had: what `files` hold, a later one before an earlier, and above
+/// them `own`, with its credentials in place. With why the others cannot be had; each names the file or variable it is about.
 pub fn variables(
     files: &[EnvFile],
     own: &BTreeMap<String, String>,
     credentials: &Credentials,
-) -> Result<BTreeMap<String, String>, String> {
-    let mut variables = BTreeMap::new();
+) -> (BTreeMap<String, String>, Vec<String>) {
+    let (mut variables, mut faults) = (BTreeMap::new(), Vec::new());
     for file in files {
-        variables.extend(read_env_file(file).map_err(|error| error.to_string())?);
+        match read_env_file(file) {
+            Ok(read) => variables.extend(read),
+            Err(error) => faults.push(error.to_string()),
+        }
     }
     for (name, text) in own {
-        let value = credentials.fill(text).map_err(|error| format!("env {name}: {error}"))?;
-        if value.contains('\0') {
-            return Err(format!("env {name}: its credential holds the character NUL, which no variable can"));
-        }
-        variables.insert(name.clone(), value);
+        let fault = match credentials.fill(text) {
+            Ok(value) if value.contains('\0') => "its credential holds the character NUL, which no variable can".to_owned(),
+            Ok(value) => {
+                variables.insert(name.clone(), value);
+                continue;
+            }
+            Err(error) => error.to_string(),
+        };
+        // What a file says under that name is not what was wanted.
+        variables.remove(name);
+        faults.push(format!("env {name}: {fault}"));
     }
-    Ok(variables)
+    (variables, faults)
 }
 
 /// Why no attempt here could use a file of variables; none if one could, and of one that is not there or that this process may not

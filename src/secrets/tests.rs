@@ -16,6 +16,26 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
+/// All of them, or why the first that cannot be had cannot.
+fn had(files: &[EnvFile], own: &BTreeMap<String, String>, credentials: &Credentials) -> Result<BTreeMap<String, String>, String> {
+    let (variables, faults) = variables(files, own, credentials);
+    faults.into_iter().next().map_or(Ok(variables), Err)
+}
+
+#[test]
+fn what_can_be_had_is_given_beside_why_the_rest_cannot() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("1.env");
+    fs::write(&file, "A=1\nB=1\n").unwrap();
+    let own = map(&[("B", "${credential:missing}"), ("C", "own")]);
+    let (had, faults) = variables(&files(&["/no/such.env", &shown(&file)]), &own, &Credentials::within(dir.path().to_owned()));
+    assert_eq!(had, map(&[("A", "1"), ("C", "own")]), "what a file says in place of a credential was not wanted");
+    assert!(
+        matches!(&*faults, [file, own] if file.starts_with("env_file /no/such.env") && own.starts_with("env B: ")),
+        "{faults:?}"
+    );
+}
+
 #[test]
 fn a_later_file_beats_an_earlier_and_the_job_beats_both() {
     let dir = tempfile::tempdir().unwrap();
@@ -26,10 +46,10 @@ fn a_later_file_beats_an_earlier_and_the_job_beats_both() {
     let credentials = Credentials::within(dir.path().to_owned());
     let listed = files(&[&shown(&first), &shown(&second), "-/no/such.env"]);
     let own = map(&[("C", "own"), ("D", "Bearer ${credential:token}"), ("E", "$${x}")]);
-    let found = variables(&listed, &own, &credentials).unwrap();
+    let found = had(&listed, &own, &credentials).unwrap();
     assert_eq!(found, map(&[("A", "1"), ("B", "2"), ("C", "own"), ("D", "Bearer s3cret"), ("E", "${x}")]));
     fs::write(dir.path().join("token"), "changed").unwrap();
-    assert_eq!(variables(&[], &own, &credentials).unwrap()["D"], "Bearer changed", "read anew at each use");
+    assert_eq!(had(&[], &own, &credentials).unwrap()["D"], "Bearer changed", "read anew at each use");
 }
 
 #[test]
@@ -56,7 +76,7 @@ fn what_cannot_be_had_is_named_and_no_word_of_a_file_is_repeated() {
         ("/", "not a regular file"),
         ("-/dev/null", "not a regular file"),
     ] {
-        let error = variables(&files(&[file]), &none, &credentials).unwrap_err();
+        let error = had(&files(&[file]), &none, &credentials).unwrap_err();
         assert!(error.contains(words) && !error.contains("hunter2"), "{file}: {error}");
     }
     for (text, words) in [
@@ -64,7 +84,7 @@ fn what_cannot_be_had_is_named_and_no_word_of_a_file_is_repeated() {
         ("${credential:nul}", "env X: its credential holds the character NUL"),
         ("${credential:a/b}", "env X: found a reference that is none"),
     ] {
-        let error = variables(&[], &map(&[("X", text)]), &credentials).unwrap_err();
+        let error = had(&[], &map(&[("X", text)]), &credentials).unwrap_err();
         assert!(error.contains(words) && !error.contains("hun"), "{text}: {error}");
     }
     let error = Credentials::default().fill("${credential:api}").unwrap_err().to_string();

@@ -289,6 +289,66 @@ fn what_cannot_be_read_holds_up_no_notice_behind_it_and_a_spoilt_output_is_left_
     assert!(shown.contains("suppressed  7 on_failure (told together when the notices that wait are over)"), "{shown}");
 }
 
+#[test]
+fn what_made_a_job_fail_does_not_keep_people_from_being_told_of_it() {
+    let desk = Desk::new([]);
+    let node = Schedd::on(&desk.redis).env("CREDENTIALS_DIRECTORY", &desk.dir.path().display().to_string()).start();
+    let line = format!("echo \"$SCHEDD_ABOUT_JOB|$(pwd)|$SHELL|$KEPT|$SCHEDD_ABOUT_WITHOUT\" >> {}", desk.path("told"));
+    let (here, missing) = (desk.dir.path().display().to_string(), desk.path("missing"));
+    let spoilt = [
+        ("file", json!({"env_file": [missing], "cwd": here}), "env_file "),
+        ("cwd", json!({"cwd": missing}), "directory "),
+        ("variable", json!({"env": {"KEPT": "kept", "X": "${credential:missing}"}, "cwd": here}), "env X: credential missing"),
+        ("shell", json!({"shell_program": missing, "cwd": here}), "missing: No such file"),
+        ("all", json!({"env_file": [missing], "cwd": missing, "shell_program": missing}), "; directory "),
+    ];
+    for (name, more, _) in &spoilt {
+        let mut job = json!({"name": name, "shell": "true", "in": "0s", "on_failure": {"shell": line}});
+        job.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        desk.eye.add(&job);
+    }
+    let lines = desk.wait_for_lines("told", spoilt.len());
+    for (name, more, words) in &spoilt {
+        let line = lines.iter().find(|line| line.starts_with(&format!("{name}|"))).unwrap();
+        let [_, cwd, shell, kept, without] = *line.split('|').collect::<Vec<_>>() else { panic!("{line}") };
+        let cwd_wanted = if more["cwd"] == here { &*here } else { "/" };
+        let kept_wanted = if *name == "variable" { "kept" } else { "" };
+        assert_eq!((cwd, shell, kept), (cwd_wanted, "/bin/sh", kept_wanted), "{line}");
+        assert!(without.contains(words), "{line}");
+        let ended = desk.eye.wait_for_history(&format!("{name}/on_failure"), 1).remove(0);
+        assert_eq!((ended.state, ended.attempt), (RunState::Succeeded, 1));
+    }
+    node.wait_for_log("The notice went without something of its job.");
+    desk.assert_sound();
+}
+
+#[test]
+fn a_notice_is_signed_by_the_secrets_there_are_and_not_sent_unsigned() {
+    let desk = Desk::new([]);
+    let _node = Schedd::on(&desk.redis).env("CREDENTIALS_DIRECTORY", &desk.dir.path().display().to_string()).start();
+    let key = [7; 24];
+    let secret = format!("whsec_{}", base64::Engine::encode(&base64::engine::general_purpose::STANDARD, key));
+    let job = |name: &str, secrets: Value| {
+        json!({"name": name, "in": "0s", "http": {"url": desk.sink.url("/work"), "method": "POST"},
+            "on_failure": {"http": desk.sink.url("/told")}, "webhook_secret": secrets})
+    };
+    desk.eye.add(&job("none", json!(["${credential:missing}"])));
+    desk.eye.add(&job("some", json!(["${credential:missing}", secret])));
+    let request = desk.wait_for_requests(1).remove(0);
+    assert_eq!(request.header("webhook-signature"), Some(&*signed(&key, &request)));
+    let body: Value = serde_json::from_str(&request.body).unwrap();
+    assert_eq!((&body["job"], body["without"].as_str().unwrap().contains("webhook_secret: ")), (&json!("some"), true), "{body}");
+    desk.eye.wait_for_history("some/on_failure", 1);
+    let refused = || {
+        let runs = Schedctl::on(&desk.redis).run(&["history", "none/on_failure", "--json"]).good().json();
+        let run = runs.get(0)?["run_id"].as_str()?.to_owned();
+        let shown = Schedctl::on(&desk.redis).run(&["show", &run]).good().stdout;
+        shown.contains("is not sent unsigned").then_some(())
+    };
+    until("the other says why it is not sent", LONG, refused);
+    assert_eq!(desk.sink.requests().len(), 1);
+}
+
 /// The signature another program computes.
 fn signed(key: &[u8], request: &Recorded) -> String {
     let [id, timestamp] = ["webhook-id", "webhook-timestamp"].map(|name| request.header(name).unwrap());

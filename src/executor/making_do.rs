@@ -1,0 +1,135 @@
+//! What a notice does where something of its job cannot be had: it goes without and tells so. Otherwise what made a run fail, a
+//! directory or a file of variables that is not there, would keep people from being told of just that.
+//!
+//! Invariant: a job's own attempt never goes without anything; nothing that was to run as another user runs as root for it; no
+//! request that was to be signed is sent unsigned.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use tracing::warn;
+
+use super::Attempt;
+use super::account::MayRunAs;
+use crate::domain::job::Action;
+use crate::domain::run::{Ending, Outcome};
+use crate::keeper::Wanting;
+
+/// The variable, and the field of a JSON body, that say what a notice goes without.
+const VARIABLE: &str = "SCHEDD_ABOUT_WITHOUT";
+const FIELD: &str = "without";
+/// Where a notice starts whose directory cannot be had.
+const DIRECTORY: &str = "/";
+
+/// An attempt, and what it goes without.
+pub(super) struct MakingDo<'a> {
+    attempt: Cow<'a, Attempt>,
+    may_go_without: bool,
+    /// Why each thing could not be had, in words.
+    without: Vec<String>,
+}
+
+impl<'a> MakingDo<'a> {
+    /// With all that `attempt` says, so far.
+    pub(super) fn of(attempt: &'a Attempt) -> Self {
+        Self { attempt: Cow::Borrowed(attempt), may_go_without: is_notice(attempt), without: Vec::new() }
+    }
+
+    /// The attempt as it is to be made now.
+    pub(super) fn attempt(&mut self) -> &Attempt {
+        if !self.without.is_empty() {
+            let told = self.without.join("; ").replace('\0', "\u{fffd}");
+            self.attempt.to_mut().tidings.variables.insert(VARIABLE.to_owned(), told);
+        }
+        &self.attempt
+    }
+
+    /// Goes without the variables that `faults` are about, and without those of `own` that another user is refused. The error
+    /// says why it may not.
+    pub(super) fn without_variables(&mut self, own: &mut BTreeMap<String, String>, faults: Vec<String>) -> Result<(), String> {
+        if !self.may_go_without {
+            return faults.into_iter().next().map_or(Ok(()), Err);
+        }
+        self.without.extend(faults);
+        if self.attempt.process.user.is_some() {
+            own.retain(|name, _| {
+                let is_refused = name.starts_with("LD_");
+                if is_refused {
+                    self.without.push(format!("env {name}: refused together with user"));
+                }
+                !is_refused
+            });
+        }
+        Ok(())
+    }
+
+    /// Goes without its user, who cannot be had because of `why`: as that of this process, unless that may more than anybody. The
+    /// error says why it may not.
+    pub(super) fn without_user(&mut self, why: String, may_run_as: &MayRunAs) -> Result<(), String> {
+        if !self.may_go_without {
+            return Err(why);
+        }
+        if may_run_as.is_root() {
+            return Err(format!("{why}; nor is it told as root instead"));
+        }
+        self.without.push(why);
+        self.attempt.to_mut().process.user = None;
+        Ok(())
+    }
+
+    /// Whether it is to be started again, without what it could not be started for want of, as `outcome` says.
+    pub(super) fn start_without(&mut self, wanting: Option<Wanting>, outcome: &Outcome) -> bool {
+        let Some(wanting) = wanting.filter(|_| self.may_go_without) else { return false };
+        match wanting {
+            Wanting::Directory if self.attempt.cwd.as_deref() != Some(Path::new(DIRECTORY)) => {
+                self.attempt.to_mut().cwd = Some(PathBuf::from(DIRECTORY));
+            }
+            Wanting::Program
+                if matches!(self.attempt.action, Action::Shell(_)) && self.attempt.process.shell_program.is_some() =>
+            {
+                self.attempt.to_mut().process.shell_program = None;
+            }
+            Wanting::Directory | Wanting::Program => return false,
+        }
+        let why = outcome.error.as_deref().unwrap_or("cannot start");
+        self.without.push(why.strip_prefix("cannot start: ").unwrap_or(why).to_owned());
+        true
+    }
+
+    /// The outcome, with a word about what it went without.
+    pub(super) fn told(self, mut outcome: Outcome) -> Outcome {
+        if !self.without.is_empty() {
+            let without = self.without.join("; ");
+            warn!(without, "The notice went without something of its job.");
+            if outcome.ending == Ending::Succeeded && outcome.error.is_none() {
+                outcome.error = Some(format!("it went without something of its job: {without}"));
+            }
+        }
+        outcome
+    }
+}
+
+/// Has a request whose secrets cannot all be had, as `faults` say, signed by the `count` others, and its `body` say so if that is
+/// ours. The error says why it is not sent.
+pub(super) fn sign_by_the_others(attempt: &Attempt, body: &mut String, count: usize, faults: &[String]) -> Result<(), String> {
+    let without = faults.join("; ");
+    if !is_notice(attempt) {
+        return Err(without);
+    }
+    if count == 0 {
+        return Err(format!("{without}; a notice that is to be signed is not sent unsigned"));
+    }
+    warn!(without, "The notice went without something of its job.");
+    if *body == attempt.tidings.body
+        && let Ok(serde_json::Value::Object(mut fields)) = serde_json::from_str(body)
+    {
+        fields.insert(FIELD.to_owned(), without.into());
+        *body = serde_json::Value::Object(fields).to_string();
+    }
+    Ok(())
+}
+
+fn is_notice(attempt: &Attempt) -> bool {
+    attempt.run.job().told_of().is_some()
+}
