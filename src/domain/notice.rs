@@ -3,7 +3,7 @@
 //!
 //! Where what lives: `prelude.lua` notes in `notices` that somebody is to be told, in the step that writes an end (add before
 //! remove, nothing else is decided there); any node's `engine::teller` makes a run of it by `plant_notice.lua`, which writes the
-//! hidden job from the definition its own has by then. From there on it is a run like others: claimed, retried, recorded, a dead
+//! hidden job from the definition its own has by then; each attempt does as that says by then (`engine::telling`). From there on it is a run like others: claimed, retried, recorded, a dead
 //! letter in the end. `engine::telling` gives it what it tells.
 //!
 //! Invariant: the id of a notice comes from the run, its kind and what befell the run, so each is planted once however often it

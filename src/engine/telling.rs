@@ -1,5 +1,8 @@
 //! What a notice tells: variables for a process, a JSON body for a request that has none of its own.
 //!
+//! Each attempt does as its job says by then (`on_failure` and what it inherits), so that a mended one reaches the notices that wait
+//! and those tried again by hand.
+//!
 //! Invariant: it tells of its run what was so when that ended, however late it is told; what the job printed is bounded and is
 //! text, whatever it was.
 
@@ -9,11 +12,12 @@ use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, debug, warn};
 
+use super::definition::Definition;
 use super::explaining::{Ask, gather};
 use crate::domain::explain::causes;
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::job::{Action, JobSpec};
-use crate::domain::notice::{Deadline, NoticeKind, is_of_rest};
+use crate::domain::notice::{Deadline, NoticeKind, is_of_rest, notice_job};
 use crate::domain::ping::Ping;
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::{shown, span};
@@ -27,6 +31,7 @@ const OUTPUT: usize = 8 * 1024;
 /// Gives the attempt of a notice what it tells. Only errors that pass are given back.
 pub(super) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), StoreError> {
     let Some((job, kind)) = attempt.run.job().told_of() else { return Ok(()) };
+    do_as_said_now(store, attempt, &job, kind).await?;
     let about = unless_spoilt(&attempt.run, store.read_about(&attempt.run).await)?;
     // One that tells of many tells of none by itself.
     let subject = about.text("run").filter(|_| !about.text("stamp").is_some_and(is_of_rest));
@@ -56,6 +61,21 @@ pub(super) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), 
         Action::Command(_) | Action::Shell(_) => String::new(),
     };
     attempt.tidings = Tidings { variables: told.variables().into_iter().collect(), body, ping: None };
+    Ok(())
+}
+
+/// Has the attempt made as the job it tells of says by now. If that is gone, cannot be read or wants nobody told any more, it is made
+/// as it was planted.
+async fn do_as_said_now(store: &Store, attempt: &mut Attempt, job: &JobName, kind: NoticeKind) -> Result<(), StoreError> {
+    let record = unless_spoilt(&attempt.run, store.read_job(job).await)?;
+    let told = record.and_then(|record| Definition::of(record).ok());
+    let Some(hidden) = told.and_then(|told| notice_job(&told.spec, kind)) else { return Ok(()) };
+    attempt.action = hidden.action;
+    attempt.env = hidden.env;
+    attempt.env_files = hidden.env_files;
+    attempt.webhook_secrets = hidden.webhook_secrets;
+    attempt.cwd = hidden.cwd;
+    attempt.process = hidden.process;
     Ok(())
 }
 

@@ -349,6 +349,26 @@ fn a_notice_is_signed_by_the_secrets_there_are_and_not_sent_unsigned() {
     assert_eq!(desk.sink.requests().len(), 1);
 }
 
+#[test]
+fn a_mended_action_reaches_a_notice_that_waits_and_one_taken_out_leaves_it_as_it_was() {
+    let desk = Desk::new([]);
+    let _node = Schedd::on(&desk.redis).start();
+    let ctl = Schedctl::on(&desk.redis);
+    let line = |word: &str, code: u8| format!("echo {word} $SCHEDD_ABOUT_JOB >> {}; exit {code}", desk.path("told"));
+    for job in ["mended", "dropped"] {
+        ctl.run(&["add", "--name", job, "--on-failure", &line("old", 1), "--shell", "false"]).good();
+        ctl.run(&["run", job, "--wait"]);
+    }
+    desk.wait_for_lines("told", 2);
+    ctl.run(&["add", "--replace", "--name", "mended", "--on-failure", &line("new", 0), "--shell", "false"]).good();
+    ctl.run(&["add", "--replace", "--name", "dropped", "--shell", "false"]).good();
+    // The second attempts, ten seconds later.
+    let mut lines = desk.wait_for_lines("told", 4)[2..].to_vec();
+    lines.sort_unstable();
+    assert_eq!(lines, ["new mended", "old dropped"]);
+    assert_eq!(desk.eye.wait_for_history("mended/on_failure", 1)[0].state, RunState::Succeeded);
+}
+
 /// The signature another program computes.
 fn signed(key: &[u8], request: &Recorded) -> String {
     let [id, timestamp] = ["webhook-id", "webhook-timestamp"].map(|name| request.header(name).unwrap());
