@@ -1,5 +1,7 @@
 //! `groups`: whose turn it is in each group, since when, who runs and who waits.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::args::Global;
@@ -7,18 +9,23 @@ use super::connect::connect;
 use super::failure::Failure;
 use super::render::{Cell, Console, Relative, Table, shown};
 use crate::domain::group::GroupSettings;
-use crate::domain::ids::{GroupName, RunId};
+use crate::domain::ids::{GroupName, JobName, RunId};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
+use crate::engine::Definition;
 use crate::store::{GroupStanding, JobRecord, Store, StoreError};
 
 /// Runs named of those that have a place in a group, or wait for one.
 const SHOWN: usize = 3;
+/// Jobs read in one call.
+const PAGE: usize = 500;
 
 /// Lists the groups.
 pub(super) async fn groups(global: &Global, console: &mut Console) -> Result<u8, Failure> {
     let store = connect(global, console).await?;
-    let settings = store.read_groups().await?;
+    let mut settings = store.read_groups().await?;
+    let undeclared = undeclared(&store, &settings).await?;
+    settings.extend(undeclared.keys().map(|group| (group.clone(), GroupSettings::default())));
     let names: Vec<GroupName> = settings.keys().cloned().collect();
     let mut standings = store.read_group_standings(&names).await?;
     for (settings, standing) in settings.values().zip(&mut standings) {
@@ -27,17 +34,49 @@ pub(super) async fn groups(global: &Global, console: &mut Console) -> Result<u8,
     let now = store.now().await?;
     let groups = settings.iter().zip(&standings);
     if console.is_json() {
-        console.json(&Value::Array(groups.map(|((name, settings), standing)| group_json(name, settings, standing)).collect()));
+        console.json(&Value::Array(
+            groups
+                .map(|((name, settings), standing)| group_json(name, settings, standing, !undeclared.contains_key(name)))
+                .collect(),
+        ));
         return Ok(0);
     }
     let local = Zone::of_host();
-    let rows: Vec<[Cell; 7]> =
-        groups.map(|((name, settings), standing)| group_row(name, settings, standing, Relative { now }, &local)).collect();
+    let mut rows: Vec<[Cell; 7]> = Vec::new();
+    for ((name, settings), standing) in groups {
+        let mut row = group_row(name, settings, standing, Relative { now }, &local);
+        if undeclared.contains_key(name) {
+            row[1] = Cell::new(format!("{} (by default: no file has it)", settings.mode()));
+        }
+        rows.push(row);
+    }
     Table::new(["GROUP", "MODE", "TURN", "SINCE", "RUNNING", "WAITING", "NEXT"]).page(&rows, console);
     if rows.is_empty() && console.is_terminal() {
-        console.note("no groups: none is declared in the jobs file of any node");
+        console.note("no groups: none is declared in the jobs file of any node, and no job names one");
     }
     Ok(0)
+}
+
+/// The groups that no file has any more and jobs still name, each with those: their runs exclude each other as before, without turns.
+pub(super) async fn undeclared(
+    store: &Store,
+    declared: &BTreeMap<GroupName, GroupSettings>,
+) -> Result<BTreeMap<GroupName, Vec<JobName>>, StoreError> {
+    let mut found: BTreeMap<GroupName, Vec<JobName>> = BTreeMap::new();
+    for (group, jobs) in store.list_groups_named().await? {
+        if declared.contains_key(&group) {
+            continue;
+        }
+        for page in jobs.chunks(PAGE) {
+            let live = store.read_jobs(page).await?.into_iter().filter_map(|job| job.ok().flatten()).filter(JobRecord::is_live);
+            let members = live.filter_map(|job| Definition::of(job).ok()).filter(|job| job.spec.group.as_ref() == Some(&group));
+            let members: Vec<JobName> = members.map(|job| job.record.name).collect();
+            if !members.is_empty() {
+                found.entry(group.clone()).or_default().extend(members);
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Of a group where nobody runs or waits, whose turn it will be found to be: that of a member that is gone or paused is passed on
@@ -63,7 +102,7 @@ fn turn<'a>(settings: &GroupSettings, standing: &'a GroupStanding) -> Option<(&'
     standing.turn.as_ref().filter(|_| is_alternate).map(|(job, since)| (job.as_str(), *since))
 }
 
-fn group_json(name: &GroupName, settings: &GroupSettings, standing: &GroupStanding) -> Value {
+fn group_json(name: &GroupName, settings: &GroupSettings, standing: &GroupStanding, is_declared: bool) -> Value {
     let turns = match settings {
         GroupSettings::Alternate(turns) => Some(turns),
         GroupSettings::Exclusive => None,
@@ -73,6 +112,7 @@ fn group_json(name: &GroupName, settings: &GroupSettings, standing: &GroupStandi
     json!({
         "group": name.as_str(),
         "mode": settings.mode(),
+        "declared": is_declared,
         "order": turns.map(|turns| turns.order.iter().map(ToString::to_string).collect::<Vec<_>>()),
         "gap_ms": turns.map(|turns| millis(turns.gap)),
         "patience_ms": turns.map(|turns| millis(turns.patience)),

@@ -2,6 +2,8 @@
 //!
 //! Invariant: it is a hint only. What it leaves out is found by reading the lane, and a claim judges each run anew.
 
+use std::collections::BTreeMap;
+
 use redis::Value;
 
 use super::Store;
@@ -10,12 +12,14 @@ use super::polling::RipeEntry;
 use super::reply::text_of;
 use super::scripts::{self, Invocation};
 use crate::domain::gate::Gate;
-use crate::domain::ids::JobName;
+use crate::domain::ids::{GroupName, JobName};
 use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
 /// Open runs of a job looked for; of one with more nothing is told.
 const OPEN: usize = 10;
+/// Entries read in one call.
+const PAGE: usize = 500;
 
 /// Gates of a lane with few jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,6 +42,31 @@ pub enum Planned {
 }
 
 impl Store {
+    /// The groups jobs are listed with, each with those jobs; some may name it no more.
+    pub async fn list_groups_named(&self) -> Result<BTreeMap<GroupName, Vec<JobName>>, StoreError> {
+        let mut groups: BTreeMap<GroupName, Vec<JobName>> = BTreeMap::new();
+        let mut offset = 0;
+        loop {
+            let mut pipeline = redis::pipe();
+            pipeline.cmd("ZRANGE").arg(self.keys.gated()).arg(offset).arg(offset + PAGE - 1);
+            let answer = self.link.query(&mut pipeline).await?;
+            let Some(Value::Array(entries)) = answer.first() else { return Ok(groups) };
+            for entry in entries.iter().filter_map(text_of) {
+                // LANE GATE JOB: of a job with a group that is its first gate.
+                if let [_, gate, job] = *entry.split(' ').collect::<Vec<_>>()
+                    && let Some(group) = Gate::from_name(gate).and_then(|gate| gate.group())
+                    && let Ok(job) = job.parse()
+                {
+                    groups.entry(group).or_default().push(job);
+                }
+            }
+            if entries.len() < PAGE {
+                return Ok(groups);
+            }
+            offset += PAGE;
+        }
+    }
+
     /// The first gates of the jobs of `lane` behind the gate `after`, each with its jobs if it has no more than `few`; `most` jobs and
     /// a few more.
     pub async fn list_gated(&self, lane: &Lane, after: Option<&Gate>, most: usize, few: usize) -> Result<Gated, StoreError> {

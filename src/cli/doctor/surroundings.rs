@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::cli::failure::Failure;
+use crate::cli::groups;
 use crate::cli::losses::{gone, sum, word};
 use crate::cli::nodes::{differences, is_present, serving, sources as sources_of};
 use crate::domain::ids::{JobName, QueueName};
@@ -213,10 +214,28 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<Check> {
         })),
         Err(error) => checks.push(not_read(&error.into())),
     }
+    match undeclared_groups(store).await {
+        Ok(groups) => checks.extend(groups),
+        Err(error) => checks.push(not_read(&error.into())),
+    }
     if checks.is_empty() {
         checks.push(Check::new("files", Level::Ok, "all that nodes read were taken, and none differ"));
     }
     checks
+}
+
+/// The groups jobs name that no file has any more.
+async fn undeclared_groups(store: &Store) -> Result<Vec<Check>, StoreError> {
+    let undeclared = groups::undeclared(store, &store.read_groups().await?).await?;
+    let told = undeclared.into_iter().map(|(group, jobs)| {
+        let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
+        let have = counted(jobs.len() as u64, "job has", "jobs have");
+        let text = format!(
+            "no file has it, and {have} it ({shown}): exclusive, by default, without turns or gap; declare it as [groups.{group}], or take it out of those jobs"
+        );
+        Check::new(format!("group {group}"), Level::Warn, text)
+    });
+    Ok(told.collect())
 }
 
 fn not_read(failure: &Failure) -> Check {

@@ -130,6 +130,34 @@ fn what_is_set_by_hand_counts_at_once_on_every_node_and_ends_with_an_edit() {
 }
 
 #[test]
+fn a_group_that_jobs_name_and_no_file_has_any_more_is_listed_and_told_by_doctor() {
+    let redis = TestRedis::start();
+    let ctl = Schedctl::on(&redis);
+    let node = Schedd::on(&redis).jobs("[groups.g]\nmode = \"alternate\"\norder = [\"a\", \"b\"]\n").start();
+    let groups = || ctl.run(&["groups", "--json"]).good().json();
+    until("the group is known", LONG, || Some(()).filter(|()| groups()[0]["mode"] == "alternate"));
+    assert_eq!(groups()[0]["declared"], true);
+    for (name, group) in [("a", "g"), ("b", "g")] {
+        ctl.run(&["add", "--name", name, "--group", group, "--every", "1h", "--shell", "true"]).good();
+    }
+    std::fs::write(node.jobs_file(), "").unwrap();
+    node.hup();
+    until("no file has it", LONG, || Some(()).filter(|()| groups()[0]["declared"] == false));
+    assert_eq!((&groups()[0]["group"], &groups()[0]["mode"]), (&json!("g"), &json!("exclusive")));
+    let table = ctl.run(&["groups"]).good().stdout;
+    assert!(table.contains("exclusive (by default: no file has it)"), "{table}");
+    let told = ctl.run(&["doctor"]).stdout;
+    assert!(
+        told.contains("no file has it, and 2 jobs have it (a, b): exclusive, by default") && told.contains("[groups.g]"),
+        "{told}"
+    );
+    for name in ["a", "b"] {
+        ctl.run(&["cancel", name]).good();
+    }
+    assert_eq!(groups(), json!([]));
+}
+
+#[test]
 fn settings_that_cannot_be_read_are_told_by_doctor() {
     let redis = TestRedis::start();
     let ctl = Schedctl::on(&redis);
