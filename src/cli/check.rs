@@ -34,6 +34,7 @@ pub(super) fn check(global: &Global, args: &Check, console: &mut Console) -> Res
             let over = UnixMillis::from_timestamp(jiff::Timestamp::now()).map(|now| without_a_time_to_come(&config, now));
             warnings.extend(over.into_iter().flatten());
             warnings.extend(config.jobs.iter().flat_map(|(name, spec)| cannot_start(&config, name, spec)));
+            warnings.extend(config.jobs.iter().flat_map(|(name, spec)| strangers(&config, name, spec)));
             for warning in &warnings {
                 console.warn(&format!("{file}: {warning}"));
             }
@@ -79,6 +80,17 @@ fn without_a_time_to_come(config: &Config, now: UnixMillis) -> Vec<String> {
         Some(format!("jobs.{name}: no time to come{last}; it runs only when asked, by schedctl run {name}"))
     };
     config.jobs.iter().filter_map(told).collect()
+}
+
+/// Of each job it is not to run beside that this file does not have: it may be meant otherwise, or be somebody else's.
+fn strangers(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
+    let others = spec.not_while.iter().filter(|other| !config.jobs.contains_key(other));
+    let told = others.map(|other| {
+        let meant = config::nearest(other.as_str(), config.jobs.keys().map(JobName::as_str));
+        let meant = meant.map_or_else(String::new, |meant| format!(", did you mean {meant:?}?"));
+        format!("jobs.{name}.not_while: this file has no job {other}{meant}; unless another file or schedctl add has it, it keeps nothing apart")
+    });
+    told.collect()
 }
 
 /// What would keep each run of a job from starting on a node like this one that reads the file.

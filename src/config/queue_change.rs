@@ -16,19 +16,23 @@ pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> R
     let mut table = table_of(settings);
     let mut problems = Problems::default();
     let mut named = BTreeSet::new();
+    // One says what the other cannot; of those named both are judged.
+    for (key, other) in [("weight", "strict"), ("strict", "weight")] {
+        if changes.iter().any(|(named, _)| named == key) {
+            table.remove(other);
+        }
+    }
+    let is_both = changes.iter().any(|(key, text)| key == "strict" && text == "true")
+        && changes.iter().any(|(key, text)| key == "weight" && text != "none");
+    if is_both {
+        problems.fault("strict", None, "a strict queue comes before all others and has no weight, wanted one of them");
+    }
     for (at, (key, text)) in changes.iter().enumerate() {
         if changes[..at].iter().any(|(other, _)| other == key) {
             problems.fault(key, None, "found it twice, wanted each key once");
         }
         match key.as_str() {
-            "strict" if text == "true" && changes.iter().any(|(other, text)| other == "weight" && text != "none") => {
-                problems.fault(key, None, "a strict queue comes before all others and has no weight, wanted one of them");
-                table.remove("weight");
-            }
             "paused" => problems.fault("paused", None, "a queue is paused and resumed by schedctl queue pause and queue resume"),
-            // One says what the other cannot.
-            "weight" => drop(table.remove("strict")),
-            "strict" => drop(table.remove("weight")),
             // The burst of another rate says nothing of this one.
             "rate" => drop(table.remove("burst")),
             _ => {}
@@ -52,6 +56,10 @@ pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> R
         table.insert("burst".to_owned(), value_of("burst", burst));
     }
     table.remove("paused");
+    if is_both {
+        // Said above.
+        table.remove("strict");
+    }
     let value = Value::Object(table);
     let node = node_json::from_value(&value)
         .map_err(|message| vec![Problem { path: String::new(), span: None, message, within: None }])?;
@@ -128,6 +136,9 @@ mod tests {
         assert_eq!(set, QueueSettings { limit: None, share: Share::Strict, ..paused.clone() });
         assert_eq!(change(&set, &["weight=3"]).unwrap().share, Share::Weight(3));
         assert_eq!(change(&set, &["strict=none"]).unwrap().share, Share::Weight(1));
+        for words in [["weight=2", "strict=false"], ["strict=false", "weight=2"], ["strict=none", "weight=2"]] {
+            assert_eq!(change(&set, &words).unwrap().share, Share::Weight(2), "{words:?}");
+        }
         assert_eq!(change(&set, &["rate=10/1s"]).unwrap().rate, Some("10/1s".parse().unwrap()));
         assert_eq!(change(&set, &["rate=none"]).unwrap().rate, None);
         assert_eq!(change(&set, &["concurrency=none"]).unwrap().concurrency, 32);
@@ -150,6 +161,9 @@ mod tests {
             ("rate=", "rate: rate \"\" has no /"),
             ("limit=3 limit=4", "limit: found it twice, wanted each key once"),
             ("weight=3 strict=true", "strict: a strict queue comes before all others and has no weight"),
+            ("strict=banana weight=2", "strict: found \"banana\", wanted true or false"),
+            ("weight=2 strict=banana", "strict: found \"banana\", wanted true or false"),
+            ("weight=many strict=false", "weight: found \"many\", wanted a whole number"),
             ("strict=true weight=3", "strict: a strict queue comes before all others and has no weight"),
         ] {
             let found = change(&plain, &word.split(' ').collect::<Vec<_>>()).unwrap_err();

@@ -7,6 +7,7 @@ use crate::cli::failure::Failure;
 use crate::cli::groups;
 use crate::cli::losses::{gone, sum, word};
 use crate::cli::nodes::{differences, is_present, serving, sources as sources_of};
+use crate::config;
 use crate::domain::ids::{JobName, QueueName};
 use crate::domain::lane::Lane;
 use crate::domain::serving::Unserved;
@@ -175,7 +176,13 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<Check> {
         Err(failure) => checks.push(not_read(&failure)),
     }
     match astray(store).await {
-        Ok(Astray { undeclared, unsaid }) => {
+        Ok(Astray { undeclared, unsaid, shunned }) => {
+            checks.extend(shunned.into_iter().map(|(other, jobs)| {
+                let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
+                let have = counted(jobs.len() as u64, "job names", "jobs name");
+                let text = format!("no job is called so, and {have} it in not_while ({shown}): it keeps nothing apart; mend the name, or take it out");
+                Check::new(other.as_str(), Level::Warn, text)
+            }));
             checks.extend(unsaid.into_iter().map(|(job, files)| {
                 let text = format!(
                     "it is live as a file said that has it no more, and otherwise in the files of {}: a node takes its own up by itself, an applied file does by schedctl apply",
@@ -257,13 +264,21 @@ struct Astray {
     undeclared: BTreeMap<QueueName, Vec<JobName>>,
     /// The jobs that are live as none of the files says that list them, with those.
     unsaid: Vec<(JobName, Vec<String>)>,
+    /// The names in `not_while` that no job has, with those that name them.
+    shunned: BTreeMap<JobName, Vec<JobName>>,
 }
 
 async fn astray(store: &Store) -> Result<Astray, StoreError> {
     let known = store.read_queues().await?;
     let mut found = Astray::default();
     each_job(store, |job| {
-        let JobRecord { name, lane, listed_by, hash, .. } = job;
+        let JobRecord { name, lane, listed_by, hash, definition, .. } = job;
+        // Most name nobody, which is seen without reading the whole.
+        if definition.contains("\"not_while\"")
+            && let Ok(spec) = config::from_surface(&definition)
+        {
+            spec.not_while.into_iter().for_each(|other| found.shunned.entry(other).or_default().push(name.clone()));
+        }
         if !listed_by.is_empty() && !listed_by.values().any(|said| *said == hash) {
             found.unsaid.push((name.clone(), listed_by.into_keys().collect()));
         }
@@ -273,6 +288,15 @@ async fn astray(store: &Store) -> Result<Astray, StoreError> {
         }
     })
     .await?;
+    let named: Vec<JobName> = found.shunned.keys().cloned().collect();
+    for names in named.chunks(PAGE) {
+        for (name, record) in names.iter().zip(store.read_jobs(names).await?) {
+            // One that cannot be read is there.
+            if !matches!(record, Ok(None)) && !record.is_ok_and(|job| job.is_some_and(|job| !job.is_live())) {
+                found.shunned.remove(name);
+            }
+        }
+    }
     Ok(found)
 }
 

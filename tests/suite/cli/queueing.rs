@@ -158,6 +158,25 @@ fn a_group_that_jobs_name_and_no_file_has_any_more_is_listed_and_told_by_doctor(
 }
 
 #[test]
+fn a_job_nobody_has_in_not_while_is_told_by_check_and_by_doctor() {
+    let redis = TestRedis::start();
+    let ctl = Schedctl::on(&redis);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("jobs.toml");
+    std::fs::write(&file, "[jobs.backup]\nshell = 'true'\n[jobs.a]\nshell = 'true'\nnot_while = ['bakcup', 'backup']\n").unwrap();
+    let file = file.display().to_string();
+    let checked = ctl.run(&["check", &file]).good();
+    let wanted = "jobs.a.not_while: this file has no job bakcup, did you mean \"backup\"?";
+    assert!(checked.stderr.contains(wanted) && checked.stderr.matches("not_while").count() == 1, "{checked:?}");
+    ctl.run(&["apply", &file]).good();
+    let told = ctl.run(&["doctor"]).stdout;
+    assert!(told.contains("no job is called so, and 1 job names it in not_while (a)"), "{told}");
+    ctl.run(&["add", "--name", "bakcup", "--shell", "true"]).good();
+    let told = ctl.run(&["doctor"]).stdout;
+    assert!(!told.contains("no job is called so"), "{told}");
+}
+
+#[test]
 fn settings_that_cannot_be_read_are_told_by_doctor() {
     let redis = TestRedis::start();
     let ctl = Schedctl::on(&redis);
