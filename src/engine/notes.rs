@@ -103,6 +103,11 @@ fn key(what: &Befell) -> (&'static str, Option<QueueName>) {
     (what.word(), what.queue().cloned())
 }
 
+/// By which limit a node is held, of `load 9.1 > 8`: what was found changes all the time.
+fn limit_of(why: &str) -> &str {
+    why.split(' ').next().unwrap_or(why)
+}
+
 impl Notes {
     /// Of a node that starts at `now` by Redis' clock.
     pub(super) fn new(now: UnixMillis) -> Self {
@@ -172,6 +177,11 @@ impl Notes {
         let mut state = self.state();
         match why {
             Some(why) => {
+                let held = (Befell::HELD, None);
+                let other = |before: &Lasting| !matches!(&before.what, Befell::Held { why: before } if limit_of(before) == limit_of(&why));
+                if state.lasting.get(&held).is_some_and(other) {
+                    state.end(&held, Duration::ZERO);
+                }
                 let from = state.now();
                 state.note_lasting(Befell::Held { why }, from);
             }
@@ -407,6 +417,24 @@ mod tests {
         assert_eq!((ended.event.from, ended.event.to.is_some(), ended.replaces.is_some()), (at(950_000), true, true));
         free(2);
         assert!(spans().is_empty());
+    }
+
+    #[test]
+    fn another_limit_that_holds_a_node_is_another_event_though_it_comes_at_once() {
+        let notes = Notes::new(at(1_000_000));
+        let held = |why: &str| notes.held(Some(why.to_owned()));
+        let long_ago = || notes.state().lasting.values_mut().for_each(|lasting| lasting.from = at(900_000));
+        held("running 4 of 1");
+        long_ago();
+        held("running 2 of 1");
+        notes.held(None);
+        held("load 9.1 > 8");
+        long_ago();
+        held("load 9.3 > 8");
+        let taken = notes.take();
+        let told: Vec<_> = taken.iter().map(|note| (&note.event.what, note.event.to.is_some())).collect();
+        let [running, load] = ["running 4 of 1", "load 9.1 > 8"].map(|why| Befell::Held { why: why.to_owned() });
+        assert_eq!(told, [(&running, false), (&running, true), (&load, false)]);
     }
 
     #[test]

@@ -208,11 +208,25 @@ impl Known<'_> {
         }
     }
 
-    async fn of_record(&self, record: RunRecord) -> Result<RunFacts, StoreError> {
+    async fn of_record(&self, mut record: RunRecord) -> Result<RunFacts, StoreError> {
         let standing = if record.state.is_final() {
             Standing { ready: None, is_waiting: false, gate: None, stop_asked_by: None }
         } else {
-            self.store.standing(&record.run, &record.lane, &record.places).await?
+            let standing = self.store.standing(&record.run, &record.lane, &record.places).await?;
+            let is_elsewhere = standing.ready.is_none() && !standing.is_waiting && standing.gate.is_none();
+            // One that waited for an open run comes into the lane its job has by then.
+            match self.record.as_ref().map(|job| &job.lane).filter(|lane| is_elsewhere && **lane != record.lane) {
+                Some(lane) => {
+                    let there = self.store.standing(&record.run, lane, &record.places).await?;
+                    if there.ready.is_some() {
+                        record.lane = lane.clone();
+                        there
+                    } else {
+                        standing
+                    }
+                }
+                None => standing,
+            }
         };
         let group = standing.gate.as_ref().and_then(Gate::group);
         let turn = match group {

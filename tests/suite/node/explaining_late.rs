@@ -23,6 +23,34 @@ fn until_found(redis: &TestRedis, words: &[&str], code: &str) {
 }
 
 #[test]
+fn a_run_that_comes_from_waiting_into_a_paused_queue_is_told_to_be_kept_by_it() {
+    let redis = TestRedis::start();
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    let dir = tempfile::tempdir().unwrap();
+    let marker = dir.path().join("go");
+    let job = format!(
+        "[queues.p]\n[jobs.j]\nevery = \"1s\"\noverlap = \"queue\"\nshell = \"while [ ! -e {} ]; do sleep 0.05; done\"\n",
+        marker.display()
+    );
+    let node = Schedd::on(&redis).jobs(&job).start();
+    let waiting = || {
+        let runs: Vec<String> =
+            redis::cmd("ZRANGE").arg("{schedd}:waiting:j").arg(0).arg(0).query(&mut redis.connection()).unwrap();
+        runs.into_iter().next()
+    };
+    let run = until("a run waits for the open one", LONG, waiting);
+    ctl.run(&["queue", "pause", "p"]).good();
+    std::fs::write(node.jobs_file(), format!("{job}queue = \"p\"\n")).unwrap();
+    node.hup();
+    until("the edit is taken", LONG, || eye.job("j").filter(|job| job.lane.queue().as_str() == "p"));
+    std::fs::write(&marker, "").unwrap();
+    eye.wait_for_history("j", 1);
+    until("explain says what keeps it", LONG, || {
+        Some(()).filter(|()| ctl.run(&["explain", &run]).good().stdout.contains("Queue p is paused by "))
+    });
+}
+
+#[test]
 fn a_run_is_late_because_no_node_ran_and_before_that_it_is_owed_for_the_same_reason() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
