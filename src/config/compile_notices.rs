@@ -35,6 +35,22 @@ impl Notice {
     }
 }
 
+/// What a table says of pings.
+#[derive(Debug, Clone, PartialEq)]
+enum Pings {
+    To(String),
+    Off,
+}
+
+impl Pings {
+    fn url(self) -> Option<String> {
+        match self {
+            Self::To(url) => Some(url),
+            Self::Off => None,
+        }
+    }
+}
+
 const WITHIN: DurationBounds = DurationBounds::to_days(1, 365, "1s to 365 days", "10m");
 
 /// What a table says of it.
@@ -43,7 +59,7 @@ pub(super) struct Notices {
     actions: BTreeMap<NoticeKind, Notice>,
     must_start_within: Option<Duration>,
     must_finish_within: Option<Duration>,
-    ping_url: Option<String>,
+    pings: Option<Pings>,
     webhook_secrets: Option<Vec<SigningSecret>>,
 }
 
@@ -54,7 +70,7 @@ impl Notices {
             actions: below.actions.clone().into_iter().chain(self.actions).collect(),
             must_start_within: self.must_start_within.or(below.must_start_within),
             must_finish_within: self.must_finish_within.or(below.must_finish_within),
-            ping_url: self.ping_url.or_else(|| below.ping_url.clone()),
+            pings: self.pings.or_else(|| below.pings.clone()),
             webhook_secrets: self.webhook_secrets.or_else(|| below.webhook_secrets.clone()),
         }
     }
@@ -77,7 +93,7 @@ impl Notices {
         spec.notices = self.actions.into_iter().filter_map(|(kind, notice)| Some((kind, notice.action()?))).collect();
         spec.must_start_within = self.must_start_within;
         spec.must_finish_within = self.must_finish_within;
-        spec.ping_url = self.ping_url;
+        spec.ping_url = self.pings.and_then(Pings::url);
         spec.webhook_secrets = self.webhook_secrets.unwrap_or_default();
     }
 }
@@ -89,12 +105,16 @@ pub(super) fn compile_notices(table: &Table<'_>, problems: &mut Problems) -> Not
         actions: named.map(|(kind, spot)| (kind, compile_notice(&spot, problems).unwrap_or(Notice::Faulty))).collect(),
         must_start_within: table.get("must_start_within").and_then(|spot| spot.duration(&WITHIN, problems)),
         must_finish_within: table.get("must_finish_within").and_then(|spot| spot.duration(&WITHIN, problems)),
-        ping_url: table.get("ping_url").and_then(|spot| compile_ping_url(&spot, problems)),
+        pings: table.get("ping_url").and_then(|spot| compile_ping_url(&spot, problems)),
         webhook_secrets: table.get("webhook_secret").and_then(|spot| compile_secrets(&spot, problems)),
     }
 }
 
-fn compile_ping_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> {
+fn compile_ping_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<Pings> {
+    if spot.is_flag() {
+        let wanted = "a URL such as \"https://hc-ping.com/UUID\", or false";
+        return if spot.flag(problems)? { spot.wanted(problems, wanted) } else { Some(Pings::Off) };
+    }
     let url = compile_url(spot, problems)?;
     // What stands in ${...} is a credential, and judged as one.
     let unknown = url.match_indices('{').filter(|(at, _)| !url[..*at].ends_with('$')).find_map(|(at, _)| {
@@ -108,7 +128,7 @@ fn compile_ping_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String> 
             format!("{} stands for nothing and is sent as it is, wanted {JOB}", quoted(word)),
         );
     }
-    Some(url)
+    Some(Pings::To(url))
 }
 
 fn compile_secrets(spot: &Spot<'_>, problems: &mut Problems) -> Option<Vec<SigningSecret>> {

@@ -28,6 +28,8 @@ pub struct NamedJob {
     pub start_in: Option<Duration>,
     /// What it does, by which rules and, unless `start_in` says so, when.
     pub spec: JobSpec,
+    /// What is wrong with it, though not so that it could not be used.
+    pub warnings: Vec<Problem>,
 }
 
 /// The job of one line of JSON; `host_zone` is the zone of a local time in a job without `tz`. Fails with every problem.
@@ -67,7 +69,7 @@ fn compile(node: &Node<'_>, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> 
         JobContext { name: name.as_ref(), defaults: &Policies::default(), host_zone: Some(host_zone), origin: Origin::Line };
     let spec = compile_job(&table, context, &mut problems);
     match spec {
-        Some(spec) if problems.faults.is_empty() => Ok(NamedJob { name, start_in, spec }),
+        Some(spec) if problems.faults.is_empty() => Ok(NamedJob { name, start_in, spec, warnings: problems.warnings }),
         _ => Err(problems.faults),
     }
 }

@@ -107,7 +107,7 @@ fn keys_of(args: &AddArgs, at: &[UnixMillis], bounds: &Bounds) -> Result<Value, 
         ("on_late", &args.on_late),
         ("on_recovered", &args.on_recovered),
     ] {
-        put(key, told.as_deref().map(notice_of));
+        put(key, told.as_deref().map(|text| notice_of(key, text)).transpose()?);
     }
     put("must_start_within", text(&args.must_start_within));
     put("must_finish_within", text(&args.must_finish_within));
@@ -174,12 +174,38 @@ fn done_check_of(args: &AddArgs, line: &str) -> Value {
     without_nulls(json!({"shell": line, "on": args.done_check_on}))
 }
 
-/// A URL is requested, anything else is a line for the shell.
-fn notice_of(text: &str) -> Value {
+/// A URL is requested, anything else is a line for the shell; but not what only looks like a URL.
+fn notice_of(key: &str, text: &str) -> Result<Value, Failure> {
     let is_url = ["http://", "https://"]
         .iter()
         .any(|scheme| text.get(..scheme.len()).is_some_and(|head| head.eq_ignore_ascii_case(scheme)));
-    if is_url { json!({"http": text}) } else { json!({"shell": text}) }
+    if is_url {
+        return Ok(json!({"http": text}));
+    }
+    if is_almost_url(text) {
+        let flag = key.replace('_', "-");
+        return Err(Failure::Invalid(format!(
+            "--{flag}: found {text:?}, which looks like a URL, wanted http:// or https:// before it; of a program wanted ./ or / before its path"
+        )));
+    }
+    Ok(json!({"shell": text}))
+}
+
+/// Whether a text is of one word that begins with another scheme, or with the name of a host and a path: no line for a shell.
+fn is_almost_url(text: &str) -> bool {
+    if text.trim().contains(char::is_whitespace) {
+        return false;
+    }
+    let Some((head, rest)) = text.trim().split_once('/') else { return false };
+    if let Some(scheme) = head.strip_suffix(':') {
+        return rest.starts_with('/')
+            && !scheme.is_empty()
+            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c));
+    }
+    let host = head.split_once(':').map_or(head, |(host, _)| host);
+    let is_label = |label: &str| !label.is_empty() && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    let ends_as_host = |(_, last): (&str, &str)| last.len() > 1 && last.chars().all(|c| c.is_ascii_alphabetic());
+    host.split('.').all(is_label) && host.rsplit_once('.').is_some_and(ends_as_host)
 }
 
 /// The flag a unique key is given by, its mode and the key.
@@ -255,6 +281,11 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
+/// What is wrong with a job that is added all the same, in words with the flags it is about.
+pub(super) fn warnings(args: &AddArgs, job: &NamedJob) -> Vec<String> {
+    job.warnings.iter().map(|problem| told(args, problem)).collect()
+}
+
 /// A problem with the flag it is about in its key's place.
 fn told(args: &AddArgs, problem: &Problem) -> String {
     if problem.path.is_empty() {
@@ -304,6 +335,27 @@ fn flag_of(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_only_looks_like_a_url_is_no_line_for_the_shell() {
+        for text in ["htps://typo/x", "ftp://h/x", "HTTP+X://h", "hc-ping.com/uuid", "hooks.example.com:8080/a?b=c"] {
+            let Err(Failure::Invalid(why)) = notice_of("on_failure", text) else { panic!("{text}") };
+            assert!(why.starts_with(&format!("--on-failure: found {text:?}, which looks like a URL")), "{why}");
+        }
+        for text in [
+            "./my.sh/x",
+            "/usr/bin/mail.sh",
+            "bin/tell",
+            "mail -s x ops@h.example",
+            "tell",
+            "../a.b/c",
+            "curl ftp://h/x",
+            "a=b.cd/e;tell",
+        ] {
+            assert_eq!(notice_of("on_late", text).ok(), Some(json!({"shell": text})), "{text}");
+        }
+        assert_eq!(notice_of("on_late", "HTTPS://h/x").ok(), Some(json!({"http": "HTTPS://h/x"})));
+    }
 
     #[test]
     fn a_problem_names_the_flag_it_is_about() {

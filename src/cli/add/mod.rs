@@ -75,6 +75,14 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
             cwd.display().to_string()
         ));
     }
+    if let Some(run_as) = &job.spec.process.user
+        && matches!(nix::unistd::User::from_name(run_as.user()), Ok(None))
+    {
+        console.warn(&format!("--user: no user {:?} on this host; a run starts only where there is one", run_as.user()));
+    }
+    for warning in from_flags::warnings(args, &job) {
+        console.warn(&warning);
+    }
     let (name, result, next_due) = apply(&store, args, &job, seen, &host_zone).await?;
     if let Some(due) = next_due.filter(|_| job.start_in.is_some() && matches!(result, "created" | "updated")) {
         instant::tell_due(due, now, &zone, console);

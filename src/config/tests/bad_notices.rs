@@ -7,6 +7,14 @@ use crate::domain::limits::Limits;
 use crate::domain::process::ProcessRules;
 
 #[test]
+fn a_job_says_false_to_the_pings_of_the_defaults() {
+    let text = "[defaults]\nping_url = 'https://h/{job}'\n[jobs.a]\nshell = 'x'\n[jobs.b]\nshell = 'x'\nping_url = false\n";
+    let jobs = compile(text).unwrap().jobs;
+    let pings: Vec<_> = jobs.values().map(|spec| spec.ping_url.as_deref()).collect();
+    assert_eq!(pings, [Some("https://h/{job}"), None]);
+}
+
+#[test]
 fn a_notice_is_an_action_and_nothing_else() {
     const WANTED: &str = "wanted a table such as { shell = \"mail -s backup me\" }";
     for kind in ["on_failure", "on_success", "on_late", "on_recovered"] {
@@ -69,6 +77,7 @@ fn a_time_to_start_or_end_in_is_bounded_and_somebody_is_told_of_it() {
 #[test]
 fn what_watches_from_outside_is_pinged_at_a_url() {
     each_is_refused(&[
+        ("ping_url = true", "jobs.a.ping_url: found true, wanted a URL such as \"https://hc-ping.com/UUID\", or false"),
         ("ping_url = 'hc-ping.com/abc'", "jobs.a.ping_url: found no valid URL"),
         ("ping_url = ''", "jobs.a.ping_url: found no valid URL"),
         ("ping_url = 'https://hc-ping.com/a b'", "jobs.a.ping_url: found ' ' in a URL"),

@@ -27,6 +27,18 @@ fn a_job_is_added_under_its_name_and_under_a_drawn_one() {
 }
 
 #[test]
+fn what_would_keep_a_job_from_starting_or_telling_is_warned_of_and_what_only_looks_like_a_url_refused() {
+    let bench = Bench::start();
+    let added =
+        bench.ctl.run(&["add", "--name", "a", "--ping-url", "https://h.example/{jobb}", "--user", "no-such-user", "--", "true"]);
+    assert!(added.code == 0 && added.stderr.contains("--ping-url: ") && added.stderr.contains("{jobb}"), "{added:?}");
+    assert!(added.stderr.contains("--user: no user \"no-such-user\" on this host"), "{added:?}");
+    let refused = bench.ctl.run(&["add", "--name", "b", "--on-failure", "htps://typo/x", "--", "true"]);
+    assert!(refused.code == 2 && refused.stderr.contains("which looks like a URL"), "{refused:?}");
+    bench.ctl.run(&["show", "b"]).refused(3, &["b"]);
+}
+
+#[test]
 fn json_gives_the_name_and_when_it_is_due() {
     let bench = Bench::start();
     let added = bench.ctl.run(&["add", "--name", "a", "--at", "2099-01-02T03:04:05.678Z", "--json", "--", "x"]).good().json();
