@@ -85,6 +85,12 @@ impl MayRunAs {
         }
     }
 
+    /// As a process with that uid would have it, which can become nobody else.
+    #[cfg(test)]
+    pub(super) fn of_uid(uid: u32) -> Self {
+        Self { uid, can_change: false, listed: None }
+    }
+
     /// Whether this process is root, as whom nothing may run that was to run as somebody else.
     pub(super) fn is_root(&self) -> bool {
         self.uid == 0

@@ -133,3 +133,72 @@ pub(super) fn sign_by_the_others(attempt: &Attempt, body: &mut String, count: us
 fn is_notice(attempt: &Attempt) -> bool {
     attempt.run.job().told_of().is_some()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::domain::ids::Fence;
+    use crate::domain::process::ProcessRules;
+    use crate::domain::time::UnixMillis;
+    use crate::executor::Tidings;
+    use crate::keeper::BootInstant;
+
+    fn attempt(run: &str) -> Attempt {
+        Attempt {
+            run: run.parse().unwrap(),
+            number: 1,
+            fence: Fence::new(1).unwrap(),
+            node: "n".parse().unwrap(),
+            action: Action::Shell("true".to_owned()),
+            env: BTreeMap::new(),
+            env_files: Vec::new(),
+            tidings: Tidings::default(),
+            webhook_secrets: Vec::new(),
+            by_redis: (UnixMillis::EPOCH, BootInstant::now()),
+            cwd: Some(PathBuf::from("/missing")),
+            process: ProcessRules { user: Some("backup".parse().unwrap()), ..ProcessRules::default() },
+            timeout: Duration::from_secs(1),
+            kill_grace: Duration::ZERO,
+            lease: Duration::from_secs(10),
+        }
+    }
+
+    fn map(pairs: &[&str]) -> BTreeMap<String, String> {
+        pairs.iter().map(|name| ((*name).to_owned(), "x".to_owned())).collect()
+    }
+
+    #[test]
+    fn a_notice_goes_without_what_cannot_be_had_but_never_as_root_instead_of_its_user() {
+        let notice = attempt("a/on_failure@5~x");
+        let mut making_do = MakingDo::of(&notice);
+        let mut own = map(&["A", "LD_PRELOAD"]);
+        making_do.without_variables(&mut own, vec!["env B: none".to_owned()]).unwrap();
+        assert_eq!(own, map(&["A"]));
+        let why = || "user backup: no such user on this host".to_owned();
+        let refused = making_do.without_user(why(), &MayRunAs::of_uid(0)).unwrap_err();
+        assert!(refused.starts_with(&why()) && refused.contains("as root"), "{refused}");
+        assert!(making_do.attempt().process.user.is_some());
+        making_do.without_user(why(), &MayRunAs::of_uid(999)).unwrap();
+        let outcome = Outcome::failed("cannot start: directory /missing: no such file");
+        assert!(making_do.start_without(Some(Wanting::Directory), &outcome));
+        assert!(!making_do.start_without(Some(Wanting::Directory), &outcome), "it has none left to go without");
+        assert!(!making_do.start_without(Some(Wanting::Program), &outcome), "its shell is the usual one");
+        let made = making_do.attempt();
+        assert_eq!((&made.process.user, made.cwd.as_deref()), (&None, Some(Path::new("/"))));
+        let told = "env B: none; env LD_PRELOAD: refused together with user; user backup: no such user on this host; directory /missing: no such file";
+        assert_eq!(made.tidings.variables[VARIABLE], told);
+    }
+
+    #[test]
+    fn an_attempt_of_a_job_goes_without_nothing() {
+        let job = attempt("a@5");
+        let mut making_do = MakingDo::of(&job);
+        let mut own = map(&["LD_PRELOAD"]);
+        assert_eq!(making_do.without_variables(&mut own, vec!["env B: none".to_owned()]), Err("env B: none".to_owned()));
+        assert!(making_do.without_user("no".to_owned(), &MayRunAs::of_uid(999)).is_err());
+        assert!(!making_do.start_without(Some(Wanting::Directory), &Outcome::failed("x")));
+        assert_eq!((own, making_do.attempt().cwd.as_deref()), (map(&["LD_PRELOAD"]), Some(Path::new("/missing"))));
+    }
+}
