@@ -103,6 +103,7 @@ fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, exposure: E
         queues,
         groups,
         jobs,
+        is_blank: root.entries().next().is_none(),
         warnings: Vec::new(),
     }
 }

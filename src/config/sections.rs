@@ -37,8 +37,17 @@ pub struct Config {
     pub groups: BTreeMap<GroupName, GroupSettings>,
     /// `[jobs.X]`, with `[defaults]` applied.
     pub jobs: BTreeMap<JobName, JobSpec>,
+    /// Whether the text says nothing at all.
+    pub is_blank: bool,
     /// What is allowed and yet doubtful, in the order of the text.
     pub warnings: Vec<Problem>,
+}
+
+impl Config {
+    /// Whether a file that said `before` and says this now may have been emptied by accident: all its jobs are gone, or all it said.
+    pub fn is_emptied_of(&self, before: &Self) -> bool {
+        self.jobs.is_empty() && !before.jobs.is_empty() || self.is_blank && !before.is_blank
+    }
 }
 
 /// `[redis]`: at most one address; none = schedd keeps a private server.

@@ -236,6 +236,15 @@ async fn attend(
             }
         };
         match read {
+            Ok(Some(new)) if removal == Removal::Held && new.is_emptied_of(&config) => {
+                warn!(
+                    jobs = config.jobs.len(),
+                    "jobs.toml has been emptied: the jobs and settings of before hold. To have it taken as it is send SIGHUP (systemctl reload schedd)."
+                );
+                engine.report_config_error(
+                    "the file has been emptied: its jobs and settings of before hold until SIGHUP".to_owned(),
+                );
+            }
             Ok(Some(new)) => {
                 let parts = |config: &Config| (config.output.head, config.output.tail);
                 if new.redis != config.redis || new.daemon != config.daemon || parts(&new) != parts(&config) {

@@ -90,11 +90,39 @@ fn an_emptied_file_removes_nothing_until_it_is_asked_for() {
     let node = Schedd::on(&redis).jobs(A_AND_B).start();
     wait_until_live(&eye, "b");
     fs::write(node.jobs_file(), "").unwrap();
-    node.wait_for_log("has no jobs any more");
+    node.wait_for_log("has been emptied");
     assert!(is_live(&eye, "a") && is_live(&eye, "b"));
     node.hup();
     wait_until_gone(&eye, "a");
     wait_until_gone(&eye, "b");
+}
+
+#[test]
+fn the_settings_of_an_emptied_file_hold_until_it_is_asked_for() {
+    let labels = |eye: &Eye| {
+        let nodes = eye.ask(eye.store().list_nodes()).unwrap().1;
+        nodes.into_iter().next().map(|node| node.serving.labels).unwrap_or_default()
+    };
+    for jobs in [A, ""] {
+        let redis = TestRedis::start();
+        let eye = Eye::on(&redis);
+        let file = format!("[daemon]\nlabels = [\"gpu\"]\n{jobs}");
+        let node = Schedd::on(&redis).jobs(&file).start();
+        let gpu = until("the label is shown", LONG, || Some(labels(&eye)).filter(|labels| !labels.is_empty()));
+        fs::write(node.jobs_file(), "").unwrap();
+        node.wait_for_log("has been emptied");
+        let error = until("that is shown", LONG, || config_error(&eye));
+        assert!(error.contains("emptied") && error.ends_with("hold until SIGHUP"), "{error}");
+        assert_eq!(labels(&eye), gpu, "an emptied file changed what the node serves");
+        // Mended, it is taken by itself again.
+        fs::write(node.jobs_file(), &file).unwrap();
+        until("nothing is wrong any more", LONG, || Some(()).filter(|()| config_error(&eye).is_none()));
+        assert_eq!(labels(&eye), gpu);
+        fs::write(node.jobs_file(), "").unwrap();
+        until("that is shown again", LONG, || config_error(&eye));
+        node.hup();
+        until("the label is gone", LONG, || Some(()).filter(|()| labels(&eye).is_empty()));
+    }
 }
 
 #[test]
