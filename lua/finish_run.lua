@@ -27,11 +27,11 @@
 -- ARGV 2 id
 -- ARGV 3 job_name
 -- ARGV 4 fence
--- ARGV 5 verdict: a final state; retry (a failed attempt, tried again); release (no attempt, handed back); ask_later (no
+-- ARGV 5 verdict: a final state; retry (a failed attempt, tried again); release (no attempt that counts, handed back); ask_later (no
 -- attempt, its done_check to be asked again)
 -- ARGV 6 reason
 -- ARGV 7 ready: of retry and ask_later, in ms from now
--- ARGV 8 past: one attempt's record as JSON, kept beside the run, or ''
+-- ARGV 8 past: one attempt's record as JSON, kept beside the run; '' of one that never began or ends the run
 -- ARGV 9 job_lane: as read
 -- ARGV 10 gates: at which the run stands
 -- ARGV* field: facts of the attempt
@@ -92,7 +92,8 @@ if goes_back then
   else
     -- The next claim writes over this one's start, and its number is used again.
     if run[8] then redis.call('HSETNX', k.run, 'first_start', run[8]) end
-    redis.call('HSET', k.run, 'attempt', math.max(attempt - 1, 0), 'handed_back', reason)
+    redis.call('HSET', k.run, 'attempt', math.max(attempt - 1, 0))
+    if ARGV[8] == '' then redis.call('HSET', k.run, 'handed_back', reason) else keep_cut(k.run, attempt, ARGV[8]) end
   end
   redis.call('ZADD', k.due, ready, id)
   redis.call('HSET', k.run, 'state', 'scheduled', 'ready', int(ready), 'reason', reason, unpack(facts))

@@ -311,6 +311,16 @@ local function keep_past(run_key, attempt, record)
   redis.call('HDEL', run_key, 'past:' .. (attempt - PAST))
 end
 
+-- Keeps the record of a start that was cut short beside its run, one a line: the attempt keeps its number, and is made anew.
+local function keep_cut(run_key, attempt, record)
+  local field = 'cut:' .. attempt
+  local lines = {}
+  for line in string.gmatch((redis.call('HGET', run_key, field) or '') .. '\n' .. record, '[^\n]+') do lines[#lines + 1] = line end
+  local first = math.max(#lines - PAST, 0) + 1
+  redis.call('HSET', run_key, field, table.concat(lines, '\n', first))
+  redis.call('HDEL', run_key, 'cut:' .. (attempt - PAST))
+end
+
 -- The most a queue's limit, rate or burst may be, and how long its rate may take, in ms.
 local POOL, LONGEST_RATE = 1000000, 86400000
 -- A clock that was set back by more is not waited for, in microseconds.

@@ -28,6 +28,7 @@ mod claimer;
 mod definition;
 mod definitions;
 mod done_check;
+mod earlier_output;
 pub mod examination;
 pub mod explaining;
 mod flow;

@@ -13,6 +13,7 @@ use tracing::{Instrument, Span, debug, info, warn};
 use super::backfilling;
 use super::definition::Definition;
 use super::done_check::{self, Course};
+use super::earlier_output;
 use super::hidden;
 use super::holdings::{Lease, Tenure};
 use super::janitor::bounds_of;
@@ -143,6 +144,7 @@ impl Runner {
             }
         }
         let output = output_of(shared, definition);
+        earlier_output::put_back(shared, claim, &output).await;
         let _told = telling::ping_start(&shared.executors, &definition.spec, &claim.run);
         let outcome = tokio::select! {
             outcome = shared.executors.execute(&attempt, control, &output) => outcome,
@@ -165,6 +167,10 @@ impl Runner {
         let Self { shared, claim, .. } = self;
         let facts = settling::facts(outcome, settled);
         let past = match settled.verdict {
+            // With an output it has begun: it is cut short.
+            Verdict::Release if outcome.ending == Ending::ShutDown && output.is_some() => {
+                settling::past(claim, shared.settings.node.as_str(), outcome, took)
+            }
             Verdict::Retry(_) => settling::past(claim, shared.settings.node.as_str(), outcome, took),
             _ => String::new(),
         };

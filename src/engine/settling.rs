@@ -89,12 +89,14 @@ pub(super) fn facts(outcome: &Outcome, settled: &Settled) -> Vec<(&'static str, 
     ]
 }
 
-/// One attempt's own record, kept when another follows.
+/// One attempt's own record, kept when another follows, or the same is made anew.
 pub(super) fn past(claim: &Claim, node: &str, outcome: &Outcome, took: Duration) -> String {
     let state = match outcome.ending {
         Ending::TimedOut => "timed_out",
+        Ending::ShutDown => "handed_back",
         _ => "failed",
     };
+    let cut_short = (outcome.ending == Ending::ShutDown).then(|| "stopped, as its node was shut down".to_owned());
     json!({
         "attempt": claim.attempt,
         "state": state,
@@ -105,7 +107,7 @@ pub(super) fn past(claim: &Claim, node: &str, outcome: &Outcome, took: Duration)
         "exit_code": outcome.exit_code,
         "signal": outcome.signal,
         "http_status": outcome.http_status,
-        "error": outcome.error,
+        "error": cut_short.or_else(|| outcome.error.clone()),
         "not_enforced": outcome.not_enforced,
     })
     .to_string()

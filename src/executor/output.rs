@@ -67,6 +67,16 @@ impl OutputBuffer {
         self.tell(|lines| lines.add_dropped(count));
     }
 
+    /// Takes what `stream` wrote in an earlier start of the attempt, which the log was told then.
+    pub fn put_back(&self, stream: Stream, bytes: &[u8]) {
+        self.change(|excerpt| excerpt.append(stream, bytes));
+    }
+
+    /// Counts bytes of an earlier start that are not kept.
+    pub fn put_back_dropped(&self, count: u64) {
+        self.change(|excerpt| excerpt.add_dropped(count));
+    }
+
     /// A copy of what is kept now.
     pub fn snapshot(&self) -> Output {
         self.inner.excerpt.lock().unwrap_or_else(PoisonError::into_inner).output()

@@ -96,6 +96,8 @@ pub struct RunRecord {
 pub struct PastAttempt {
     /// Its number.
     pub number: u32,
+    /// It was cut short as its node stopped, and its number is used again.
+    pub is_cut_short: bool,
     /// Its record, JSON.
     pub record: String,
 }
@@ -197,6 +199,16 @@ impl RunRecord {
         }
     }
 
+    /// Whether the facts of attempt `attempt` stand in the record itself, not yet among those before.
+    pub fn has_current(&self) -> bool {
+        self.attempt > 0 && !self.past.iter().any(|past| past.number == self.attempt && !past.is_cut_short)
+    }
+
+    /// Whether it waits for its attempt to be made anew that was cut short as its node stopped.
+    pub fn is_cut_short(&self) -> bool {
+        self.state == RunState::Scheduled && self.past.last().is_some_and(|past| past.is_cut_short && past.number > self.attempt)
+    }
+
     fn read(run: &RunId, fields: &Value) -> Result<Option<Self>, StoreError> {
         let Value::Array(flat) = fields else { return Err(StoreError::corrupt(format!("run {run}"), format!("{fields:?}"))) };
         let map: BTreeMap<String, String> =
@@ -209,13 +221,7 @@ impl RunRecord {
         let instant = |field: &str| map.get(field).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
         let number = |field: &str| map.get(field).and_then(|n| n.parse::<u64>().ok());
         let count = |field: &str| number(field).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
-        let mut past: Vec<PastAttempt> = map
-            .iter()
-            .filter_map(|(field, record)| {
-                Some(PastAttempt { number: field.strip_prefix("past:")?.parse().ok()?, record: record.clone() })
-            })
-            .collect();
-        past.sort_by_key(|attempt| attempt.number);
+        let past = past_attempts(&map);
         Ok(Some(Self {
             run: run.clone(),
             state,
@@ -255,6 +261,22 @@ impl RunRecord {
             past,
         }))
     }
+}
+
+/// Oldest first; of one number those that were cut short come before the one that was not.
+fn past_attempts(fields: &BTreeMap<String, String>) -> Vec<PastAttempt> {
+    let mut past = Vec::new();
+    for (field, text) in fields {
+        let (number, is_cut_short) = match (field.strip_prefix("past:"), field.strip_prefix("cut:")) {
+            (Some(number), _) => (number, false),
+            (None, Some(number)) => (number, true),
+            (None, None) => continue,
+        };
+        let Ok(number) = number.parse() else { continue };
+        past.extend(text.lines().map(|record| PastAttempt { number, is_cut_short, record: record.to_owned() }));
+    }
+    past.sort_by_key(|attempt| (attempt.number, !attempt.is_cut_short));
+    past
 }
 
 impl Store {

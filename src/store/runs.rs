@@ -86,7 +86,7 @@ pub enum Verdict {
     Final(RunState),
     /// It failed and is tried again after this long.
     Retry(Duration),
-    /// It is handed back unexecuted, for another node to take at once.
+    /// It is handed back, unexecuted or cut short, for another node to take at once.
     Release,
     /// It is handed back unexecuted, for its `done_check` to be asked again after this long.
     AskLater(Duration),

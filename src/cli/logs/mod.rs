@@ -98,9 +98,10 @@ async fn of_run(store: &Store, run: &RunId, attempt: Option<u32>) -> Result<Foun
     Ok(Found { run: run.clone(), attempt, state, output })
 }
 
-/// The last attempt, or the one a `done_check` held back for want of a clear answer: what that printed is kept as its output.
+/// The last attempt, or the one to be made anew as it was cut short, or that a `done_check` held back for want of a clear answer: what that
+/// printed is kept as its output.
 fn last_with_output(record: &RunRecord) -> u32 {
-    let is_held_back = record.state == RunState::Scheduled && record.unclear > 0;
+    let is_held_back = record.state == RunState::Scheduled && record.unclear > 0 || record.is_cut_short();
     record.attempt.saturating_add(u32::from(is_held_back))
 }
 

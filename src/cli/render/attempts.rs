@@ -30,11 +30,6 @@ fn end_of(record: &Value) -> Option<UnixMillis> {
     record["finished_at_ms"].as_i64().and_then(UnixMillis::new)
 }
 
-/// Whether the last attempt's facts stand in the run's record, not yet among those before.
-fn has_current(run: &RunRecord) -> bool {
-    run.attempt > 0 && !run.past.iter().any(|past| past.number == run.attempt)
-}
-
 /// Every attempt, oldest first.
 pub(in crate::cli) fn attempts_json(run: &RunRecord) -> Value {
     let past = run.past.iter().map(|past| {
@@ -54,7 +49,7 @@ pub(in crate::cli) fn attempts_json(run: &RunRecord) -> Value {
         })
     });
     let ended = run.state != RunState::Running;
-    let current = has_current(run).then(|| {
+    let current = run.has_current().then(|| {
         json!({
             "attempt": run.attempt,
             "state": run.state.as_str(),
@@ -91,7 +86,7 @@ pub(in crate::cli) fn attempts_table(run: &RunRecord, local: &Zone, console: &mu
             Cell::maybe(why),
         ]);
     }
-    if has_current(run) {
+    if run.has_current() {
         let why = match run.state {
             RunState::Running => None,
             RunState::Succeeded => run.reason.clone(),

@@ -67,7 +67,7 @@ fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
     // Where only its done_check was asked, nothing was started.
     let is_asked_only =
         record.state != RunState::Running && record.reason.as_deref().is_some_and(|why| why.starts_with("done_check"));
-    let is_told = record.attempt == 0 || is_asked_only || record.past.iter().any(|past| past.number == record.attempt);
+    let is_told = is_asked_only || !record.has_current();
     let current = (!is_told).then(|| AttemptFacts {
         number: record.attempt,
         node: record.node.clone(),

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
+use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
 use crate::support::effects::Effects;
 use crate::support::eye::Eye;
@@ -50,6 +51,48 @@ fn a_second_term_stops_at_once_and_the_run_goes_back_with_its_attempt() {
     let run = eye.wait_for_history("work", 1).remove(0);
     assert_eq!((run.state, run.attempt, run.recoveries), (RunState::Succeeded, 1, 0));
     assert_eq!(effects.of("work").len(), 2);
+}
+
+#[test]
+fn a_start_that_a_stop_cut_short_is_told_and_what_it_printed_is_kept() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    let mut node = Schedd::on(&redis).node("one").jobs("[daemon]\nshutdown_grace = \"0s\"\n").start();
+    let again = node.state_home().join("again");
+    let again = again.to_str().unwrap();
+    let work = format!("echo begun $SCHEDD_FENCE; test -e {again} || sleep 60");
+    eye.add(&json!({"name": "work", "in": "0s", "shell": effects.shell(&work)}));
+    begun(&effects, "work");
+    let printed = until("it has printed", LONG, || {
+        let output = ctl.run(&["logs", "work"]).good();
+        Some(output.stdout).filter(|out| out.contains("begun"))
+    });
+    node.term();
+    assert!(node.wait_exit().success());
+    assert_eq!(ctl.run(&["logs", "work"]).good().stdout, printed, "while it waits for its second start");
+    std::fs::write(again, "").unwrap();
+    let _other = Schedd::on(&redis).node("two").start();
+    let run = eye.wait_for_history("work", 1).remove(0);
+    assert_eq!((run.state, run.attempt), (RunState::Succeeded, 1));
+    let id = run.run.to_string();
+    let shown = ctl.run(&["show", &id, "--json"]).good().json();
+    let attempts: Vec<_> = shown["attempts"].as_array().unwrap().iter().collect();
+    let told: Vec<_> = attempts.iter().map(|one| (&one["attempt"], &one["state"], &one["node"], &one["error"])).collect();
+    let wanted = [
+        (&json!(1), &json!("handed_back"), &json!("one"), &json!("stopped, as its node was shut down")),
+        (&json!(1), &json!("succeeded"), &json!("two"), &json!(null)),
+    ];
+    assert_eq!(told, wanted, "{shown}");
+    assert!(attempts[0]["started_at"].is_string() && attempts[0]["finished_at"].is_string(), "{shown}");
+    let text = ctl.run(&["show", &id]).good().stdout;
+    assert!(text.contains("handed_back") && text.contains("stopped, as its node was shut down"), "{text}");
+    let text = ctl.run(&["explain", &id]).good().stdout;
+    assert!(text.contains("Attempt 1 on one started") && text.contains("stopped, as its node was shut down."), "{text}");
+    assert!(text.contains("Attempt 1 on two started") && !text.contains("unexecuted"), "{text}");
+    let first_start = &ctl.run(&["explain", &id, "--json"]).good().json()["run"]["first_start"];
+    assert_eq!(first_start, &attempts[0]["started_at"], "its lateness is that of its first start");
+    let output = ctl.run(&["logs", &id]).good().stdout;
+    assert!(output.starts_with(&printed) && output.lines().count() == 2, "{output}");
 }
 
 #[test]

@@ -130,6 +130,34 @@ async fn a_run_handed_back_takes_its_attempt_back_and_is_due_at_once() {
     world.assert_sound();
 }
 
+#[tokio::test]
+async fn each_start_that_was_cut_short_is_kept_beside_the_attempt_that_is_made_anew() {
+    let world = World::new();
+    let mut claim = running(&world).await;
+    for start in 1..=25_u32 {
+        let past = format!("{{\"start\":{start}}}");
+        let now = i64::from(start) * 100;
+        assert_eq!(
+            world.at(now).finish_run(&claim, &Verdict::Release, "shutdown", &[], &past).await.unwrap(),
+            FinishReply::Released
+        );
+        let record = world.run(&claim.run).await;
+        assert_eq!((record.state, record.attempt, record.handed_back.as_deref()), (RunState::Scheduled, 0, None));
+        assert!(record.is_cut_short() && !record.has_current());
+        let last = record.past.last().unwrap();
+        assert_eq!((last.number, last.is_cut_short, &last.record), (1, true, &past));
+        claim = world.win(now, &claim.run).await;
+        assert_eq!(claim.attempt, 1);
+        assert!(world.run(&claim.run).await.has_current(), "the attempt that is made anew is told beside those of before");
+    }
+    let record = world.run(&claim.run).await;
+    assert_eq!((record.past.len(), record.first_start), (20, Some(t(0))), "only so many are kept, and when it began first");
+    world.finish(3_000, &claim, Verdict::Retry(Duration::ZERO)).await;
+    let record = world.run(&claim.run).await;
+    assert_eq!((record.past.len(), record.past[20].is_cut_short, record.has_current()), (21, false, false));
+    world.assert_sound();
+}
+
 /// Has the run of `claim` asked about again in 5 s, `unclear` answers in a row being none.
 async fn ask_later(world: &World, offset: i64, claim: &Claim, unclear: &str) -> FinishReply {
     let facts = [("exit_code", String::new()), ("unclear", unclear.to_owned())];
