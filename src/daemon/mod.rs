@@ -6,6 +6,7 @@
 mod args;
 mod concealing;
 mod config_watch;
+mod fixed;
 mod gauges;
 mod host;
 mod logging;
@@ -200,6 +201,7 @@ async fn attend(
     manager: &ServiceManager,
 ) {
     let mut asked_again = None;
+    let running = config.clone();
     loop {
         let removal = if let Some(removal) = asked_again.take() {
             removal
@@ -246,11 +248,8 @@ async fn attend(
                 );
             }
             Ok(Some(new)) => {
-                let parts = |config: &Config| (config.output.head, config.output.tail);
-                if new.redis != config.redis || new.daemon != config.daemon || parts(&new) != parts(&config) {
-                    warn!(
-                        "[redis], or of [daemon] tick, lease, shutdown_grace or users, or of [output] head or tail have changed; that takes effect at the next start."
-                    );
+                if let Some(differing) = fixed::differing(&running, &new) {
+                    warn!("{differing}; that takes effect at the next start.");
                 }
                 engine.configure(&new, removal);
                 config = new;

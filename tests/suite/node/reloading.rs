@@ -126,6 +126,28 @@ fn the_settings_of_an_emptied_file_hold_until_it_is_asked_for() {
 }
 
 #[test]
+fn what_takes_effect_at_the_next_start_only_is_told_as_long_as_it_differs_from_what_runs() {
+    let redis = TestRedis::start();
+    let eye = Eye::on(&redis);
+    let file =
+        |lease: &str, job: &str| format!("[daemon]\nlease = \"{lease}\"\n[jobs.{job}]\nevery = \"1h\"\nshell = \"true\"\n");
+    let node = Schedd::on(&redis).jobs(&file("5s", "a")).start();
+    wait_until_live(&eye, "a");
+    let told =
+        || node.log().matches("[daemon] lease is 5s here and 7s in the file; that takes effect at the next start.").count();
+    fs::write(node.jobs_file(), file("7s", "b")).unwrap();
+    wait_until_live(&eye, "b");
+    assert_eq!(told(), 1, "{}", node.log());
+    node.hup();
+    until("it is said again, for it still holds", LONG, || (told() >= 2).then_some(()));
+    let before = node.log();
+    fs::write(node.jobs_file(), file("5s", "c")).unwrap();
+    wait_until_live(&eye, "c");
+    let after = node.log();
+    assert!(!after[before.len()..].contains("next start"), "the way back to what runs is warned of: {after}");
+}
+
+#[test]
 fn a_file_that_is_gone_changes_nothing() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
