@@ -21,6 +21,14 @@ pub(super) async fn history(global: &Global, args: &History, console: &mut Conso
     let job = args.job.as_deref().map(job_name).transpose()?;
     let letters = if args.dead { Letters::Dead } else { Letters::All };
     args.which.check(letters)?;
+    let looks_at_open = job.is_some() && letters == Letters::All && !args.which.has_bounds();
+    if let Some(state) = args.which.state.iter().find(|state| !looks_at_open && !state.is_final()) {
+        let which = if job.is_none() { "without a job" } else { "with --since or --until" };
+        return Err(Failure::Invalid(format!(
+            "--state {state}: found a state of runs that have not ended, and history {which} has only ended ones; wanted \
+             schedctl history JOB --state {state}, or schedctl list for all jobs"
+        )));
+    }
     let store = connect(global, console).await?;
     let mut ended = args.which.ended(&store, letters, args.job.as_deref()).await?;
     if job.is_none() && letters == Letters::All && !args.notices {
@@ -31,7 +39,7 @@ pub(super) async fn history(global: &Global, args: &History, console: &mut Conso
         Sheet { table: RunTable::new(), array: JsonArray::default(), zones: Zones::default(), count: 0, told: HashSet::new() };
 
     let mut open = match &job {
-        Some(job) if letters == Letters::All && !args.which.has_bounds() => open_runs(&store, job).await?,
+        Some(job) if looks_at_open => open_runs(&store, job).await?,
         _ => Vec::new(),
     };
     open.retain(|run| args.which.takes(run.state));

@@ -229,6 +229,21 @@ fn history_of_a_name_nobody_knows_is_refused_and_of_a_job_that_never_ran_empty()
 }
 
 #[test]
+fn history_refuses_states_of_runs_that_have_not_ended_where_it_has_only_those_that_have() {
+    let bench = Bench::start();
+    bench.add(&["--name", "a", "--at", "2099-01-01T00:00:00Z", "--", "x"]);
+    for (words, state) in [
+        (&["--state", "running"][..], "running"),
+        (&["--state", "failed,scheduled"], "scheduled"),
+        (&["a", "--state", "running", "--since", "1h ago"], "running"),
+    ] {
+        let told = [&format!("--state {state}: "), &format!("schedctl history JOB --state {state}"), "schedctl list"];
+        bench.ctl.run(&[&["history"], words].concat()).refused(2, &told);
+    }
+    assert_eq!(bench.ctl.run(&["history", "a", "--state", "running"]).good().stdout, "");
+}
+
+#[test]
 fn the_beginning_of_an_id_is_enough_to_look_and_not_to_cancel() {
     let bench = Bench::start();
     bench.add(&["--name", "a", "--at", "2099-01-01T00:00:00Z", "--", "x"]);
