@@ -7,6 +7,7 @@ use redis::Value;
 use super::Store;
 use super::error::StoreError;
 use super::reply::{number_of, text_of};
+use crate::domain::lane::Lane;
 use crate::domain::time::UnixMillis;
 
 /// The state of the whole, in numbers.
@@ -20,7 +21,7 @@ pub struct Stats {
     pub running: u64,
     /// Runs waiting for an open run of their job, of those scheduled.
     pub waiting: u64,
-    /// What people are to be told and is no run yet.
+    /// What people are to be told: no run yet, or a run that waits for its start or a retry.
     pub notices: u64,
     /// Runs that ended, by state, since the beginning, those of notices among them; and how often one was taken back from a dead node (`recovered`), a dead
     /// letter tried again (`retried`).
@@ -67,13 +68,14 @@ impl Store {
         pipeline.cmd("ZCARD").arg(keys.dead());
         pipeline.cmd("ZCARD").arg(keys.finished());
         pipeline.cmd("ZCARD").arg(keys.notices());
+        pipeline.cmd("ZCARD").arg(keys.due(&Lane::of_notices()));
         pipeline.cmd("HGETALL").arg(keys.totals());
         for lane in &lanes {
             pipeline.cmd("ZCARD").arg(keys.due(lane));
         }
         let answers = self.link.query(&mut pipeline).await?;
         let number = |value: &Value| number_of(value).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-        let [jobs, leases, history, output_bytes, quarantined, nodes, dead, finished, notices, totals, due @ ..] =
+        let [jobs, leases, history, output_bytes, quarantined, nodes, dead, finished, notices, due_notices, totals, due @ ..] =
             answers.as_slice()
         else {
             return Err(StoreError::corrupt("stats", "too few answers"));
@@ -90,7 +92,7 @@ impl Store {
             scheduled: due.iter().map(number).sum::<u64>() + waiting,
             running: number(leases),
             waiting,
-            notices: number(notices),
+            notices: number(notices) + number(due_notices),
             totals,
             history: number(history),
             dead: number(dead),

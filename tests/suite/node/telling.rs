@@ -148,6 +148,7 @@ fn a_request_gets_a_json_body_and_is_made_again_with_the_same_key_until_it_is_ta
     assert_eq!(first.header("idempotency-key"), body["notice"].as_str());
     let waits = || desk.eye.run(body["notice"].as_str()?).filter(|run| run.state == RunState::Scheduled && run.failures == 1);
     until("it waits for its second attempt", LONG, waits);
+    assert_eq!(Schedctl::on(&desk.redis).run(&["stats", "--json"]).good().json()["notices"], 1, "one that waits for its retry");
     let second = desk.wait_for_requests(2).remove(1);
     assert_eq!((second.header("idempotency-key"), &second.body), (first.header("idempotency-key"), &first.body));
     assert_eq!(desk.eye.wait_for_history("work/on_failure", 1)[0].state, RunState::Succeeded);
