@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::args::{Global, Show};
+use super::args::{Global, JobState, Show};
 use super::connect::connect;
 use super::failure::Failure;
 use super::history::open_runs;
@@ -163,6 +163,9 @@ fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Rela
         field("schedule", &format!("{}{zone}", job.schedule().unwrap_or_default()), console);
         for rule in day_rules(&spec.schedule) {
             field("", &rule, console);
+        }
+        if let Some(at) = job.retry_at.filter(|_| job.state() == JobState::Retrying) {
+            field("next", &format!("{} ({}), a run of it tried again", shown(at, timetable.zone()), when.either(at)), console);
         }
         next_lines(upcoming, timetable.zone(), when, console);
         if let Some(paused) = &job.paused_queue {

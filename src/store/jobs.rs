@@ -171,8 +171,10 @@ pub struct JobSummary {
     pub job: JobRecord,
     /// How many of its regular runs are open.
     pub open: u64,
-    /// Whether one of those was claimed before: of the first ten.
-    pub has_begun: bool,
+    /// Whether one of those executes: of the first ten.
+    pub is_running: bool,
+    /// When the first of those is tried again that began before and waits for that: of the first ten.
+    pub retry_at: Option<UnixMillis>,
     /// Its run that ended last.
     pub last_run: Option<RunId>,
 }
@@ -238,7 +240,7 @@ impl Store {
         Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
     }
 
-    /// For each job: how many of its regular runs are open, whether one has begun, and which of its runs ended last. A key of one job that holds
+    /// For each job: how many of its regular runs are open, whether one executes or waits for its retry, and which of its runs ended last. A key of one job that holds
     /// something else counts as empty: it is to hide no other job.
     pub async fn summarise(&self, jobs: Vec<JobRecord>) -> Result<Vec<JobSummary>, StoreError> {
         if jobs.is_empty() {
@@ -261,19 +263,34 @@ impl Store {
             .enumerate()
             .flat_map(|(at, runs)| runs.into_iter().map(move |run| (at, run)))
             .collect();
-        let mut begun = BTreeSet::new();
+        let (mut running, mut retries) = (BTreeSet::new(), BTreeMap::<usize, UnixMillis>::new());
         if !open.is_empty() {
             let mut pipeline = redis::pipe();
             for (_, run) in &open {
-                pipeline.cmd("HEXISTS").arg(self.keys.run(run)).arg("fence");
+                pipeline.cmd("HMGET").arg(self.keys.run(run)).arg(&["fence", "state", "ready"]);
             }
-            let claimed = self.well_typed(&mut pipeline).await?;
-            begun.extend(open.iter().zip(claimed).filter(|(_, claimed)| number_of(claimed) == Some(1)).map(|((at, _), _)| *at));
+            for ((at, _), fields) in open.iter().zip(self.well_typed(&mut pipeline).await?) {
+                let Value::Array(fields) = fields else { continue };
+                let field = |at: usize| fields.get(at).and_then(text_of).filter(|text| !text.is_empty());
+                match (field(0), field(1).as_deref()) {
+                    (Some(_), Some("running")) => {
+                        running.insert(*at);
+                    }
+                    (Some(_), Some("scheduled")) => {
+                        let ready = field(2).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
+                        if let Some(ready) = ready {
+                            retries.entry(*at).and_modify(|first| *first = ready.min(*first)).or_insert(ready);
+                        }
+                    }
+                    _ => {}
+                }
+            }
         }
         let summary = |(at, (job, of)): (usize, (JobRecord, &[Value]))| JobSummary {
             job,
             open: number_of(&of[0]).and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
-            has_begun: begun.contains(&at),
+            is_running: running.contains(&at),
+            retry_at: retries.get(&at).copied(),
             last_run: ids(&of[2]).pop(),
         };
         Ok(jobs.into_iter().zip(answers.chunks_exact(3)).enumerate().map(summary).collect())

@@ -28,6 +28,7 @@ const PAGE: usize = 500;
 pub(super) enum JobState {
     Scheduled,
     Running,
+    Retrying,
     Paused,
     Manual,
     Finished,
@@ -39,6 +40,7 @@ impl JobState {
         match self {
             Self::Scheduled => "scheduled",
             Self::Running => "running",
+            Self::Retrying => "retrying",
             Self::Paused => "paused",
             Self::Manual => "manual",
             Self::Finished => "finished",
@@ -62,8 +64,9 @@ Examples:
   schedctl list --all --json --limit 100 --offset 200
   schedctl list --watch=5s
 
-A job counts as running from the start of a run to its end, also while a retry waits. STATE says
-\"queue paused\" of a scheduled job whose queue is (--json: queue_paused).
+A job counts as running while a run of it executes, and as retrying while one that began before waits
+to be tried again; NEXT is then the time of that (--json: retry_at). STATE says \"queue paused\" of a
+scheduled job whose queue is (--json: queue_paused).
 
 With --watch the list is drawn anew on a terminal, as many jobs as it has lines; anywhere else, and
 with --json, one list follows the other. Ctrl-C ends it (130).";
@@ -270,7 +273,7 @@ impl Sheet {
     }
 
     fn row(&self, view: &JobView, detail: Detail) -> [Cell; 6] {
-        let next = view.next_due();
+        let next = view.next_start();
         let last = view.last.as_ref().and_then(|run| run.started_at.or(run.finished_at));
         let state = match view.state() {
             // Nothing of it starts, whatever its next time says.

@@ -28,8 +28,10 @@ pub(in crate::cli) struct JobView {
     pub(in crate::cli) definition: Result<Definition, String>,
     /// How many of its regular runs are open.
     pub(in crate::cli) open: u64,
-    /// Whether a run of it executes now, a manual one too, or one that has begun is to be tried again.
+    /// Whether a run of it executes now, a manual one too.
     pub(in crate::cli) is_running: bool,
+    /// When a regular run of it that has begun before is tried again, if one waits for that.
+    pub(in crate::cli) retry_at: Option<UnixMillis>,
     /// Its run that ended last.
     pub(in crate::cli) last: Option<RunRecord>,
     /// Its queue, if that is paused.
@@ -60,12 +62,12 @@ pub(in crate::cli) async fn view_jobs(
         .filter(|(_, record)| record.settings.is_paused)
         .collect();
     let mut views = Vec::with_capacity(summaries.len());
-    for JobSummary { job, open, has_begun, last_run } in summaries {
+    for JobSummary { job, open, is_running, retry_at, last_run } in summaries {
         let last = last_run.and_then(|_| last_runs.next()).and_then(|run| run.ok().flatten());
-        let is_running = has_begun || running.contains(&job.name);
+        let is_running = is_running || running.contains(&job.name);
         let definition = Definition::of(job.clone()).map_err(|error| error.to_string());
         let paused_queue = paused.get(job.lane.queue()).cloned();
-        views.push(JobView { record: job, definition, open, is_running, last, paused_queue });
+        views.push(JobView { record: job, definition, open, is_running, retry_at, last, paused_queue });
     }
     Ok(views)
 }
@@ -86,6 +88,8 @@ impl JobView {
         let waits_for_a_boot = schedule.is_ok_and(Schedule::is_at_boot);
         if self.is_running {
             JobState::Running
+        } else if self.retry_at.is_some() {
+            JobState::Retrying
         } else if !record.is_live() && (record.name.told_of().is_none() || self.open == 0) {
             JobState::Finished
         } else if record.paused_at.is_some() {
@@ -102,6 +106,11 @@ impl JobView {
     /// When it runs next by its schedule.
     pub(in crate::cli) fn next_due(&self) -> Option<UnixMillis> {
         self.record.pending.as_ref().map(RunId::due)
+    }
+
+    /// When something of it starts next: by its schedule, or for one that is tried again.
+    pub(in crate::cli) fn next_start(&self) -> Option<UnixMillis> {
+        self.retry_at.into_iter().chain(self.next_due()).min()
     }
 
     /// The zone it is in; UTC if that cannot be known.
@@ -142,6 +151,7 @@ impl JobView {
             "schedule": self.schedule(),
             "tz": self.definition.as_ref().map_or(self.record.tz.as_str(), |it| it.timetable.zone().name().as_str()),
             "next_due": self.next_due().map(|at| rfc3339(at, &zone)),
+            "retry_at": utc(self.retry_at),
             "paused": self.record.paused_at.is_some(),
             "queue_paused": self.paused_queue.is_some(),
             "open": self.open,
@@ -164,7 +174,7 @@ impl From<JobState> for Colour {
     fn from(state: JobState) -> Self {
         match state {
             JobState::Running => Self::Green,
-            JobState::Paused => Self::Yellow,
+            JobState::Paused | JobState::Retrying => Self::Yellow,
             JobState::Finished => Self::Dim,
             JobState::Scheduled | JobState::Manual => Self::Plain,
         }

@@ -56,11 +56,15 @@ fn filters_take_what_they_say() {
     bench.add(&["--name", "m", "--", "x"]);
     bench.ctl.run(&["pause", "held"]).good();
     bench.node.claim("busy");
+    bench.add(&["--name", "again", "--in", "0s", "--", "x"]);
+    let claim = bench.node.claim("again");
+    bench.node.retry(&claim, std::time::Duration::from_secs(3_600), 7);
     for (args, wanted) in [
         (&["--queue", "mail"][..], &["mailed"][..]),
         (&["--source", "file"], &["filed"]),
         (&["--state", "paused"], &["held"]),
         (&["--state", "running"], &["busy"]),
+        (&["--state", "retrying"], &["again"]),
         (&["--state", "manual"], &["m"]),
         (&["--state", "scheduled", "--source", "api"], &["mailed"]),
         (&["--state", "finished"], &[]),
@@ -68,8 +72,18 @@ fn filters_take_what_they_say() {
         let list = bench.ctl.run(&[&["list", "--json"], args].concat()).good().json();
         assert_eq!(names(&list), wanted, "{args:?}");
     }
-    bench.ctl.run(&["list", "--state", "foo"]).refused(2, &["foo", "scheduled, running, paused, manual, finished"]);
+    bench.ctl.run(&["list", "--state", "foo"]).refused(2, &["foo", "scheduled, running, retrying, paused, manual, finished"]);
     bench.ctl.run(&["list", "--queue", "A B"]).refused(2, &["A B"]);
+
+    // Its next start is that of the retry, where its schedule has none.
+    let shown = bench.ctl.run(&["show", "again", "--json"]).good().json();
+    let retry_at = bench.ctl.run(&["show", &claim.run.to_string(), "--json"]).good().json()["ready_at"].clone();
+    assert_eq!((&shown["state"], &shown["next_due"]), (&"retrying".into(), &Value::Null));
+    assert!(shown["retry_at"].is_string() && (retry_at.is_null() || retry_at == shown["retry_at"]), "{shown} {retry_at}");
+    let text = bench.ctl.run(&["show", "again"]).good().stdout;
+    assert!(text.lines().any(|line| line.starts_with("next ") && line.ends_with(", a run of it tried again")), "{text}");
+    let text = bench.ctl.run(&["list", "--state", "retrying"]).good().stdout;
+    assert!(!text.lines().nth(1).unwrap().trim_start().starts_with('-'), "{text}");
 }
 
 #[test]

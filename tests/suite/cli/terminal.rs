@@ -55,7 +55,7 @@ fn a_mistyped_flag_of_add_is_told_with_the_help_to_read() {
     finished.refused(2, &["'--nam'", "'--name'", "see schedctl add --help"]);
     assert!(!finished.stderr.contains("as a value"), "{finished:?}");
     alone.run(&["add", "--in", "5m"]).refused(2, &["a command goes after --", "schedctl add"]);
-    alone.run(&["list", "--state", "bad"]).refused(2, &["scheduled, running, paused", "see schedctl list --help"]);
+    alone.run(&["list", "--state", "bad"]).refused(2, &["scheduled, running, retrying, paused", "see schedctl list --help"]);
 }
 
 #[test]
