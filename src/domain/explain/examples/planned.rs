@@ -177,7 +177,7 @@ fn a_notice_is_told_as_nothing_a_person_asked_for_nor_as_a_one_shot() {
     let run = RunFacts { run: RunId::manual("j/on_failure".parse().unwrap(), s(0), "x").unwrap(), ..fresh() };
     let told = Facts { name: "j/on_failure".parse().unwrap(), ..about(run) };
     let told = with_job(told, |job| job.ended = Some(("finished".to_owned(), Some(s(10)))));
-    let codes: Vec<&str> = judge(&told).iter().map(|found| found.code()).collect();
+    let codes: Vec<&str> = judge(&told).iter().map(Finding::code).collect();
     assert!(codes.contains(&"notice"), "{codes:?}");
     assert!(codes.iter().all(|code| !["asked_for", "finished", "manual", "added"].contains(code)), "{codes:?}");
 }
