@@ -142,10 +142,46 @@ local function limits_in(text)
   return tonumber(limit or '1'), tonumber(interval or '0'), tonumber(burst or '1')
 end
 
--- The microsecond up to which time is taken up by the rate of a key. Never further ahead than a rate may be: Redis' clock was set
--- back then.
+-- Rates of one key that are counted beside each other, at most: jobs that share it may name different ones.
+local RATES = 16
+
+-- What the rates of a key have taken up: for each `interval:burst` the microsecond up to which. A run that begins counts for those of
+-- its own rate: counted for slower ones too, a busy job would keep the runs of another out for ever.
+local function rates_of(gate)
+  local found = {}
+  for word in string.gmatch(redis.call('GET', gate.rules) or '', '%S+') do
+    local to, rate = string.match(word, '^(%d+):(%d+:%d+)$')
+    if to then found[rate] = whole(to, FENCE) end
+  end
+  return found
+end
+
+-- The name a rate has there.
+local function rate_name(interval, burst) return int(interval) .. ':' .. int(burst) end
+
+-- Keeps them, those that are over left out, and no more than may be.
+local function keep_rates(gate, found, micros)
+  local names = {}
+  for rate, to in pairs(found) do
+    if to > micros then names[#names + 1] = rate end
+  end
+  table.sort(names, function(one, other) return found[one] > found[other] or found[one] == found[other] and one < other end)
+  local words = {}
+  for at = 1, math.min(#names, RATES) do words[at] = int(found[names[at]]) .. ':' .. names[at] end
+  if not words[1] then return redis.call('DEL', gate.rules) end
+  redis.call('SET', gate.rules, table.concat(words, ' '), 'PX', int(math.ceil((found[names[1]] - micros) / 1000) + RATE_KEPT))
+end
+
+-- The microsecond up to which time is taken up by a rate of a key. Never further ahead than it may be: Redis' clock was set back then,
+-- and time begins anew.
 local function taken_up(gate, interval, burst, micros)
-  return math.max(micros, math.min(whole(redis.call('GET', gate.rules), FENCE), micros + interval * burst))
+  local found, rate = rates_of(gate), rate_name(interval, burst)
+  local most = micros + interval * burst
+  if (found[rate] or 0) > most then
+    found[rate] = most
+    keep_rates(gate, found, micros)
+  end
+  return math.max(micros, found[rate] or 0)
 end
 
 -- When the rate of a key lets one more begin, besides `promised` ones; nil if now.
@@ -161,7 +197,9 @@ local function take_rate(gate, limits, micros)
   local _, interval, burst = limits_in(limits)
   if interval == 0 then return end
   local to = taken_up(gate, interval, burst, micros) + interval
-  redis.call('SET', gate.rules, int(to), 'PX', int(math.ceil((to - micros) / 1000) + RATE_KEPT))
+  local found = rates_of(gate)
+  found[rate_name(interval, burst)] = to
+  keep_rates(gate, found, micros)
 end
 
 -- Whether a run of `job` may have a place now; if not, when time alone lets it, or nil. `limits` are those of a key. What was let in

@@ -55,6 +55,11 @@ impl Rate {
         self.per
     }
 
+    /// Microseconds between two runs, as scripts count them.
+    pub fn interval_micros(self) -> u64 {
+        u64::try_from(self.per.as_micros().div_ceil(u128::from(self.count))).unwrap_or(u64::MAX)
+    }
+
     /// How many at once. 1 to [`MOST_RUNS`].
     pub fn burst(self) -> u32 {
         self.burst

@@ -358,7 +358,7 @@ fn limits_of(order: &ClaimOrder) -> String {
     }
     let PerKey { limit, rate } = order.per_key;
     // Rounded up, so that no more begin than may.
-    let interval = rate.map_or(0, |rate| rate.per().as_micros().div_ceil(u128::from(rate.count())));
+    let interval = rate.map_or(0, Rate::interval_micros);
     format!("{} {interval} {}", limit.unwrap_or(0), rate.map_or(1, Rate::burst))
 }
 

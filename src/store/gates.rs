@@ -14,6 +14,7 @@ use super::scripts::{self, Invocation};
 use crate::domain::gate::Gate;
 use crate::domain::ids::{GroupName, JobName, RunId};
 use crate::domain::lane::Lane;
+use crate::domain::rate::Rate;
 use crate::domain::time::UnixMillis;
 
 /// How often a call is repeated with the gates the record names: they change with each claim.
@@ -145,6 +146,20 @@ impl Store {
         // A key that holds something else is a finding of the doctor.
         let answers: Vec<Option<Value>> = self.link.ask(&mut pipeline).await?.into_iter().map(Result::ok).collect();
         Ok(answers.chunks_exact(5).map(standing).collect())
+    }
+
+    /// When a rate lets one more run begin at the gate of a key; none if nothing of it is taken up.
+    pub async fn read_key_opens(&self, gate: &Gate, rate: Rate) -> Result<Option<UnixMillis>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("GET").arg(self.keys.gate_rate(gate));
+        // A key that holds something else is a finding of the doctor.
+        let answer = self.link.ask(&mut pipeline).await?.into_iter().next().and_then(Result::ok);
+        let (interval, burst) = (rate.interval_micros(), u64::from(rate.burst()));
+        let own = format!(":{interval}:{burst}");
+        let text = answer.as_ref().and_then(text_of).unwrap_or_default();
+        let taken_up = text.split(' ').find_map(|word| word.strip_suffix(&own)?.parse::<u64>().ok());
+        let opens = taken_up.map(|to| to.saturating_add(interval).saturating_sub(interval.saturating_mul(burst)).div_ceil(1_000));
+        Ok(opens.and_then(|ms| UnixMillis::new(i64::try_from(ms).ok()?)))
     }
 
     /// The run that has a place at a gate, the last that began before those that have not, and whether it has.

@@ -14,7 +14,6 @@ pub fn has_judged_text(rest: &str) -> bool {
 
 /// What is wrong with the text of the key `rest`; `key` is its whole name.
 pub fn judge_text(rest: &str, key: String, text: &str) -> Option<Finding> {
-    let is_number = text.parse::<u64>().is_ok();
     let is_instant = |text: &str| text.parse().ok().and_then(UnixMillis::new).is_some();
     let found = || format!("it is {}", shown(text));
     match rest {
@@ -25,11 +24,17 @@ pub fn judge_text(rest: &str, key: String, text: &str) -> Option<Finding> {
             Some(Finding::by_hand(Rule::Text, Subject::Key(key), found(), "the mark of the data (MS-NODE-NUMBER)", advice))
         }
         "settling" if !is_instant(text) => Some(aside(key, found(), "the instant up to which data settles")),
-        _ if rest.starts_with("gate_rate:") && !is_number => {
-            Some(aside(key, found(), "the microsecond up to which a rate is taken up"))
+        _ if rest.starts_with("gate_rate:") && !is_rates(text) => {
+            Some(aside(key, found(), "up to which microsecond rates are taken up (MICROS:INTERVAL:BURST)"))
         }
         _ => None,
     }
+}
+
+/// Whether it is what the rates of a key have taken up, one or several.
+fn is_rates(text: &str) -> bool {
+    let is_one = |word: &str| word.split(':').count() == 3 && word.split(':').all(|part| part.parse::<u64>().is_ok());
+    !text.is_empty() && text.split(' ').all(is_one)
 }
 
 fn aside(key: String, found: String, wanted: &'static str) -> Finding {
@@ -42,7 +47,9 @@ mod tests {
 
     #[test]
     fn an_instant_and_a_rate_are_told_from_garbage() {
-        for (rest, good) in [("settling", "1790000000000"), ("gate_rate:key:k", "17900000000000000")] {
+        for (rest, good) in
+            [("settling", "1790000000000"), ("gate_rate:key:k", "1790000000000000:500000:1 1790000000000001:1000:3")]
+        {
             assert!(has_judged_text(rest));
             assert_eq!(judge_text(rest, "k".to_owned(), good), None, "{rest}");
             for bad in ["", "garbage", "-5", "1e300"] {

@@ -8,7 +8,7 @@ impl Became {
     /// The sentence of one that says so; nothing of any other.
     pub(super) fn at_gate(&self, zone: &Zone) -> String {
         match self {
-            Self::WaitsAt { gate, behind, holder, let_in, hindrance, turn } => {
+            Self::WaitsAt { gate, behind, holder, let_in, hindrance, rate, turn } => {
                 let hindrance = hindrance.as_ref().map_or_else(String::new, |why| format!(": {why}"));
                 let behind = match (holder, let_in, behind) {
                     (Some(run), ..) => format!(", behind {run}"),
@@ -17,7 +17,10 @@ impl Became {
                     (None, None, None) => String::new(),
                 };
                 let turn = turn.as_ref().map_or_else(String::new, |job| format!("; it is the turn of {job}"));
-                format!("It waits for its place at {gate}{behind}{turn}.")
+                let rate = rate.as_ref().map_or_else(String::new, |(rate, opens)| {
+                    format!("; its rate of {rate} lets one more begin on {}", shown(*opens, zone))
+                });
+                format!("It waits for its place at {gate}{behind}{rate}{turn}.")
             }
             Self::LetIn { gate, since } => {
                 format!("It was let in at {gate} on {}, and has not begun: no node has claimed it yet.", shown(*since, zone))

@@ -2,6 +2,7 @@
 
 use super::facts::AttemptFacts;
 use super::sentences::{by_words, findings};
+use crate::domain::rate::Rate;
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::{shown, span};
 use crate::domain::zone::Zone;
@@ -135,6 +136,8 @@ findings! {
             let_in: Option<String>,
             /// Why that one does not begin, if that is known.
             hindrance: Option<String>,
+            /// The rate of its job there, and when that lets one more begin.
+            rate: Option<(Rate, UnixMillis)>,
             /// Whose turn it is.
             turn: Option<String>,
         },

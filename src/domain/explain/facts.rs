@@ -8,6 +8,7 @@ use crate::domain::job::JobSpec;
 use crate::domain::lane::Lane;
 use crate::domain::node_event::NodeEvent;
 use crate::domain::notice::Deadline;
+use crate::domain::rate::Rate;
 use crate::domain::run::RunState;
 use crate::domain::schedule::Timetable;
 use crate::domain::serving::Serving;
@@ -246,6 +247,8 @@ pub struct AtGate {
     pub holder: Option<(RunId, bool)>,
     /// Why that one has not begun, as far as its queue tells.
     pub hindrance: Option<String>,
+    /// The rate of its job there, and when that lets one more begin.
+    pub rate: Option<(Rate, UnixMillis)>,
     /// Until when it waited; none while it does.
     pub until: Option<UnixMillis>,
 }

@@ -186,6 +186,7 @@ fn scheduled(facts: &Facts, run: &RunFacts) -> Became {
                 holder,
                 let_in,
                 hindrance: run.gate.as_ref().and_then(|at| at.hindrance.clone()),
+                rate: run.gate.as_ref().and_then(|at| at.rate),
                 turn: run.gate.as_ref().and_then(|at| at.turn.clone()),
             }
         }

@@ -241,7 +241,12 @@ impl Known<'_> {
                     Some((run, false)) => Box::pin(self.hindrance(run)).await?,
                     _ => None,
                 };
-                Some(AtGate { gate: gate.words(), turn, holder, hindrance, until: None })
+                let rate = self.understood().and_then(|job| job.spec.per_key.rate);
+                let rate = match rate.filter(|_| gate.is_of_key()) {
+                    Some(rate) => self.store.read_key_opens(gate, rate).await?.filter(|at| *at > self.now).map(|at| (rate, at)),
+                    None => None,
+                };
+                Some(AtGate { gate: gate.words(), turn, holder, hindrance, rate, until: None })
             }
             None => None,
         };

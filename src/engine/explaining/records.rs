@@ -10,6 +10,7 @@ use crate::store::{PastAttempt, RunRecord, Standing};
 /// What a record and where its run stands say.
 pub(super) fn run_facts(record: RunRecord, standing: Standing, place: Place, waits_at: Option<AtGate>) -> RunFacts {
     let waited_at = record.waited_at.clone().map(|(gate, until)| AtGate {
+        rate: None,
         gate,
         turn: None,
         holder: None,

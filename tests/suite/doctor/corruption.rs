@@ -90,10 +90,17 @@ fn a_key_that_holds_something_else_is_named_and_mended_and_the_node_lives_on() {
     for key in keys(&redis) {
         let (command, values) = GARBAGE[number % GARBAGE.len()];
         let wanted = type_of(&redis, &key);
+        let mark: Option<Vec<u8>> = key.ends_with(":epoch").then(|| redis.connection().get(&key).unwrap());
         let _: () = redis.connection().del(&key).unwrap();
         let _: redis::Value = redis::cmd(command).arg(&key).arg(values).query(&mut redis.connection()).unwrap();
         if type_of(&redis, &key) == wanted {
-            continue; // A text where a text belongs: the counters' own tests.
+            // A text where a text belongs: the counters' own tests. The mark of the data is mended by hand, as doctor says.
+            if let Some(mark) = mark {
+                let told = ctl.run(&["doctor"]);
+                assert!(told.code == 1 && told.stdout.contains("the mark of the data"), "{told:?}");
+                let _: () = redis.connection().set(&key, mark).unwrap();
+            }
+            continue;
         }
         assert_answers(&redis, &key);
         let told = ctl.run(&["doctor", "--json"]);

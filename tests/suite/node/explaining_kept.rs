@@ -158,3 +158,21 @@ fn what_a_long_pause_skipped_is_told_though_many_runs_ended_before_it_did_and_wi
         assert_eq!(document["made_up_by"], json!({"run_id": id, "state": "succeeded"}));
     }
 }
+
+#[test]
+fn a_run_held_by_the_rate_of_its_key_is_told_until_when_and_another_rate_of_that_key_is_its_own() {
+    let redis = TestRedis::start();
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    let _node = Schedd::on(&redis).node("n1").start();
+    let add = |name: &str, rate: &str| {
+        ctl.run(&["add", "--name", name, "--in", "0s", "--key", "k", "--per-key-rate", rate, "--shell", "true"]).good();
+    };
+    add("first", "1/1h");
+    eye.wait_for_history("first", 1);
+    add("quick", "10/1s");
+    eye.wait_for_history("quick", 1);
+    add("second", "1/1h");
+    let told = || explained(&redis, &["second"]).0;
+    let held = "It waits for its place at key k; its rate of 1/1h lets one more begin on ";
+    until("its rate is told", LONG, || told().contains(held).then_some(()));
+}

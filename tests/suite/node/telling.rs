@@ -480,7 +480,7 @@ fn notices_that_wait_for_their_retry_are_no_end_of_the_hidden_job_and_are_cancel
         Some(()).filter(|()| runs.as_array().unwrap().iter().filter(waits).count() == 2)
     });
     let shown = ctl.run(&["show", hidden, "--json"]).good().json();
-    assert_eq!((&shown["state"], &shown["ended"], &shown["ended_at"]), (&json!("running"), &Value::Null, &Value::Null));
+    assert_eq!((&shown["state"], &shown["ended"], &shown["ended_at"]), (&json!("retrying"), &Value::Null, &Value::Null));
     let text = ctl.run(&["show", hidden]).good().stdout;
     assert!(!text.lines().any(|line| line.starts_with("ended")), "{text}");
     let cancelled = ctl.run(&["cancel", hidden]).good().stdout;

@@ -17,14 +17,14 @@ use super::recovering::{expired, recovery};
 use super::removing::removal;
 use super::world::{World, claimant, definition, gate, name, queue, run_of, t, token};
 
-const KEY: &[&str] = &["key:k"];
+pub(super) const KEY: &[&str] = &["key:k"];
 
-fn is_queued(reply: &ClaimReply) -> bool {
+pub(super) fn is_queued(reply: &ClaimReply) -> bool {
     matches!(reply, ClaimReply::Blocked(Blocking::Queued))
 }
 
 /// Jobs that are each due once, at these offsets, and pass these gates.
-async fn yard(jobs: &[(&str, i64)]) -> World {
+pub(super) async fn yard(jobs: &[(&str, i64)]) -> World {
     let world = World::new();
     for (job, offset) in jobs {
         world.plant_once(job, *offset).await;
@@ -51,7 +51,7 @@ fn waits(world: &World, gate: &str, run: &RunId) -> bool {
 }
 
 /// When the gate is to be looked at, as ms from zero.
-fn wake(world: &World, gate: &str) -> Option<i64> {
+pub(super) fn wake(world: &World, gate: &str) -> Option<i64> {
     world.score("gate_wakes", gate)
 }
 

@@ -20,6 +20,7 @@ mod folded;
 mod forgetting;
 mod gate_edits;
 mod gate_idle;
+mod gate_rates;
 mod gate_turns;
 mod gate_walk;
 mod gated;

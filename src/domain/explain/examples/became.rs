@@ -127,8 +127,14 @@ const BECAME: &[Example] = &[
     (
         "waits_at",
         || {
-            let gate =
-                AtGate { gate: "group night".to_owned(), turn: Some("b".to_owned()), holder: None, hindrance: None, until: None };
+            let gate = AtGate {
+                gate: "group night".to_owned(),
+                turn: Some("b".to_owned()),
+                holder: None,
+                hindrance: None,
+                rate: None,
+                until: None,
+            };
             about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
         },
         "It waits for its place at group night, behind k@5 when it came; it is the turn of b.",
@@ -137,7 +143,7 @@ const BECAME: &[Example] = &[
         "waits_at",
         || {
             let holder = Some(("l@6".parse().unwrap(), true));
-            let gate = AtGate { gate: "group night".to_owned(), turn: None, holder, hindrance: None, until: None };
+            let gate = AtGate { gate: "group night".to_owned(), turn: None, holder, hindrance: None, rate: None, until: None };
             about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
         },
         "It waits for its place at group night, behind l@6.",
@@ -146,7 +152,7 @@ const BECAME: &[Example] = &[
         "waits_at",
         || {
             let holder = Some(("l@6".parse().unwrap(), false));
-            let gate = AtGate { gate: "group night".to_owned(), turn: None, holder, hindrance: None, until: None };
+            let gate = AtGate { gate: "group night".to_owned(), turn: None, holder, hindrance: None, rate: None, until: None };
             about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
         },
         "It waits for its place at group night, behind l@6, which was let in and has not begun.",
@@ -155,10 +161,19 @@ const BECAME: &[Example] = &[
         "waits_at",
         || {
             let (holder, hindrance) = (Some(("l@6".parse().unwrap(), false)), Some("its queue q is paused by ana@h1".to_owned()));
-            let gate = AtGate { gate: "group night".to_owned(), turn: None, holder, hindrance, until: None };
+            let gate = AtGate { gate: "group night".to_owned(), turn: None, holder, hindrance, rate: None, until: None };
             about(RunFacts { place: Place::AtGate, gate: Some(gate), ..fresh() })
         },
         "It waits for its place at group night, behind l@6, which was let in and has not begun: its queue q is paused by ana@h1.",
+    ),
+    (
+        "waits_at",
+        || {
+            let rate = Some(("1/1h".parse().unwrap(), s(3_600)));
+            let gate = AtGate { gate: "key k".to_owned(), turn: None, holder: None, hindrance: None, rate, until: None };
+            about(RunFacts { place: Place::AtGate, gate: Some(gate), ..fresh() })
+        },
+        "It waits for its place at key k; its rate of 1/1h lets one more begin on Sat 2026-11-21 13:00:00 UTC.",
     ),
     (
         "let_in",

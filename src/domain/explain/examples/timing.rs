@@ -29,8 +29,14 @@ const TIMING: &[Example] = &[
     (
         "late_at_gate",
         || {
-            let gate =
-                AtGate { gate: "key customer-42".to_owned(), turn: None, holder: None, hindrance: None, until: Some(s(20)) };
+            let gate = AtGate {
+                gate: "key customer-42".to_owned(),
+                turn: None,
+                holder: None,
+                hindrance: None,
+                rate: None,
+                until: Some(s(20)),
+            };
             about(RunFacts { gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..started(20) })
         },
         "It waited until Sat 2026-11-21 12:00:20 UTC for its place at key customer-42, behind k@5 when it came.",
