@@ -13,7 +13,12 @@ local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'zset', KEYS[3], 'zset'})
 if bad then return bad end
 local count = redis.call('ZCARD', KEYS[1])
-if count > 0 then note_deed(KEYS[3], now, 'backfill given up', ARGV[3], {}) end
+if count > 0 then
+  -- Nothing else is kept of them: what they were to make up for has its state already.
+  local first = tonumber(redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2])
+  local last = tonumber(redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2])
+  note_deed(KEYS[3], now, 'backfill given up', ARGV[3], {count = count, first = first, last = last})
+end
 redis.call('ZREM', KEYS[2], ARGV[2])
 redis.call('UNLINK', KEYS[1])
 return {'dropped', count}

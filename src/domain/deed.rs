@@ -17,6 +17,8 @@ pub struct Deed {
     pub count: Option<u64>,
     /// Of a change of the schedule: what it was and what it became.
     pub schedules: Option<(String, String)>,
+    /// Of a backfill that was given up: the first and last due time of what had waited.
+    pub dues: Option<(UnixMillis, UnixMillis)>,
 }
 
 impl Deed {

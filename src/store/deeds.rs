@@ -27,6 +27,7 @@ impl Store {
 fn deed(member: &str) -> Option<Deed> {
     let value: serde_json::Value = serde_json::from_str(member).ok()?;
     let text = |field: &str| value[field].as_str().map(str::to_owned);
+    let instant = |field: &str| UnixMillis::new(value[field].as_i64()?);
     Some(Deed {
         at: UnixMillis::new(value["at"].as_i64()?)?,
         what: text("what")?,
@@ -34,6 +35,7 @@ fn deed(member: &str) -> Option<Deed> {
         run: text("run"),
         count: value["count"].as_u64(),
         schedules: text("old").zip(text("new")),
+        dues: instant("first").zip(instant("last")),
     })
 }
 
@@ -46,6 +48,8 @@ mod tests {
         let read = deed(r#"{"at":5,"what":"edited","by":"ana@h","old":"a","new":"b"}"#).unwrap();
         assert_eq!((read.at.as_i64(), read.what.as_str(), read.by.as_deref()), (5, Deed::EDITED, Some("ana@h")));
         assert_eq!(read.schedules, Some(("a".to_owned(), "b".to_owned())));
+        let dropped = deed(r#"{"at":5,"what":"backfill given up","count":2,"first":1,"last":4}"#).unwrap();
+        assert_eq!((dropped.count, dropped.dues.map(|(first, last)| (first.as_i64(), last.as_i64()))), (Some(2), Some((1, 4))));
         for bad in ["", "5", "{}", r#"{"at":-1,"what":"x"}"#, r#"{"at":5}"#] {
             assert!(deed(bad).is_none(), "{bad}");
         }

@@ -65,6 +65,8 @@ pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
                 "count": deed.count,
                 "old": old,
                 "new": new,
+                "first_due": deed.dues.map(|(first, _)| first.to_string()),
+                "last_due": deed.dues.map(|(_, last)| last.to_string()),
             })
         })
         .collect();

@@ -187,6 +187,13 @@ findings! {
             /// Its state, in words.
             state: String,
         },
+        /// It waited to be made up for, and that was given up.
+        "made_up_dropped" MadeUpDropped {
+            /// By whom.
+            by: Option<String>,
+            /// When.
+            at: UnixMillis,
+        },
         /// Its time has not come.
         "to_come" ToCome {
             /// It.
@@ -319,8 +326,7 @@ impl Became {
                 format!("It was missed, and is to start on {} so that not all start at once.", shown(*at, zone))
             }
             Self::Held => "The pause of its job holds it.".to_owned(),
-            Self::ToMakeUp => "It waits to be made up for, as schedctl backfill asked.".to_owned(),
-            Self::MadeUpBy { run, state } => format!("{run} makes up for it, as schedctl backfill asked: {state}."),
+            Self::ToMakeUp | Self::MadeUpBy { .. } | Self::MadeUpDropped { .. } => self.making_up(zone),
             Self::ToCome { at } => format!("It is still to come, on {}.", shown(*at, zone)),
             Self::Owed { since } => format!("It is owed: ready since {}, and no node has claimed it yet.", shown(*since, zone)),
             Self::BehindOwed { due } => {

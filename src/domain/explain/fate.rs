@@ -5,7 +5,7 @@ use super::became::Became;
 use super::facts::{Facts, Passed, Place, RunFacts, Subject};
 use super::loss::hidden;
 use crate::domain::deed::Deed;
-use crate::domain::ids::RunId;
+use crate::domain::ids::{RunId, RunKind};
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::shown;
@@ -17,8 +17,24 @@ pub(super) fn became(facts: &Facts) -> Vec<Became> {
         .as_ref()
         .map(|(run, state)| Became::MadeUpBy { run: run.to_string(), state: state.as_str().replace('_', " ") });
     let mut found = of_subject(facts);
-    found.extend(made_up);
+    found.extend(made_up.or_else(|| given_up(facts)));
     found
+}
+
+/// That an occurrence which did not succeed was to be made up for, and was not.
+fn given_up(facts: &Facts) -> Option<Became> {
+    let timetable = facts.job.as_ref().and_then(|job| job.definition.as_ref().ok()).map(|(_, timetable)| timetable);
+    let is_of_schedule = |at: UnixMillis| timetable.is_some_and(|timetable| timetable.count_in(at, at) == 1);
+    let at = match &facts.subject {
+        Subject::Run(run) if run.run.kind() == RunKind::Regular && run.state != RunState::Succeeded => run.run.due(),
+        Subject::Ledger { at, state, .. } if state != RunState::Succeeded.as_str() => *at,
+        Subject::Stretch { at, .. } | Subject::BeforeLedger { at, .. } => *at,
+        Subject::Unrecorded { at } | Subject::NotDue { at, .. } if is_of_schedule(*at) => *at,
+        _ => return None,
+    };
+    let covers =
+        |deed: &&Deed| deed.what == Deed::BACKFILL_DROPPED && deed.dues.is_some_and(|(first, last)| first <= at && at <= last);
+    facts.deeds.iter().rev().find(covers).map(|deed| Became::MadeUpDropped { by: deed.by.clone(), at: deed.at })
 }
 
 fn of_subject(facts: &Facts) -> Vec<Became> {

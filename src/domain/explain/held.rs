@@ -102,7 +102,7 @@ mod tests {
 
     fn deed(what: &str, at: i64, schedules: Option<(&str, &str)>) -> Deed {
         let schedules = schedules.map(|(old, new)| (old.to_owned(), new.to_owned()));
-        Deed { at: s(at), what: what.to_owned(), by: None, run: None, count: None, schedules }
+        Deed { at: s(at), what: what.to_owned(), by: None, run: None, count: None, schedules, dues: None }
     }
 
     fn is_due(deeds: &[Deed], since: i64, at: i64) -> Option<bool> {

@@ -13,6 +13,7 @@ mod judge;
 mod keeps;
 mod life;
 mod loss;
+mod making_up;
 mod on_time;
 mod planned;
 mod rules;

@@ -1,7 +1,7 @@
 //! What became of it.
 
 use super::scene::{
-    about, ana, asked_in_vain, attempt, done_by_ana, ended, facts, flush, fresh, missed_since, node, s, started, the_job,
+    about, ana, asked_in_vain, attempt, deed, done_by_ana, ended, facts, flush, fresh, missed_since, node, s, started, the_job,
 };
 use super::{Example, hold};
 use crate::domain::deed::Deed;
@@ -230,6 +230,14 @@ const BECAME: &[Example] = &[
             ..about(ended(RunState::Skipped, Some("missed")))
         },
         "j@1795262400000~backfill makes up for it, as schedctl backfill asked: succeeded.",
+    ),
+    (
+        "made_up_dropped",
+        || {
+            let dropped = Deed { dues: Some((s(-60), s(60))), ..deed(Deed::BACKFILL_DROPPED, 90) };
+            Facts { deeds: vec![dropped], ..about(ended(RunState::Skipped, Some("missed"))) }
+        },
+        "It was to be made up for; that was given up by ana@h1 on Sat 2026-11-21 12:01:30 UTC.",
     ),
     (
         "asked_in_vain",

@@ -134,7 +134,8 @@ fn a_file_that_was_refused_before_what_is_live_is_not_told_of() {
     // It was taken since, or the job was changed since.
     assert!(!tells(&refused(Some(false))));
     let edited = |at: i64| {
-        let deed = Deed { at: s(at), what: Deed::EDITED.to_owned(), by: None, run: None, count: None, schedules: None };
+        let deed =
+            Deed { at: s(at), what: Deed::EDITED.to_owned(), by: None, run: None, count: None, schedules: None, dues: None };
         Facts { deeds: vec![deed], ..refused(Some(true)) }
     };
     assert!(tells(&edited(500)) && !tells(&edited(700)));

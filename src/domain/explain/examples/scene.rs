@@ -161,7 +161,15 @@ pub(super) fn with_job(mut facts: Facts, change: impl Fn(&mut JobFacts)) -> Fact
 }
 
 pub(super) fn deed(what: &str, at: i64) -> Deed {
-    Deed { at: s(at), what: what.to_owned(), by: Some(ana()), run: Some(format!("j@{NOON}000")), count: None, schedules: None }
+    Deed {
+        at: s(at),
+        what: what.to_owned(),
+        by: Some(ana()),
+        run: Some(format!("j@{NOON}000")),
+        count: None,
+        schedules: None,
+        dues: None,
+    }
 }
 
 pub(super) fn done_by_ana(what: &str, at: i64, facts: Facts) -> Facts {
