@@ -240,6 +240,15 @@ local function pass_over(k, a, state)
   return {'gone'}
 end
 
+-- Has the nodes look at one that is skipped when it was to have started: whether what it was skipped behind goes on by then. Of all
+-- behind one run the first is looked at, so that a run that hangs is told of once.
+local function watch_skipped(k, id, due_ms, tells, behind, last)
+  local start = string.match(tells or '', 'start=%d+')
+  if not start or behind == '' or string.match(last or '', '^%S+') == behind then return end
+  watch(KEYS[17], id, due_ms, start, false)
+  redis.call('HSET', k.job, 'skipped_behind', behind .. ' ' .. id)
+end
+
 -- Tells of a run that starts later than it may.
 local function tell_late(k, id, tells, due_ms)
   local late = string.match(tells or '', 'late=(%d+)')
@@ -271,7 +280,8 @@ local function claim(k, a)
   if tonumber(ready) > now then return {'early', ready} end
   if run[2] and run[2] ~= 'scheduled' then return pass_over(k, a, run[2]) end
   if claimed >= slots then return {'full'} end
-  local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'once', 'begun', 'tells', 'watched')
+  local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'once', 'begun', 'tells', 'watched',
+    'skipped_behind')
   if not job[1] then return {'orphan'} end
   if job[1] ~= a.rev then return {'stale'} end
   local is_pending = job[2] == id
@@ -331,9 +341,8 @@ local function claim(k, a)
   end
   -- Only what differs from the plan is written down: of a run on time nothing.
   if first and ready ~= a.due_ms then base[#base + 1], base[#base + 2] = 'ready_at', int(tonumber(ready)) end
-  if first and fate and reason == 'overlap' then
-    base[#base + 1], base[#base + 2] = 'behind', redis.call('ZRANGE', k.open, 0, 0)[1] or ''
-  end
+  local behind = first and fate and reason == 'overlap' and (redis.call('ZRANGE', k.open, 0, 0)[1] or '')
+  if behind then base[#base + 1], base[#base + 2] = 'behind', behind end
 
   if gate then
     -- The last that began, or else one that was let in.
@@ -355,6 +364,7 @@ local function claim(k, a)
   elseif fate then
     redis.call('HSET', k.run, unpack(base))
     end_run(k, id, fate, reason, now, {'by', by})
+    if begins and behind then watch_skipped(k, id, a.due_ms, job[7], behind, job[9]) end
     redis.call('HDEL', stops, id)
   else
     local fence = next_fence(whole(run[4], FENCE - 1))

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Looks whether a run has started, or ended, by the time it was to, and else tells whom its job wants told. What is paused, removed
--- or over is not to start any more.
+-- or over is not to start any more; of those skipped behind an open run the first has not started as long as that goes on.
 -- Guard: its time has come and is on the list, and is still what the job says; it is taken off in the same step.
 -- KEYS 1 deadlines
 -- KEYS 2 run
@@ -8,6 +8,7 @@
 -- KEYS 4 notices
 -- KEYS 5 totals
 -- KEYS 6 nudge
+-- KEYS 7 open
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 kind: start or finish
@@ -19,7 +20,7 @@
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[2], job = KEYS[3], notices = KEYS[4], totals = KEYS[5], nudge = KEYS[6]}
-local bad = wrong_type({KEYS[1], 'zset', k.run, 'hash', k.job, 'hash', k.notices, 'zset', KEYS[5], 'hash'})
+local bad = wrong_type({KEYS[1], 'zset', k.run, 'hash', k.job, 'hash', k.notices, 'zset', KEYS[5], 'hash', KEYS[7], 'zset'})
 if bad then return bad end
 local id, kind = ARGV[2], ARGV[3]
 local entry = id .. ' ' .. kind
@@ -27,9 +28,13 @@ local at = redis.call('ZSCORE', KEYS[1], entry)
 if not at then return {'gone'} end
 if tonumber(at) > now then return {'early'} end
 local run = redis.call('HMGET', k.run, 'state', 'fence')
-local job = redis.call('HMGET', k.job, 'pending', 'tells')
+local job = redis.call('HMGET', k.job, 'pending', 'tells', 'skipped_behind', 'paused', 'ended')
 local is_open = run[1] == 'running' or run[1] == 'scheduled' or not run[1] and job[1] == id
-local is_missed = is_open and not (kind == 'start' and run[2])
+local behind, skipped = string.match(job[3] or '', '^(%S+) (%S+)$')
+-- Its record may be trimmed by now.
+local is_held_up = kind == 'start' and skipped == id and not is_open and not job[4] and not job[5]
+  and redis.call('ZSCORE', KEYS[7], behind)
+local is_missed = is_held_up or is_open and not (kind == 'start' and run[2])
 local tells = job[2] or ''
 local within = tonumber(string.match(tells, kind .. '=(%d+)'))
 if not within then is_missed = false end

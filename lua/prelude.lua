@@ -77,7 +77,7 @@ local DEAD = {failed = true, timed_out = true, lost = true}
 local ENDS = {succeeded = true, failed = true, timed_out = true, lost = true, cancelled = true, skipped = true}
 
 -- What is kept of a run in a notice of it.
-local TOLD = {'state', 'reason', 'attempt', 'due', 'started_at', 'finished_at', 'exit_code', 'signal', 'http_status', 'error', 'node', 'skipped_count', 'waiting_for'}
+local TOLD = {'state', 'reason', 'attempt', 'due', 'started_at', 'finished_at', 'exit_code', 'signal', 'http_status', 'error', 'node', 'skipped_count', 'waiting_for', 'behind'}
 
 -- Notices that wait to be planted, at most.
 local NOTICES = 10000

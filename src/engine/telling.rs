@@ -157,7 +157,15 @@ impl Told<'_> {
         Some(ended.into_iter().map(|ended| format!("{ended}. ")).chain([self.causes.join(" ")]).collect())
     }
 
+    /// The open run it was skipped behind.
+    fn behind(&self) -> Option<&str> {
+        self.about.text("behind").filter(|_| self.about.text("state") == Some("skipped"))
+    }
+
     fn ended_by(&self) -> Option<String> {
+        if let Some(open) = self.behind() {
+            return Some(format!("the run {open} was still open"));
+        }
         let text = |field| self.about.text(field).map(str::to_owned);
         let coded = |word: &str, field| self.about.number(field).map(|code| format!("{word} {code}"));
         let said = text("reason").or_else(|| text("error"));
@@ -199,6 +207,7 @@ impl Told<'_> {
             }
             "running" => format!("started {after} late"),
             "scheduled" => format!("has not started in time, {after} after that"),
+            "skipped" if self.behind().is_some() => format!("has not started in time, {after} after that; it was skipped"),
             ended => format!("was {ended}, {after} after that"),
         };
         format!("{run}{due} {what}{why}")

@@ -115,6 +115,7 @@ impl Store {
             .key("notices", keys.notices())
             .key("totals", keys.totals())
             .key("nudge", keys.nudge())
+            .key("open", keys.open(run.job()))
             .arg("now", self.now_arg())
             .arg("id", run.to_string())
             .arg("kind", deadline.kind.as_str())

@@ -106,8 +106,8 @@ fn of_deadline(facts: &Facts, run: &RunFacts, spec: Option<&JobSpec>, kind: Dead
         Deadline::Start => spec.must_start_within,
         Deadline::Finish => spec.must_finish_within,
     });
-    // What was skipped at once was to start no more.
-    let within = within.filter(|_| run.state != RunState::Skipped);
+    // What was skipped was to start no more, unless what it was skipped behind went on too long.
+    let within = within.filter(|_| run.state != RunState::Skipped || notice.is_some() && run.behind.is_some());
     let missed = within.and_then(|within| {
         let by = run.run.due().saturating_add(within.saturating_add(latest_shift(facts, run)));
         (notice.is_some() || is_missed(facts, run, kind, by)).then_some((by, within))

@@ -465,6 +465,32 @@ fn a_run_no_node_takes_and_one_that_goes_on_too_long_are_told_of() {
 }
 
 #[test]
+fn a_job_that_starts_no_more_behind_a_run_that_hangs_is_told_of_once() {
+    let desk = Desk::new([]);
+    let _node = Schedd::on(&desk.redis).start();
+    let (told, go) = (desk.path("told"), desk.path("go"));
+    desk.eye.add(&json!({
+        "name": "work", "every": "1s", "shell": format!("while ! test -e {go}; do sleep 0.1; done"), "must_start_within": "3s",
+        "on_late": {"shell": format!("echo \"$SCHEDD_ABOUT_RUN|$SCHEDD_ABOUT_TEXT\" >> {told}")},
+    }));
+    let line = desk.wait_for_lines("told", 1).remove(0);
+    let (run, text) = line.split_once('|').unwrap();
+    let state_of = |run: &str| Schedctl::on(&desk.redis).run(&["show", run, "--json"]).good().json()["state"].clone();
+    assert!(text.contains(" has not started in time, "), "{line}");
+    let (_, hung) = text.split_once("; it was skipped: the run ").unwrap();
+    assert_eq!(state_of(hung.strip_suffix(" was still open").unwrap()), "running", "{line}");
+    assert_says(&desk.redis, &[run], &["It had not started by ", "must_start_within = 3s wants.", "on_late told of it at "]);
+    // Those skipped after it, four of them and their time, say no more.
+    let skipped = || desk.eye.history("work").iter().filter(|run| run.state == RunState::Skipped).count();
+    let now = skipped();
+    until("more are skipped, past the time they were to start", LONG, || (skipped() >= now + 5).then_some(()));
+    assert_eq!(desk.lines("told").len(), 1);
+    std::fs::write(&go, "").unwrap();
+    desk.eye.wait_for_history("work", 1);
+    desk.assert_sound();
+}
+
+#[test]
 fn notices_that_wait_for_their_retry_are_no_end_of_the_hidden_job_and_are_cancelled_together() {
     let desk = Desk::new([]);
     let _node = Schedd::on(&desk.redis).start();

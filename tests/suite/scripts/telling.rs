@@ -8,8 +8,8 @@ use schedd::domain::run::RunState;
 use schedd::engine::examination::examine;
 use schedd::engine::giving_back::{self, Given};
 use schedd::store::{
-    ApplyOrder, ApplyReply, Change, ClaimReply, DeadlineReply, MOST_OPEN, Notice, NoticeOrder, NoticeReply, RestoreOrder,
-    RestoreReply, RetryReply, SkipOrder, SkipReply, Verdict, WatchReply,
+    ApplyOrder, ApplyReply, Blocking, Change, Claim, ClaimReply, DeadlineReply, MOST_OPEN, Notice, NoticeOrder, NoticeReply,
+    RestoreOrder, RestoreReply, RetryReply, SkipOrder, SkipReply, Verdict, WatchReply,
 };
 
 use super::losing::{LATER, restoring};
@@ -392,6 +392,49 @@ async fn one_that_waits_behind_another_is_told_of_too() {
     assert_eq!(world.judge_all(2_000).await, [DeadlineReply::Told, DeadlineReply::Early, DeadlineReply::Early]);
     assert_eq!(world.told().await, [("on_late", second)]);
     world.assert_sound();
+}
+
+/// Three runs of job `a`: one open since 0 ms, and two skipped behind it.
+async fn two_skipped_behind_one(world: &World) -> (Claim, [RunId; 2]) {
+    let open = world.telling(TIMED).await;
+    let open = world.win_with(0, &open, Overlap::Skip, 100).await;
+    let skipped = [100, 200].map(|due| run_of("a", due));
+    for (run, at) in skipped.iter().zip([100, 200]) {
+        let order = world.order_with(run, Overlap::Skip, at + 100).await;
+        assert!(matches!(world.claim(at, &order).await, ClaimReply::Blocked(Blocking::Skipped)));
+    }
+    (open, skipped)
+}
+
+#[tokio::test]
+async fn of_those_skipped_behind_one_that_hangs_the_first_is_told_of_also_when_its_record_is_trimmed() {
+    for is_trimmed in [false, true] {
+        let world = World::new();
+        let (_open, [first, _second]) = two_skipped_behind_one(&world).await;
+        if is_trimmed {
+            let _: i64 = world.raw("DEL", &format!("run:{first}"), &[]);
+        }
+        assert_eq!(world.judge_all(1_099).await, [DeadlineReply::Early; 2], "its start and the end of what is open");
+        assert_eq!(world.judge_all(1_100).await, [DeadlineReply::Told, DeadlineReply::Early]);
+        assert_eq!(world.told().await, [("on_late", first)]);
+    }
+}
+
+#[tokio::test]
+async fn one_skipped_behind_what_has_ended_or_was_paused_since_is_not_told_of() {
+    for is_paused in [false, true] {
+        let world = World::new();
+        let (open, _) = two_skipped_behind_one(&world).await;
+        if is_paused {
+            world.at(500).pause_job(&world.job("a").await, None, &[]).await.unwrap();
+            assert_eq!(world.judge_all(1_100).await, [DeadlineReply::Met, DeadlineReply::Early]);
+        } else {
+            world.finish(500, &open, Verdict::Final(RunState::Cancelled)).await;
+            assert_eq!(world.judge_all(1_100).await, [DeadlineReply::Met]);
+        }
+        assert!(world.notices().await.is_empty());
+        world.assert_sound();
+    }
 }
 
 #[tokio::test]

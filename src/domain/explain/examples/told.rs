@@ -39,6 +39,15 @@ const TOLD: &[Example] = &[
         "It had not started by Sat 2026-11-21 12:00:10 UTC, as must_start_within = 10s wants.",
     ),
     (
+        "missed_start",
+        || {
+            let late_notices = notice(RunState::Succeeded, None);
+            let skipped = ended(RunState::Skipped, Some("overlap"));
+            timed(RunFacts { late_notices, behind: Some("j@4".parse().unwrap()), ..skipped })
+        },
+        "It had not started by Sat 2026-11-21 12:00:10 UTC, as must_start_within = 10s wants.",
+    ),
+    (
         "missed_finish",
         || timed(RunFacts { finished_at: Some(s(25)), ..started(1) }),
         "It had not ended by Sat 2026-11-21 12:00:20 UTC, as must_finish_within = 20s wants.",
