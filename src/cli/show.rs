@@ -164,8 +164,9 @@ fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Rela
         for rule in day_rules(&spec.schedule) {
             field("", &rule, console);
         }
-        if let Some(at) = job.retry_at.filter(|_| job.state() == JobState::Retrying) {
-            field("next", &format!("{} ({}), a run of it tried again", shown(at, timetable.zone()), when.either(at)), console);
+        if let Some(retry) = job.retry.as_ref().filter(|_| job.state() == JobState::Retrying) {
+            let at = shown(retry.at, timetable.zone());
+            field("next", &format!("{at} ({}), a run of it tried again", when.either(retry.at)), console);
         }
         next_lines(upcoming, timetable.zone(), when, console);
         if let Some(paused) = &job.paused_queue {

@@ -173,10 +173,19 @@ pub struct JobSummary {
     pub open: u64,
     /// Whether one of those executes: of the first ten.
     pub is_running: bool,
-    /// When the first of those is tried again that began before and waits for that: of the first ten.
-    pub retry_at: Option<UnixMillis>,
+    /// That of those which is tried again first: of the first ten.
+    pub retry: Option<Retry>,
     /// Its run that ended last.
     pub last_run: Option<RunId>,
+}
+
+/// A run that began before and waits to be tried again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    /// When that is.
+    pub at: UnixMillis,
+    /// The run.
+    pub run: RunId,
 }
 
 impl Store {
@@ -240,8 +249,8 @@ impl Store {
         Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
     }
 
-    /// For each job: how many of its regular runs are open, whether one executes or waits for its retry, and which of its runs ended last. A key of one job that holds
-    /// something else counts as empty: it is to hide no other job.
+    /// For each job: how many of its regular runs are open, whether one executes or waits for its retry, and which of its runs
+    /// ended last. A key of one job that holds something else counts as empty: it is to hide no other job.
     pub async fn summarise(&self, jobs: Vec<JobRecord>) -> Result<Vec<JobSummary>, StoreError> {
         if jobs.is_empty() {
             return Ok(Vec::new());
@@ -263,13 +272,13 @@ impl Store {
             .enumerate()
             .flat_map(|(at, runs)| runs.into_iter().map(move |run| (at, run)))
             .collect();
-        let (mut running, mut retries) = (BTreeSet::new(), BTreeMap::<usize, UnixMillis>::new());
+        let (mut running, mut retries) = (BTreeSet::new(), BTreeMap::<usize, Retry>::new());
         if !open.is_empty() {
             let mut pipeline = redis::pipe();
             for (_, run) in &open {
                 pipeline.cmd("HMGET").arg(self.keys.run(run)).arg(&["fence", "state", "ready"]);
             }
-            for ((at, _), fields) in open.iter().zip(self.well_typed(&mut pipeline).await?) {
+            for ((at, run), fields) in open.iter().zip(self.well_typed(&mut pipeline).await?) {
                 let Value::Array(fields) = fields else { continue };
                 let field = |at: usize| fields.get(at).and_then(text_of).filter(|text| !text.is_empty());
                 match (field(0), field(1).as_deref()) {
@@ -279,7 +288,11 @@ impl Store {
                     (Some(_), Some("scheduled")) => {
                         let ready = field(2).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
                         if let Some(ready) = ready {
-                            retries.entry(*at).and_modify(|first| *first = ready.min(*first)).or_insert(ready);
+                            let retry = Retry { at: ready, run: run.clone() };
+                            let first = retries.entry(*at).or_insert_with(|| retry.clone());
+                            if retry.at < first.at {
+                                *first = retry;
+                            }
                         }
                     }
                     _ => {}
@@ -290,7 +303,7 @@ impl Store {
             job,
             open: number_of(&of[0]).and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
             is_running: running.contains(&at),
-            retry_at: retries.get(&at).copied(),
+            retry: retries.remove(&at),
             last_run: ids(&of[2]).pop(),
         };
         Ok(jobs.into_iter().zip(answers.chunks_exact(3)).enumerate().map(summary).collect())

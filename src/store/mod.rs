@@ -82,7 +82,7 @@ pub use history::{Ended, HistoryPage, Letters, Notices, PastAttempt, RunRecord};
 pub use indexes::{Index, IndexPage, ManualDue};
 pub use inspecting::JobToInspect;
 pub use job_edits::{ApplyOrder, ApplyReply, Change, Existing, UniqueOrder};
-pub use jobs::{JobRecord, JobSummary, Rev, SourceKind};
+pub use jobs::{JobRecord, JobSummary, Retry, Rev, SourceKind};
 pub use kept_outputs::OutputFacts;
 pub use keys::{DEFAULT_NAMESPACE, Keys};
 pub use ledger::{Ledger, LedgerRange};

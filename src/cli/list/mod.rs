@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use super::args::Global;
 use super::connect::connect;
 use super::failure::Failure;
-use super::render::{Cell, Colour, Console, Detail, JobView, JsonArray, Relative, Table, running_jobs, shown_in, view_jobs};
+use super::render::{Cell, Console, Detail, JobView, JsonArray, Relative, Table, running_jobs, shown_in, view_jobs};
 use crate::domain::ids::{JobName, QueueName};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
@@ -273,19 +273,15 @@ impl Sheet {
     }
 
     fn row(&self, view: &JobView, detail: Detail) -> [Cell; 6] {
-        let next = view.next_start();
+        let next = view.next_start().map(|(at, _)| at);
         let last = view.last.as_ref().and_then(|run| run.started_at.or(run.finished_at));
-        let state = match view.state() {
-            // Nothing of it starts, whatever its next time says.
-            JobState::Scheduled if view.paused_queue.is_some() => Cell::new("queue paused").coloured(Colour::Yellow),
-            state => Cell::new(state.as_str()).coloured(state.into()),
-        };
+        let (state, colour) = view.state_word();
         [
             Cell::maybe(next.map(|at| shown_in(detail, at, &self.local, self.when.now))),
             Cell::maybe(next.map(|at| self.when.left(at))),
             Cell::maybe(last.map(|at| shown_in(detail, at, &self.local, self.when.now))),
             Cell::maybe(last.map(|at| self.when.passed(at))),
-            state,
+            Cell::new(state).coloured(colour),
             Cell::new(view.record.name.as_str()),
         ]
     }

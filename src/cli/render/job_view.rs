@@ -14,7 +14,7 @@ use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 use crate::engine::Definition;
-use crate::store::{JobRecord, JobSummary, QueueRecord, RunRecord, Store};
+use crate::store::{JobRecord, JobSummary, QueueRecord, Retry, RunRecord, Store};
 
 /// Leases read to tell which jobs run: more do not run at once in one namespace.
 const LEASES_READ: usize = 100_000;
@@ -30,8 +30,8 @@ pub(in crate::cli) struct JobView {
     pub(in crate::cli) open: u64,
     /// Whether a run of it executes now, a manual one too.
     pub(in crate::cli) is_running: bool,
-    /// When a regular run of it that has begun before is tried again, if one waits for that.
-    pub(in crate::cli) retry_at: Option<UnixMillis>,
+    /// The regular run of it that is tried again first, if one waits for that.
+    pub(in crate::cli) retry: Option<Retry>,
     /// Its run that ended last.
     pub(in crate::cli) last: Option<RunRecord>,
     /// Its queue, if that is paused.
@@ -62,12 +62,12 @@ pub(in crate::cli) async fn view_jobs(
         .filter(|(_, record)| record.settings.is_paused)
         .collect();
     let mut views = Vec::with_capacity(summaries.len());
-    for JobSummary { job, open, is_running, retry_at, last_run } in summaries {
+    for JobSummary { job, open, is_running, retry, last_run } in summaries {
         let last = last_run.and_then(|_| last_runs.next()).and_then(|run| run.ok().flatten());
         let is_running = is_running || running.contains(&job.name);
         let definition = Definition::of(job.clone()).map_err(|error| error.to_string());
         let paused_queue = paused.get(job.lane.queue()).cloned();
-        views.push(JobView { record: job, definition, open, is_running, retry_at, last, paused_queue });
+        views.push(JobView { record: job, definition, open, is_running, retry, last, paused_queue });
     }
     Ok(views)
 }
@@ -88,7 +88,7 @@ impl JobView {
         let waits_for_a_boot = schedule.is_ok_and(Schedule::is_at_boot);
         if self.is_running {
             JobState::Running
-        } else if self.retry_at.is_some() {
+        } else if self.retry.is_some() {
             JobState::Retrying
         } else if !record.is_live() && (record.name.told_of().is_none() || self.open == 0) {
             JobState::Finished
@@ -108,9 +108,19 @@ impl JobView {
         self.record.pending.as_ref().map(RunId::due)
     }
 
-    /// When something of it starts next: by its schedule, or for one that is tried again.
-    pub(in crate::cli) fn next_start(&self) -> Option<UnixMillis> {
-        self.retry_at.into_iter().chain(self.next_due()).min()
+    /// What of it starts next, and when: its planned run, or one that is tried again.
+    pub(in crate::cli) fn next_start(&self) -> Option<(UnixMillis, &RunId)> {
+        let retry = self.retry.iter().map(|retry| (retry.at, &retry.run));
+        retry.chain(self.record.pending.iter().map(|run| (run.due(), run))).min_by_key(|(at, _)| *at)
+    }
+
+    /// The word for its state in a list, and its colour.
+    pub(in crate::cli) fn state_word(&self) -> (&'static str, Colour) {
+        match self.state() {
+            // Nothing of it starts, whatever its next time says.
+            JobState::Scheduled if self.paused_queue.is_some() => ("queue paused", Colour::Yellow),
+            state => (state.as_str(), state.into()),
+        }
     }
 
     /// The zone it is in; UTC if that cannot be known.
@@ -151,7 +161,7 @@ impl JobView {
             "schedule": self.schedule(),
             "tz": self.definition.as_ref().map_or(self.record.tz.as_str(), |it| it.timetable.zone().name().as_str()),
             "next_due": self.next_due().map(|at| rfc3339(at, &zone)),
-            "retry_at": utc(self.retry_at),
+            "retry_at": utc(self.retry.as_ref().map(|retry| retry.at)),
             "paused": self.record.paused_at.is_some(),
             "queue_paused": self.paused_queue.is_some(),
             "open": self.open,

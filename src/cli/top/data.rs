@@ -8,7 +8,9 @@ use super::model::Asked;
 use crate::cli::failure::Failure;
 use crate::cli::nodes::is_present;
 use crate::cli::queue::{Standing, standings};
-use crate::cli::render::{Colour, Console, Detail, Relative, RunView, facts_in_words, one_line, safe_text, shown_in, span};
+use crate::cli::render::{
+    Colour, Console, Detail, JobView, Relative, RunView, facts_in_words, one_line, safe_text, shown_in, span, view_jobs,
+};
 use crate::cli::show::show_target;
 use crate::cli::target::Target;
 use crate::domain::gate::Gate;
@@ -112,29 +114,24 @@ async fn due(store: &Store, asked: &Asked, busy: &BTreeSet<JobName>, when: Relat
     let mut names = store.list_jobs(0, PAGE).await?;
     let more: Vec<JobName> = asked.kept.iter().filter(|name| !names.contains(name)).cloned().collect();
     names.extend(more);
-    let records = store.read_jobs(&names).await?.into_iter().flatten().flatten();
-    let row = |job: JobRecord| {
-        let next = job.pending.as_ref().map(RunId::due);
-        let (state, colour) = if job.paused_at.is_some() {
-            ("paused", Colour::Yellow)
-        } else if busy.contains(&job.name) {
-            ("running", Colour::Green)
-        } else if next.is_some() {
-            ("scheduled", Colour::Plain)
-        } else {
-            // By hand, at a boot, or after the end of the run before.
-            ("-", Colour::Plain)
-        };
+    let records = store.read_jobs(&names).await?.into_iter().flatten().flatten().filter(JobRecord::is_live).collect();
+    let mut jobs = view_jobs(store, records, busy).await?;
+    // One that is tried again stands where its schedule has it.
+    jobs.sort_by_key(|job| job.next_start().map_or((true, None), |(at, _)| (false, Some(at))));
+    let row = |job: JobView| {
+        let next = job.next_start();
+        let (state, colour) = job.state_word();
         let cells = [
-            next.map_or_else(|| "-".to_owned(), |at| when.left(at)),
-            next.map_or_else(|| "-".to_owned(), |at| shown_in(Detail::Brief, at, zone, when.now)),
+            next.map_or_else(|| "-".to_owned(), |(at, _)| when.left(at)),
+            next.map_or_else(|| "-".to_owned(), |(at, _)| shown_in(Detail::Brief, at, zone, when.now)),
             state.to_owned(),
-            job.lane.queue().as_str().to_owned(),
-            job.name.as_str().to_owned(),
+            job.record.lane.queue().as_str().to_owned(),
+            job.record.name.as_str().to_owned(),
         ];
-        Row { subject: Subject::Job(job.name), run: job.pending, cells: safe(cells), colour }
+        let run = next.map(|(_, run)| run.clone());
+        Row { subject: Subject::Job(job.record.name), run, cells: safe(cells), colour }
     };
-    Ok(records.filter(JobRecord::is_live).map(row).collect())
+    Ok(jobs.into_iter().map(row).collect())
 }
 
 async fn running(store: &Store, leases: Vec<ExpiredLease>, when: Relative) -> Result<Vec<Row>, Failure> {

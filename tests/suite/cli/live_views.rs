@@ -255,6 +255,30 @@ fn top_shows_what_is_due_runs_and_ended_and_its_keys_act() {
 }
 
 #[test]
+fn top_tells_a_job_whose_run_is_tried_again_as_list_does_and_cancels_that_run() {
+    let bench = Bench::start();
+    bench.add(&["--name", "later", "--in", "2h", "--", "x"]);
+    bench.add(&["--name", "again", "--in", "0s", "--", "x"]);
+    let claim = bench.node.claim("again");
+    bench.node.retry(&claim, std::time::Duration::from_secs(3_600), 7);
+
+    let mut session = Session::start(&terminal(&bench.redis), (150, 40), "top");
+    session.wait_for("later");
+    // What is tried again in an hour stands before what is due in two.
+    let seen = session.text();
+    let at = |word: &str| seen.find(word).unwrap_or_else(|| panic!("no {word}: {seen:?}"));
+    assert!(at("retrying") < at("later"), "{seen:?}");
+    session.press("c");
+    session.wait_for("y/n");
+    session.press("y");
+    until("the run is cancelled", LONG, || {
+        (bench.ctl.run(&["show", &claim.run.to_string(), "--json"]).json()["state"] == "cancelled").then_some(())
+    });
+    session.press("q");
+    session.end(0);
+}
+
+#[test]
 fn top_gives_the_terminal_back_whatever_ends_it() {
     let bench = Bench::start();
     let signals = [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130), (Signal::QUIT, 131)];
