@@ -172,8 +172,8 @@ local function keep_rates(gate, found, micros)
   redis.call('SET', gate.rules, table.concat(words, ' '), 'PX', int(math.ceil((found[names[1]] - micros) / 1000) + RATE_KEPT))
 end
 
--- The microsecond up to which time is taken up by a rate of a key. Never further ahead than it may be: Redis' clock was set back then,
--- and time begins anew.
+-- The microsecond up to which time is taken up by a rate of a key; with it what all its rates have taken up, and the rate's name there.
+-- Never further ahead than it may be: Redis' clock was set back then, and time begins anew.
 local function taken_up(gate, interval, burst, micros)
   local found, rate = rates_of(gate), rate_name(interval, burst)
   local most = micros + interval * burst
@@ -181,14 +181,15 @@ local function taken_up(gate, interval, burst, micros)
     found[rate] = most
     keep_rates(gate, found, micros)
   end
-  return math.max(micros, found[rate] or 0)
+  return math.max(micros, found[rate] or 0), found, rate
 end
 
 -- When the rate of a key lets one more begin, besides `promised` ones; nil if now.
 local function rate_opens(gate, limits, promised, now, micros)
   local _, interval, burst = limits_in(limits)
   if interval == 0 then return nil end
-  local over = taken_up(gate, interval, burst, micros) + interval * (promised + 1) - micros - interval * burst
+  local to = taken_up(gate, interval, burst, micros)
+  local over = to + interval * (promised + 1) - micros - interval * burst
   if over > 0 then return now + math.ceil(over / 1000) end
 end
 
@@ -196,9 +197,8 @@ end
 local function take_rate(gate, limits, micros)
   local _, interval, burst = limits_in(limits)
   if interval == 0 then return end
-  local to = taken_up(gate, interval, burst, micros) + interval
-  local found = rates_of(gate)
-  found[rate_name(interval, burst)] = to
+  local to, found, rate = taken_up(gate, interval, burst, micros)
+  found[rate] = to + interval
   keep_rates(gate, found, micros)
 end
 

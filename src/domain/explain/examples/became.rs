@@ -10,6 +10,10 @@ use crate::domain::explain::{AtGate, Facts, NodeFacts, Passed, Place, RunFacts, 
 use crate::domain::ids::RunId;
 use crate::domain::run::RunState;
 
+fn gate(name: &str) -> AtGate {
+    AtGate { gate: name.to_owned(), turn: None, holder: None, hindrance: None, rate: None, until: None }
+}
+
 const BECAME: &[Example] = &[
     ("attempt", || about(started(0)), "Attempt 1 on n1 started Sat 2026-11-21 12:00:00 UTC, ended after 5s: succeeded."),
     (
@@ -127,14 +131,7 @@ const BECAME: &[Example] = &[
     (
         "waits_at",
         || {
-            let gate = AtGate {
-                gate: "group night".to_owned(),
-                turn: Some("b".to_owned()),
-                holder: None,
-                hindrance: None,
-                rate: None,
-                until: None,
-            };
+            let gate = AtGate { turn: Some("b".to_owned()), ..gate("group night") };
             about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
         },
         "It waits for its place at group night, behind k@5 when it came; it is the turn of b.",
@@ -143,7 +140,7 @@ const BECAME: &[Example] = &[
         "waits_at",
         || {
             let holder = Some(("l@6".parse().unwrap(), true));
-            let gate = AtGate { gate: "group night".to_owned(), turn: None, holder, hindrance: None, rate: None, until: None };
+            let gate = AtGate { holder, ..gate("group night") };
             about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
         },
         "It waits for its place at group night, behind l@6.",
@@ -152,7 +149,7 @@ const BECAME: &[Example] = &[
         "waits_at",
         || {
             let holder = Some(("l@6".parse().unwrap(), false));
-            let gate = AtGate { gate: "group night".to_owned(), turn: None, holder, hindrance: None, rate: None, until: None };
+            let gate = AtGate { holder, ..gate("group night") };
             about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
         },
         "It waits for its place at group night, behind l@6, which was let in and has not begun.",
@@ -161,7 +158,7 @@ const BECAME: &[Example] = &[
         "waits_at",
         || {
             let (holder, hindrance) = (Some(("l@6".parse().unwrap(), false)), Some("its queue q is paused by ana@h1".to_owned()));
-            let gate = AtGate { gate: "group night".to_owned(), turn: None, holder, hindrance, rate: None, until: None };
+            let gate = AtGate { holder, hindrance, ..gate("group night") };
             about(RunFacts { place: Place::AtGate, gate: Some(gate), ..fresh() })
         },
         "It waits for its place at group night, behind l@6, which was let in and has not begun: its queue q is paused by ana@h1.",
@@ -170,7 +167,7 @@ const BECAME: &[Example] = &[
         "waits_at",
         || {
             let rate = Some(("1/1h".parse().unwrap(), s(3_600)));
-            let gate = AtGate { gate: "key k".to_owned(), turn: None, holder: None, hindrance: None, rate, until: None };
+            let gate = AtGate { rate, ..gate("key k") };
             about(RunFacts { place: Place::AtGate, gate: Some(gate), ..fresh() })
         },
         "It waits for its place at key k; its rate of 1/1h lets one more begin on Sat 2026-11-21 13:00:00 UTC.",
