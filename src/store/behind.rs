@@ -11,7 +11,6 @@ use super::polling::RipeEntry;
 use super::quarantine::{member_bytes, shown_member};
 use super::reply::text_of;
 use super::scripts::{self, Invocation};
-use crate::domain::ids::JobName;
 use crate::domain::lane::Lane;
 
 impl Store {
@@ -35,18 +34,5 @@ impl Store {
             }
             _ => Err(reply.unknown()),
         }
-    }
-
-    /// The texts of these jobs' definitions; none of one that is not there or cannot be read.
-    pub async fn read_definitions(&self, jobs: &[JobName]) -> Result<Vec<Option<String>>, StoreError> {
-        if jobs.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut pipeline = redis::pipe();
-        for job in jobs {
-            pipeline.cmd("HGET").arg(self.keys.job(job)).arg("def");
-        }
-        let answers = self.link.ask(&mut pipeline).await?;
-        Ok(answers.into_iter().map(|answer| answer.ok().as_ref().and_then(text_of)).collect())
     }
 }

@@ -213,12 +213,21 @@ impl Store {
 
     /// The hash of the definition of each of these jobs; none of one that is not there or cannot be read.
     pub async fn read_hashes(&self, names: &[JobName]) -> Result<Vec<Option<String>>, StoreError> {
+        self.field_of_jobs(names, "hash").await
+    }
+
+    /// The texts of these jobs' definitions; none of one that is not there or cannot be read.
+    pub async fn read_definitions(&self, names: &[JobName]) -> Result<Vec<Option<String>>, StoreError> {
+        self.field_of_jobs(names, "def").await
+    }
+
+    async fn field_of_jobs(&self, names: &[JobName], field: &str) -> Result<Vec<Option<String>>, StoreError> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
         let mut pipeline = redis::pipe();
         for name in names {
-            pipeline.cmd("HGET").arg(self.keys.job(name)).arg("hash");
+            pipeline.cmd("HGET").arg(self.keys.job(name)).arg(field);
         }
         Ok(self.well_typed(&mut pipeline).await?.iter().map(text_of).collect())
     }
