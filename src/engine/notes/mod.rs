@@ -1,24 +1,26 @@
 //! What befalls this node, kept in memory until Redis takes it, so that it can be told later why a run was late.
 //!
+//! - [`writing`] brings it to Redis, and looks what waits for a slot
+//!
 //! Invariant: nothing here disturbs a run: notes are bounded, no caller waits for one, and one that cannot be written is
 //! tried again or dropped. Times are Redis' own, carried on by this node's monotonic clock while Redis is away. What comes and
 //! goes is one event as long as the gaps are short, but for slots: a moment in which one was free ends it, and it counts only
 //! while something ripe waits. What lasted less than a second is none.
 
+mod writing;
+
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tracing::debug;
+pub(super) use writing::{Nothing, run, write};
 
-use super::shared::Shared;
 use crate::domain::ids::QueueName;
 use crate::domain::node_event::{Befell, NodeEvent};
 use crate::domain::time::UnixMillis;
 use crate::keeper::BootInstant;
 use crate::store::EventNote;
 
-const EVERY: Duration = Duration::from_secs(1);
 /// Notes kept while Redis is away; of more the oldest are dropped.
 const MOST: usize = 200;
 /// What lasted no longer is not worth a note: a run so late is on time.
@@ -26,8 +28,6 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// A gap so short does not end an event; what holds a busy queue or node comes and goes all the time.
 const GAP: Duration = Duration::from_secs(1);
 const HELD_GAP: Duration = Duration::from_secs(10);
-/// How often a node says that what is kept of it is still wanted, which is for 30 days.
-const STILL_HERE: Duration = Duration::from_secs(6 * 3600);
 /// The longest reason kept of a refused file, in characters.
 const LONGEST_REASON: usize = 500;
 
@@ -291,66 +291,6 @@ pub(super) enum Claims {
     Taken,
     /// They are left to others: the keeper is not ready.
     Held,
-}
-
-/// Writes notes down, for ever.
-pub(super) async fn run(shared: Arc<Shared>) {
-    let mut last = BootInstant::now();
-    loop {
-        tokio::time::sleep(EVERY).await;
-        look_at_full(&shared).await;
-        let nothing = if BootInstant::now().since(last) >= STILL_HERE { Nothing::IsSaid } else { Nothing::IsNot };
-        if write(&shared, nothing).await {
-            last = BootInstant::now();
-        }
-    }
-}
-
-/// Looks what waits for a slot of the queues that have none free: their lanes are not polled.
-async fn look_at_full(shared: &Shared) {
-    let full = shared.notes.full();
-    if full.is_empty() {
-        return;
-    }
-    for offer in shared.slots.offers() {
-        let Some(since) = full.get(&offer.queue) else { continue };
-        let found = shared.store.count_ripe(&offer.lanes, shared.notes.now()).await;
-        // That Redis is away is said by whoever has work for it.
-        let Ok((_, ready)) = found else { return };
-        if shared.notes.full().get(&offer.queue) != Some(since) {
-            continue;
-        }
-        match ready {
-            Some(ready) => shared.notes.waits_for_slot(&offer.queue, ready),
-            None => shared.notes.none_waits(&offer.queue),
-        }
-    }
-}
-
-/// Whether a call is made though there is nothing to note.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Nothing {
-    /// Yes: that this node is there keeps what is known of it.
-    IsSaid,
-    /// No.
-    IsNot,
-}
-
-/// Writes what there is. Whether a call was made and answered.
-pub(super) async fn write(shared: &Shared, nothing: Nothing) -> bool {
-    let notes = shared.notes.take();
-    if notes.is_empty() && nothing == Nothing::IsNot {
-        return false;
-    }
-    match shared.store.note_events(&shared.settings.node, &notes).await {
-        Ok(()) => true,
-        Err(error) => {
-            // That Redis is away is said by whoever has work for it.
-            debug!("What befell this node is not noted yet: {error}.");
-            shared.notes.put_back(notes);
-            false
-        }
-    }
 }
 
 #[cfg(test)]
