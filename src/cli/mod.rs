@@ -7,10 +7,11 @@
 //!   `ended` which of the runs that ended; `past` what a time means where one looks back; `sight` looking at a run again and again
 //! - one file a verb: `add` `list` `show` `history` `explain` `logs` `next` `describe` `run` `rerun` `backfill` `cancel` `dead`
 //!   `switch` `queue` `check` `declared` `export` `stats` `top` `nodes` `groups` `losses` `doctor` `completions`
-//! - `complete` what a shell may offer for a word; `render` how things are shown; `failure` what can go wrong, and with which code
+//! - `asking` whether all there is of something is meant; `complete` what a shell may offer for a word; `render` how things are shown; `failure` what can go wrong, and with which code
 
 mod add;
 mod args;
+mod asking;
 mod backfill;
 mod cancel;
 mod check;

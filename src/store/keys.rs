@@ -97,6 +97,8 @@ impl Keys {
         servers;
         /// hash entry -> what was wrong with it.
         quarantine;
+        /// zset what was let go of there and by whom, JSON -> when, ms; the newest 200.
+        discarded;
         /// zset `RUN start` or `RUN finish` -> by when, ms, the run is to have started or ended; of jobs that say so.
         deadlines;
         /// zset what people are to be told, JSON -> since when, ms: taken out when a run of it is planted.

@@ -106,6 +106,7 @@ scripts! {
     CANCEL_RUN "cancel_run";
     CLAIM_RUNS "claim_runs";
     DECLARE_SECTION "declare_section";
+    DISCARD_ENTRIES "discard_entries";
     DROP_BACKFILL "drop_backfill";
     DROP_FIELDS "drop_fields";
     FINISH_RUN "finish_run";

@@ -2,16 +2,15 @@
 
 #![allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 
-use std::io::{IsTerminal as _, Write as _};
-
 use serde_json::json;
 
 use super::{Chosen, demand_dead};
 use crate::cli::args::Global;
+use crate::cli::asking::{ask, is_terminal};
 use crate::cli::connect::connect;
 use crate::cli::ended::{Reader, Which};
 use crate::cli::failure::Failure;
-use crate::cli::render::{Console, one_line};
+use crate::cli::render::Console;
 use crate::domain::duration::parse_duration;
 use crate::domain::ids::RunId;
 use crate::domain::run::RunState;
@@ -89,34 +88,10 @@ pub(in crate::cli) async fn purge(global: &Global, args: &PurgeArgs, console: &m
         }
     }
     if args.is_unsure() && !runs.is_empty() {
-        ask(store.namespace(), runs.len())?;
+        ask(store.namespace(), &letters(u64::try_from(runs.len()).unwrap_or(u64::MAX)), "forgotten")?;
     }
     tell(purged(&store, &runs, args).await?, args, console);
     Ok(worst)
-}
-
-/// Whether a person can be asked.
-fn is_terminal() -> bool {
-    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
-}
-
-/// Fails unless the person at the terminal writes the name of the namespace.
-fn ask(namespace: &str, count: usize) -> Result<(), Failure> {
-    // Whether it was seen shows the answer.
-    let _ = write!(
-        std::io::stderr(),
-        "{} of namespace {namespace} would be forgotten; to go on write {namespace}: ",
-        letters(u64::try_from(count).unwrap_or(u64::MAX))
-    );
-    let mut answer = String::new();
-    let is_read = std::io::stdin().read_line(&mut answer).is_ok();
-    if is_read && answer.trim() == namespace {
-        return Ok(());
-    }
-    Err(Failure::Invalid(format!(
-        "found {}, wanted {namespace}: nothing was forgotten",
-        one_line(&format!("{:?}", answer.trim()))
-    )))
 }
 
 fn letters(count: u64) -> String {

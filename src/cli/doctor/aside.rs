@@ -2,30 +2,35 @@
 
 use serde_json::{Value, json};
 
+use super::discard;
 use super::report::line;
 use crate::cli::failure::Failure;
 use crate::cli::render::Console;
 use crate::cli::target::Target;
 use crate::engine::Definition;
-use crate::store::{Check, EntryKind, Level, PutBackReply, QuarantineEntry, SetAside, Store, StoreError};
+use crate::store::{Check, Discarded, EntryKind, Level, PutBackReply, QuarantineEntry, SetAside, Store, StoreError};
 
 /// Entries shown.
 pub(super) const SHOWN: usize = 1_000;
 
-/// How much is there.
-pub(super) fn summary(count: u64, dropped: u64) -> Vec<Check> {
+/// How much is there, and what was discarded last.
+pub(super) fn summary(count: u64, dropped: u64, discarded: &[Discarded]) -> Vec<Check> {
     let mut checks = vec![match count {
         0 => Check::new("entries", Level::Ok, "none"),
         count => {
-            let text =
-                format!("{count} of at most 10,000; put one back with schedctl doctor --restore ENTRY when it can be used");
+            let text = format!(
+                "{count} of at most 10,000; put one back with schedctl doctor --restore ENTRY when it can be used, or let it go with --discard ENTRY"
+            );
             Check::new("entries", Level::Warn, text)
         }
     }];
     if dropped > 0 {
-        let text = format!("{dropped} entries found no room and stand only in the log of the node that found them");
+        let text = format!(
+            "{dropped} entries found no room and stand only in the log of the node that found them; told until schedctl doctor --discard all"
+        );
         checks.push(Check::new("dropped", Level::Warn, text));
     }
+    checks.extend(discard::last(discarded));
     checks
 }
 
@@ -33,16 +38,25 @@ pub(super) fn summary(count: u64, dropped: u64) -> Vec<Check> {
 pub(super) fn text(count: u64, entries: &[QuarantineEntry], console: &mut Console) {
     for entry in entries {
         let at = entry.at.map_or_else(|| "?".to_owned(), |at| at.to_string());
-        let from = match &entry.kind {
-            EntryKind::Member { score } => format!("out of {} at {score}", entry.key),
-            EntryKind::Key { .. } => format!("the key {}", entry.key),
-        };
-        line(Level::Warn, &entry.name, &format!("{from}, {at}: {}", entry.why), console);
+        line(Level::Warn, &entry.name, &format!("{}, {at}: {}", from(entry), entry.why), console);
     }
     let more = count.saturating_sub(entries.len() as u64);
     if more > 0 {
         line(Level::Warn, "", &format!("and {more} more"), console);
     }
+}
+
+/// Where an entry was.
+pub(super) fn from(entry: &QuarantineEntry) -> String {
+    match &entry.kind {
+        EntryKind::Member { score } => format!("out of {} at {score}", entry.key),
+        EntryKind::Key { .. } => format!("the key {}", entry.key),
+    }
+}
+
+/// The failure for an entry that is not there.
+pub(super) fn no_entry(name: &str) -> Failure {
+    Failure::NotFound(format!("quarantine has no entry {name:?}; schedctl doctor lists what it has"))
 }
 
 pub(super) fn entry_json(entry: &QuarantineEntry) -> Value {
@@ -63,8 +77,7 @@ pub(super) fn entry_json(entry: &QuarantineEntry) -> Value {
 
 /// Puts an entry back if it can be used now.
 pub(super) async fn restore(store: &Store, name: &str, console: &mut Console) -> Result<u8, Failure> {
-    let none = || Failure::NotFound(format!("quarantine has no entry {name:?}; schedctl doctor lists what it has"));
-    let entry = store.read_quarantined(name).await?.ok_or_else(none)?;
+    let entry = store.read_quarantined(name).await?.ok_or_else(|| no_entry(name))?;
     // A definition that still cannot be read would only be moved aside again.
     let refused = |why: String| Failure::Conflict(format!("entry {name:?} is not put back: {why}"));
     match store.read_set_aside_job(&entry).await {
@@ -78,7 +91,7 @@ pub(super) async fn restore(store: &Store, name: &str, console: &mut Console) ->
     }
     let at = match store.restore(&entry).await? {
         PutBackReply::Restored(at) => at,
-        PutBackReply::Gone => return Err(none()),
+        PutBackReply::Gone => return Err(no_entry(name)),
         PutBackReply::Taken => return Err(refused(format!("its place in {} is taken", entry.key))),
         PutBackReply::Refused(why) => return Err(refused(why)),
     };

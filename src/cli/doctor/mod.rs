@@ -5,6 +5,7 @@
 
 mod aside;
 mod book;
+mod discard;
 mod host;
 mod notices;
 mod report;
@@ -28,13 +29,17 @@ Examples:
   schedctl doctor --json
   schedctl doctor --set-aside backup
   schedctl doctor --restore 'quarantined:job:backup:1790000000000'
+  schedctl doctor --discard 'quarantined:job:backup:1790000000000'
 
 Everything is read twice before it is told, so what is changing meanwhile is no finding. --fix does
 only what cannot do harm, each step guarded in Redis, and says what it did: a missing planned run is
 planted, a lost lease put back as ended so that a node takes the run back by its delivery rule, a
-closed run's place freed, counters set. What cannot be read is moved to quarantine, never deleted.
+closed run's place freed, counters set. What cannot be read is moved to quarantine, and deleted by
+nobody but --discard, which tells what it let go of; --discard all asks for the name of the namespace
+on a terminal, elsewhere it wants --yes.
 
-Exit codes: 0 nothing wrong, or all of it mended; 1 something is wrong; 69 Redis unreachable.";
+Exit codes: 0 nothing wrong, or all of it mended; 1 something is wrong; 3 no such entry; 69 Redis
+unreachable.";
 
 /// Checks Redis, the nodes, their files and all that is kept; tells what is wrong and how to mend it.
 #[derive(Debug, Args)]
@@ -49,6 +54,19 @@ pub(in crate::cli) struct DoctorArgs {
     /// Move the definition of a job, or the record of a run, that cannot be read to quarantine
     #[arg(long, value_name = "JOB|RUN", conflicts_with = "fix")]
     set_aside: Option<String>,
+    /// Delete an entry of quarantine for good, by the name shown there; or all of them
+    #[arg(long, value_name = "ENTRY|all", conflicts_with_all = ["fix", "restore", "set_aside"])]
+    discard: Option<String>,
+    /// Discard all entries without being asked
+    #[arg(long, requires = "discard")]
+    yes: bool,
+}
+
+impl DoctorArgs {
+    /// Whether nothing is asked for but to look, and to mend.
+    fn only_looks(&self) -> bool {
+        self.restore.is_none() && self.set_aside.is_none() && self.discard.is_none()
+    }
 }
 
 /// Looks everything over.
@@ -59,7 +77,7 @@ pub(in crate::cli) async fn doctor(global: &Global, args: &DoctorArgs, console: 
     match found {
         Ok(_) => {}
         // It answers, and nothing more can be asked of it.
-        Err(StoreError::Unfit { address, why }) if args.restore.is_none() && args.set_aside.is_none() => {
+        Err(StoreError::Unfit { address, why }) if args.only_looks() => {
             return Ok(unfit(&address, &why, console));
         }
         Err(error) => return Err(unusable(error, is_private)),
@@ -69,6 +87,9 @@ pub(in crate::cli) async fn doctor(global: &Global, args: &DoctorArgs, console: 
     }
     if let Some(target) = &args.set_aside {
         return aside::set_aside(&store, target, console).await;
+    }
+    if let Some(name) = &args.discard {
+        return discard::discard(&store, name, args.yes, console).await;
     }
     let mut report = Report::default();
     let place = if is_private { "private to a schedd of this host" } else { "shared" };
@@ -98,7 +119,8 @@ pub(in crate::cli) async fn doctor(global: &Global, args: &DoctorArgs, console: 
     report.add("books", book::summary(&store, &exam, &nodes, now).await);
     let (count, quarantined) = store.list_quarantine(aside::SHOWN).await.unwrap_or_default();
     let dropped = store.read_stats().await.map_or(0, |stats| stats.totals.get("quarantine_dropped").copied().unwrap_or(0));
-    report.add("quarantine", aside::summary(count, dropped));
+    let discarded = store.list_discarded().await.unwrap_or_default();
+    report.add("quarantine", aside::summary(count, dropped, &discarded));
     report.add("notices", notices::notices(&store, now).await.or_else(surroundings::spoilt)?);
     report.add("host", host::host(&store, &nodes, now).await);
     let code = u8::from(report.has_failed() || !exam.findings.is_empty() || exam.partial.is_some());
@@ -111,6 +133,7 @@ pub(in crate::cli) async fn doctor(global: &Global, args: &DoctorArgs, console: 
             "count": count,
             "dropped": dropped,
             "entries": quarantined.iter().map(aside::entry_json).collect::<Vec<_>>(),
+            "discarded": discarded.iter().map(discard::discarded_json).collect::<Vec<_>>(),
         });
         console.json(&document);
     } else {

@@ -33,7 +33,7 @@ pub struct KeyFacts {
 }
 
 /// The keys there is one of in a namespace, with what each holds.
-pub const SINGLE_KEYS: [(&str, &str); 32] = [
+pub const SINGLE_KEYS: [(&str, &str); 33] = [
     ("leases", "zset"),
     ("jobs", "zset"),
     ("finished", "zset"),
@@ -43,6 +43,7 @@ pub const SINGLE_KEYS: [(&str, &str); 32] = [
     ("nodes", "zset"),
     ("noted_nodes", "zset"),
     ("losses", "zset"),
+    ("discarded", "zset"),
     ("backfills", "zset"),
     ("boots", "zset"),
     ("boot_runs", "zset"),
@@ -208,7 +209,7 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
             let read = crate::domain::notice::read_notice(&member_bytes(member));
             read.map(|_| Member::Other).ok_or_else(|| "it is no notice (JSON with run, kind and stamp)".to_owned())
         }
-        "deeds" | "eras" | "events" | "losses" => {
+        "deeds" | "eras" | "events" | "losses" | "discarded" => {
             let is_object = matches!(serde_json::from_slice(&member_bytes(member)), Ok(serde_json::Value::Object(_)));
             is_object.then_some(Member::Other).ok_or_else(|| "it is no JSON object".to_owned())
         }

@@ -88,3 +88,50 @@ fn a_due_entry_that_nobody_planned_is_never_executed_nor_put_back() {
     ctl.run(&["doctor", "--restore", "a@99"]).refused(4, &["its job does not plan it"]);
     ctl.run(&["doctor"]).good();
 }
+
+#[test]
+fn what_is_in_quarantine_is_warned_of_until_a_person_discards_it_and_then_it_is_told_who_did() {
+    let redis = TestRedis::start();
+    let ctl = Schedctl::on(&redis);
+    let put = |member: &str| {
+        let entry = json!({"key": "{schedd}:due:default", "score": "2", "why": "its job does not plan it", "at": "5"});
+        let _: i64 = redis.connection().hset("{schedd}:quarantine", member, entry.to_string()).unwrap();
+    };
+    ["a@99", "b@99", "c@99"].map(put);
+    let told = ctl.run(&["doctor"]).good().stdout;
+    assert!(told.contains("3 of at most 10,000") && told.contains("--discard ENTRY"), "{told}");
+    let gone = ctl.run(&["doctor", "--discard", "a@99"]).good().stdout;
+    assert_eq!(
+        gone, "a@99, out of {schedd}:due:default at 2: its job does not plan it\n1 entry of quarantine discarded\n",
+        "what went is printed"
+    );
+    ctl.run(&["doctor", "--discard", "a@99"]).refused(3, &["no entry \"a@99\""]);
+    for wrong in [&["--yes"][..], &["--discard", "b@99", "--fix"], &["--discard", "b@99", "--restore", "b@99"], &["--discard"]] {
+        ctl.run(&[&["doctor"], wrong].concat()).refused(2, &["--discard"]);
+    }
+    ctl.run(&["doctor", "--discard", "all"]).refused(2, &["every entry in the quarantine of namespace schedd", "--yes"]);
+    let asked = ctl.answer_on_terminal(&["doctor", "--discard", "all"], "y\n");
+    assert!(
+        asked.code == 2 && asked.stdout.contains("2 entries of quarantine of namespace schedd would be discarded"),
+        "{asked:?}"
+    );
+    assert!(asked.stdout.contains("nothing was discarded"), "{asked:?}");
+    assert_eq!(ctl.run(&["stats", "--json"]).good().json()["quarantined"], 2);
+    let asked = ctl.answer_on_terminal(&["doctor", "--discard", "all"], "schedd\n");
+    assert!(asked.code == 0 && asked.stdout.contains("2 entries of quarantine discarded"), "{asked:?}");
+    put("d@99");
+    let _: i64 = redis.connection().hset("{schedd}:totals", "quarantine_dropped", 4).unwrap();
+    assert!(ctl.run(&["doctor"]).good().stdout.contains("4 entries found no room"));
+    let gone = ctl.run(&["doctor", "--discard", "all", "--yes", "--json"]).good().json();
+    assert_eq!((&gone["discarded"][0]["name"], &gone["dropped"]), (&json!("d@99"), &json!(4)));
+    let told = ctl.run(&["doctor"]).good().stdout;
+    assert!(
+        told.contains("d@99 of {schedd}:due:default at ") && told.contains("; 3 before it") && !told.contains("no room"),
+        "{told}"
+    );
+    let document = ctl.run(&["doctor", "--json"]).good().json();
+    let notes = document["quarantine"]["discarded"].as_array().unwrap();
+    assert!(notes.len() == 4 && notes.iter().all(|note| note["by"].as_str().is_some_and(|by| by.contains('@'))), "{document}");
+    let empty = ctl.run(&["doctor", "--discard", "all", "--yes"]).good().stdout;
+    assert_eq!(empty, "0 entries of quarantine discarded\n");
+}

@@ -92,6 +92,7 @@ const TESTS: &[(&str, &str, &str)] = &[
     ("finish_run", "asking_later", "a_run_to_be_asked_about_again_takes_its_attempt_back_and_waits"),
     ("finish_run", "moved", "what_the_end_of_a_run_plants_lies_in_the_queue_its_job_has_by_then"),
     ("finish_run", "lost", "a_stale_holder_is_answered_lost_and_changes_nothing"),
+    ("discard_entries", "discarded", "what_is_discarded_goes_with_its_key_and_is_noted_once_though_it_is_asked_twice"),
     ("forget_jobs", "forgotten", "a_job_that_ended_is_forgotten_when_nothing_of_it_is_open"),
     ("forget_lanes", "forgotten", "a_lane_nobody_used_for_long_is_forgotten_unless_something_is_due_there"),
     ("forget_nodes", "forgotten", "nodes_long_gone_are_forgotten_unless_their_file_still_lists_a_job"),

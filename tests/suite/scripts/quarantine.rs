@@ -257,3 +257,58 @@ async fn a_lease_put_back_counts_in_its_queue_and_its_run_has_its_places() {
     assert!(!has_place(&world, "a", 0));
     world.assert_sound();
 }
+
+#[tokio::test]
+async fn what_is_discarded_goes_with_its_key_and_is_noted_once_though_it_is_asked_twice() {
+    let world = World::new();
+    let _: i64 = world.raw("ZADD", "due:default", &["-5", "garbage"]);
+    let before = world.snapshot();
+    let entry = first_ripe(&world).await.unwrap();
+    world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap();
+    let _: i64 = world.raw("RPUSH", "leases", &["not ours"]);
+    world.at(0).quarantine_key("leases", "another", None).await.unwrap();
+    let (_, entries) = world.store.list_quarantine(10).await.unwrap();
+    let store = world.at(5).signed("ana@h");
+    for _ in 0..2 {
+        // The same wish, as it is asked again when no answer came.
+        fastrand::seed(7);
+        assert_eq!(store.discard(&entries, None).await.unwrap(), [true, true]);
+        let notes = store.list_discarded().await.unwrap();
+        let mut told: Vec<_> = notes.iter().map(|note| (note.why.as_str(), note.at, note.by.as_deref())).collect();
+        told.sort_unstable();
+        assert_eq!(told, [("a test", Some(t(5)), Some("ana@h")), ("another", Some(t(5)), Some("ana@h"))]);
+    }
+    assert_eq!(store.discard(&entries, None).await.unwrap(), [false, false], "another wish finds nothing");
+    let left: Vec<String> = world.snapshot().into_keys().filter(|key| !before.contains_key(key)).collect();
+    assert_eq!(left, [world.key("discarded")]);
+}
+
+#[tokio::test]
+async fn what_is_no_longer_as_it_was_read_stays_and_so_does_a_key_that_was_not_moved_aside() {
+    let world = World::new();
+    world.plant("a", 0).await;
+    let forged = format!("{{\"key\":\"{0}\",\"aside\":\"{0}\",\"why\":\"\",\"at\":\"5\"}}", world.key("job:a"));
+    let _: i64 = world.raw("HSET", "quarantine", &["changed", "{}", "forged", &forged]);
+    let (_, entries) = world.store.list_quarantine(10).await.unwrap();
+    let _: i64 = world.raw("HSET", "quarantine", &["changed", "{\"why\":\"else\"}"]);
+    let done = world.at(5).discard(&entries, None).await.unwrap();
+    let gone: Vec<&str> = entries.iter().zip(done).filter_map(|(entry, is)| is.then_some(entry.name.as_str())).collect();
+    assert_eq!(gone, ["forged"]);
+    assert_eq!(only(&world).await.name, "changed");
+    assert!(world.snapshot().contains_key(&world.key("job:a")));
+}
+
+#[tokio::test]
+async fn all_are_discarded_in_steps_the_newest_notes_stay_and_those_without_room_are_told_no_more() {
+    let world = World::new();
+    fill(&world);
+    let _: i64 = world.raw("HSET", "totals", &["quarantine_dropped", "3"]);
+    let (count, entries) = world.store.list_quarantine(usize::MAX).await.unwrap();
+    assert_eq!((count, entries.len()), (10_000, 10_000));
+    // One more was dropped since it was read.
+    assert!(world.at(5).discard(&entries, Some(2)).await.unwrap().into_iter().all(|is| is));
+    assert_eq!((world.total("quarantine_dropped"), world.store.list_discarded().await.unwrap().len()), (3, 200));
+    assert_eq!(world.raw::<i64>("ZCARD", "discarded", &[]), 200);
+    assert!(world.at(5).discard(&[], Some(3)).await.unwrap().is_empty());
+    assert_eq!((world.total("quarantine_dropped"), world.store.read_stats().await.unwrap().quarantined), (0, 0));
+}

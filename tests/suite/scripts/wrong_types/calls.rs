@@ -230,6 +230,10 @@ async fn call_on_the_books(script: &str, scene: &Scene) -> Result<String, StoreE
             format!("{:?}", store.mend_runs(&[mending], &[queue("default")]).await?.remove(0)?)
         }
         "quarantine_key" => format!("{:?}", world.at(0).quarantine_key("output_bytes", "a test", Some("a")).await?),
+        "discard_entries" => {
+            let entries = store.list_quarantine(10).await?.1;
+            format!("{:?}", store.discard(&entries, None).await?)
+        }
         "restore_entry" => {
             let entry = store.read_quarantined(&run.to_string()).await?.unwrap();
             format!("{:?}", store.restore(&entry).await?)

@@ -45,7 +45,7 @@ pub(super) fn stage_of(script: &str) -> Stage {
         "resume_job" => Stage::Paused,
         "retry_run" => Stage::Dead,
         "restore_entry" => Stage::EntryAside,
-        "restore_key" => Stage::KeyAside,
+        "restore_key" | "discard_entries" => Stage::KeyAside,
         "return_run" => Stage::Lost,
         "mend_stretch" => Stage::Skipped,
         "mend_range" => Stage::Folded,
@@ -154,6 +154,8 @@ pub(super) fn key_named(script: &str, name: &str, scene: &Scene) -> Option<Strin
         "run" if script.ends_with("_backfill") => format!("run:{}", backfilled()),
         // Whatever it holds is what is moved.
         "key" if script == "quarantine_key" => return None,
+        // Whatever it holds is what is deleted.
+        "aside" if script == "discard_entries" => return None,
         "key" => "stops".to_owned(),
         "aside" => format!("quarantined:stops:{}", t(0).as_i64()),
         "job" | "open" if script == "plant_notice" => format!("{name}:a/on_success"),
