@@ -97,7 +97,9 @@ fn what_is_in_quarantine_is_warned_of_until_a_person_discards_it_and_then_it_is_
         let entry = json!({"key": "{schedd}:due:default", "score": "2", "why": "its job does not plan it", "at": "5"});
         let _: i64 = redis.connection().hset("{schedd}:quarantine", member, entry.to_string()).unwrap();
     };
-    ["a@99", "b@99", "c@99"].map(put);
+    for member in ["a@99", "b@99", "c@99"] {
+        put(member);
+    }
     let told = ctl.run(&["doctor"]).good().stdout;
     assert!(told.contains("3 of at most 10,000") && told.contains("--discard ENTRY"), "{told}");
     let gone = ctl.run(&["doctor", "--discard", "a@99"]).good().stdout;
