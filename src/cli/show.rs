@@ -11,7 +11,7 @@ use super::render::{
     one_line, paused_queue_words, policy_lines, queue_words, rfc3339, running_jobs, shown, view_jobs, view_runs,
 };
 use super::target::{Target, begun, declared_in, find_job, find_run, looked_at};
-use crate::domain::ids::{JobName, RunId};
+use crate::domain::ids::{JobName, RunId, RunKind};
 use crate::domain::notice::{Deadline, NoticeKind, notice_id};
 use crate::domain::run::RunState;
 use crate::domain::schedule::Schedule;
@@ -166,7 +166,11 @@ fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Rela
         }
         if let Some(retry) = job.retry.as_ref().filter(|_| job.state() == JobState::Retrying) {
             let at = shown(retry.at, timetable.zone());
-            field("next", &format!("{at} ({}), a run of it tried again", when.either(retry.at)), console);
+            let which = match retry.run.kind() {
+                RunKind::Manual | RunKind::Rerun => "a run asked for by hand",
+                _ => "a run of it",
+            };
+            field("next", &format!("{at} ({}), {which} tried again", when.either(retry.at)), console);
         }
         next_lines(upcoming, timetable.zone(), when, console);
         if let Some(paused) = &job.paused_queue {

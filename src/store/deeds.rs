@@ -20,11 +20,12 @@ impl Store {
         pipeline.cmd("ZRANGE").arg(self.keys.deeds(job)).arg(-i64::try_from(MOST).unwrap_or(i64::MAX)).arg(-1);
         let answer = self.link.query(&mut pipeline).await?;
         let Some(Value::Array(members)) = answer.first() else { return Ok(Vec::new()) };
-        Ok(members.iter().filter_map(text_of).filter_map(|member| deed(&member)).collect())
+        Ok(members.iter().filter_map(text_of).filter_map(|member| deed_of(&member)).collect())
     }
 }
 
-fn deed(member: &str) -> Option<Deed> {
+/// The deed an entry of the list tells of; none if it cannot be read.
+pub(super) fn deed_of(member: &str) -> Option<Deed> {
     let value: serde_json::Value = serde_json::from_str(member).ok()?;
     let text = |field: &str| value[field].as_str().map(str::to_owned);
     let instant = |field: &str| UnixMillis::new(value[field].as_i64()?);
@@ -45,13 +46,13 @@ mod tests {
 
     #[test]
     fn a_deed_reads_back_and_what_is_none_does_not() {
-        let read = deed(r#"{"at":5,"what":"edited","by":"ana@h","old":"a","new":"b"}"#).unwrap();
+        let read = deed_of(r#"{"at":5,"what":"edited","by":"ana@h","old":"a","new":"b"}"#).unwrap();
         assert_eq!((read.at.as_i64(), read.what.as_str(), read.by.as_deref()), (5, Deed::EDITED, Some("ana@h")));
         assert_eq!(read.schedules, Some(("a".to_owned(), "b".to_owned())));
-        let dropped = deed(r#"{"at":5,"what":"backfill given up","count":2,"first":1,"last":4}"#).unwrap();
+        let dropped = deed_of(r#"{"at":5,"what":"backfill given up","count":2,"first":1,"last":4}"#).unwrap();
         assert_eq!((dropped.count, dropped.dues.map(|(first, last)| (first.as_i64(), last.as_i64()))), (Some(2), Some((1, 4))));
         for bad in ["", "5", "{}", r#"{"at":-1,"what":"x"}"#, r#"{"at":5}"#] {
-            assert!(deed(bad).is_none(), "{bad}");
+            assert!(deed_of(bad).is_none(), "{bad}");
         }
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use redis::Value;
 
 use super::Store;
+use super::deeds::deed_of;
 use super::error::StoreError;
 use super::reply::{number_of, text_of};
 use super::spreading::Window;
@@ -171,9 +172,9 @@ pub struct JobSummary {
     pub job: JobRecord,
     /// How many of its regular runs are open.
     pub open: u64,
-    /// Whether one of those executes: of the first ten.
+    /// Whether one of those executes: of the first ten. A run by hand counts too, if it is among the last ten things done to the job.
     pub is_running: bool,
-    /// That of those which is tried again first: of the first ten.
+    /// That of the same runs which is tried again first.
     pub retry: Option<Retry>,
     /// Its run that ended last.
     pub last_run: Option<RunId>,
@@ -258,8 +259,7 @@ impl Store {
         Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
     }
 
-    /// For each job: how many of its regular runs are open, whether one executes or waits for its retry, and which of its runs
-    /// ended last. A key of one job that holds something else counts as empty: it is to hide no other job.
+    /// For each job: how many of its regular runs are open, whether a run executes or waits for its retry, and which ended last. A key of one job that holds something else counts as empty: it is to hide no other job.
     pub async fn summarise(&self, jobs: Vec<JobRecord>) -> Result<Vec<JobSummary>, StoreError> {
         if jobs.is_empty() {
             return Ok(Vec::new());
@@ -269,45 +269,27 @@ impl Store {
             pipeline.cmd("ZCARD").arg(self.keys.open(&job.name));
             pipeline.cmd("ZRANGE").arg(self.keys.open(&job.name)).arg(0).arg(9);
             pipeline.cmd("ZRANGE").arg(self.keys.job_history(&job.name)).arg(-1).arg(-1);
+            pipeline.cmd("ZRANGE").arg(self.keys.deeds(&job.name)).arg(-10).arg(-1);
         }
         let answers = self.well_typed(&mut pipeline).await?;
         let ids = |value: &Value| match value {
             Value::Array(ids) => ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect(),
             _ => Vec::<RunId>::new(),
         };
-        let open: Vec<(usize, RunId)> = answers
-            .chunks_exact(3)
-            .map(|of| ids(&of[1]))
+        // No list of a job has its runs by hand: what was done to it lately names those.
+        let by_hand = |job: &JobRecord, deeds: &Value| -> Vec<RunId> {
+            let Value::Array(deeds) = deeds else { return Vec::new() };
+            let runs = deeds.iter().filter_map(|deed| deed_of(&text_of(deed)?)?.run?.parse::<RunId>().ok());
+            runs.filter(|run| run.is_manual() && *run.job() == job.name).collect()
+        };
+        let asked: Vec<(usize, RunId)> = jobs
+            .iter()
+            .zip(answers.chunks_exact(4))
+            .map(|(job, of)| [ids(&of[1]), by_hand(job, &of[3])].concat())
             .enumerate()
             .flat_map(|(at, runs)| runs.into_iter().map(move |run| (at, run)))
             .collect();
-        let (mut running, mut retries) = (BTreeSet::new(), BTreeMap::<usize, Retry>::new());
-        if !open.is_empty() {
-            let mut pipeline = redis::pipe();
-            for (_, run) in &open {
-                pipeline.cmd("HMGET").arg(self.keys.run(run)).arg(&["fence", "state", "ready"]);
-            }
-            for ((at, run), fields) in open.iter().zip(self.well_typed(&mut pipeline).await?) {
-                let Value::Array(fields) = fields else { continue };
-                let field = |at: usize| fields.get(at).and_then(text_of).filter(|text| !text.is_empty());
-                match (field(0), field(1).as_deref()) {
-                    (Some(_), Some("running")) => {
-                        running.insert(*at);
-                    }
-                    (Some(_), Some("scheduled")) => {
-                        let ready = field(2).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
-                        if let Some(ready) = ready {
-                            let retry = Retry { at: ready, run: run.clone() };
-                            let first = retries.entry(*at).or_insert_with(|| retry.clone());
-                            if retry.at < first.at {
-                                *first = retry;
-                            }
-                        }
-                    }
-                    _ => {}
-                }
-            }
-        }
+        let (running, mut retries) = self.begun_among(&asked).await?;
         let summary = |(at, (job, of)): (usize, (JobRecord, &[Value]))| JobSummary {
             job,
             open: number_of(&of[0]).and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
@@ -315,7 +297,40 @@ impl Store {
             retry: retries.remove(&at),
             last_run: ids(&of[2]).pop(),
         };
-        Ok(jobs.into_iter().zip(answers.chunks_exact(3)).enumerate().map(summary).collect())
+        Ok(jobs.into_iter().zip(answers.chunks_exact(4)).enumerate().map(summary).collect())
+    }
+
+    /// Of these runs, each with the place of its job: the places of those that execute, and the run of each place that is tried
+    /// again first, of those that began before and wait for that.
+    async fn begun_among(&self, runs: &[(usize, RunId)]) -> Result<(BTreeSet<usize>, BTreeMap<usize, Retry>), StoreError> {
+        let (mut running, mut retries) = (BTreeSet::new(), BTreeMap::<usize, Retry>::new());
+        if runs.is_empty() {
+            return Ok((running, retries));
+        }
+        let mut pipeline = redis::pipe();
+        for (_, run) in runs {
+            pipeline.cmd("HMGET").arg(self.keys.run(run)).arg(&["fence", "state", "ready"]);
+        }
+        for ((at, run), fields) in runs.iter().zip(self.well_typed(&mut pipeline).await?) {
+            let Value::Array(fields) = fields else { continue };
+            let field = |at: usize| fields.get(at).and_then(text_of).filter(|text| !text.is_empty());
+            match (field(0), field(1).as_deref()) {
+                (Some(_), Some("running")) => {
+                    running.insert(*at);
+                }
+                (Some(_), Some("scheduled")) => {
+                    let ready = field(2).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
+                    let Some(ready) = ready else { continue };
+                    let retry = Retry { at: ready, run: run.clone() };
+                    let first = retries.entry(*at).or_insert_with(|| retry.clone());
+                    if retry.at < first.at {
+                        *first = retry;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok((running, retries))
     }
 
     /// The answers to questions of which one about a key that holds something else has none.

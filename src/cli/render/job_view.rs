@@ -30,7 +30,7 @@ pub(in crate::cli) struct JobView {
     pub(in crate::cli) open: u64,
     /// Whether a run of it executes now, a manual one too.
     pub(in crate::cli) is_running: bool,
-    /// The regular run of it that is tried again first, if one waits for that.
+    /// The run of it that is tried again first, if one waits for that: by its schedule, or lately asked for by hand.
     pub(in crate::cli) retry: Option<Retry>,
     /// Its run that ended last.
     pub(in crate::cli) last: Option<RunRecord>,

@@ -27,6 +27,29 @@ fn a_run_by_hand_is_due_now_and_leaves_the_schedule_alone() {
     bench.ctl.run(&["run", "a", "--timeout", "1s"]).refused(2, &["--wait"]);
 }
 
+#[test]
+fn a_job_whose_run_by_hand_is_tried_again_is_retrying_until_that_ends() {
+    let bench = Bench::start();
+    bench.add(&["--name", "planned", "--every", "2h", "--", "x"]);
+    bench.add(&["--name", "manual", "--", "x"]);
+    for job in ["planned", "manual"] {
+        let id = bench.ctl.run(&["run", job]).good().stdout.trim_end().to_owned();
+        let claim = bench.node.claim(job);
+        bench.node.retry(&claim, std::time::Duration::from_secs(3_600), 7);
+        let listed = bench.ctl.run(&["list", "--state", "retrying", "--json"]).good().json();
+        assert_eq!((&listed[0]["name"], &listed[1]), (&job.into(), &serde_json::Value::Null));
+        let shown = bench.ctl.run(&["show", job, "--json"]).good().json();
+        assert!(shown["state"] == "retrying" && shown["retry_at"].is_string(), "{shown}");
+        assert_eq!(shown["next_due"].is_string(), job == "planned", "{shown}");
+        let text = bench.ctl.run(&["show", job]).good().stdout;
+        assert!(text.lines().any(|line| line.ends_with(", a run asked for by hand tried again")), "{text}");
+        bench.ctl.run(&["cancel", &id]).good();
+        let wanted = if job == "planned" { "scheduled" } else { "manual" };
+        let shown = bench.ctl.run(&["show", job, "--json"]).good().json();
+        assert!(shown["state"] == wanted && shown["retry_at"].is_null(), "{shown}");
+    }
+}
+
 /// A waiting `schedctl run`, and the claim of its run.
 fn waiting(bench: &Bench, flags: &[&str]) -> (Child, Claim) {
     let mut command = bench.ctl.command(&[&["run", "m", "--wait"], flags].concat());
