@@ -24,7 +24,7 @@ A line for --stdin is an object with the keys of [jobs.X] in jobs.toml, plus nam
   {\"name\": \"report\", \"in\": \"10m\", \"command\": [\"/usr/local/bin/report\"], \"retry\": 3}
 A unique key is unique = \"K\" with unique_for, or unique = {\"key\": \"K\", \"for\": \"1h\", \"mode\": \"throttle\"}.
 A bad line is told with its number and the others go in; the code is 1 then. An at of a line that is
-already past runs at once.";
+already past runs at once. What is doubtful of a line goes in with a warning, of which 20 are told.";
 
 const USAGE: &str = "\
 schedctl add [OPTIONS] -- COMMAND [ARG]...

@@ -281,13 +281,8 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// What is wrong with a job that is added all the same, in words with the flags it is about.
-pub(super) fn warnings(args: &AddArgs, job: &NamedJob) -> Vec<String> {
-    job.warnings.iter().map(|problem| told(args, problem)).collect()
-}
-
 /// A problem with the flag it is about in its key's place.
-fn told(args: &AddArgs, problem: &Problem) -> String {
+pub(super) fn told(args: &AddArgs, problem: &Problem) -> String {
     if problem.path.is_empty() {
         return problem.message.clone();
     }

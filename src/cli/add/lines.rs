@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::future::join_all;
 use tokio::sync::mpsc;
 
+use super::doubts::LineDoubts;
 use super::pools::Pools;
 use super::progress::Progress;
 use super::reading::{BATCH, Batch, read_batches};
@@ -40,7 +41,18 @@ pub(super) async fn add_lines(global: &Global, args: &AddArgs, host_zone: Zone, 
     std::thread::spawn(move || read_batches(std::io::stdin().lock(), &zone, &sender));
     let progress = Progress::new(console);
     let array = JsonArray::default();
-    let mut sheet = Sheet { store: &store, args, pools, host_zone, array, progress, refused: 0, added: 0, there: 0 };
+    let mut sheet = Sheet {
+        store: &store,
+        args,
+        pools,
+        host_zone,
+        array,
+        progress,
+        doubts: LineDoubts::default(),
+        refused: 0,
+        added: 0,
+        there: 0,
+    };
     let mut outcome = Ok(());
     while let Some(first) = batches.recv().await {
         let is_counted = first.jobs.iter().any(|(_, job)| job.start_in.is_some());
@@ -52,7 +64,11 @@ pub(super) async fn add_lines(global: &Global, args: &AddArgs, host_zone: Zone, 
             break;
         }
     }
+    let doubts = std::mem::take(&mut sheet.doubts);
     drop(sheet.progress);
+    if outcome.is_ok() {
+        outcome = doubts.end(&store, console).await;
+    }
     if console.is_json() {
         sheet.array.end(console);
     } else if sheet.there > 0 {
@@ -77,8 +93,8 @@ fn gather(first: Batch, batches: &mut mpsc::Receiver<Batch>) -> Vec<Batch> {
     gathered
 }
 
-/// What became of lines, by their numbers.
-type Told = BTreeMap<usize, Result<Added, String>>;
+/// What became of lines, by their numbers, each with its job.
+type Told = BTreeMap<usize, Result<(Added, NamedJob), String>>;
 
 /// What is being added.
 struct Sheet<'a> {
@@ -88,6 +104,7 @@ struct Sheet<'a> {
     host_zone: Zone,
     array: JsonArray,
     progress: Progress,
+    doubts: LineDoubts,
     refused: usize,
     added: usize,
     /// Lines whose name or unique key another job had.
@@ -149,7 +166,8 @@ impl Sheet<'_> {
                 match answer {
                     Ok(Applied::Exists | Applied::Held(_)) if is_drawn => clashed.push((line, job)),
                     answer => {
-                        told.insert(line, self.answered(request.name, &job, answer).await?);
+                        let added = self.answered(request.name, &job, answer).await?;
+                        told.insert(line, added.map(|added| (added, job)));
                     }
                 }
             }
@@ -218,12 +236,18 @@ impl Sheet<'_> {
 
     fn tell(&mut self, told: Told, console: &mut Console) {
         // The bar is out of the way meanwhile.
-        let Self { array, progress, refused, added, there, .. } = self;
+        let Self { array, progress, doubts, refused, added, there, .. } = self;
         progress.aside(|| {
             for (line, what) in told {
-                if let Ok((_, result, _)) = &what {
-                    *(if *result == "exists" { &mut *there } else { &mut *added }) += 1;
-                }
+                let what = what.map(|(line_added, job)| {
+                    if line_added.1 == "exists" {
+                        *there += 1;
+                    } else {
+                        *added += 1;
+                        doubts.tell(line, &job, &line_added, console);
+                    }
+                    line_added
+                });
                 match what {
                     Err(why) => {
                         *refused += 1;

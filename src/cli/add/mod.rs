@@ -3,6 +3,7 @@
 //! Invariant: everything that can be judged without Redis is judged before anything is asked of it, so that invalid input
 //! is answered the same whether Redis is there or not.
 
+mod doubts;
 mod flags;
 mod from_flags;
 mod instant;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use doubts::{Host, timeless};
 pub(super) use flags::AddArgs;
 use instant::{bounds_of, instants_of, judge_instant};
 use pools::Pools;
@@ -69,30 +71,22 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     if let Some(why) = Pools::read(&store).await?.unknown_to(&job) {
         return Err(Failure::Invalid(why));
     }
-    if let Some(cwd) = job.spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
-        console.warn(&format!(
-            "--cwd: no directory {:?} on this host; a run starts only where there is one",
-            cwd.display().to_string()
-        ));
+    for doubt in Host::default().lacks(&job).iter().chain(&job.warnings) {
+        console.warn(&from_flags::told(args, doubt));
     }
-    if let Some(run_as) = &job.spec.process.user
-        && matches!(nix::unistd::User::from_name(run_as.user()), Ok(None))
-    {
-        console.warn(&format!("--user: no user {:?} on this host; a run starts only where there is one", run_as.user()));
+    let others: Vec<JobName> = job.spec.not_while.iter().cloned().collect();
+    for other in doubts::strangers(&store, &others).await? {
+        console.warn(&format!("--not-while: {}", doubts::stranger_words(&other)));
     }
-    for warning in from_flags::warnings(args, &job) {
-        console.warn(&warning);
+    let added = apply(&store, args, &job, seen, &host_zone).await?;
+    if let Some(doubt) = timeless(&job, &added) {
+        console.warn(&doubt);
     }
-    let (name, result, next_due) = apply(&store, args, &job, seen, &host_zone).await?;
+    let (name, result, next_due) = added;
     if let Some(due) = next_due.filter(|_| job.start_in.is_some() && matches!(result, "created" | "updated")) {
         instant::tell_due(due, now, &zone, console);
     }
-    let schedule = &job.spec.schedule;
-    let has_none_by_nature = *schedule == Schedule::Manual || schedule.is_at_boot();
-    if result == "created" && next_due.is_none() && job.start_in.is_none() && !has_none_by_nature {
-        console.warn(&format!("job {name} has no time to come: it runs only when asked, by schedctl run {name}"));
-    }
-    if result == "created" && *schedule == Schedule::Manual && job.start_in.is_none() && job.spec.unique.is_some() {
+    if result == "created" && job.spec.schedule == Schedule::Manual && job.start_in.is_none() && job.spec.unique.is_some() {
         console.note(&format!("no time is given: it runs only when asked, by schedctl run {name}; --in 0s runs it at once"));
     }
     if console.is_json() {

@@ -34,6 +34,41 @@ fn good_lines_go_in_and_bad_ones_are_told_with_their_number() {
 }
 
 #[test]
+fn what_is_doubtful_of_a_line_is_told_with_its_number_and_only_so_often() {
+    let bench = Bench::start();
+    let input = r#"{"name": "a", "shell": "x", "every": "1h", "ping_url": "https://hc.example/{jobb}"}
+{"name": "b", "shell": "x", "user": "no-such-user"}
+{"name": "c", "shell": "x", "not_while": ["nobody", "later"]}
+{"name": "d", "shell": "x", "cron": "0 0 0 1 1 * 2020"}
+{"name": "later", "shell": "x", "not_while": ["nobody"]}
+"#;
+    let told = bench.ctl.run_with_input(&["add", "--stdin"], input.as_bytes()).good().stderr;
+    let each: Vec<&str> = told.lines().collect();
+    let wanted = [
+        ("line 1: ping_url: ", "{jobb}"),
+        ("line 2: user: ", "no user \"no-such-user\" on this host"),
+        ("line 4: job d ", "no time to come"),
+        ("line 3: not_while: ", "no job nobody is there"),
+    ];
+    assert_eq!(each.len(), wanted.len(), "{told}");
+    for (line, (start, word)) in each.iter().zip(wanted) {
+        assert!(line.starts_with(&format!("schedctl: warning: {start}")) && line.contains(word), "{line}");
+    }
+    // What was there already is not looked at again.
+    assert_eq!(bench.ctl.run_with_input(&["add", "--stdin", "--if-absent", "--quiet"], input.as_bytes()).good().stderr, "");
+
+    let input = lines(0..700, |_| r#"{"shell": "x", "cwd": "/no/such/directory"}"#.to_owned());
+    let told = bench.ctl.run_with_input(&["add", "--stdin"], input.as_bytes()).good().stderr;
+    assert_eq!(told.lines().count(), 21, "{told}");
+    assert!(
+        told.contains("line 20: cwd: ") && told.ends_with("schedctl: warning: 680 more warnings of lines are not told\n"),
+        "{told}"
+    );
+    let told = bench.ctl.run(&["add", "--name", "e", "--not-while", "nobody", "--", "x"]).good().stderr;
+    assert!(told.contains("--not-while: no job nobody is there"), "{told}");
+}
+
+#[test]
 fn lines_that_are_all_bad_fail_and_none_at_all_are_fine() {
     let bench = Bench::start();
     assert_eq!(bench.ctl.run_with_input(&["add", "--stdin"], b"{}\n[]\n").code, 1);

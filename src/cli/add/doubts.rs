@@ -1,0 +1,150 @@
+//! What is doubtful about jobs that are added all the same: of one job of flags, and of many lines.
+//!
+//! Invariant: of any number of lines at most [`MOST`] doubts are told, and what is kept of them is bounded; how many more there
+//! were is always said.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::Added;
+use crate::cli::failure::Failure;
+use crate::cli::render::Console;
+use crate::config::{NamedJob, Problem};
+use crate::domain::env_file::Absence;
+use crate::domain::ids::JobName;
+use crate::domain::schedule::Schedule;
+use crate::store::{JobRecord, Store};
+
+/// Doubts of lines that are told.
+const MOST: usize = 20;
+/// Jobs named in `not_while` that are looked for.
+const OTHERS: usize = 1_000;
+/// Users that are looked up once.
+const USERS: usize = 1_000;
+
+/// What this host has, looked up once where that may take long.
+#[derive(Debug, Default)]
+pub(super) struct Host {
+    users: BTreeMap<String, bool>,
+}
+
+impl Host {
+    /// What of a job is not there, by its key. A job may be meant for other hosts, so it is no fault.
+    pub(super) fn lacks(&mut self, job: &NamedJob) -> Vec<Problem> {
+        let spec = &job.spec;
+        let mut found = Vec::new();
+        let mut lack = |key: &str, what: &str, name: &str| {
+            let message = format!("no {what} {name:?} on this host; a run starts only where there is one");
+            found.push(Problem { path: key.to_owned(), span: None, message, within: None });
+        };
+        if let Some(cwd) = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
+            lack("cwd", "directory", &cwd.display().to_string());
+        }
+        if let Some(run_as) = spec.process.user.as_ref().filter(|run_as| !self.has_user(run_as.user())) {
+            lack("user", "user", run_as.user());
+        }
+        if let Some(program) = spec.process.shell_program.as_ref().filter(|program| is_missing(program)) {
+            lack("shell_program", "program", &program.display().to_string());
+        }
+        for file in spec.env_files.iter().filter(|file| file.absence() == Absence::Fault && is_missing(file.path())) {
+            lack("env_file", "file", &file.path().display().to_string());
+        }
+        found
+    }
+
+    /// Whether there is a user of this name, as far as it can be known.
+    fn has_user(&mut self, name: &str) -> bool {
+        if let Some(known) = self.users.get(name) {
+            return *known;
+        }
+        let is_there = !matches!(nix::unistd::User::from_name(name), Ok(None));
+        if self.users.len() < USERS {
+            self.users.insert(name.to_owned(), is_there);
+        }
+        is_there
+    }
+}
+
+/// Whether it is certain that nothing is there: what is in a directory of somebody else cannot be known.
+fn is_missing(path: &Path) -> bool {
+    matches!(path.try_exists(), Ok(false))
+}
+
+/// That a job that was made has no time to come, if that is not how it is meant.
+pub(super) fn timeless(job: &NamedJob, (name, result, next_due): &Added) -> Option<String> {
+    let schedule = &job.spec.schedule;
+    let has_none_by_nature = *schedule == Schedule::Manual || schedule.is_at_boot();
+    let is_timeless = *result == "created" && next_due.is_none() && job.start_in.is_none() && !has_none_by_nature;
+    is_timeless.then(|| format!("job {name} has no time to come: it runs only when asked, by schedctl run {name}"))
+}
+
+/// Which of these names no job has.
+pub(super) async fn strangers(store: &Store, names: &[JobName]) -> Result<BTreeSet<JobName>, Failure> {
+    let records = store.read_jobs(names).await?;
+    // One that cannot be read is there.
+    let is_there = |record: &Result<Option<JobRecord>, _>| match record {
+        Ok(record) => record.as_ref().is_some_and(JobRecord::is_live),
+        Err(_) => true,
+    };
+    Ok(names.iter().zip(&records).filter(|(_, record)| !is_there(record)).map(|(name, _)| name.clone()).collect())
+}
+
+/// What is told of a name in `not_while` that no job has.
+pub(super) fn stranger_words(name: &JobName) -> String {
+    format!("no job {name} is there: until there is one, it keeps nothing apart")
+}
+
+/// The doubts of many lines.
+#[derive(Debug, Default)]
+pub(super) struct LineDoubts {
+    host: Host,
+    told: usize,
+    untold: u64,
+    /// Jobs named in `not_while`, each with the first line that does: a later line may be that job.
+    others: BTreeMap<JobName, usize>,
+}
+
+impl LineDoubts {
+    /// Tells what is doubtful about the job of a line that was added.
+    pub(super) fn tell(&mut self, line: usize, job: &NamedJob, added: &Added, console: &mut Console) {
+        for doubt in job.warnings.iter().chain(&self.host.lacks(job)) {
+            self.say(line, &doubt.to_string(), console);
+        }
+        if let Some(doubt) = timeless(job, added) {
+            self.say(line, &doubt, console);
+        }
+        for other in &job.spec.not_while {
+            if self.others.len() < OTHERS {
+                self.others.entry(other.clone()).or_insert(line);
+            }
+        }
+    }
+
+    /// Tells what can be judged after the last line only, and how many doubts were not told.
+    pub(super) async fn end(mut self, store: &Store, console: &mut Console) -> Result<(), Failure> {
+        let others = std::mem::take(&mut self.others);
+        let names: Vec<JobName> = others.keys().cloned().collect();
+        let missing = strangers(store, &names).await?;
+        let mut missing: Vec<(usize, JobName)> =
+            others.into_iter().filter(|(name, _)| missing.contains(name)).map(|(name, line)| (line, name)).collect();
+        missing.sort_unstable();
+        for (line, name) in missing {
+            self.say(line, &format!("not_while: {}", stranger_words(&name)), console);
+        }
+        match self.untold {
+            0 => {}
+            1 => console.warn("one more warning of a line is not told"),
+            more => console.warn(&format!("{more} more warnings of lines are not told")),
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, line: usize, doubt: &str, console: &mut Console) {
+        if self.told < MOST {
+            self.told += 1;
+            console.warn(&format!("line {line}: {doubt}"));
+        } else {
+            self.untold += 1;
+        }
+    }
+}
