@@ -18,7 +18,7 @@ use crate::domain::schedule::Schedule;
 use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
-use crate::engine::Definition;
+use crate::engine::{Definition, said_now};
 use crate::store::{RunRecord, Store, Untold};
 
 /// Times to come that are shown of a job.
@@ -51,7 +51,8 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
     let now = store.now().await?;
     let running = running_jobs(store).await?;
     let views = view_jobs(store, vec![record], &running).await?;
-    let Some(job) = views.into_iter().next() else { return Err(Failure::Failed(format!("job {name} cannot be shown"))) };
+    let Some(mut job) = views.into_iter().next() else { return Err(Failure::Failed(format!("job {name} cannot be shown"))) };
+    do_as_said_now(store, &mut job).await?;
     let mut records = open_runs(store, name).await?;
     records.extend(store.read_history(Some(name), 0, RUNS).await?.runs);
     let runs = view_runs(store, &mut Zones::default(), records).await?;
@@ -89,6 +90,17 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
         return Ok(1);
     }
     Ok(0)
+}
+
+/// Has a hidden job tell what its runs would do now: as the job they tell of says, which is written into it with its next run only.
+async fn do_as_said_now(store: &Store, job: &mut JobView) -> Result<(), Failure> {
+    let (Some((told, kind)), Ok(definition)) = (job.record.name.told_of(), &mut job.definition) else { return Ok(()) };
+    // A job that cannot be read says nothing, to its runs either.
+    let told = store.read_jobs(std::slice::from_ref(&told)).await?.into_iter().flatten().flatten().next();
+    if let Some(spec) = said_now(told, kind) {
+        definition.spec = spec;
+    }
+    Ok(())
 }
 
 /// The next times of a job that is neither over nor paused, the planted one first.

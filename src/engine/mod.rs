@@ -78,3 +78,4 @@ pub use node::{Engine, EngineSettings, Told};
 pub use presence::{GONE_AFTER, HostFacts, Naming, PresenceError, announce};
 pub use reconciler::Removal;
 pub use standing::{Glance, Standing};
+pub use telling::said_now;

@@ -23,7 +23,7 @@ use crate::domain::time::UnixMillis;
 use crate::domain::wording::{shown, span};
 use crate::domain::zone::Zone;
 use crate::executor::{Attempt, Executors, Tidings};
-use crate::store::{About, Store, StoreError};
+use crate::store::{About, JobRecord, Store, StoreError};
 
 /// How much of the end of what a run printed is told, in bytes.
 const OUTPUT: usize = 8 * 1024;
@@ -68,8 +68,7 @@ pub(super) async fn tell_of(store: &Store, attempt: &mut Attempt) -> Result<(), 
 /// as it was planted.
 async fn do_as_said_now(store: &Store, attempt: &mut Attempt, job: &JobName, kind: NoticeKind) -> Result<(), StoreError> {
     let record = unless_spoilt(&attempt.run, store.read_job(job).await)?;
-    let told = record.and_then(|record| Definition::of(record).ok());
-    let Some(hidden) = told.and_then(|told| notice_job(&told.spec, kind)) else { return Ok(()) };
+    let Some(hidden) = said_now(record, kind) else { return Ok(()) };
     attempt.action = hidden.action;
     attempt.env = hidden.env;
     attempt.env_files = hidden.env_files;
@@ -77,6 +76,13 @@ async fn do_as_said_now(store: &Store, attempt: &mut Attempt, job: &JobName, kin
     attempt.cwd = hidden.cwd;
     attempt.process = hidden.process;
     Ok(())
+}
+
+/// What the hidden job of `kind` does by now, of the job it tells of; none if that is gone, cannot be read or wants nobody told any
+/// more: then what was planted holds.
+pub fn said_now(told: Option<JobRecord>, kind: NoticeKind) -> Option<JobSpec> {
+    let told = Definition::of(told?).ok()?;
+    notice_job(&told.spec, kind)
 }
 
 /// The zone of a run's job, and why the run did not start when it was to, as `schedctl explain` tells it by now; none if its job is gone.

@@ -336,3 +336,22 @@ fn an_empty_variable_is_one_that_is_not_set() {
     let daemon = names.iter().fold(Schedd::on(&redis), |daemon, name| daemon.env(&format!("SCHEDD_{name}"), ""));
     daemon.jobs("").start().wait_for_log("Jobs are as the file says");
 }
+
+#[test]
+fn what_tells_of_a_job_is_shown_as_the_job_says_now() {
+    let host = Host::start("");
+    host.add(&["--name", "a", "--on-failure", "echo before", "--shell", "exit 1"]);
+    host.run_and_wait("a");
+    host.wait_for("a/on_failure", "succeeded");
+    let action = |text: &str| text.lines().find(|line| line.starts_with("action ")).unwrap().to_owned();
+    let shown = || host.ctl.run(&["show", "a/on_failure"]).good().stdout;
+    assert!(action(&shown()).contains("echo before"), "{}", shown());
+
+    // No run of it has been planted since.
+    host.add(&["--name", "a", "--replace", "--on-failure", "echo after", "--shell", "exit 1"]);
+    assert!(action(&shown()).contains("echo after"), "{}", shown());
+    let definition = host.ctl.run(&["show", "a/on_failure", "--json"]).good().json()["definition"].clone();
+    assert_eq!(definition["shell"], "echo after", "{definition}");
+    host.add(&["--name", "a", "--replace", "--shell", "exit 1"]);
+    assert!(action(&shown()).contains("echo before"), "one taken out leaves what was planted: {}", shown());
+}
