@@ -142,7 +142,10 @@ impl Claimer {
                 match well_formed(&entry) {
                     Ok((run, _)) if self.is_refused(&run) => tally.left += 1,
                     Ok((run, ready)) => {
-                        waiting.push(Waiting { priority: lane.priority(), ready, item: (at, Ripe::new(run, entry)) });
+                        let priority = lane.priority();
+                        #[cfg(feature = "mutants")]
+                        let priority = crate::store::mutants::priority(priority);
+                        waiting.push(Waiting { priority, ready, item: (at, Ripe::new(run, entry)) });
                     }
                     Err(why) => self.put_aside(&lane, &entry, &why, &mut tally).await?,
                 }

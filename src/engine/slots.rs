@@ -177,6 +177,8 @@ impl Slots {
             lanes.push(Lane::from(queue.clone()));
             lanes.sort_by(|a, b| b.priority().cmp(&a.priority()).then_with(|| a.cmp(b)));
             let share = state.known.get(&queue).map_or(QueueSettings::default().share, |record| record.settings.share);
+            #[cfg(feature = "mutants")]
+            let share = crate::store::mutants::share(share);
             Offer { queue, lanes, slots: (free as usize).min(BATCH), share }
         };
         state.free().into_iter().map(offer).collect()
@@ -194,6 +196,10 @@ impl Slots {
 
     /// How many more runs it may execute, of all queues together.
     pub(super) fn room(&self) -> usize {
+        #[cfg(feature = "mutants")]
+        if crate::store::mutants::is(crate::store::mutants::Mutant::RoomUnbounded) {
+            return usize::MAX;
+        }
         let most = self.lock().max_running;
         most.map_or(usize::MAX, |most| (most as usize).saturating_sub(self.running()))
     }

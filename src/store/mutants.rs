@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::{ClaimOrder, ExpiredLease, Store};
 use crate::domain::job::Delivery;
-use crate::domain::lane::Lane;
+use crate::domain::lane::{Lane, Priority};
+use crate::domain::queue::Share;
 
 /// How long a run is nowhere when a claim takes it out first.
 const NOWHERE_FOR: Duration = Duration::from_millis(200);
@@ -38,11 +39,15 @@ pub enum Mutant {
     TurnsForgotten,
     /// Queues have neither limit nor rate.
     QueueUnbounded,
+    /// A node takes on whatever it executes already.
+    RoomUnbounded,
+    /// A node takes of each queue alike, and what is due first, however urgent.
+    OrderForgotten,
 }
 
 impl Mutant {
     /// Each with its word.
-    pub const ALL: [(&str, Self); 10] = [
+    pub const ALL: [(&str, Self); 12] = [
         ("no-token-check", Self::NoTokenCheck),
         ("zrem-first", Self::ZremFirst),
         ("no-start-mark", Self::NoStartMark),
@@ -53,6 +58,8 @@ impl Mutant {
         ("nobody-woken", Self::NobodyWoken),
         ("turns-forgotten", Self::TurnsForgotten),
         ("queue-unbounded", Self::QueueUnbounded),
+        ("room-unbounded", Self::RoomUnbounded),
+        ("order-forgotten", Self::OrderForgotten),
     ];
 
     /// The script it breaks, each piece of it and what stands there instead.
@@ -99,7 +106,12 @@ impl Mutant {
                 ("list_ripe", "local limit = whole(set[2], POOL)", "local limit = 0"),
                 ("list_ripe", "if count == 0 or per == 0 then", "if true then"),
             ],
-            Self::ZremFirst | Self::NoStartMark | Self::RenewNever | Self::ReaperTrustsClock => &[],
+            Self::ZremFirst
+            | Self::NoStartMark
+            | Self::RenewNever
+            | Self::ReaperTrustsClock
+            | Self::RoomUnbounded
+            | Self::OrderForgotten => &[],
         }
     }
 
@@ -148,6 +160,16 @@ pub(super) fn loaded(name: &str, text: String) -> String {
 /// What the reaper takes a job's delivery for.
 pub fn reaped_as(delivery: Option<Delivery>) -> Option<Delivery> {
     if is(Mutant::NoStartMark) { delivery.map(|_| Delivery::AtLeastOnce) } else { delivery }
+}
+
+/// What a node takes a queue's part for.
+pub fn share(share: Share) -> Share {
+    if is(Mutant::OrderForgotten) { Share::Weight(1) } else { share }
+}
+
+/// What a node takes the priority of a run for.
+pub fn priority(priority: Priority) -> Priority {
+    if is(Mutant::OrderForgotten) { Priority::default() } else { priority }
 }
 
 /// How long the reaper takes a lease to have been watched unchanged.

@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
+use crate::evidence::now;
 use crate::jobs::Job;
 use crate::stage::{Stage, schedctl};
 
@@ -28,7 +29,9 @@ pub(crate) fn add_lines(stage: &Stage, lines: &[Value]) -> Vec<String> {
 pub(crate) fn add(stage: &Stage, jobs: &mut [Job]) {
     let lines: Vec<Value> = jobs.iter().filter_map(|job| job.json(stage.dir())).collect();
     let names = add_lines(stage, &lines);
+    let added = now();
     for job in jobs {
+        job.added = added;
         job.is_sure = names.contains(&job.name);
     }
 }

@@ -237,6 +237,8 @@ pub(crate) struct Evidence {
     pub(crate) nodes: Vec<String>,
     /// The nodes that carry the label some jobs require.
     pub(crate) labelled: Vec<String>,
+    /// The small node, if there is one.
+    pub(crate) small: Option<String>,
     /// What was found left over when all was over.
     pub(crate) leftovers: Vec<String>,
     /// Nodes that ended though nobody made them.

@@ -22,6 +22,8 @@ pub(crate) struct Footing {
     /// The network namespace it is in, if it has one of its own.
     pub(crate) network: Option<String>,
     pub(crate) vars: Vec<(String, String)>,
+    /// What its own file says in `[daemon]` beside what all say: lines.
+    pub(crate) daemon: String,
     /// Takes all this away when dropped.
     pub(crate) guards: Vec<Box<dyn Send + Sync>>,
 }
@@ -38,6 +40,11 @@ pub(crate) fn full_log(dir: &Path, node: &str) -> PathBuf {
 }
 
 impl Footing {
+    /// What the `jobs.toml` of a node on it is to say where that of all says `text`.
+    pub(crate) fn file_of(&self, text: &str) -> String {
+        text.replacen("[daemon]\n", &format!("[daemon]\n{}", self.daemon), 1)
+    }
+
     /// Writes the program that starts a node on this footing.
     pub(crate) fn starter(&self, dir: &Path, node: &str) -> PathBuf {
         let default = || env!("CARGO_BIN_EXE_schedd").into();

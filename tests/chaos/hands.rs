@@ -12,6 +12,7 @@ use crate::jobs::{Job, burst, paced, poison, unique};
 use crate::plan::toml_of;
 use crate::schedule::{Phase, When};
 use crate::sharing::ORDER;
+use crate::small;
 use crate::stage::{Interrupted, Stage, schedctl};
 use crate::trial::TIMING;
 
@@ -79,6 +80,7 @@ impl<'a> Hands<'a> {
         let count = self.rng.usize(20..40);
         let mut jobs = burst(&mut self.rng, self.bursts, count, now() + 3 * SECOND);
         jobs.extend(paced(self.bursts, 10, now() + 3 * SECOND));
+        jobs.extend(small::batch(self.bursts, now() + 4 * SECOND));
         let mut alike = unique(self.bursts, 3, now() + 3 * SECOND);
         self.bursts += 1;
         self.add(jobs)?;

@@ -13,6 +13,9 @@ use crate::sharing::{self, INVOICE, Sharing};
 /// Slots of the queue `crowd` on each node.
 pub(crate) const CROWD_SLOTS: usize = 4;
 
+/// Jobs of the queue `aside`, which all nodes serve.
+const ASIDE: [&str; 6] = ["long-cron", "replacing", "allowing", "failing", "daemonising", "orphaning"];
+
 /// What becomes of a run that is due while another of its job is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overlap {
@@ -102,6 +105,8 @@ pub(crate) struct Job {
     pub(crate) max_count: Option<i64>,
     /// False if its `add` was never answered, so that it may exist or not.
     pub(crate) is_sure: bool,
+    /// When its `add` was over; 0 for one of the file.
+    pub(crate) added: Micros,
 }
 
 impl Job {
@@ -125,6 +130,7 @@ impl Job {
             sharing: Sharing::default(),
             max_count: None,
             is_sure: true,
+            added: 0,
         }
     }
 
@@ -231,8 +237,11 @@ impl Job {
             "name": self.name, "at": at, "queue": queue, "command": self.command(dir), "delivery": delivery, "timeout": "60s", "kill_grace": "1s",
             "env": {"CHAOS": dir.display().to_string()},
         });
-        if let (Some(key), Some(line)) = (self.sharing.unique, line.as_object_mut()) {
-            line.insert("unique".to_owned(), json!(key));
+        let Sharing { unique, priority, requires, .. } = &self.sharing;
+        if let Some(line) = line.as_object_mut() {
+            line.insert("priority".to_owned(), json!(priority));
+            line.extend(unique.map(|key| ("unique".to_owned(), json!(key))));
+            line.extend(requires.map(|label| ("requires".to_owned(), json!([label]))));
         }
         Some(line)
     }
@@ -304,6 +313,10 @@ pub(crate) fn zoo(rng: &mut Rng, url: &str) -> Vec<Job> {
     jobs.push(Job::new("pausing", Act::Work, 300).due(When::Seconds(3)));
     jobs.push(Job::new("stopping", Act::Work, 9_000).due(every(12)));
     jobs.push(Job::new("edited", Act::Work, 200).due(When::Seconds(4)));
+    // What leaves processes behind, is tried again, or gives way to the next, on the small node too.
+    for job in jobs.iter_mut().filter(|job| ASIDE.contains(&&*job.name)) {
+        job.sharing.queue = Some("aside");
+    }
     jobs.extend(sharing::zoo(rng));
     jobs
 }

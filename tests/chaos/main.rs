@@ -5,6 +5,7 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `plan`, `jobs`, `sharing`, `schedule` | what a seed means: jobs, what they share, faults, and when jobs are due by plain arithmetic |
+//! | `small` | the node of few places, and the runs it has to put in order |
 //! | `stage`, `grounds`, `proxy`, `http_store` | the nodes, what they stand on, their ways to Redis, and the store jobs write to |
 //! | `faults/` | one file a family of faults, each with what its row may do to the promises |
 //! | `hands`, `adding` | what people do meanwhile |
@@ -36,6 +37,7 @@ mod report;
 mod schedule;
 mod settle;
 mod sharing;
+mod small;
 mod soak;
 mod stage;
 #[allow(dead_code, reason = "the tests' support, of which this needs a part")]
@@ -61,7 +63,7 @@ struct Args {
     /// How long it takes in all, about
     #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u64).range(45..))]
     seconds: u64,
-    /// Nodes
+    /// Nodes, beside the small one
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=20))]
     nodes: u64,
     /// Only these faults; "none" for none

@@ -16,6 +16,7 @@ use crate::play::{Play, Scene};
 use crate::report;
 use crate::schedule::When;
 use crate::sharing::{self, Sharing};
+use crate::small;
 use crate::stage::Interrupted;
 use crate::trial::Failure;
 
@@ -34,62 +35,80 @@ const MUTANTS: &[Mutant] = &[
         name: "no-token-check",
         rule: "an end is taken from whoever tells it",
         wanted: &[Verdict::Phantom, Verdict::Stale],
-        scene: Scene { nodes: 2, var: None, jobs: Vec::new, act: told_late },
+        scene: Scene { nodes: 2, var: None, has_small: false, jobs: Vec::new, act: told_late },
     },
     Mutant {
         name: "zrem-first",
         rule: "a claim takes runs out before they have a lease",
         wanted: &[Verdict::Missing],
-        scene: Scene { nodes: 2, var: None, jobs: Vec::new, act: killed_while_claiming },
+        scene: Scene { nodes: 2, var: None, has_small: false, jobs: Vec::new, act: killed_while_claiming },
     },
     Mutant {
         name: "no-start-mark",
         rule: "an at-most-once run is tried again",
         wanted: &[Verdict::Dup],
-        scene: Scene { nodes: 2, var: None, jobs: Vec::new, act: killed_at_most_once },
+        scene: Scene { nodes: 2, var: None, has_small: false, jobs: Vec::new, act: killed_at_most_once },
     },
     Mutant {
         name: "renew-never",
         rule: "leases are not renewed",
         wanted: &[Verdict::Dup],
-        scene: Scene { nodes: 1, var: None, jobs: Vec::new, act: longer_than_its_lease },
+        scene: Scene { nodes: 1, var: None, has_small: false, jobs: Vec::new, act: longer_than_its_lease },
     },
     Mutant {
         name: "successor-at-completion",
         rule: "a job's next run is planted when one succeeds",
         wanted: &[Verdict::Missing, Verdict::Drift],
-        scene: Scene { nodes: 1, var: None, jobs: failing, act: look_on },
+        scene: Scene { nodes: 1, var: None, has_small: false, jobs: failing, act: look_on },
     },
     Mutant {
         name: "reaper-trusts-clock",
         rule: "a lease has ended when the node's own clock says so",
         // Missing: taken from its node again and again before it could begin, it is poison.
         wanted: &[Verdict::Overlap, Verdict::Dup, Verdict::Missing],
-        scene: Scene { nodes: 2, var: Some(("SCHEDD_MUTANT_SKEW_MS", "60000")), jobs: Vec::new, act: joined_by_another },
+        scene: Scene {
+            nodes: 2,
+            var: Some(("SCHEDD_MUTANT_SKEW_MS", "60000")),
+            has_small: false,
+            jobs: Vec::new,
+            act: joined_by_another,
+        },
     },
     Mutant {
         name: "gate-never-shut",
         rule: "a claim passes a group whoever holds it",
         wanted: &[Verdict::Above],
-        scene: Scene { nodes: 2, var: None, jobs: grouped, act: look_on },
+        scene: Scene { nodes: 2, var: None, has_small: false, jobs: grouped, act: look_on },
     },
     Mutant {
         name: "nobody-woken",
         rule: "an end wakes nobody who waits in its group",
         wanted: &[Verdict::Late, Verdict::Starved],
-        scene: Scene { nodes: 2, var: None, jobs: grouped, act: look_on_long },
+        scene: Scene { nodes: 2, var: None, has_small: false, jobs: grouped, act: look_on_long },
     },
     Mutant {
         name: "turns-forgotten",
         rule: "members are let in by due, and without a gap",
         wanted: &[Verdict::Turn, Verdict::Gap],
-        scene: Scene { nodes: 2, var: None, jobs: turning, act: look_on_long },
+        scene: Scene { nodes: 2, var: None, has_small: false, jobs: turning, act: look_on_long },
     },
     Mutant {
         name: "queue-unbounded",
         rule: "queues have neither limit nor rate",
         wanted: &[Verdict::Above, Verdict::Burst],
-        scene: Scene { nodes: 2, var: None, jobs: queueing, act: look_on },
+        scene: Scene { nodes: 2, var: None, has_small: false, jobs: queueing, act: look_on },
+    },
+    Mutant {
+        name: "room-unbounded",
+        rule: "a node takes on whatever it executes",
+        wanted: &[Verdict::Above],
+        scene: Scene { nodes: 2, var: None, has_small: true, jobs: by_hand, act: add_batch },
+    },
+    Mutant {
+        name: "order-forgotten",
+        rule: "queues are taken from alike, runs by their due",
+        wanted: &[Verdict::Rank],
+        scene: Scene { nodes: 2, var: None, has_small: true, jobs: by_hand, act: add_batch },
     },
 ];
 
@@ -150,6 +169,17 @@ fn turning() -> Vec<Job> {
     let mut jobs = sharing::zoo(&mut Rng::with_seed(1));
     jobs.retain(|job| job.sharing.group == Some("turns"));
     jobs
+}
+
+/// One that nobody asks for: when it is known, so are the queues of its file.
+fn by_hand() -> Vec<Job> {
+    vec![Job::new("by-hand", Act::Work, 100).due(When::ByHand)]
+}
+
+/// More than the small node can take at once.
+fn add_batch(play: &mut Play<'_>) -> Result<(), Interrupted> {
+    play.add(small::batch(0, now() + 3 * SECOND));
+    look_on(play)
 }
 
 /// Too many at once for their queues.

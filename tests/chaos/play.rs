@@ -18,7 +18,7 @@ use crate::jobs::Job;
 use crate::plan::toml_of;
 use crate::stage::{Interrupted, Node, Stage};
 use crate::trial::{Ended, Failure, await_jobs, close_phases, open_phases};
-use crate::{effects, metronome, settle, soak};
+use crate::{effects, metronome, settle, small, soak};
 
 const TIMING: Timing = Timing { lease: 3 * SECOND, reap: SECOND, kill_grace: SECOND, clean: SECOND };
 /// How long a scene waits for a job line, and in the end for what is owed: one with a broken rule may wait in vain.
@@ -29,6 +29,8 @@ pub(crate) struct Scene {
     pub(crate) nodes: usize,
     /// A variable of the last node.
     pub(crate) var: Option<(&'static str, &'static str)>,
+    /// Whether the last node is the small one.
+    pub(crate) has_small: bool,
     /// The jobs of the file.
     pub(crate) jobs: fn() -> Vec<Job>,
     pub(crate) act: fn(&mut Play<'_>) -> Result<(), Interrupted>,
@@ -50,6 +52,9 @@ impl Scene {
         let mut grounds = Grounds::plain(dir, store.address(), self.nodes);
         if let (Some((name, value)), Some(last)) = (self.var, grounds.nodes.last_mut()) {
             last.vars.push((name.to_owned(), value.to_owned()));
+        }
+        if self.has_small {
+            grounds.nodes.last_mut().map(small::make);
         }
         let stage = Stage::set(grounds, &toml_of(&jobs, dir, TIMING.lease), mutant, interrupted);
         let ready = await_jobs(&stage, jobs.len())?;
@@ -89,6 +94,7 @@ impl Scene {
             host_lags,
             nodes: stage.nodes().iter().map(|node| node.name.clone()).collect(),
             labelled: Vec::new(),
+            small: stage.nodes().last().filter(|_| self.has_small).map(|node| node.name.clone()),
             leftovers,
             crashes,
         })

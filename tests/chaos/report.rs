@@ -29,6 +29,13 @@ pub(crate) fn print(evidence: &Evidence, findings: &[Finding], begun: Micros) {
     let of_shared: Vec<_> = evidence.history.iter().filter(|run| shares(&run.run.job)).collect();
     let waited = of_shared.iter().filter(|run| run.waited_from.is_some()).count();
     println!("runs that share something {}, of which waited at a gate {waited}", of_shared.len());
+    if let Some(small) = &evidence.small {
+        let there = evidence.attempts.iter().filter(|attempt| attempt.node == *small).count();
+        println!(
+            "attempts on the small node {there}; runs judged in the order it took them {}",
+            checker::judged_in_order(evidence)
+        );
+    }
     let mut rows: BTreeMap<&str, usize> = BTreeMap::new();
     for fault in &evidence.faults {
         *rows.entry(&fault.row).or_default() += 1;

@@ -11,6 +11,7 @@ use crate::evidence::{Micros, SECOND};
 use crate::grounds::Footing;
 use crate::jobs::{Act, Job};
 use crate::schedule::When;
+use crate::small;
 
 /// So many per so long, and so many of them at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +47,7 @@ pub(crate) const INVOICE: &str = "invoice-7";
 pub(crate) const GAP: Micros = SECOND / 2;
 /// How long a turn waits for a member.
 pub(crate) const PATIENCE: Micros = 2 * SECOND;
-/// The label of all nodes but the last.
+/// The label of all nodes but the last of them and the small one.
 pub(crate) const LABEL: &str = "gpu";
 
 /// What a job says of sharing.
@@ -149,9 +150,10 @@ pub(crate) fn head() -> String {
     format!(
         "[queues.aside]\n[queues.narrow]\nlimit = {NARROW}\n[queues.paced]\nrate = \"{count}/{seconds}s\"\nburst = {burst}\n\
          [groups.alone]\nmode = \"exclusive\"\n[groups.turns]\nmode = \"alternate\"\norder = {ORDER:?}\ngap = \"{}ms\"\n\
-         patience = \"{}ms\"\n",
+         patience = \"{}ms\"\n{}",
         GAP / 1000,
-        PATIENCE / 1000
+        PATIENCE / 1000,
+        small::queues()
     )
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct Node {
     /// A fault wants it down: the hub leaves it alone.
     is_held: AtomicBool,
     /// Taken away last.
-    _footing: Footing,
+    footing: Footing,
 }
 
 /// A node that ended though no fault of the schedule made it.
@@ -107,7 +107,7 @@ impl Stage {
         for node in &self.nodes {
             let file = node.daemon().jobs_file();
             let new = file.with_extension("new");
-            fs::write(&new, text).unwrap();
+            fs::write(&new, node.footing.file_of(text)).unwrap();
             fs::rename(new, file).unwrap();
             node.daemon().signal_if_alive(Signal::HUP);
         }
@@ -227,7 +227,7 @@ impl Drop for Stage {
 impl Node {
     fn start(name: &str, dir: &Path, redis_url: &str, jobs: &str, mutant: Option<&str>, footing: Footing) -> Self {
         let proxy = Proxy::to(redis_url, footing.address.unwrap_or(Ipv4Addr::LOCALHOST));
-        let mut builder = Schedd::at(&proxy.url()).node(name).jobs(jobs).env("CHAOS", dir.to_str().unwrap());
+        let mut builder = Schedd::at(&proxy.url()).node(name).jobs(&footing.file_of(jobs)).env("CHAOS", dir.to_str().unwrap());
         builder = builder.played_by(&footing.starter(dir, name));
         for (variable, value) in &footing.vars {
             builder = builder.env(variable, value);
@@ -236,7 +236,7 @@ impl Node {
             builder = builder.env("SCHEDD_MUTANT", mutant);
         }
         let daemon = Mutex::new(builder.start());
-        let node = Self { name: name.to_owned(), proxy, daemon, is_held: AtomicBool::new(false), _footing: footing };
+        let node = Self { name: name.to_owned(), proxy, daemon, is_held: AtomicBool::new(false), footing };
         node.tell_pid(dir);
         node
     }

@@ -18,7 +18,7 @@ use crate::jobs::Job;
 use crate::plan::{Plan, Wanted};
 use crate::schedule::When;
 use crate::stage::{Death, Interrupted, Stage, schedctl};
-use crate::{effects, metronome, report, settle, sharing, soak};
+use crate::{effects, metronome, report, settle, sharing, small, soak};
 
 /// What is promised, with the lease the nodes are set up with.
 pub(crate) const TIMING: Timing = Timing { lease: 6 * SECOND, reap: SECOND, kill_grace: SECOND, clean: SECOND };
@@ -92,7 +92,8 @@ impl Trial {
         let is_soak = self.mode == Mode::Soak;
         let wanted = Wanted {
             seed: self.seed,
-            nodes: self.nodes,
+            // The small one can be hit as well.
+            nodes: self.nodes + 1,
             length: self.length,
             faults: &self.faults,
             jobs: &self.jobs,
@@ -100,9 +101,10 @@ impl Trial {
         };
         let mut plan = Plan::draw(&wanted, &store.url()).map_err(Failure::Test)?;
         let set_at = now();
-        let mut grounds = Grounds::plain(dir, store.address(), self.nodes);
+        let mut grounds = Grounds::plain(dir, store.address(), self.nodes + 1);
         plan.faults.iter().for_each(|(_, fault)| fault.prepare(&mut grounds));
-        let labelled = sharing::label(&mut grounds.nodes);
+        let labelled = sharing::label(&mut grounds.nodes[..self.nodes]);
+        grounds.nodes.last_mut().map(small::make);
         let stage = Stage::set(grounds, &plan.toml(dir), None, interrupted);
         let ready = await_jobs(&stage, plan.jobs.len())?;
         open_phases(&mut plan.jobs, set_at, ready);
@@ -165,6 +167,7 @@ impl Trial {
             host_lags,
             nodes: stage.nodes().iter().map(|node| node.name.clone()).collect(),
             labelled,
+            small: stage.nodes().last().map(|node| node.name.clone()),
             leftovers,
             crashes,
         })

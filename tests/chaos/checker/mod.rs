@@ -13,6 +13,8 @@ mod repeats;
 pub(crate) mod self_test;
 mod shared;
 mod shared_self_test;
+mod small;
+mod small_self_test;
 mod timing;
 mod unique;
 mod view;
@@ -35,6 +37,7 @@ pub(crate) enum Verdict {
     Turn,
     Gap,
     Burst,
+    Rank,
     Starved,
     Stale,
     Phantom,
@@ -46,7 +49,7 @@ pub(crate) enum Verdict {
 
 impl Verdict {
     /// All of them, in the order of the report.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Missing,
         Self::Early,
         Self::Late,
@@ -56,6 +59,7 @@ impl Verdict {
         Self::Turn,
         Self::Gap,
         Self::Burst,
+        Self::Rank,
         Self::Starved,
         Self::Stale,
         Self::Phantom,
@@ -74,13 +78,16 @@ impl Verdict {
             Self::Dup => "a second attempt only after a failed one with retries left or a lost node; at-most-once: none ever",
             Self::Overlap => "attempts of one run never overlap, nor do runs of a job that forbids it",
             Self::Above => {
-                "never more at once than a limit, a key, a group and not_while allow, nor two jobs of a unique key, nor on a node \
-                 without a label it requires"
+                "never more at once than a limit, a key, a group and not_while allow, nor on a node than it has room for, nor two \
+                 jobs of a unique key, nor on a node without a label it requires"
             }
             Self::Turn => "members take turns: one that waits for its turn is not passed over",
             Self::Gap => "no member begins sooner than the gap after the last ended",
             Self::Burst => "in no stretch of time more than a rate allows, and one burst",
-            Self::Starved => "nothing waits for ever, nor for what is due later at a gate passed in due order",
+            Self::Rank => "a node takes strict queues first, others by their weights, and of a queue the greatest priority first",
+            Self::Starved => {
+                "nothing waits for ever, nor for what is due later at a gate passed in due order, nor for its priority beyond ten starts"
+            }
             Self::Stale => "fences rise with attempts, and nothing is accepted under an old one",
             Self::Phantom => "what is recorded as done was done",
             Self::Silent => "what was done is recorded",
@@ -143,6 +150,11 @@ pub(crate) fn forgotten(evidence: &Evidence) -> usize {
     accounts::forgotten(&View::of(evidence))
 }
 
+/// How many runs only the small node may take were judged in the order it took them.
+pub(crate) fn judged_in_order(evidence: &Evidence) -> usize {
+    small::judged(&View::of(evidence))
+}
+
 /// Everything that was broken.
 pub(crate) fn check(evidence: &Evidence) -> Vec<Finding> {
     let view = View::of(evidence);
@@ -160,6 +172,8 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Finding> {
     shared::gap(&view, &mut findings);
     shared::burst(&view, &mut findings);
     shared::starved(&view, &mut findings);
+    small::above(&view, &mut findings);
+    small::rank(&view, &mut findings);
     repeats::stale(&view, &mut findings);
     repeats::unsteady(&view, &mut findings);
     drift::drift(&view, &mut findings);

@@ -30,6 +30,7 @@ pub(crate) fn run() -> usize {
     counted(&mut expect);
     super::hard_self_test::judge(&mut expect);
     super::shared_self_test::judge(&mut expect);
+    super::small_self_test::judge(&mut expect);
     assert!(misjudged.is_empty(), "the checker misjudges\n{}", misjudged.join("\n"));
     count
 }
@@ -284,6 +285,7 @@ impl World {
             host_lags: Vec::new(),
             nodes: ["n1", "n2", "n3"].map(Into::into).into(),
             labelled: vec!["n1".into()],
+            small: Some("n4".into()),
             leftovers: Vec::new(),
             crashes: Vec::new(),
         };

@@ -64,7 +64,7 @@ pub(super) fn above(view: &View<'_>, findings: &mut Vec<Finding>) {
     for attempt in &view.evidence.attempts {
         let requires = view.evidence.jobs.get(&attempt.run.job).and_then(|job| job.sharing.requires);
         if let Some(label) = requires
-            && !view.evidence.labelled.contains(&attempt.node)
+            && !view.carriers(label).contains(&attempt.node)
         {
             let what = format!("{} requires {label}, which {} does not carry", attempt.run.id, attempt.node);
             findings.push(Finding::new(Verdict::Above, attempt.began, what, &[attempt]));

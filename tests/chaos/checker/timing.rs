@@ -1,10 +1,12 @@
 //! EARLY and LATE: when attempts began, by the jobs' own word.
 
 use super::shared::begins_by;
+use super::small;
 use super::view::View;
 use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Delay, Inflicted, Micros, Recorded, SECOND, span};
 use crate::jobs::{Check, Overlap};
+use crate::small::SMALL;
 
 /// EARLY: anything that began before its due time, and a retry before its delay.
 pub(super) fn early(view: &View<'_>, findings: &mut Vec<Finding>) {
@@ -58,6 +60,9 @@ pub(super) fn latest_first(view: &View<'_>, first: &Attempt) -> Micros {
     let of_job = view.of_job.get(&*first.run.job).map_or(&[][..], Vec::as_slice);
     if job.is_some_and(|job| job.is_in_crowd) {
         return view.latest(super::crowd::moved(view, first), timing.clean);
+    }
+    if job.is_some_and(|job| job.sharing.requires == Some(SMALL)) {
+        return small::latest(view, first.run.due, first);
     }
     // One that waited for an earlier run of its job could begin when that was over.
     let others = of_job.iter().filter(|other| other.run.id != first.run.id && other.began < first.began);
@@ -142,6 +147,7 @@ fn latest_next(view: &View<'_>, before: &Attempt, next: &Attempt) -> Micros {
     // It waits anew for what it shares.
     let job = view.evidence.jobs.get(&next.run.job);
     let shared = job.and_then(|job| begins_by(view, job, ready, next.began));
-    let latest = latest.max(shared.unwrap_or(0));
+    let of_small = job.filter(|job| job.sharing.requires == Some(SMALL)).map(|_| small::latest(view, ready, next));
+    let latest = latest.max(shared.unwrap_or(0)).max(of_small.unwrap_or(0));
     latest + view.asked_again(&next.run, latest)
 }

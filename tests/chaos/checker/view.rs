@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::evidence::{Attempt, Delay, Evidence, Excuse, Inflicted, Micros, Recorded, RunName, SECOND, Timing};
 use crate::jobs::{Check, Job};
 use crate::sharing::Thing;
+use crate::small::SMALL;
 
 /// How long after a fault is healed all nodes may take to be back at Redis.
 const BACK: Micros = 3 * SECOND;
@@ -48,6 +49,11 @@ impl<'a> View<'a> {
     /// The attempts of those that share this, in the order they began.
     pub(super) fn sharers(&self, thing: Thing) -> Vec<&'a Attempt> {
         self.shared.get(&thing).cloned().unwrap_or_default()
+    }
+
+    /// The nodes that carry a label.
+    pub(super) fn carriers(&self, label: &str) -> &'a [String] {
+        if label == SMALL { self.evidence.small.as_slice() } else { &self.evidence.labelled }
     }
 
     /// What a job may have to wait for: what it shares, and what those share with whom it does, and so on.
