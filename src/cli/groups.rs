@@ -32,6 +32,9 @@ pub(super) async fn groups(global: &Global, console: &mut Console) -> Result<u8,
         pass_turn(&store, settings, standing).await?;
     }
     let now = store.now().await?;
+    for (settings, standing) in settings.values().zip(&mut standings) {
+        mind_gap(settings, standing, now);
+    }
     let groups = settings.iter().zip(&standings);
     if console.is_json() {
         console.json(&Value::Array(
@@ -94,6 +97,14 @@ async fn pass_turn(store: &Store, settings: &GroupSettings, standing: &mut Group
     let next = (0..turns.order.len()).map(|at| (first + at) % turns.order.len()).find(|at| is_there(&records[*at]));
     standing.turn = next.map(|at| (turns.order[at].clone(), since));
     Ok(())
+}
+
+/// A look that comes within the gap lets nobody in.
+fn mind_gap(settings: &GroupSettings, standing: &mut GroupStanding, now: UnixMillis) {
+    let GroupSettings::Alternate(turns) = settings else { return };
+    if standing.waiting > 0 && standing.held.is_empty() && standing.let_in.is_empty() {
+        standing.next = standing.next.max(turns.gap_over(standing.last_ended, now));
+    }
 }
 
 /// Whose turn it is, where there are turns.

@@ -11,6 +11,7 @@ use super::render::{
     one_line, paused_queue_words, policy_lines, queue_words, rfc3339, running_jobs, shown, view_jobs, view_runs,
 };
 use super::target::{Target, begun, declared_in, find_job, find_run, looked_at};
+use crate::domain::gate::Gate;
 use crate::domain::ids::{JobName, RunId, RunKind};
 use crate::domain::notice::{Deadline, NoticeKind, notice_id};
 use crate::domain::run::RunState;
@@ -18,6 +19,7 @@ use crate::domain::schedule::Schedule;
 use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
+use crate::engine::explaining::shut;
 use crate::engine::{Definition, said_now};
 use crate::store::{RunRecord, Store, Untold};
 
@@ -233,6 +235,7 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
     let paused = paused.filter(|found| found.settings.is_paused && record.state == RunState::Scheduled);
     let views = view_runs(store, &mut Zones::default(), vec![record]).await?;
     let Some(view) = views.into_iter().next() else { return Err(Failure::Failed(format!("run {run} cannot be shown"))) };
+    let opens = opens(store, &view.record, now).await?;
     if console.is_json() {
         let record = &view.record;
         let mut fields = view.json();
@@ -241,6 +244,7 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
             ("failures", json!(record.failures)),
             ("waiting_for", json!(record.waiting_for)),
             ("let_in", json!(view.let_in)),
+            ("opens", json!(opens)),
             ("queue_paused", json!(paused.is_some())),
             ("recoveries", json!(record.recoveries)),
             ("unclear", json!(record.unclear)),
@@ -251,12 +255,23 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
         console.json(&Value::Object(fields));
     } else {
         let waits = paused.map(|paused| paused_queue_words(&queue, &paused, &Zone::of_host()));
-        run_text(&view, waits.as_deref(), Relative { now }, console);
+        run_text(&view, opens.as_deref(), waits.as_deref(), Relative { now }, console);
         for notice in &notices {
             field("told", &format!("{} by {}, which is {}", kind_of(notice), notice.run, notice.state), console);
         }
     }
     Ok(0)
+}
+
+/// Of a run that waits for a group that time alone keeps shut, until when, in words.
+async fn opens(store: &Store, record: &RunRecord, now: UnixMillis) -> Result<Option<String>, Failure> {
+    let gate = record.waiting_for.as_ref().and_then(|what| Gate::from_name(&what.replacen(' ', ":", 1)));
+    let Some(group) = gate.and_then(|gate| gate.group()) else { return Ok(None) };
+    let Some(standing) = store.read_group_standings(std::slice::from_ref(&group)).await?.pop() else { return Ok(None) };
+    let (shut, local) = (shut(store, &group, &standing, now).await?, Zone::of_host());
+    let turn = standing.turn.filter(|_| shut.patience.is_some()).map(|(turn, _)| shut.turn_words(turn.as_str(), &local));
+    let words: Vec<String> = shut.gap_words(&local).into_iter().chain(turn).collect();
+    Ok(Some(words.join("; ")).filter(|words| !words.is_empty()))
 }
 
 /// The notices of a run, of its last attempt and of what became of it before.
@@ -281,7 +296,7 @@ fn notice_json(notice: &RunRecord) -> Value {
     json!({"kind": kind_of(notice), "run_id": notice.run.to_string(), "state": notice.state.as_str()})
 }
 
-fn run_text(view: &RunView, waits: Option<&str>, when: Relative, console: &mut Console) {
+fn run_text(view: &RunView, opens: Option<&str>, waits: Option<&str>, when: Relative, console: &mut Console) {
     let record = &view.record;
     let local = Zone::of_host();
     field("run", &record.run.to_string(), console);
@@ -294,7 +309,7 @@ fn run_text(view: &RunView, waits: Option<&str>, when: Relative, console: &mut C
     if let Some(what) = view.waiting_for() {
         field("waiting for", &what, console);
     }
-    if let Some(how) = &view.let_in {
+    if let Some(how) = view.let_in.as_deref().or(opens) {
         field("gate", how, console);
     }
     if let Some(waits) = waits {

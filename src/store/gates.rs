@@ -148,6 +148,15 @@ impl Store {
         Ok(answers.chunks_exact(5).map(standing).collect())
     }
 
+    /// Whether a run of `job` waits at a gate.
+    pub async fn has_queued(&self, gate: &Gate, job: &JobName) -> Result<bool, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZLEXCOUNT").arg(self.keys.queued_by_job(gate)).arg(format!("[{job} ")).arg(format!("({job}!"));
+        // A key that holds something else is a finding of the doctor.
+        let answer = self.link.ask(&mut pipeline).await?.into_iter().next().and_then(Result::ok);
+        Ok(answer.as_ref().and_then(number_of).is_some_and(|count| count > 0))
+    }
+
     /// When a rate lets one more run begin at the gate of a key; none if nothing of it is taken up.
     pub async fn read_key_opens(&self, gate: &Gate, rate: Rate) -> Result<Option<UnixMillis>, StoreError> {
         let mut pipeline = redis::pipe();

@@ -226,6 +226,14 @@ impl Store {
         Ok(names.into_iter().zip(answers).map(|(name, answer)| (name, group_settings(&fields_of(answer.ok())))).collect())
     }
 
+    /// What holds for a group; for one that is in no file, what does by default.
+    pub async fn read_group(&self, group: &GroupName) -> Result<GroupSettings, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HGETALL").arg(self.keys.group(group));
+        let answer = self.link.ask(&mut pipeline).await?.into_iter().next();
+        Ok(group_settings(&fields_of(answer.and_then(Result::ok))))
+    }
+
     /// The groups whose settings cannot all be read, with those.
     pub async fn read_spoilt_groups(&self) -> Result<Vec<(GroupName, Vec<&'static str>)>, StoreError> {
         let names: Vec<GroupName> = self.read_groups().await?.into_keys().collect();

@@ -1,6 +1,7 @@
 //! What became of a run that stands at a gate, or was let in there and has not begun, in plain words.
 
 use super::became::Became;
+use crate::domain::group::Shut;
 use crate::domain::wording::shown;
 use crate::domain::zone::Zone;
 
@@ -8,19 +9,23 @@ impl Became {
     /// The sentence of one that says so; nothing of any other.
     pub(super) fn at_gate(&self, zone: &Zone) -> String {
         match self {
-            Self::WaitsAt { gate, behind, holder, let_in, hindrance, rate, turn } => {
+            Self::WaitsAt { gate, behind, holder, let_in, hindrance, rate, turn, shut } => {
                 let hindrance = hindrance.as_ref().map_or_else(String::new, |why| format!(": {why}"));
                 let behind = match (holder, let_in, behind) {
                     (Some(run), ..) => format!(", behind {run}"),
                     (None, Some(run), _) => format!(", behind {run}, which was let in and has not begun{hindrance}"),
-                    (None, None, Some(run)) => format!(", behind {run} when it came"),
-                    (None, None, None) => String::new(),
+                    // What time alone keeps shut is shut by nobody any more.
+                    (None, None, Some(run)) if rate.is_none() && *shut == Shut::default() => {
+                        format!(", behind {run} when it came")
+                    }
+                    (None, None, _) => String::new(),
                 };
-                let turn = turn.as_ref().map_or_else(String::new, |job| format!("; it is the turn of {job}"));
+                let gap = shut.gap_words(zone).map_or_else(String::new, |words| format!("; {words}"));
+                let turn = turn.as_ref().map_or_else(String::new, |job| format!("; {}", shut.turn_words(job, zone)));
                 let rate = rate.as_ref().map_or_else(String::new, |(rate, opens)| {
                     format!("; its rate of {rate} lets one more begin on {}", shown(*opens, zone))
                 });
-                format!("It waits for its place at {gate}{behind}{rate}{turn}.")
+                format!("It waits for its place at {gate}{behind}{rate}{gap}{turn}.")
             }
             Self::LetIn { gate, since } => {
                 format!("It was let in at {gate} on {}, and has not begun: no node has claimed it yet.", shown(*since, zone))

@@ -2,6 +2,7 @@
 
 use super::facts::AttemptFacts;
 use super::sentences::{by_words, findings};
+use crate::domain::group::Shut;
 use crate::domain::rate::Rate;
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::{shown, span};
@@ -140,6 +141,8 @@ findings! {
             rate: Option<(Rate, UnixMillis)>,
             /// Whose turn it is.
             turn: Option<String>,
+            /// Until when time alone keeps it shut, if it is a group's.
+            shut: Shut,
         },
         /// It was let in at a gate and has not begun.
         "let_in" LetIn {

@@ -3,6 +3,7 @@
 use super::keeps::Keeps;
 use super::loss::Loss;
 use crate::domain::deed::Deed;
+use crate::domain::group::Shut;
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::job::JobSpec;
 use crate::domain::lane::Lane;
@@ -243,6 +244,8 @@ pub struct AtGate {
     pub gate: String,
     /// Whose turn it is there now, if members take turns.
     pub turn: Option<String>,
+    /// Until when time alone keeps it shut, if it is a group's.
+    pub shut: Shut,
     /// A run that has a place there now, and whether it has begun.
     pub holder: Option<(RunId, bool)>,
     /// Why that one has not begun, as far as its queue tells.

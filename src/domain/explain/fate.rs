@@ -204,6 +204,7 @@ fn scheduled(facts: &Facts, run: &RunFacts) -> Became {
                 hindrance: run.gate.as_ref().and_then(|at| at.hindrance.clone()),
                 rate: run.gate.as_ref().and_then(|at| at.rate),
                 turn: run.gate.as_ref().and_then(|at| at.turn.clone()),
+                shut: run.gate.as_ref().map(|at| at.shut.clone()).unwrap_or_default(),
             }
         }
         _ if run.place == Place::Waiting => Became::Waits { behind: run.behind.as_ref().map(ToString::to_string) },

@@ -1,22 +1,23 @@
 //! Gathering what is to be known to explain a job or an occurrence of it, with reads that are bounded whatever is kept.
 
+mod gates;
 mod live;
 mod occurrence;
 mod records;
 
+pub use self::gates::shut;
 use self::records::{late_notice, run_facts};
 use super::definition::Definition;
 use super::presence::GONE_AFTER;
 use crate::domain::deed::Deed;
-use crate::domain::explain::{AtGate, Facts, JobFacts, LateNotice, Loss, NodeFacts, Passed, Place, RunFacts, Source, Subject};
-use crate::domain::gate::Gate;
+use crate::domain::explain::{Facts, JobFacts, LateNotice, Loss, NodeFacts, Place, RunFacts, Source, Subject};
 use crate::domain::ids::{JobName, RunId, RunKind};
 use crate::domain::notice::{Deadline, NoticeKind, notice_id};
 use crate::domain::run::RunState;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
-use crate::store::{JobRecord, LetIn, LossRecord, NodeRecord, RunRecord, SourceKind, Standing, Store, StoreError};
+use crate::store::{JobRecord, LossRecord, NodeRecord, RunRecord, SourceKind, Standing, Store, StoreError};
 
 /// Runs of each kind that are told of a job.
 const OPEN_SHOWN: usize = 10;
@@ -228,26 +229,8 @@ impl Known<'_> {
                 None => standing,
             }
         };
-        let group = standing.gate.as_ref().and_then(Gate::group);
-        let turn = match group {
-            Some(group) => self.store.read_group_standings(&[group]).await?.pop().and_then(|standing| standing.turn),
-            None => None,
-        };
-        let turn = turn.map(|(job, _)| job.to_string()).filter(|job| !job.is_empty());
         let waits_at = match &standing.gate {
-            Some(gate) => {
-                let holder = self.store.read_holder(gate).await?;
-                let hindrance = match &holder {
-                    Some((run, false)) => Box::pin(self.hindrance(run)).await?,
-                    _ => None,
-                };
-                let rate = self.understood().and_then(|job| job.spec.per_key.rate);
-                let rate = match rate.filter(|_| gate.is_of_key()) {
-                    Some(rate) => self.store.read_key_opens(gate, rate).await?.filter(|at| *at > self.now).map(|at| (rate, at)),
-                    None => None,
-                };
-                Some(AtGate { gate: gate.words(), turn, holder, hindrance, rate, until: None })
-            }
+            Some(gate) => Some(Box::pin(self.waits_at(gate)).await?),
             None => None,
         };
         let is_held = self.record.as_ref().is_some_and(|job| job.held.as_ref() == Some(&record.run));
@@ -260,30 +243,6 @@ impl Known<'_> {
         let late_notices = self.late_notices(&record.run).await?;
         let passed = if place == Place::Queue { Box::pin(self.passed(&record)).await? } else { None };
         Ok(RunFacts { passed, late_notices, ..run_facts(record, standing, place, waits_at) })
-    }
-
-    /// Why a run that was let in has not begun.
-    async fn hindrance(&self, run: &RunId) -> Result<Option<String>, StoreError> {
-        let Ok(Some(record)) = self.store.read_run(run).await else { return Ok(None) };
-        if let Some(gate) = self.store.standing(run, &record.lane, &record.places).await?.gate {
-            return Ok(Some(format!("it waits for its place at {}", gate.words())));
-        }
-        let (now, present) = self.store.list_nodes().await?;
-        live::hindrance(self.store, &record.lane, &there(&present, now)).await
-    }
-
-    /// The gate where a run in its queue was let in: one where it gave its place up before one where it has it.
-    async fn passed(&self, record: &RunRecord) -> Result<Option<Passed>, StoreError> {
-        let places = self.store.read_let_in(&record.run, &record.places).await?;
-        let mut found: Vec<(&Gate, LetIn)> =
-            record.places.iter().zip(places).filter_map(|(gate, place)| Some((gate, place?))).collect();
-        found.sort_by_key(|(_, place)| *place != LetIn::GaveUp);
-        let Some((gate, place)) = found.first() else { return Ok(None) };
-        let (since, holder) = match place {
-            LetIn::Since(since) => (Some(*since), None),
-            LetIn::GaveUp => (None, self.store.read_holder(gate).await?),
-        };
-        Ok(Some(Passed { gate: gate.words(), since, holder }))
     }
 
     /// What told that a run was late; a notice itself tells of none.

@@ -1,6 +1,7 @@
 //! A run's record as facts: its attempts in words, oldest first, and what a question alone left of it.
 
 use crate::domain::explain::{AtGate, AttemptFacts, LateNotice, Place, RunFacts};
+use crate::domain::group::Shut;
 use crate::domain::notice::Deadline;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
@@ -13,6 +14,7 @@ pub(super) fn run_facts(record: RunRecord, standing: Standing, place: Place, wai
         rate: None,
         gate,
         turn: None,
+        shut: Shut::default(),
         holder: None,
         hindrance: None,
         until: Some(until),

@@ -15,6 +15,7 @@ mod failing_over;
 mod flushed;
 mod gates;
 mod gates_shut;
+mod gates_told;
 mod given_back;
 mod lanes;
 mod living;

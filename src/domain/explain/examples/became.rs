@@ -1,5 +1,7 @@
 //! What became of it.
 
+use std::time::Duration;
+
 use super::scene::{
     about, ana, asked_in_vain, attempt, deed, done_by_ana, ended, facts, flush, fresh, missed_since, node, s, started, the_job,
 };
@@ -7,11 +9,12 @@ use super::{Example, hold};
 use crate::domain::deed::Deed;
 use crate::domain::explain::became::Became;
 use crate::domain::explain::{AtGate, Facts, NodeFacts, Passed, Place, RunFacts, Subject};
+use crate::domain::group::Shut;
 use crate::domain::ids::RunId;
 use crate::domain::run::RunState;
 
 fn gate(name: &str) -> AtGate {
-    AtGate { gate: name.to_owned(), turn: None, holder: None, hindrance: None, rate: None, until: None }
+    AtGate { gate: name.to_owned(), turn: None, shut: Shut::default(), holder: None, hindrance: None, rate: None, until: None }
 }
 
 const BECAME: &[Example] = &[
@@ -171,6 +174,24 @@ const BECAME: &[Example] = &[
             about(RunFacts { place: Place::AtGate, gate: Some(gate), ..fresh() })
         },
         "It waits for its place at key k; its rate of 1/1h lets one more begin on Sat 2026-11-21 13:00:00 UTC.",
+    ),
+    (
+        "waits_at",
+        || {
+            let shut = Shut { gap: Some((Duration::from_secs(300), s(300))), patience: None };
+            let gate = AtGate { turn: Some("j".to_owned()), shut, ..gate("group night") };
+            about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
+        },
+        "It waits for its place at group night; its gap of 5m lets the next begin on Sat 2026-11-21 12:05:00 UTC; it is the turn of j.",
+    ),
+    (
+        "waits_at",
+        || {
+            let shut = Shut { gap: None, patience: Some((Duration::from_secs(60), s(60))) };
+            let gate = AtGate { turn: Some("b".to_owned()), shut, ..gate("group night") };
+            about(RunFacts { place: Place::AtGate, gate: Some(gate), ..fresh() })
+        },
+        "It waits for its place at group night; it is the turn of b, of which none waits: its patience of 1m lasts until Sat 2026-11-21 12:01:00 UTC.",
     ),
     (
         "let_in",

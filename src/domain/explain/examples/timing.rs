@@ -9,6 +9,7 @@ use super::scene::{
 use super::{Example, hold};
 use crate::domain::explain::timing::Timing;
 use crate::domain::explain::{AtGate, Executing, Facts, Finding, Keeps, NodeFacts, RunFacts, judge};
+use crate::domain::group::Shut;
 use crate::domain::node_event::Befell;
 use crate::domain::queue::QueueHold;
 use crate::domain::time::UnixMillis;
@@ -32,6 +33,7 @@ const TIMING: &[Example] = &[
             let gate = AtGate {
                 gate: "key customer-42".to_owned(),
                 turn: None,
+                shut: Shut::default(),
                 holder: None,
                 hindrance: None,
                 rate: None,
