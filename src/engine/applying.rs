@@ -218,6 +218,9 @@ async fn compare_sections(store: &Store, said: &Said<'_>) -> Result<(Vec<Section
             continue;
         }
         unsaid.insert(section.clone());
+        if !store.would_declare(said.source, section, text).await? {
+            continue;
+        }
         let live = match section {
             Section::Queue(queue) if queues.contains_key(queue) => {
                 store.read_queue_settings(std::slice::from_ref(queue)).await?.pop().map(of_record)

@@ -69,6 +69,15 @@ struct Planned {
     definition: Arc<Definition>,
 }
 
+/// What was taken of the ripe entries of a queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Taken {
+    /// How many it could do something about.
+    pub(super) done: usize,
+    /// How many began: so many slots it took.
+    pub(super) started: usize,
+}
+
 /// What became of ripe entries.
 #[derive(Default)]
 struct Tally {
@@ -120,15 +129,14 @@ impl Claimer {
         }
     }
 
-    /// Deals with ripe entries of the lanes of `queue`: starts what is to run, skips what is missed, puts aside what is no run. Gives
-    /// how many it could do something about.
+    /// Deals with ripe entries of the lanes of `queue`: starts what is to run, skips what is missed, puts aside what is no run.
     pub(super) async fn take(
         &mut self,
         queue: &QueueName,
         found: RipeInLanes,
         slots: usize,
         now: UnixMillis,
-    ) -> Result<usize, StoreError> {
+    ) -> Result<Taken, StoreError> {
         let mut tallies: Vec<(Lane, Tally)> = Vec::with_capacity(found.len());
         let mut waiting = Vec::new();
         // A run named twice would be claimed once, and started twice.
@@ -192,15 +200,15 @@ impl Claimer {
             free = free.saturating_sub(started);
             self.turns.entry(queue.clone()).or_default().note(&tried, started);
         }
-        let mut done = 0;
+        let mut taken = Taken { done: 0, started: slots - free };
         for (lane, tally) in tallies {
-            done += tally.done;
+            taken.done += tally.done;
             if tally.judged > 0 && tally.blocked == 0 {
                 self.blocked.remove(&lane);
             }
             self.left.insert(lane, tally.left);
         }
-        Ok(done)
+        Ok(taken)
     }
 
     /// Deals with ripe runs of one lane and starts at most `slots` of them. How many were started.

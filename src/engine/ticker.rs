@@ -28,6 +28,9 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// A round looks behind the heads of lanes for such a part of a tick: what becomes ripe elsewhere waits for the next round.
 const WALKS: u32 = 10;
 
+/// What is ripe in the lanes of a queue that has slots.
+type Found = (Offer, RipeInLanes);
+
 /// Polls until `stop`. A claim under way is brought to its end first: what it won is known, and runs.
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let mut claimer = Claimer::new(shared.clone());
@@ -118,7 +121,7 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
         }
     }
     let mut answers = poll.lanes.into_iter();
-    let mut found: Vec<(Offer, RipeInLanes)> = Vec::new();
+    let mut found: Vec<Found> = Vec::new();
     let mut first_head: Option<Duration> = None;
     let mut blocked: Vec<(QueueName, Lane)> = Vec::new();
     for offer in offers {
@@ -153,28 +156,46 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
         }
     }
     shared.progress.saw_next(first_head);
-    let demands: Vec<Demand> = found.iter().map(|(offer, in_lanes)| demand(offer, in_lanes, claimer)).collect();
-    let grants = claimer.shares.grant(room, &demands);
-    for ((offer, in_lanes), slots) in found.into_iter().zip(grants) {
-        if shared.phase() != Phase::Running {
-            break;
-        }
-        if slots == 0 {
-            // The slot it waits for wakes this node.
-            continue;
-        }
-        shared.progress.ticker.back_within(Duration::ZERO);
-        match claimer.take(&offer.queue, in_lanes, slots, poll.now).await {
-            // Something else may have become ripe behind what was taken.
-            Ok(taken) if taken > 0 => next = Duration::ZERO,
-            Ok(_) => next = next.min(tick),
-            Err(error) => {
-                shared.weather.failed(&error, &format!("queue {} stands still", offer.queue));
-                next = next.min(tick);
+    next = next.min(share_out(shared, claimer, found, room, poll.now).await);
+    next.min(take_behind(shared, claimer, &blocked, poll.now).await)
+}
+
+/// Has each queue take what it found, with the slots that its share of `room` is. Slots that one could do nothing with go to those that
+/// got none. Gives how long nothing more is to be done about any.
+async fn share_out(shared: &Shared, claimer: &mut Claimer, mut found: Vec<Found>, mut room: usize, now: UnixMillis) -> Duration {
+    let mut next = LONGEST_SLEEP;
+    while !found.is_empty() {
+        let demands: Vec<Demand> = found.iter().map(|(offer, in_lanes)| demand(offer, in_lanes, claimer)).collect();
+        let grants = claimer.shares.grant(room, &demands);
+        let (mut without, mut unused) = (Vec::new(), 0);
+        for ((offer, in_lanes), slots) in found.into_iter().zip(grants) {
+            if shared.phase() != Phase::Running {
+                return next;
+            }
+            if slots == 0 {
+                // Unless one is left over, the slot it waits for wakes this node.
+                without.push((offer, in_lanes));
+                continue;
+            }
+            shared.progress.ticker.back_within(Duration::ZERO);
+            match claimer.take(&offer.queue, in_lanes, slots, now).await {
+                Ok(taken) => {
+                    // Something else may have become ripe behind what was taken.
+                    next = if taken.done > 0 { Duration::ZERO } else { next.min(shared.settings.tick) };
+                    unused += slots.saturating_sub(taken.started);
+                }
+                Err(error) => {
+                    shared.weather.failed(&error, &format!("queue {} stands still", offer.queue));
+                    next = next.min(shared.settings.tick);
+                }
             }
         }
+        if unused == 0 {
+            break;
+        }
+        (found, room) = (without, unused);
     }
-    next.min(take_behind(shared, claimer, &blocked, poll.now).await)
+    next
 }
 
 /// What is ripe waited for a slot until now, if all were taken before.

@@ -127,12 +127,12 @@ impl Claimer {
         let left = self.left_in(lane);
         let taken = self.take(queue, vec![(lane.clone(), chosen)], slots, now).await;
         if let Some(walk) = self.walks.get_mut(lane) {
-            walk.is_by_entries |= is_of_gates && !matches!(taken, Ok(1..));
+            walk.is_by_entries |= is_of_gates && taken.as_ref().map_or(true, |taken| taken.done == 0);
         }
         self.blocked.insert(lane.clone());
         let after = self.left.entry(lane.clone()).or_default();
         *after = (*after).max(left.saturating_sub(BATCH));
-        Ok(taken? > 0 || !is_through)
+        Ok(taken?.done > 0 || !is_through)
     }
 
     async fn walk_on(

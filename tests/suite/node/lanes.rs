@@ -192,6 +192,30 @@ fn queues_share_a_full_node_the_strict_first_and_the_others_by_weight() {
 }
 
 #[test]
+fn a_run_nobody_can_deal_with_keeps_the_last_slot_of_a_node_from_no_other_queue() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let eye = Eye::on(&redis);
+    let file = "[daemon]\nmax_running = 1\n[queues.urgent]\nstrict = true\n[queues.heavy]\nweight = 1000\n[queues.bulk]\n";
+    // Written by a newer schedd.
+    for queue in ["urgent", "heavy"] {
+        let definition = json!({"at": "2001-01-01T00:00:00Z", "queue": queue, "shell": "true", "newer_key": 1}).to_string();
+        eye.add(&json!({"name": format!("of-{queue}"), "in": "0s", "queue": queue, "shell": "true"}));
+        redis::cmd("HSET")
+            .arg(format!("{{schedd}}:job:of-{queue}"))
+            .arg(&["def", &definition])
+            .exec(&mut redis.connection())
+            .unwrap();
+    }
+    let _node = Schedd::on(&redis).jobs(file).start();
+    wait_for_queue(&eye, "urgent");
+    for number in 0..3 {
+        eye.add(&json!({"name": format!("b{number}"), "in": "0s", "queue": "bulk", "shell": effects.shell("true")}));
+    }
+    began(&effects, 3);
+    assert!(["urgent", "heavy"].iter().all(|queue| eye.history(&format!("of-{queue}")).is_empty()), "they are still owed");
+}
+
+#[test]
 fn a_held_node_claims_nothing_and_goes_on_renewing_what_it_runs() {
     let (redis, effects, gate) = (TestRedis::start(), Effects::new(), Gate::new());
     let eye = Eye::on(&redis);
