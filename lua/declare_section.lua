@@ -2,8 +2,9 @@
 -- Writes what a file says of a queue or a group, or that it says nothing of it any more. Refused by Redis itself when
 -- memory is full: it only adds.
 -- Guard: the caller's own text changed since it said it last, or what it said is gone. What was set by hand gives way to a text
--- that changed; a pause by hand does not, and settings by hand outlive the last file that said any. Repeating a call changes nothing.
--- Where the text that holds goes and other files say another, they say theirs again.
+-- that changed, not to one that is the same in another file: nobody edited anything then. A pause by hand gives way to none, and
+-- settings by hand outlive the last file that said any. Repeating a call changes nothing. Where the text that holds goes and other
+-- files say another, they say theirs again.
 -- KEYS 1 settings: of the queue or group
 -- KEYS 2 declared: what this file says
 -- KEYS 3 index: of queues or groups
@@ -16,10 +17,11 @@
 -- ARGV 5 source_name: of the file
 -- ARGV 6 shown: what the index is to say of it; '' for nothing
 -- ARGV 7 paused: 1 if the file wants it paused, else 0
+-- ARGV 8 mode: say, or look (what it would do)
 -- ARGV* field: of settings
 -- ARGV* value: '' for none
 -- Reply declared
--- Reply unchanged
+-- Reply unchanged: this file or another one said so before
 -- Reply withdrawn: nobody says anything of it any more
 -- Reply kept: another file does, or it was set by hand
 -- Reply wrong_type: key, found, wanted
@@ -41,17 +43,25 @@ local function wake_group()
   redis.call('PUBLISH', KEYS[4], 'due')
 end
 
-if hash == '' then
-  local is_kept, is_said, others = held[2] or held[3] and held[4] == 'hand', false, {}
+-- The fields of what other files say, and the name of one that says `text`, or nil.
+local function others_of(text)
+  local others, sayer = {}, nil
   for _, field in ipairs(redis.call('HKEYS', settings)) do
     if string.sub(field, 1, 4) == 'src:' and field ~= own then
-      is_kept = true
       others[#others + 1] = field
-      is_said = is_said or redis.call('HGET', settings, field) == held[1]
+      if text and redis.call('HGET', settings, field) == text then sayer = string.sub(field, 5) end
     end
   end
+  return others, sayer
+end
+
+if hash == '' then
+  local others, sayer = others_of(held[1])
+  local is_kept = held[2] or held[3] and held[4] == 'hand' or others[1]
   if is_kept then
-    if held[1] and held[5] == ARGV[5] and not held[2] and not is_said then
+    if sayer and held[5] == ARGV[5] then
+      redis.call('HSET', settings, 'source', sayer)
+    elseif held[1] and held[5] == ARGV[5] and not held[2] then
       for _, field in ipairs(others) do redis.call('HSET', settings, field, '') end
       redis.call('PUBLISH', KEYS[4], 'files')
     end
@@ -67,8 +77,19 @@ if hash == '' then
 end
 
 if held[1] == hash and redis.call('HGET', declared, entry) == hash then return {'unchanged'} end
+-- What holds is what this text says, or it is a copy of another's: what was done by hand since stands.
+local text = held[5] and redis.call('HGET', settings, 'src:' .. held[5])
+local _, sayer = others_of(hash)
+if sayer and (text == hash or not held[1] and held[2]) then
+  if ARGV[8] == 'say' then
+    redis.call('HSET', settings, own, hash)
+    redis.call('HSET', declared, entry, hash)
+  end
+  return {'unchanged'}
+end
+if ARGV[8] == 'look' then return {'declared'} end
 redis.call('HDEL', settings, 'set_at', 'set_by', 'concurrency_by')
-for at = 8, #ARGV, 2 do
+for at = 9, #ARGV, 2 do
   if ARGV[at + 1] == '' then
     redis.call('HDEL', settings, ARGV[at])
   else

@@ -1,7 +1,7 @@
 //! What files say of queues and groups, as it is kept for all nodes.
 //!
-//! Invariant: a file's text is written once for each change of it, so what was set by hand since stays until somebody edits that
-//! section. A field that cannot be read counts as not set, and is a finding of the doctor.
+//! Invariant: a text is written once for each change of it, not again by a copy of the file, so what was set by hand since stays until
+//! somebody edits that section. A field that cannot be read counts as not set, and is a finding of the doctor.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -58,7 +58,7 @@ pub struct QueueRecord {
 pub enum DeclareReply {
     /// It is as this file says.
     Declared,
-    /// It was said before.
+    /// It was said before, by this file or another.
     Unchanged,
     /// Nobody says anything of it any more.
     Withdrawn,
@@ -128,6 +128,21 @@ impl Store {
         section: &Section,
         text: Option<&SectionText>,
     ) -> Result<DeclareReply, StoreError> {
+        self.call_declare(source, section, text, "say").await
+    }
+
+    /// Whether what holds for a section would be as the file `source` says: it is not changed by a text that others have said before.
+    pub async fn would_declare(&self, source: &SourceName, section: &Section, text: &SectionText) -> Result<bool, StoreError> {
+        Ok(self.call_declare(source, section, Some(text), "look").await? == DeclareReply::Declared)
+    }
+
+    async fn call_declare(
+        &self,
+        source: &SourceName,
+        section: &Section,
+        text: Option<&SectionText>,
+        mode: &str,
+    ) -> Result<DeclareReply, StoreError> {
         let (settings, index, name) = match section {
             Section::Queue(queue) => (self.keys.queue(queue), self.keys.queues(), queue.as_str()),
             Section::Group(group) => (self.keys.group(group), self.keys.groups(), group.as_str()),
@@ -151,7 +166,8 @@ impl Store {
             .arg("hash", text.map_or_else(String::new, SectionText::hash))
             .arg("source_name", source.as_str())
             .arg("shown", shown)
-            .arg("paused", u8::from(text.is_some_and(SectionText::is_paused)));
+            .arg("paused", u8::from(text.is_some_and(SectionText::is_paused)))
+            .arg("mode", mode);
         let fields = text.map(SectionText::fields).unwrap_or_default();
         let call = fields.into_iter().fold(call, |call, (field, value)| call.arg("field", field).arg("value", value));
         let reply = self.link.invoke(&call).await?;

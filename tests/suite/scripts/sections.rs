@@ -151,6 +151,46 @@ async fn what_is_set_by_hand_holds_until_somebody_edits_the_section() {
 }
 
 #[tokio::test]
+async fn a_copy_of_a_file_edits_nothing_and_a_text_that_comes_back_does() {
+    let world = World::new();
+    let section = Section::Queue(queue("q"));
+    let declare = async |file: &str, text: &SectionText| {
+        let is_edit = world.at(0).would_declare(&node(file), &section, text).await.unwrap();
+        let reply = world.at(0).declare_section(&node(file), &section, Some(text)).await.unwrap();
+        assert_eq!(is_edit, reply == DeclareReply::Declared, "{file}");
+        reply
+    };
+    let settings = QueueSettings { limit: Some(3), is_paused: true, ..QueueSettings::default() };
+    let (first, second) = (SectionText::Queue(settings.clone()), limited(5));
+    assert_eq!(declare("n1", &first).await, DeclareReply::Declared);
+    let by_ana = world.at(5).signed("ana@h");
+    let change = QueueChange { settings: QueueSettings { limit: Some(1), ..settings }, named: [QueueKey::Limit].into() };
+    by_ana.set_queue(&queue("q"), &change).await.unwrap();
+    by_ana.switch_queue(&queue("q"), QueueSwitch::Resume).await.unwrap();
+    let by_hand = record(&world, "q").await;
+    assert_eq!((by_hand.settings.limit, by_hand.settings.is_paused), (Some(1), false));
+    // A host that comes with the same file, and one more that has it while what holds came from another.
+    assert_eq!(declare("n2", &first).await, DeclareReply::Unchanged);
+    assert_eq!(record(&world, "q").await, by_hand);
+    assert_eq!(world.store.read_declared(&node("n2")).await.unwrap()[&section], first.hash());
+    world.at(6).declare_section(&node("n1"), &section, None).await.unwrap();
+    assert_eq!(declare("n3", &first).await, DeclareReply::Unchanged, "n2 says it still");
+    assert_eq!(record(&world, "q").await, by_hand);
+    // An edit, the same edit on the next host, and the edit taken back.
+    assert_eq!(declare("n2", &second).await, DeclareReply::Declared);
+    assert_eq!(limit(&world).await, Some(5));
+    by_ana.set_queue(&queue("q"), &change).await.unwrap();
+    assert_eq!(declare("n3", &second).await, DeclareReply::Unchanged);
+    assert_eq!(declare("n4", &first).await, DeclareReply::Declared, "nobody says that any more");
+    by_ana.set_queue(&queue("q"), &change).await.unwrap();
+    assert_eq!(declare("n5", &second).await, DeclareReply::Unchanged, "others have said it, and it is new");
+    assert_eq!(limit(&world).await, Some(1));
+    assert_eq!(declare("n2", &first).await, DeclareReply::Unchanged);
+    assert_eq!(declare("n4", &second).await, DeclareReply::Declared, "it was edited");
+    assert_eq!(limit(&world).await, Some(5));
+}
+
+#[tokio::test]
 async fn a_pause_by_hand_ends_by_hand_only_and_twice_is_once() {
     let world = World::new();
     let section = Section::Queue(queue("q"));
