@@ -94,6 +94,7 @@ for at = 9, #ARGV, 2 do
     redis.call('HDEL', settings, ARGV[at])
   else
     redis.call('HSET', settings, ARGV[at], ARGV[at + 1])
+    if ARGV[at] == 'concurrency' then redis.call('HSET', settings, 'concurrency_of_file', ARGV[at + 1]) end
   end
 end
 if ARGV[7] == '1' then

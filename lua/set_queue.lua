@@ -23,10 +23,13 @@ if redis.call('HEXISTS', KEYS[2], ARGV[2]) == 0 then
 end
 for at = 6, #ARGV, 2 do
   local field, value = ARGV[at], ARGV[at + 1]
+  local is_by_hand = value ~= ''
+  -- Left to the files, it is shown as the last of them said.
+  if field == 'concurrency' and not is_by_hand then value = redis.call('HGET', KEYS[1], 'concurrency_of_file') or '' end
   if value == '' then redis.call('HDEL', KEYS[1], field) else redis.call('HSET', KEYS[1], field, value) end
   if field == 'concurrency' then
     -- On each node, whatever its own file says.
-    redis.call('HSET', KEYS[1], 'concurrency_by', value == '' and 'file' or 'hand')
+    redis.call('HSET', KEYS[1], 'concurrency_by', is_by_hand and 'hand' or 'file')
     redis.call('HSET', KEYS[2], ARGV[2], value == '' and ARGV[4] or value)
   end
 end

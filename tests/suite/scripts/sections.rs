@@ -137,15 +137,17 @@ async fn what_is_set_by_hand_holds_until_somebody_edits_the_section() {
     // A restart with the text as it was changes nothing; an edit takes all of it back.
     assert_eq!(declare("n1", &limited(3)).await, DeclareReply::Unchanged);
     assert_eq!(record(&world, "q").await, set);
-    declare("n1", &limited(2)).await;
+    declare("n1", &SectionText::Queue(QueueSettings { limit: Some(2), concurrency: 6, ..QueueSettings::default() })).await;
     let edited = record(&world, "q").await;
     assert_eq!((edited.settings.limit, edited.set, edited.is_concurrency_by_hand), (Some(2), None, false));
     // Settings by hand outlive the last file that says anything of the queue.
-    let seven = QueueSettings { limit: Some(7), ..edited.settings.clone() };
+    let seven = QueueSettings { limit: Some(7), concurrency: 9, ..edited.settings.clone() };
     by_ana.set_queue(&queue("q"), &change(&seven, &[QueueKey::Limit, QueueKey::Concurrency])).await.unwrap();
     assert!(record(&world, "q").await.is_concurrency_by_hand);
     by_ana.set_queue(&queue("q"), &change(&seven, &[QueueKey::OwnConcurrency])).await.unwrap();
-    assert!(!record(&world, "q").await.is_concurrency_by_hand, "left to each node's file");
+    let left = record(&world, "q").await;
+    assert_eq!((left.is_concurrency_by_hand, left.settings.concurrency), (false, 6), "left to each node's file");
+    assert_eq!(world.raw::<String>("HGET", "queues", &["q"]), "6");
     assert_eq!(world.at(6).declare_section(&node("n1"), &section, None).await.unwrap(), DeclareReply::Kept);
     assert_eq!(limit(&world).await, Some(7));
 }
