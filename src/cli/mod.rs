@@ -33,6 +33,7 @@ mod logs;
 mod losses;
 mod next;
 mod nodes;
+mod notices;
 mod past;
 mod queue;
 mod render;

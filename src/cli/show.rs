@@ -6,6 +6,7 @@ use super::args::{Global, JobState, Show};
 use super::connect::connect;
 use super::failure::Failure;
 use super::history::open_runs;
+use super::notices;
 use super::render::{
     Console, JobView, Relative, RunTable, RunView, Zones, action_line, attempts_json, attempts_table, day_rules, effective,
     one_line, paused_queue_words, policy_lines, queue_words, rfc3339, running_jobs, shown, view_jobs, view_runs,
@@ -13,15 +14,14 @@ use super::render::{
 use super::target::{Target, begun, declared_in, find_job, find_run, looked_at};
 use crate::domain::gate::Gate;
 use crate::domain::ids::{JobName, RunId, RunKind};
-use crate::domain::notice::{Deadline, NoticeKind, notice_id};
 use crate::domain::run::RunState;
 use crate::domain::schedule::Schedule;
 use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
+use crate::engine::Definition;
 use crate::engine::explaining::shut;
-use crate::engine::{Definition, said_now};
-use crate::store::{RunRecord, Store, Untold};
+use crate::store::{RunRecord, Store};
 
 /// Times to come that are shown of a job.
 const UPCOMING: usize = 3;
@@ -54,29 +54,25 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
     let running = running_jobs(store).await?;
     let views = view_jobs(store, vec![record], &running).await?;
     let Some(mut job) = views.into_iter().next() else { return Err(Failure::Failed(format!("job {name} cannot be shown"))) };
-    do_as_said_now(store, &mut job).await?;
+    notices::do_as_said_now(store, &mut job).await?;
     let mut records = open_runs(store, name).await?;
     records.extend(store.read_history(Some(name), 0, RUNS).await?.runs);
     let runs = view_runs(store, &mut Zones::default(), records).await?;
     let upcoming = upcoming(&job, now);
     let backfill = store.list_backfill(name, BACKFILL).await?.len();
-    let untold = store.read_untold(&NoticeKind::ALL.map(|kind| JobName::of_notice(name, kind))).await?;
+    let untold = notices::untold(store, name).await?;
     if console.is_json() {
         let mut fields = job_json(&job, &upcoming, backfill, &runs);
-        fields.insert("untold".to_owned(), untold.iter().map(untold_json).collect());
+        fields.extend(untold.json());
         console.json(&Value::Object(fields));
     } else {
         job_text(&job, &upcoming, &runs, Relative { now }, console);
-        if !untold.is_empty() {
+        let lines = untold.lines(Relative { now });
+        if !lines.is_empty() {
             console.line("");
         }
-        for Untold { job, count, last: (run, at) } in &untold {
-            let at = shown(*at, &Zone::of_host());
-            field(
-                "untold",
-                &format!("{count} of {job} failed for good, the last at {at}: schedctl retry {run} tries it again"),
-                console,
-            );
+        for line in &lines {
+            field("untold", line, console);
         }
         if backfill > 0 {
             console.line("");
@@ -92,17 +88,6 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
         return Ok(1);
     }
     Ok(0)
-}
-
-/// Has a hidden job tell what its runs would do now: as the job they tell of says, which is written into it with its next run only.
-async fn do_as_said_now(store: &Store, job: &mut JobView) -> Result<(), Failure> {
-    let (Some((told, kind)), Ok(definition)) = (job.record.name.told_of(), &mut job.definition) else { return Ok(()) };
-    // A job that cannot be read says nothing, to its runs either.
-    let told = store.read_jobs(std::slice::from_ref(&told)).await?.into_iter().flatten().flatten().next();
-    if let Some(spec) = said_now(told, kind) {
-        definition.spec = spec;
-    }
-    Ok(())
 }
 
 /// The next times of a job that is neither over nor paused, the planted one first.
@@ -144,22 +129,8 @@ fn ended(job: &JobView) -> Option<&str> {
 fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Relative, console: &mut Console) {
     let record = &job.record;
     let local = Zone::of_host();
-    let nodes: Vec<&str> = record.listed_by.keys().map(String::as_str).collect();
-    let has_applied = nodes.iter().any(|name| name.parse().is_ok_and(|source: SourceName| source.is_applied()));
-    let source = match (nodes.as_slice(), job.source_name()) {
-        (_, last) if has_applied => {
-            let last = last.filter(|_| nodes.len() > 1).map(|last| format!(", last changed by {last}")).unwrap_or_default();
-            format!("{}: {}{last}", record.kind.as_str(), declared_in(record))
-        }
-        ([], Some(node)) | (&[node], _) => format!("{} of node {node}", record.kind.as_str()),
-        ([], None) => record.kind.as_str().to_owned(),
-        (nodes, last) => {
-            let last = last.map(|node| format!(", last changed by {node}")).unwrap_or_default();
-            format!("{} of nodes {}{last}", record.kind.as_str(), nodes.join(", "))
-        }
-    };
     field("job", record.name.as_str(), console);
-    field("source", &source, console);
+    field("source", &source_words(job), console);
     let state = job.state();
     let state_word = console.paint(state.as_str(), state.into());
     field_raw("state", &state_word, console);
@@ -181,6 +152,7 @@ fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Rela
         if let Some(retry) = job.retry.as_ref().filter(|_| job.state() == JobState::Retrying) {
             let at = shown(retry.at, timetable.zone());
             let which = match retry.run.kind() {
+                _ if record.name.is_hidden() => "a notice",
                 RunKind::Manual | RunKind::Rerun => "a run asked for by hand",
                 _ => "a run of it",
             };
@@ -205,6 +177,28 @@ fn job_text(job: &JobView, upcoming: &[UnixMillis], runs: &[RunView], when: Rela
     }
 }
 
+/// Where a job comes from, in words.
+fn source_words(job: &JobView) -> String {
+    let record = &job.record;
+    if let Some((told, _)) = record.name.told_of() {
+        return format!("what job {told} says of notices");
+    }
+    let nodes: Vec<&str> = record.listed_by.keys().map(String::as_str).collect();
+    let has_applied = nodes.iter().any(|name| name.parse().is_ok_and(|source: SourceName| source.is_applied()));
+    match (nodes.as_slice(), job.source_name()) {
+        (_, last) if has_applied => {
+            let last = last.filter(|_| nodes.len() > 1).map(|last| format!(", last changed by {last}")).unwrap_or_default();
+            format!("{}: {}{last}", record.kind.as_str(), declared_in(record))
+        }
+        ([], Some(node)) | (&[node], _) => format!("{} of node {node}", record.kind.as_str()),
+        ([], None) => record.kind.as_str().to_owned(),
+        (nodes, last) => {
+            let last = last.map(|node| format!(", last changed by {node}")).unwrap_or_default();
+            format!("{} of nodes {}{last}", record.kind.as_str(), nodes.join(", "))
+        }
+    }
+}
+
 fn next_lines(upcoming: &[UnixMillis], zone: &Zone, when: Relative, console: &mut Console) {
     for (index, at) in upcoming.iter().enumerate() {
         let word = if index == 0 { "next" } else { "" };
@@ -221,15 +215,10 @@ fn field_raw(word: &str, text: &str, console: &mut Console) {
     console.line(&format!("{word:<11} {text}"));
 }
 
-fn untold_json(untold: &Untold) -> Value {
-    let (run, at) = &untold.last;
-    json!({"job": untold.job.as_str(), "count": untold.count, "last": run.to_string(), "at": at.to_string()})
-}
-
 async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u8, Failure> {
     let record = find_run(store, run).await?;
     let now = store.now().await?;
-    let notices = notices_of(store, &record).await?;
+    let notices = notices::notices_of(store, &record).await?;
     let queue = record.lane.queue().clone();
     let paused = store.read_queue_settings(std::slice::from_ref(&queue)).await?.pop();
     let paused = paused.filter(|found| found.settings.is_paused && record.state == RunState::Scheduled);
@@ -249,7 +238,7 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
             ("recoveries", json!(record.recoveries)),
             ("unclear", json!(record.unclear)),
             ("attempts", attempts_json(record)),
-            ("notices", notices.iter().map(notice_json).collect()),
+            ("notices", notices.iter().map(notices::notice_json).collect()),
         ];
         fields.extend(more.map(|(key, value)| (key.to_owned(), value)));
         console.json(&Value::Object(fields));
@@ -257,7 +246,7 @@ async fn show_run(store: &Store, run: &RunId, console: &mut Console) -> Result<u
         let waits = paused.map(|paused| paused_queue_words(&queue, &paused, &Zone::of_host()));
         run_text(&view, opens.as_deref(), waits.as_deref(), Relative { now }, console);
         for notice in &notices {
-            field("told", &format!("{} by {}, which is {}", kind_of(notice), notice.run, notice.state), console);
+            field("told", &format!("{} by {}, which is {}", notices::kind_of(notice), notice.run, notice.state), console);
         }
     }
     Ok(0)
@@ -272,28 +261,6 @@ async fn opens(store: &Store, record: &RunRecord, now: UnixMillis) -> Result<Opt
     let turn = standing.turn.filter(|_| shut.patience.is_some()).map(|(turn, _)| shut.turn_words(turn.as_str(), &local));
     let words: Vec<String> = shut.gap_words(&local).into_iter().chain(turn).collect();
     Ok(Some(words.join("; ")).filter(|words| !words.is_empty()))
-}
-
-/// The notices of a run, of its last attempt and of what became of it before.
-async fn notices_of(store: &Store, record: &RunRecord) -> Result<Vec<RunRecord>, Failure> {
-    if record.run.job().is_hidden() {
-        return Ok(Vec::new());
-    }
-    let fence = record.fence.map(|fence| fence.to_string());
-    let stamps: Vec<&str> = fence.as_deref().into_iter().chain(Deadline::ALL.map(Deadline::as_str)).collect();
-    let ids: Vec<RunId> = NoticeKind::ALL
-        .into_iter()
-        .flat_map(|kind| stamps.iter().filter_map(move |stamp| notice_id(&record.run, kind, stamp).ok()))
-        .collect();
-    Ok(store.read_runs(&ids).await?.into_iter().filter_map(|notice| notice.ok().flatten()).collect())
-}
-
-fn kind_of(notice: &RunRecord) -> &'static str {
-    notice.run.job().told_of().map_or("", |(_, kind)| kind.as_str())
-}
-
-fn notice_json(notice: &RunRecord) -> Value {
-    json!({"kind": kind_of(notice), "run_id": notice.run.to_string(), "state": notice.state.as_str()})
 }
 
 fn run_text(view: &RunView, opens: Option<&str>, waits: Option<&str>, when: Relative, console: &mut Console) {

@@ -1,4 +1,4 @@
-//! Notices that failed for good: whom nobody was told of.
+//! Notices nobody was told by: those that failed for good, and those that are tried again.
 //!
 //! Invariant: they are counted from the dead letters that are kept, so what was tried again and told, or purged, counts no more.
 
@@ -8,14 +8,19 @@ use redis::Value;
 
 use super::Store;
 use super::error::StoreError;
+use super::history::RunRecord;
 use super::reply::{number_of, text_of};
 use crate::domain::ids::{JobName, RunId};
+use crate::domain::lane::Lane;
+use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 
 /// Dead letters read in one call.
 const PAGE: usize = 10_000;
 /// Dead letters looked through at most, newest first.
 const LOOKED_AT: usize = 100_000;
+/// Notices looked at that wait.
+const WAITING: usize = 1_000;
 
 /// The notices of one job and kind that failed for good and are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +53,29 @@ impl Store {
             Some(Untold { job: job.clone(), count: u64::try_from(number_of(count)?).ok()?, last: (run, at) })
         };
         Ok(jobs.iter().zip(answers.chunks_exact(2)).filter_map(read).collect())
+    }
+
+    /// The notices that were tried in vain and are tried again, the first tried first: of all jobs those among the next 1,000 that wait.
+    pub async fn list_retried_notices(&self) -> Result<Vec<RunRecord>, StoreError> {
+        let ids = self.run_ids(&self.keys.due(&Lane::of_notices()), WAITING).await?;
+        self.retried_among(&ids).await
+    }
+
+    /// The same of these hidden jobs only.
+    pub async fn read_retried_notices(&self, jobs: &[JobName]) -> Result<Vec<RunRecord>, StoreError> {
+        let mut ids = Vec::new();
+        for job in jobs {
+            ids.extend(self.list_open(job).await?);
+        }
+        self.retried_among(&ids).await
+    }
+
+    async fn retried_among(&self, ids: &[RunId]) -> Result<Vec<RunRecord>, StoreError> {
+        // One that cannot be read is a finding of its own.
+        let records = self.read_runs(ids).await?.into_iter().filter_map(|record| record.ok().flatten());
+        let mut retried: Vec<RunRecord> = records.filter(|run| run.state == RunState::Scheduled && run.attempt > 0).collect();
+        retried.sort_by_key(|run| run.ready);
+        Ok(retried)
     }
 
     /// The notices of all jobs that failed for good, of the newest 100,000 dead letters.

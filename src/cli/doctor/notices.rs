@@ -1,9 +1,12 @@
-//! Whether people were told what they were to be: notices that failed for good.
+//! Whether people were told what they were to be: notices that failed for good, and those that are tried again.
+
+use std::collections::BTreeMap;
 
 use super::surroundings::{RECENT, SHOWN};
 use crate::cli::render::facts_in_words;
+use crate::domain::ids::JobName;
 use crate::domain::time::UnixMillis;
-use crate::store::{Check, Level, Store, StoreError, Untold};
+use crate::store::{Check, Level, RunRecord, Store, StoreError, Untold};
 
 /// A line for each of the first jobs whose notices were not told: a warning for as long as somebody may not have seen it.
 pub(super) async fn notices(store: &Store, now: UnixMillis) -> Result<Vec<Check>, StoreError> {
@@ -30,6 +33,28 @@ pub(super) async fn notices(store: &Store, now: UnixMillis) -> Result<Vec<Check>
     }
     if checks.is_empty() {
         checks.push(Check::new("untold", Level::Ok, "none: no notice that is kept failed for good"));
+    }
+    checks.extend(retried(store).await?);
+    Ok(checks)
+}
+
+/// A note for each of the first jobs of which a notice was tried in vain and is tried again: what keeps it can be mended in time.
+async fn retried(store: &Store) -> Result<Vec<Check>, StoreError> {
+    let mut jobs: BTreeMap<JobName, Vec<RunRecord>> = BTreeMap::new();
+    for run in store.list_retried_notices().await? {
+        jobs.entry(run.run.job().clone()).or_default().push(run);
+    }
+    let note = |(job, runs): (&JobName, &Vec<RunRecord>)| {
+        let next = runs.first()?;
+        let why = facts_in_words(next).map(|why| format!(", after {why}")).unwrap_or_default();
+        let again = next.ready.map(|at| format!(" at {at}")).unwrap_or_default();
+        let more = if runs.len() > 1 { format!("; {} more wait so", runs.len() - 1) } else { String::new() };
+        let text = format!("told nobody yet: {} is tried again{again}{why}{more}", next.run);
+        Some(Check::new(job.as_str(), Level::Note, text))
+    };
+    let mut checks: Vec<Check> = jobs.iter().filter_map(note).take(SHOWN).collect();
+    if jobs.len() > SHOWN {
+        checks.push(Check::new("others", Level::Note, format!("notices of {} more jobs are tried again", jobs.len() - SHOWN)));
     }
     Ok(checks)
 }

@@ -190,7 +190,8 @@ fn keys_of_timing(found: &Timing) -> &'static [&'static str] {
 
 fn rule(facts: &Facts, key: &'static str, value: String, default: Option<&String>) -> Option<Rule> {
     let job = facts.job.as_ref()?;
-    if default == Some(&value) {
+    // Nobody sets a rule of what tells of a job.
+    if default == Some(&value) || facts.name.is_hidden() {
         return Some(Rule::Default { key, value });
     }
     Some(match &job.source {

@@ -355,3 +355,30 @@ fn what_tells_of_a_job_is_shown_as_the_job_says_now() {
     host.add(&["--name", "a", "--replace", "--shell", "exit 1"]);
     assert!(action(&shown()).contains("echo before"), "one taken out leaves what was planted: {}", shown());
 }
+
+#[test]
+fn a_notice_that_cannot_be_signed_is_told_by_its_job_and_by_doctor_while_it_is_tried_again() {
+    let host = Host::start("");
+    let secret = "${credential:no-such-secret}";
+    host.add(&["--name", "a", "--on-failure", "http://127.0.0.1:9/", "--webhook-secret", secret, "--shell", "exit 1"]);
+    host.run_and_wait("a");
+    let untold = until("its notice is tried again", LONG, || {
+        let shown = host.ctl.run(&["show", "a", "--json"]).good().json();
+        Some(shown["notices_retried"][0].clone()).filter(Value::is_object)
+    });
+    assert!(untold["retry_at"].is_string() && untold["reason"].as_str().unwrap().contains("no-such-secret"), "{untold}");
+    let id = untold["run_id"].as_str().unwrap();
+    // Either may catch it at a try: then it is tried again soon after.
+    for args in [&["show", "a"][..], &["doctor"]] {
+        let line = until("it is told of", LONG, || {
+            let told = host.ctl.run(args).stdout;
+            told.lines().find(|line| line.contains(id) && line.contains("is tried again")).map(str::to_owned)
+        });
+        assert!(line.contains("no-such-secret"), "{line}");
+    }
+    // It says what it is and by whom.
+    let shown = host.ctl.run(&["show", "a/on_failure"]).good().stdout;
+    assert!(shown.contains("source      what job a says of notices"), "{shown}");
+    let told = host.ctl.run(&["explain", id]).good().stdout;
+    assert!(!told.contains("set with schedctl add"), "{told}");
+}

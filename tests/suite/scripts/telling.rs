@@ -556,6 +556,7 @@ async fn a_notice_that_failed_for_good_is_told_by_doctor_by_its_job_and_in_the_n
     assert!(told.contains("schedctl retry --dead --job a/on_failure"), "{told}");
     let shown = ctl.run(&["show", "a"]).stdout;
     assert!(shown.contains("untold      1 of a/on_failure failed for good"), "{shown}");
+    assert!(shown.contains(", with exit code 0: schedctl retry "), "{shown}");
     assert_eq!(ctl.run(&["show", "a", "--json"]).json()["untold"][0]["last"], notice.to_string());
     assert_eq!(ctl.run(&["stats", "--json"]).json()["untold"], 1);
     ctl.run(&["purge", "--dead", "--job", "a/on_failure"]).good();
