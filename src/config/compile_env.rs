@@ -18,7 +18,8 @@ pub(super) fn compile_env(spot: &Spot<'_>, problems: &mut Problems) -> Option<BT
         if !is_variable_name(name) {
             problems.fault(&value.path, name_span, "not a variable's name, wanted letters, digits and _, no digit first");
         }
-        if let Some(text) = value.secret_text("C.UTF-8", problems) {
+        // One with another name is in no later message either: the name may hold its value.
+        if let Some(text) = value.text("C.UTF-8", problems).filter(|_| is_variable_name(name)) {
             env.insert(name.to_owned(), text.to_owned());
         }
     }

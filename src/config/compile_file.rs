@@ -14,6 +14,7 @@ use super::node;
 use super::policies::{Origin, Policies, compile_policies, refuse_contradictions};
 use super::problem::{Problems, Span, one_of, sort_by_place};
 use super::reader::{Spot, Table};
+use super::secrecy::Secrecy;
 use super::sections::{Config, DaemonConfig, RedisConfig, compile_daemon, compile_redis};
 use super::serving::compile_serving;
 use crate::domain::ids::{GroupName, JobName, QueueName};
@@ -33,7 +34,9 @@ pub(super) fn compile_file(text: &str, file_name: &str, host_zone: &Zone, exposu
     let config = match node::from_toml(text) {
         Ok((tree, duplicates)) => {
             problems.faults = duplicates;
-            Spot::root(&tree).as_table().map(|root| compile_root(&root, file_name, host_zone, exposure, &mut problems))
+            Spot::root(&tree, Secrecy::File)
+                .as_table()
+                .map(|root| compile_root(&root, file_name, host_zone, exposure, &mut problems))
         }
         Err(faults) => {
             problems.faults = faults;
@@ -59,7 +62,7 @@ pub(super) fn compile_redis_alone(text: &str) -> Option<RedisConfig> {
     }
     let (tree, duplicates) = node::from_toml(text).ok()?;
     let mut problems = Problems { faults: duplicates, ..Problems::default() };
-    let table = Spot::root(&tree).as_table()?.get("redis")?.table("a table: [redis]", &mut problems)?;
+    let table = Spot::root(&tree, Secrecy::File).as_table()?.get("redis")?.table("a table: [redis]", &mut problems)?;
     let redis = compile_redis(&table, &mut problems);
     problems.faults.is_empty().then_some(redis)
 }

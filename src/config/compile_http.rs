@@ -42,7 +42,7 @@ pub(super) fn compile_http(spot: &Spot<'_>, problems: &mut Problems) -> Option<H
     }
     // Each is asked before any is missed, so that every fault is told.
     let url = table.get("url").and_then(|spot| compile_url(&spot, problems));
-    let body = table.get("body").map_or(Some(""), |spot| spot.secret_text("{}", problems));
+    let body = table.get("body").map_or(Some(""), |spot| spot.text("{}", problems));
     let method = table.get("method").map(|spot| spot.choice(METHODS, problems));
     let headers = table.get("headers").and_then(|spot| {
         let table = spot.table("a table such as { X-From = \"schedd\" }", problems)?;
@@ -97,7 +97,9 @@ fn url_fault(text: &str) -> Option<String> {
         Err(error) => return Some(format!("found no valid URL ({error}), wanted one such as \"https://example.com/\"")),
     };
     if !matches!(url.scheme(), "http" | "https") {
-        return Some(format!("found the scheme {}, wanted http or https", quoted(url.scheme())));
+        // What stands before a mere colon may be a user, with the password behind it.
+        let scheme = if text.contains("://") { quoted(url.scheme()) } else { "(not shown)".to_owned() };
+        return Some(format!("found the scheme {scheme}, wanted http or https"));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Some("found a user or password in the URL, wanted it in a header such as Authorization".to_owned());
@@ -116,7 +118,7 @@ fn compile_headers(table: &Table<'_>, problems: &mut Problems) -> BTreeMap<Strin
         } else if headers.keys().any(|known| known.eq_ignore_ascii_case(name)) {
             problems.fault(&spot.path, name_span, "given twice: case does not matter in header names");
         }
-        if let Some(value) = spot.secret_text("schedd", problems) {
+        if let Some(value) = spot.text("schedd", problems) {
             if value.chars().any(|c| c.is_control() && c != '\t') {
                 // The value is not shown: it may be what lets somebody in.
                 spot.fault(problems, "found one of them, wanted a value without line breaks or control characters");

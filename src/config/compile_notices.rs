@@ -122,11 +122,10 @@ fn compile_ping_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<Pings> {
         rest.find('}').map(|end| &rest[..=end]).filter(|word| *word != JOB)
     });
     if let Some(word) = unknown {
-        problems.warning(
-            &spot.path,
-            spot.span(),
-            format!("{} stands for nothing and is sent as it is, wanted {JOB}", quoted(word)),
-        );
+        // Whatever is no mere word may be part of what keeps the address secret.
+        let is_word = word.bytes().all(|b| b.is_ascii_lowercase() || matches!(b, b'{' | b'_' | b'}'));
+        let shown = if is_word { quoted(word) } else { "what stands in { }".to_owned() };
+        problems.warning(&spot.path, spot.span(), format!("{shown} stands for nothing and is sent as it is, wanted {JOB}"));
     }
     Some(Pings::To(url))
 }

@@ -53,7 +53,7 @@ pub(super) fn compile_starting(table: &Table<'_>, origin: Origin<'_>, problems: 
         user: table.get("user").and_then(|spot| compile_user(&spot, origin, problems)),
         limits: table.get("limits").map(|spot| compile_limits(&spot, problems)).unwrap_or_default(),
         umask: table.get("umask").and_then(|spot| compile_umask(&spot, problems)),
-        stdin: table.get("stdin").and_then(|spot| spot.secret_text("yes", problems)).map(str::to_owned),
+        stdin: table.get("stdin").and_then(|spot| spot.text("yes", problems)).map(str::to_owned),
         shell_program: table.get("shell_program").and_then(|spot| compile_shell_program(&spot, origin, problems)),
     }
 }

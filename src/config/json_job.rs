@@ -11,6 +11,7 @@ use super::node_json;
 use super::policies::{Origin, Policies};
 use super::problem::{Problem, Problems};
 use super::reader::Spot;
+use super::secrecy::Secrecy;
 use crate::domain::ids::JobName;
 use crate::domain::job::JobSpec;
 use crate::domain::zone::Zone;
@@ -56,10 +57,11 @@ fn compile_name(spot: &Spot<'_>, problems: &mut Problems) -> Option<JobName> {
 }
 
 fn compile(node: &Node<'_>, host_zone: &Zone) -> Result<NamedJob, Vec<Problem>> {
-    let Some(table) = Spot::root(node).as_table() else {
+    let root = Spot::root(node, Secrecy::Action);
+    let Some(table) = root.as_table() else {
         return Err(whole(format!(
             "found {}, wanted an object such as {{\"shell\": \"echo hello\", \"in\": \"10m\"}}",
-            node.found()
+            root.found()
         )));
     };
     let mut problems = Problems::default();

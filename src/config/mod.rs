@@ -40,6 +40,7 @@ mod policies;
 mod problem;
 mod queue_change;
 mod reader;
+mod secrecy;
 mod sections;
 mod serving;
 mod slips;

@@ -9,6 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::{Problem, Span, quoted};
+use super::secrecy::{Secrecy, as_name};
 
 /// How deep tables and arrays may be nested.
 pub(super) const MAX_DEPTH: usize = 64;
@@ -45,21 +46,22 @@ pub(super) struct Entry<'t> {
 }
 
 impl Node<'_> {
-    /// What a message says was found: `integer 30`, `string "30"`, `a table`.
-    pub(super) fn found(&self) -> String {
+    /// What a message says was found at a place like that: `integer 30`, `string "30"`, `string (not shown)`, `a table`.
+    pub(super) fn found(&self, secrecy: Secrecy) -> String {
         let kind = self.kind();
+        let is_shown = secrecy.is_open();
         match &self.value {
-            Value::Text(text) => format!("{kind} {}", quoted(text)),
-            Value::Integer(number) => format!("{kind} {number}"),
-            Value::Float(number) => format!("{kind} {number}"),
+            Value::Text(text) if is_shown || text.trim().is_empty() => format!("{kind} {}", quoted(text)),
+            Value::Integer(number) if is_shown => format!("{kind} {number}"),
+            Value::Float(number) if is_shown => format!("{kind} {number}"),
+            Value::Datetime(text) if is_shown => format!("{kind} {text}"),
+            Value::Text(_) | Value::Integer(_) | Value::Float(_) | Value::Datetime(_) => format!("{kind} (not shown)"),
             Value::Bool(flag) => format!("{flag}"),
-            Value::Datetime(text) => format!("{kind} {text}"),
             Value::Table(_) | Value::Array(_) | Value::Null => kind.to_owned(),
         }
     }
 
-    /// What kind of value it is, for a message that must not repeat it.
-    pub(super) fn kind(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         match &self.value {
             Value::Table(_) => "a table",
             Value::Array(_) => "an array",
@@ -106,7 +108,7 @@ const RECURSION: &str = "recurs";
 fn syntax_problem(text: &str, error: &toml::de::Error) -> Problem {
     let span = error.span();
     let message = match (error.message(), span.clone().and_then(|span| text.get(span))) {
-        (DUPLICATE_KEY, Some(key)) => format!("{} is given twice, wanted once", quoted(key.trim_matches(['"', '\'']))),
+        (DUPLICATE_KEY, Some(key)) => format!("{} is given twice, wanted once", quoted(&as_name(key.trim_matches(['"', '\''])))),
         (message, _) if message.contains(RECURSION) => too_deep(),
         (message, _) => format!("not valid TOML: {}", message.replace(char::is_control, " ")),
     };

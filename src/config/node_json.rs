@@ -9,6 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 
 use super::node::{Entry, MAX_DEPTH, Node, Value, too_deep};
 use super::problem::quoted;
+use super::secrecy::as_name;
 
 /// The tree of a JSON text. The error says in one line what is wrong and at which column.
 pub(super) fn from_text(text: &str) -> Result<Node<'static>, String> {
@@ -95,7 +96,7 @@ impl<'de> Visitor<'de> for Level {
         entries.sort_by(|a, b| a.key.cmp(&b.key));
         let twice = entries.iter().zip(entries.iter().skip(1)).find(|(a, b)| a.key == b.key);
         match twice {
-            Some((entry, _)) => Err(A::Error::custom(format!("{} is given twice, wanted once", quoted(&entry.key)))),
+            Some((entry, _)) => Err(A::Error::custom(format!("{} is given twice, wanted once", quoted(&as_name(&entry.key))))),
             None => Ok(bare(Value::Table(entries))),
         }
     }

@@ -9,6 +9,7 @@ use super::keys;
 use super::node_json;
 use super::problem::{Problem, Problems};
 use super::reader::Spot;
+use super::secrecy::Secrecy;
 use crate::domain::queue::{QueueChange, QueueKey, QueueSettings, Share};
 
 /// What becomes of a queue's settings by `changes`, each a key and a value; `none` takes a key away. Fails with every problem.
@@ -63,7 +64,7 @@ pub fn change_queue(settings: &QueueSettings, changes: &[(String, String)]) -> R
     let value = Value::Object(table);
     let node = node_json::from_value(&value)
         .map_err(|message| vec![Problem { path: String::new(), span: None, message, within: None }])?;
-    let queue = Spot::root(&node).as_table().map(|table| compile_queue(&table, &mut problems));
+    let queue = Spot::root(&node, Secrecy::Open).as_table().map(|table| compile_queue(&table, &mut problems));
     match queue {
         Some(queue) if problems.faults.is_empty() => {
             Ok(QueueChange { settings: QueueSettings { is_paused: settings.is_paused, ..queue }, named })

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use super::keys;
 use super::node::{Entry, Node, Value};
-use super::problem::{Problems, Span, key_text, nearest, one_of, quoted};
+use super::problem::{Problems, Span, nearest, one_of, quoted};
+use super::secrecy::Secrecy;
 use super::slips::{Slip, Slips};
 use crate::domain::duration::parse_duration;
 
@@ -18,6 +19,7 @@ use crate::domain::duration::parse_duration;
 pub(super) struct Spot<'n> {
     pub(super) path: String,
     node: &'n Node<'n>,
+    secrecy: Secrecy,
 }
 
 /// A table and the path of keys that leads to it.
@@ -26,6 +28,7 @@ pub(super) struct Table<'n> {
     pub(super) path: String,
     pub(super) span: Option<Span>,
     entries: &'n [Entry<'n>],
+    secrecy: Secrecy,
 }
 
 /// What a duration may be, and the words for it.
@@ -68,11 +71,12 @@ impl<'n> Table<'n> {
     }
 
     fn spot(&self, entry: &'n Entry<'n>) -> Spot<'n> {
-        Spot { path: self.path_of(&entry.key), node: &entry.node }
+        Spot { path: self.path_of(&entry.key), node: &entry.node, secrecy: self.secrecy.under(&entry.key) }
     }
 
     fn path_of(&self, key: &str) -> String {
-        if self.path.is_empty() { key_text(key) } else { format!("{}.{}", self.path, key_text(key)) }
+        let key = self.secrecy.key(key);
+        if self.path.is_empty() { key } else { format!("{}.{key}", self.path) }
     }
 
     /// Notes every key that is not known here; `later` are those of later versions. Answers what they were meant to be.
@@ -127,14 +131,19 @@ fn unknown_key(found: &str, known: &[&str]) -> String {
 }
 
 impl<'n> Spot<'n> {
-    /// The root of a tree.
-    pub(super) fn root(node: &'n Node<'n>) -> Self {
-        Self { path: String::new(), node }
+    /// The root of a tree, and what stands there.
+    pub(super) fn root(node: &'n Node<'n>, secrecy: Secrecy) -> Self {
+        Self { path: String::new(), node, secrecy }
     }
 
     /// Where it is, if it was read from a file.
     pub(super) fn span(&self) -> Option<Span> {
         self.node.span.clone()
+    }
+
+    /// What a message says was found.
+    pub(super) fn found(&self) -> String {
+        self.node.found(self.secrecy)
     }
 
     /// Notes a fault of this value.
@@ -152,12 +161,16 @@ impl<'n> Spot<'n> {
             }
             (span, _) => span,
         };
-        problems.fault_within(&self.path, span, self.as_text().unwrap_or_default(), offset, message.into());
+        if self.secrecy.is_open() {
+            problems.fault_within(&self.path, span, self.as_text().unwrap_or_default(), offset, message.into());
+        } else {
+            problems.fault(&self.path, span, message);
+        }
     }
 
     /// Notes that something else is wanted than what was found.
     pub(super) fn wanted<T>(&self, problems: &mut Problems, wanted: impl Display) -> Option<T> {
-        self.fault(problems, format!("found {}, wanted {wanted}", self.node.found()));
+        self.fault(problems, format!("found {}, wanted {wanted}", self.found()));
         None
     }
 
@@ -174,14 +187,14 @@ impl<'n> Spot<'n> {
     /// The table, if it is one. Notes nothing.
     pub(super) fn as_table(&self) -> Option<Table<'n>> {
         let Value::Table(entries) = &self.node.value else { return None };
-        Some(Table { path: self.path.clone(), span: self.span(), entries })
+        Some(Table { path: self.path.clone(), span: self.span(), entries, secrecy: self.secrecy })
     }
 
     /// The items of an array, if it is one. Notes nothing.
     pub(super) fn as_items(&self) -> Option<impl Iterator<Item = Spot<'n>> + use<'n>> {
         let Value::Array(items) = &self.node.value else { return None };
-        let path = self.path.clone();
-        Some(items.iter().enumerate().map(move |(index, node)| Spot { path: format!("{path}[{index}]"), node }))
+        let (path, secrecy) = (self.path.clone(), self.secrecy);
+        Some(items.iter().enumerate().map(move |(index, node)| Spot { path: format!("{path}[{index}]"), node, secrecy }))
     }
 
     /// Whether it is an integer. Notes nothing.
@@ -201,17 +214,6 @@ impl<'n> Spot<'n> {
             Some(text) => Some(text),
             None => self.wanted(problems, format_args!("a string such as {example:?}")),
         }
-    }
-
-    /// As [`Spot::text`], of what may be a secret: no problem repeats it.
-    pub(super) fn secret_text(&self, example: &str, problems: &mut Problems) -> Option<&'n str> {
-        let wanted = match self.as_text() {
-            Some(text) if !text.contains('\0') => return Some(text),
-            Some(_) => "one without the character NUL".to_owned(),
-            None => format!("a string such as {example:?}"),
-        };
-        self.fault(problems, format!("found {} (not shown), wanted {wanted}", self.node.kind()));
-        None
     }
 
     /// A text its type understands, such as `example`; its own error says what is wanted.

@@ -17,6 +17,7 @@ use super::node_json;
 use super::policies::{Origin, Policies};
 use super::problem::Problems;
 use super::reader::Spot;
+use super::secrecy::Secrecy;
 use crate::domain::clock_changes::ClockChanges;
 use crate::domain::duration::format_duration;
 use crate::domain::gate::PerKey;
@@ -168,7 +169,8 @@ fn per_key(per_key: PerKey) -> Value {
 pub fn from_surface(text: &str) -> Result<JobSpec, SurfaceError> {
     let corrupt = |reason: String| SurfaceError::Corrupt { reason };
     let node = node_json::from_text(text).map_err(corrupt)?;
-    let table = Spot::root(&node).as_table().ok_or_else(|| corrupt(format!("found {}, wanted an object", node.found())))?;
+    let root = Spot::root(&node, Secrecy::Action);
+    let table = root.as_table().ok_or_else(|| corrupt(format!("found {}, wanted an object", root.found())))?;
     let mut problems = Problems::default();
     let context = JobContext { name: None, defaults: &Policies::default(), host_zone: None, origin: Origin::Surface };
     let spec = compile_job(&table, context, &mut problems);

@@ -28,12 +28,12 @@ pub enum Absence {
     Allowed,
 }
 
-/// A text that names no such file.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("found {found:?}, wanted an absolute path such as \"/etc/schedd/backup.env\", with - before it if it may be missing")]
-pub struct EnvFileError {
-    found: String,
-}
+/// A text that names no such file. It is not shown: it may be a variable with its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "found no path (not shown), wanted an absolute path such as \"/etc/schedd/backup.env\", with - before it if it may be missing"
+)]
+pub struct EnvFileError;
 
 impl EnvFile {
     /// Where it is.
@@ -56,7 +56,7 @@ impl FromStr for EnvFile {
             None => (text, Absence::Fault),
         };
         if !path.starts_with('/') || path.contains('\0') {
-            return Err(EnvFileError { found: text.chars().take(60).collect() });
+            return Err(EnvFileError);
         }
         Ok(Self { path: PathBuf::from(path), absence })
     }

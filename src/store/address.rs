@@ -42,7 +42,7 @@ impl Address {
     /// The address `url` means. Fails unless it is of one of the forms `redis:`, `rediss:`, `unix:` (or `redis+unix:`).
     pub fn parse(url: &str) -> Result<Self, AddressError> {
         let shown = without_password(url);
-        let fail = |why: &str| AddressError { shown: format!("{shown:?} "), why: why.to_owned() };
+        let fail = |why: &str| AddressError { shown: format!("{:?} ", as_far_as_a_place(&shown)), why: why.to_owned() };
         let Some((scheme, _)) = url.split_once("://") else {
             // All of it may be a password, where one was kept in the place of an address.
             return Err(AddressError { shown: String::new(), why: "it has no \"://\"".to_owned() });
@@ -121,6 +121,14 @@ fn without_password(url: &str) -> String {
     format!("{scheme}://{place}").chars().take(200).collect()
 }
 
+/// What cannot be read, as far as it looks like a host or a path: behind that, as in a second line, a password may stand too.
+fn as_far_as_a_place(shown: &str) -> &str {
+    let place = shown.find("://").map_or(0, |at| at + 3);
+    let ends = |c: char| c.is_control() || c.is_whitespace() || c == ':';
+    let end = shown.get(place..).and_then(|rest| rest.find(ends)).map_or(shown.len(), |at| place + at);
+    shown.get(..end).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,9 +144,17 @@ mod tests {
 
     #[test]
     fn what_is_no_address_may_be_a_password_and_is_not_shown_either() {
-        for text in
-            ["secret", "secret:secret", "redis://:secret/secret@h", "redis://:secret?secret@h", "http://:secret/a@secret@h/"]
-        {
+        for text in [
+            "secret",
+            "secret:secret",
+            "redis://:secret/secret@h",
+            "redis://:secret?secret@h",
+            "http://:secret/a@secret@h/",
+            "redis://h:1/0\nsecret",
+            "redis://:secret",
+            "redis://h:1/0 secret",
+            "redis://u:x@h:1/0\rredis://:secret@h/",
+        ] {
             let told = Address::parse(text).map_or_else(|error| error.to_string(), |address| address.shown().to_owned());
             assert!(!told.contains("secret"), "{told}");
         }

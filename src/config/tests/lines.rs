@@ -68,7 +68,7 @@ fn what_is_no_object_is_refused_in_one_line() {
         ("{} {}", "not valid JSON: trailing characters"),
         ("[]", "found an array, wanted an object"),
         ("null", "found null, wanted an object"),
-        ("3", "found integer 3, wanted an object"),
+        ("3", "found integer (not shown), wanted an object"),
         ("{}", "no action, wanted exactly one of command, shell or http"),
     ] {
         let problems = line(text).unwrap_err();

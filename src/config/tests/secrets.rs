@@ -58,9 +58,11 @@ fn files_of_variables_are_listed_in_their_order_and_the_jobs_replace_the_default
     assert_eq!((listed("a"), listed("b")), (vec!["-/no/d.env".to_owned()], vec!["-/no/2".to_owned(), "-/no/1".to_owned()]));
     let found = warnings("[jobs.a]\nshell = 'true'\nenv_file = ['/no/such.env', '/dev/null']");
     assert_eq!(found, ["jobs.a.env_file[0]: no file \"/no/such.env\" on this host: runs will fail to start"]);
-    for (value, wanted) in
-        [("'x.env'", "found \"x.env\", wanted an absolute path"), ("3", "found integer 3"), ("[3]", "env_file[0]: found integer")]
-    {
+    for (value, wanted) in [
+        ("'x.env'", "found no path (not shown), wanted an absolute path"),
+        ("3", "found integer (not shown)"),
+        ("[3]", "env_file[0]: found integer"),
+    ] {
         let fault = job_fault(&format!("shell = 'true'\nenv_file = {value}"));
         assert!(fault.contains(wanted), "{fault}");
     }
@@ -110,4 +112,97 @@ fn a_secret_in_a_file_everybody_can_read_is_doubted_and_for_root_refused() {
 fn a_faulty_header_is_told_without_its_value() {
     let error = compile("[jobs.a]\nhttp = { url = 'http://h/', headers = { Authorization = \"hunter2\\n\" } }").unwrap_err();
     assert!(!error.to_string().contains("hunter2"), "{error}");
+}
+
+/// Everything a marker could be put into by a slip, with each slip for each place: none of it may be repeated.
+#[test]
+fn a_secret_in_the_wrong_form_or_place_is_in_no_problem() {
+    const WORD: &str = "S3cr3t";
+    // Of each form that a place does not take.
+    let slips = [
+        "'PGPASSWORD=S3cr3t'",
+        "'Authorization: Bearer S3cr3t'",
+        "'curl -u a:S3cr3t h'",
+        "'redis://:S3cr3t@h/0'",
+        "'https://a:S3cr3t@h/'",
+        "'S3cr3t:a@h'",
+        "'S3cr3t'",
+        "\"S3cr3t\\u0000\"",
+        "\"S3cr3t\\n\"",
+        "'S3cr3t ${X}'",
+        "'https://h/{S3cr3t}'",
+        "7353337",
+        "73.53337",
+        "7353-03-07",
+        "['PGPASSWORD=S3cr3t']",
+        "[['S3cr3t']]",
+        "[{ S3cr3t_of = 'x' }, 'S3cr3t', 7353337]",
+        "{ 'PGPASSWORD=S3cr3t' = 'x' }",
+        "{ 'Authorization: Bearer S3cr3t' = '' }",
+        "{ 'Authorization: Bearer S3cr3t' = { 'A=S3cr3t' = 'S3cr3t' } }",
+        "{ 'LD_PRELOAD=S3cr3t' = 'x' }",
+        "{ 'A=S3cr3t' = 1, 'A=S3cr3t' = 2 }",
+        "{ A = { B = 'S3cr3t' } }",
+        "{ A = ['S3cr3t'] }",
+        "{ A = 7353337 }",
+        "{ A = \"S3cr3t\\u0000\" }",
+        "{ url = 'PGPASSWORD=S3cr3t', headers = 'Authorization: Bearer S3cr3t', body = 7353337 }",
+        "{ url = 7353337, headers = ['Authorization: Bearer S3cr3t'], body = ['S3cr3t'] }",
+        "{ url = 'https://h/', headers = { 'Authorization: Bearer S3cr3t' = '' }, header = 'S3cr3t' }",
+        "{ shell = 'x', env = { 'A=S3cr3t' = 'S3cr3t' } }",
+        "{ shell = ['S3cr3t'], command = 'S3cr3t', http = 'S3cr3t' }",
+        "{ http = { url = 'https://h/', headers = 'Authorization: Bearer S3cr3t' } }",
+        "{ http = 'PGPASSWORD=S3cr3t' }",
+        "'S3cr3t",
+        "S3cr3t",
+        "'a' S3cr3t",
+    ];
+    let actions = ["env", "env_file", "command", "shell", "http", "stdin", "webhook_secret", "ping_url", "done_check"];
+    let notices = ["on_failure", "on_success", "on_late", "on_recovered"];
+    let of_jobs = actions.into_iter().chain(notices).chain(["Authorization", "'A=S3cr3t'"]);
+    let mut places: Vec<String> =
+        ["jobs", "jobs.a", "defaults", "redis", "redis.url", "redis.url_file", "redis.password", "'PW=S3cr3t'"]
+            .map(str::to_owned)
+            .into();
+    for key in of_jobs {
+        places.extend([format!("jobs.a.{key}"), format!("defaults.{key}")]);
+    }
+    let is_silent = |told: &str| !told.contains(WORD) && !told.contains("s3cr3t") && !told.contains("53337");
+    let mut refused = 0;
+    for place in &places {
+        // The names of jobs are for everybody to see.
+        for slip in slips.iter().filter(|slip| place != "jobs" || !slip.starts_with("{ '")) {
+            for beside in ["", "jobs.a.user = 'nobody'\n", "jobs.a.shell = 'true'\n", "jobs.a.http = 'https://h/'\n"] {
+                let text = format!("{beside}{place} = {slip}\n");
+                let told = match compile(&text) {
+                    Ok(config) => {
+                        if config.warnings.is_empty() {
+                            String::new()
+                        } else {
+                            format!("{:?}", config.warnings)
+                        }
+                    }
+                    Err(error) => format!("{error} {error:?}"),
+                };
+                refused += usize::from(!told.is_empty());
+                assert!(is_silent(&told), "{text}{told}");
+            }
+        }
+    }
+    assert!(refused > 3_000, "{refused}");
+    for line in [
+        r#""curl -u a:S3cr3t""#,
+        r#"{"env":"PW=S3cr3t"}"#,
+        r#"{"shell":"x","env":{"PW=S3cr3t":"x"}}"#,
+        r#"{"shell":"x","env":{"PW=S3cr3t":"x","PW=S3cr3t":"y"}}"#,
+        r#"{"http":{"url":"https://h/","headers":"Authorization: Bearer S3cr3t"}}"#,
+        r#"{"shell":"x","PW=S3cr3t":1}"#,
+        r#"{"shell":"x","env":{"A":"S3cr3t ${X}"}}"#,
+        r#"{"shell":"x","env":{"A":"S3cr3t"},}"#,
+    ] {
+        let problems = job_from_json(line, &host()).unwrap_err();
+        assert!(is_silent(&format!("{problems:?}")), "{line}: {problems:?}");
+        let kept = from_surface(line);
+        assert!(kept.is_ok() || is_silent(&format!("{kept:?}")), "{line}: {kept:?}");
+    }
 }
