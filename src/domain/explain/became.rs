@@ -375,11 +375,12 @@ impl Became {
 }
 
 fn attempt_sentence(attempt: &AttemptFacts, zone: &Zone) -> String {
-    let AttemptFacts { number, node, started_at, finished_at, end } = attempt;
+    let AttemptFacts { number, node, started_at, finished_at, end, is_end_known } = attempt;
     let place = node.as_ref().map_or_else(String::new, |node| format!(" on {node}"));
     let start = started_at.map_or_else(String::new, |at| format!(" started {}", shown(at, zone)));
     let took = started_at.zip(*finished_at).map_or_else(String::new, |(from, to)| format!(" after {}", span(to.since(from))));
     match end {
+        Some(why) if !is_end_known => format!("Attempt {number}{place}{start}; how it ended is not known: {why}."),
         Some(end) => format!("Attempt {number}{place}{start}, ended{took}: {end}."),
         None => format!("Attempt {number}{place}{start} and is running."),
     }

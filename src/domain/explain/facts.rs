@@ -278,8 +278,10 @@ pub struct AttemptFacts {
     pub started_at: Option<UnixMillis>,
     /// When it ended.
     pub finished_at: Option<UnixMillis>,
-    /// How it ended, in words: `exit code 3`; none while it runs.
+    /// How it ended, in words: `exit code 3`; none while it runs. Where that is not known, why.
     pub end: Option<String>,
+    /// Whether it is known how and when it ended.
+    pub is_end_known: bool,
 }
 
 /// A node.

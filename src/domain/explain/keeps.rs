@@ -24,6 +24,11 @@ pub enum Keeps {
         /// What executes in it, some of all.
         running: Executing,
     },
+    /// A key of its queue holds something else, so that nothing of its lane is claimed.
+    Spoilt {
+        /// Which, what it holds and how that is mended.
+        why: String,
+    },
     /// Nodes that take it execute as many of its queue as they may.
     Slots {
         /// The nodes.
@@ -92,6 +97,7 @@ pub(super) fn keeping(facts: &Facts, run: &RunFacts, noted: &[Timing]) -> Vec<Ti
     let queue = run.lane.queue();
     let told = |keeps: &Keeps| match keeps.clone() {
         Keeps::Queue { hold, detail, since, running } => Timing::QueueNow { queue: queue.clone(), hold, detail, since, running },
+        Keeps::Spoilt { why } => Timing::SpoiltNow { lane: run.lane.clone(), why },
         Keeps::Slots { nodes, running } => Timing::SlotsNow { nodes, queue: queue.clone(), running },
         Keeps::Held { node, why, since } => Timing::HeldNow { node, why, since },
         Keeps::NoNode => Timing::NoNodeNow,

@@ -155,7 +155,7 @@ findings! {
             /// The node.
             node: String,
         },
-        /// Nothing was seen of it since.
+        /// Nothing was seen of it since, which is too short a while for it to be gone.
         "unseen" Unseen {
             /// The node.
             node: String,
@@ -218,7 +218,7 @@ impl Saw {
             }
             Self::Free { node } => format!("{node} was running, and nothing that is noted kept it from claiming."),
             Self::Unseen { node, seen } => {
-                format!("{node} was last seen on {}, before that; whether it still runs is not known.", shown(*seen, zone))
+                format!("{node} was running when it was last seen, on {}, a moment before that.", shown(*seen, zone))
             }
             Self::NotKnown { node } => format!("What {node} did then is not known, or no longer."),
             Self::NoNodes => "No node is known to have been there.".to_owned(),
@@ -302,7 +302,7 @@ fn of_node(node: &NodeFacts, window: Window, lane: &Lane, now: UnixMillis) -> Ve
         });
     }
     if found.is_empty() {
-        // What is still waited for came after its last sign of life, which is a few seconds old at most.
+        // What is still waited for came after its last sign of life; were that old, it would be down.
         let unseen = node.last_seen.filter(|seen| *seen < window.from && window.to >= now);
         found.push(unseen.map_or_else(|| Saw::Free { node: name() }, |seen| Saw::Unseen { node: name(), seen }));
     }

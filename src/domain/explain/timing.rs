@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::keeps::Executing;
 use super::sentences::{findings, names, stretch_words};
 use crate::domain::ids::QueueName;
+use crate::domain::lane::Lane;
 use crate::domain::queue::QueueHold;
 use crate::domain::serving::Unserved;
 use crate::domain::time::UnixMillis;
@@ -131,6 +132,13 @@ findings! {
             /// What executes in it.
             running: Executing,
         },
+        /// A key of its queue holds something else now.
+        "spoilt_now" SpoiltNow {
+            /// The lane.
+            lane: Lane,
+            /// Which key, what it holds and how that is mended.
+            why: String,
+        },
         /// Nodes have no slot now.
         "slots_now" SlotsNow {
             /// The nodes.
@@ -245,6 +253,7 @@ impl Timing {
                     QueueHold::Rate => format!("Queue {queue} is held by its rate{}.", known(" of ")),
                 }
             }
+            Self::SpoiltNow { lane, why } => format!("Nothing of lane {lane} starts: {why}."),
             Self::SlotsNow { nodes, queue, running } => {
                 let running = running.words().map_or_else(String::new, |words| format!(": {words}"));
                 format!("All slots of queue {queue} are taken on {}{running}.", names(nodes))

@@ -22,7 +22,11 @@ pub(super) async fn keeps(store: &Store, lane: &Lane, there: &[&NodeRecord]) -> 
     }
     let queue = lane.queue();
     let poll = store.list_ripe(&[LaneAsk::new(lane.clone(), 1)]).await?;
-    let Some(LanePoll::Due { held, .. }) = poll.lanes.into_iter().next() else { return Ok(Vec::new()) };
+    let held = match poll.lanes.into_iter().next() {
+        Some(LanePoll::Due { held, .. }) => held,
+        Some(LanePoll::WrongType(error)) => return Ok(vec![Keeps::Spoilt { why: error.to_string() }]),
+        _ => return Ok(Vec::new()),
+    };
     let Some(record) = store.read_queue_settings(std::slice::from_ref(queue)).await?.pop() else { return Ok(Vec::new()) };
     let (ids, count) = store.list_running(queue, READ).await?;
     let running = Executing { some: ids.iter().take(NAMED).cloned().collect(), count };
@@ -63,6 +67,7 @@ pub(super) async fn hindrance(store: &Store, lane: &Lane, there: &[&NodeRecord])
         Keeps::Queue { hold: QueueHold::Paused, detail, .. } => format!("its queue {queue} is paused by {detail}"),
         Keeps::Queue { hold: QueueHold::Full, .. } => format!("its queue {queue} is full"),
         Keeps::Queue { hold: QueueHold::Rate, .. } => format!("the rate of its queue {queue} lets none begin now"),
+        Keeps::Spoilt { why } => why,
         Keeps::Slots { .. } => "no node that takes it has a free slot".to_owned(),
         Keeps::Held { node, why, .. } => format!("{node} claims nothing, {why}"),
         Keeps::NoNode => "no node is running".to_owned(),

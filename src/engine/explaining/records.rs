@@ -71,7 +71,13 @@ fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
     let is_asked_only =
         record.state != RunState::Running && record.reason.as_deref().is_some_and(|why| why.starts_with("done_check"));
     let is_told = is_asked_only || !record.has_current();
+    let said = in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status);
+    // Of a lost one that was stopped with its node it is known.
+    let is_end_known = record.state != RunState::Lost
+        || record.reason.as_deref() == Some("shutdown")
+        || in_words(None, record.signal, record.exit_code, record.http_status).is_some();
     let current = (!is_told).then(|| AttemptFacts {
+        is_end_known,
         number: record.attempt,
         node: record.node.clone(),
         started_at: record.started_at,
@@ -83,9 +89,7 @@ fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
                     RunState::Succeeded => "succeeded".to_owned(),
                     RunState::TimedOut => "timed out".to_owned(),
                     RunState::Cancelled => "stopped".to_owned(),
-                    state => in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status)
-                        .or_else(|| record.reason.clone())
-                        .unwrap_or_else(|| state.as_str().to_owned()),
+                    state => said.or_else(|| record.reason.clone()).unwrap_or_else(|| state.as_str().to_owned()),
                 },
             )
         }),
@@ -107,8 +111,10 @@ fn past_attempt(past: &PastAttempt) -> AttemptFacts {
     let status = record["http_status"].as_u64().and_then(|status| u16::try_from(status).ok());
     let state = record["state"].as_str().unwrap_or("ended").replace('_', " ");
     let said = in_words(record["error"].as_str(), number("signal"), number("exit_code"), status);
+    let is_end_known = state != "lost" || in_words(None, number("signal"), number("exit_code"), status).is_some();
     let end = if state == "timed out" { state } else { said.unwrap_or(state) };
     AttemptFacts {
+        is_end_known,
         number: past.number,
         node: record["node"].as_str().map(str::to_owned),
         started_at: past_instant(past, "started_at_ms"),

@@ -96,7 +96,7 @@ fn claimed_order(run: &ClaimedRun, epoch: &str, node: &str, now: UnixMillis) -> 
         lane,
         known: Known::Claimed,
         state: RunState::Lost,
-        reason: format!("Redis lost its end; that it started is known by the journal of {node}"),
+        reason: format!("Redis lost the record of its start; that it started is known by the journal of {node}"),
         finished_at: now,
         fence: Fence::new(run.fence)?,
         planned: None,

@@ -164,9 +164,19 @@ fn a_run_recovered_from_a_dead_node_and_one_lost_with_it_say_so() {
     let _two = Schedd::on(&redis).node("two").jobs(&jobs).start();
     eye.wait_for_history("again", 1);
     eye.wait_for_history("never", 1);
-    let recovered = ["Attempt 1 on one started", "its node stopped renewing the lease", "Attempt 2 on two", "It succeeded"];
+    let recovered = [
+        "Attempt 1 on one started",
+        "; how it ended is not known: its node stopped renewing the lease",
+        "Attempt 2 on two",
+        "It succeeded",
+    ];
     assert_says(&redis, &["again", "--last"], &recovered);
-    let lost = ["It is lost, for it may or may not have done its work: its node was lost", "delivery = at-most-once"];
+    let lost = [
+        "Attempt 1 on one started",
+        "; how it ended is not known: its node stopped renewing the lease.",
+        "It is lost, for it may or may not have done its work: its node was lost",
+        "delivery = at-most-once",
+    ];
     assert_says(&redis, &["never", "--last"], &lost);
 }
 

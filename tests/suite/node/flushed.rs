@@ -115,6 +115,9 @@ fn a_flush_under_load_repeats_nothing_that_ended_and_the_jobs_of_the_file_go_on(
     assert_eq!((ended.state, ended.attempt), (RunState::Succeeded, long.attempt + 1), "{ended:?}");
     let unknown = eye.history("once").into_iter().find(|run| run.run.to_string() == once.run).unwrap();
     assert_eq!(unknown.state, RunState::Lost);
+    // It had no end that could be lost.
+    let why = unknown.reason.as_deref().unwrap();
+    assert!(why.starts_with("Redis lost the record of its start; that it started is known by the journal of "), "{why}");
     for (run, attempts) in by_run(&effects) {
         if run == long.run {
             assert_eq!((attempts.len(), attempts[0].ended), (2, None), "{attempts:?}");

@@ -67,14 +67,20 @@ async fn what_a_journal_gave_back_goes_only_with_the_occurrence_it_follows_and_w
     world.at(100).forget_runs(None, t(100), usize::MAX).await.unwrap();
     let wanted = [range(0, 3, 4, Succeeded, ""), range(4, 4, 1, Succeeded, ""), range(5, 5, 1, Succeeded, "")];
     assert_eq!(ledger_of_a(&world).await.ranges, wanted);
-    let claimed =
-        ["state", "lost", "restored", "n1", "reason", "Redis lost its end; that it started is known by the journal of n1"];
+    let claimed = [
+        "state",
+        "lost",
+        "restored",
+        "n1",
+        "reason",
+        "Redis lost the record of its start; that it started is known by the journal of n1",
+    ];
     let _: i64 = world.raw("HSET", &format!("run:{}", run_of("a", 7)), &claimed);
     let _: i64 = world.raw("ZADD", "history", &["1", &run_of("a", 7).to_string()]);
     // Its job has come past it.
     let _: i64 = world.raw("HSET", "job:a", &["pending", &run_of("a", 8).to_string()]);
     world.at(100).forget_runs(None, t(100), usize::MAX).await.unwrap();
-    assert_eq!(ledger_of_a(&world).await.ranges[3], range(7, 7, 1, RunState::Lost, "Redis lost its end"));
+    assert_eq!(ledger_of_a(&world).await.ranges[3], range(7, 7, 1, RunState::Lost, "Redis lost the record of its start"));
 }
 
 #[tokio::test]

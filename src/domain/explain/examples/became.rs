@@ -8,7 +8,7 @@ use super::scene::{
 use super::{Example, hold};
 use crate::domain::deed::Deed;
 use crate::domain::explain::became::Became;
-use crate::domain::explain::{AtGate, Facts, NodeFacts, Passed, Place, RunFacts, Subject};
+use crate::domain::explain::{AtGate, AttemptFacts, Facts, NodeFacts, Passed, Place, RunFacts, Subject};
 use crate::domain::group::Shut;
 use crate::domain::ids::RunId;
 use crate::domain::run::RunState;
@@ -19,6 +19,14 @@ fn gate(name: &str) -> AtGate {
 
 const BECAME: &[Example] = &[
     ("attempt", || about(started(0)), "Attempt 1 on n1 started Sat 2026-11-21 12:00:00 UTC, ended after 5s: succeeded."),
+    (
+        "attempt",
+        || {
+            let lost = AttemptFacts { is_end_known: false, ..attempt(Some("its node was lost while it ran")) };
+            about(RunFacts { first_start: Some(s(0)), attempts: vec![lost], ..ended(RunState::Lost, None) })
+        },
+        "Attempt 1 on n1 started Sat 2026-11-21 12:00:00 UTC; how it ended is not known: its node was lost while it ran.",
+    ),
     (
         "attempt",
         || about(RunFacts { attempts: vec![attempt(None)], state: RunState::Running, first_start: Some(s(0)), ..fresh() }),

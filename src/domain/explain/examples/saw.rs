@@ -95,7 +95,7 @@ const SAW: &[Example] = &[
     (
         "unseen",
         || Facts { now: s(5), ..on(vec![NodeFacts { last_seen: Some(s(-3)), ..node("n1", &[]) }], fresh()) },
-        "n1 was last seen on Sat 2026-11-21 11:59:57 UTC, before that; whether it still runs is not known.",
+        "n1 was running when it was last seen, on Sat 2026-11-21 11:59:57 UTC, a moment before that.",
     ),
     (
         "file_refused",

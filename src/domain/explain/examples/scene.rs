@@ -86,7 +86,8 @@ pub(super) fn fresh() -> RunFacts {
 
 pub(super) fn attempt(end: Option<&str>) -> AttemptFacts {
     let end = end.map(str::to_owned);
-    AttemptFacts { number: 1, node: Some("n1".to_owned()), started_at: Some(s(0)), finished_at: Some(s(5)), end }
+    let (node, is_end_known) = (Some("n1".to_owned()), true);
+    AttemptFacts { number: 1, node, started_at: Some(s(0)), finished_at: Some(s(5)), end, is_end_known }
 }
 
 /// The same, over in this state and for this reason.

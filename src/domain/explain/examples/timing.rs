@@ -136,6 +136,11 @@ const TIMING: &[Example] = &[
         || kept(Keeps::Held { node: "n1".to_owned(), why: "load 9 > 8".to_owned(), since: s(-5) }),
         "A limit of its own holds n1 since Sat 2026-11-21 11:59:55 UTC: load 9 > 8.",
     ),
+    (
+        "spoilt_now",
+        || kept(Keeps::Spoilt { why: "key k holds a list, wanted a zset".to_owned() }),
+        "Nothing of lane default starts: key k holds a list, wanted a zset.",
+    ),
     ("no_node_now", || kept(Keeps::NoNode), "No node is running."),
     (
         "late_settling",
