@@ -127,9 +127,16 @@ fn since(timetable: &Timetable, since: UnixMillis) -> UnixMillis {
 
 /// By which occurrences a stretch of `job` was counted, and from when on.
 pub(super) fn counted_by(job: &JobName, kept: &CountedBy) -> Result<(Timetable, UnixMillis), DefinitionError> {
-    let timetable = timetable(job, &config::from_surface(&kept.definition)?, &kept.tz, kept.anchor)?;
+    let (_, timetable) = kept_schedule(job, kept)?;
     let since = since(&timetable, kept.since);
     Ok((timetable, since))
+}
+
+/// What of a definition of `job` was kept to count by, and its occurrences.
+pub(super) fn kept_schedule(job: &JobName, kept: &CountedBy) -> Result<(JobSpec, Timetable), DefinitionError> {
+    let spec = config::from_surface(&kept.definition)?;
+    let timetable = timetable(job, &spec, &kept.tz, kept.anchor)?;
+    Ok((spec, timetable))
 }
 
 /// The run of `job` due at `due`, ready when `shape` says.

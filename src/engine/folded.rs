@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use super::definition::{self, Definition};
 use crate::domain::eras::{Era, Eras};
+use crate::domain::explain::PastSchedule;
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::lateness::{self, Rest, Stretch};
 use crate::domain::nesting::{self, Ends};
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
-use crate::store::{InLedger, JobRecord, KeptStretch, Ledger, LedgerRange, LedgerTells, Store, StoreError};
+use crate::store::{InLedger, JobRecord, KeptEra, KeptStretch, Ledger, LedgerRange, LedgerTells, Store, StoreError};
 
 /// Where a range and what it holds tell of more, its occurrences are not counted, and taken to be all there.
 const COUNTED: u64 = 10_000;
@@ -229,18 +230,31 @@ impl Folded {
 
 /// Which occurrences the job had, as far as that is known. A schedule that cannot be worked with here is none that is known.
 async fn read_eras(store: &Store, name: &JobName, job: Option<&JobRecord>) -> Result<Eras, StoreError> {
-    let mut eras = Vec::new();
-    for kept in or_nothing(store.read_eras(name).await)? {
-        let timetable = kept.counted_by.and_then(|by| definition::counted_by(name, &by).ok()).map(|(timetable, _)| timetable);
-        eras.push(Era::new(timetable, kept.from, kept.until));
-    }
+    Ok(eras_of(&past_schedules(store, name).await?, job))
+}
+
+/// The schedules a job had before the one it has, oldest first, as far as they are kept. One that cannot be worked with here is none
+/// that is known.
+pub(super) async fn past_schedules(store: &Store, name: &JobName) -> Result<Vec<PastSchedule>, StoreError> {
+    let past = |kept: KeptEra| PastSchedule {
+        from: kept.from,
+        until: kept.until,
+        definition: kept.counted_by.and_then(|by| definition::kept_schedule(name, &by).ok()),
+    };
+    Ok(or_nothing(store.read_eras(name).await)?.into_iter().map(past).collect())
+}
+
+/// The times of these and of the one it has.
+pub(super) fn eras_of(past: &[PastSchedule], job: Option<&JobRecord>) -> Eras {
+    let timetable_of = |one: &PastSchedule| one.definition.as_ref().map(|(_, timetable)| timetable.clone());
+    let mut eras: Vec<Era> = past.iter().map(|one| Era::new(timetable_of(one), one.from, one.until)).collect();
     if let Some(job) = job {
         // What a one-shot promised was told of though it ended before.
         let until = job.ended_at.filter(|_| !job.is_once).unwrap_or(UnixMillis::LAST);
         let timetable = Definition::of(job.clone()).ok().map(|definition| definition.timetable);
         eras.push(Era::new(timetable, job.since, until));
     }
-    Ok(Eras::new(eras))
+    Eras::new(eras)
 }
 
 /// As many are counted as to know whether there are fewer.

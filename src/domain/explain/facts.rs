@@ -1,5 +1,6 @@
 //! What is to be known to explain a job or one of its occurrences. Gathered by `engine::explaining`, judged here.
 
+use super::held::PastSchedule;
 use super::keeps::Keeps;
 use super::loss::Loss;
 use crate::domain::deed::Deed;
@@ -31,7 +32,9 @@ pub struct Facts {
     pub subject: Subject,
     /// What was done to the job, oldest first.
     pub deeds: Vec<Deed>,
-    /// Why those cannot be read, if so.
+    /// The schedules it had before the one it has, oldest first, as far as they are kept.
+    pub past: Vec<PastSchedule>,
+    /// Why the deeds cannot be read, if so.
     pub spoilt_deeds: Option<String>,
     /// When Redis had lost data, oldest first.
     pub losses: Vec<Loss>,
@@ -297,7 +300,7 @@ pub struct NodeFacts {
     pub serving: Option<Serving>,
     /// Whether its file is refused as it is now, if it is there.
     pub refuses_file: Option<bool>,
-    /// What befell it, oldest first.
+    /// What befell it around the time asked about, oldest first.
     pub events: Vec<NodeEvent>,
 }
 

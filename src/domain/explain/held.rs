@@ -1,4 +1,4 @@
-//! Which schedule held at an instant that is past: the one of now, or one that the deeds still tell of.
+//! Which schedule held at an instant that is past: the one of now, one that is kept, or one that the deeds still tell of.
 //!
 //! Invariant: a schedule is known only where nothing that is not kept may have changed it in between.
 
@@ -8,6 +8,7 @@ use crate::domain::duration::parse_duration;
 use crate::domain::ids::JobName;
 use crate::domain::job::JobSpec;
 use crate::domain::schedule::{Schedule, Timetable};
+use crate::domain::shape::Shape;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
@@ -23,10 +24,54 @@ pub enum Held {
     Unknown,
 }
 
+/// A schedule a job had before the one it has, or before its occurrences counted anew.
+#[derive(Debug, Clone)]
+pub struct PastSchedule {
+    /// It holds the occurrences after this.
+    pub from: UnixMillis,
+    /// The last instant it holds.
+    pub until: UnixMillis,
+    /// What of its definition tells when it ran, and when that was; none if it was too long to be kept, or cannot be read.
+    pub definition: Option<(JobSpec, Timetable)>,
+}
+
+impl PastSchedule {
+    /// Whether it held at `at`; the instant of a one-shot counts whenever it was named.
+    fn held_at(&self, at: UnixMillis) -> bool {
+        let is_instant = || self.definition.as_ref().is_some_and(|(_, table)| table.is_one_shot() && has(table, at));
+        at <= self.until && (self.from < at || is_instant())
+    }
+
+    /// Whether it had the same occurrences as a schedule, wherever that counts from.
+    fn is_same(&self, spec: &JobSpec, timetable: &Timetable) -> bool {
+        let counted = |spec: &JobSpec| {
+            let Shape { anchor, start, end, exclude, only_on, .. } = spec.shape.clone();
+            (spec.schedule.clone(), spec.dst, anchor, start, end, exclude, only_on)
+        };
+        let is_same =
+            |(old, table): &(JobSpec, Timetable)| counted(old) == counted(spec) && table.zone().name() == timetable.zone().name();
+        self.definition.as_ref().is_some_and(is_same)
+    }
+}
+
+/// The one of some past schedules, oldest first, that held at `at`, if that is kept; none if that of now did, which holds what is
+/// after `since`.
+pub(super) fn past_at(past: &[PastSchedule], since: UnixMillis, at: UnixMillis) -> Option<&(JobSpec, Timetable)> {
+    if since < at {
+        return None;
+    }
+    past.iter().rev().find(|one| one.held_at(at))?.definition.as_ref()
+}
+
+fn has(timetable: &Timetable, at: UnixMillis) -> bool {
+    timetable.latest_in(at, at) == Some(at)
+}
+
 impl Held {
-    /// The schedule of `job` that held at `at`. `now` is its timetable of now, with its anchor and from when its occurrences
-    /// count, which a resume moves, too.
+    /// The schedule of `job` that held at `at`: one of those kept, or else as far as the deeds tell. `now` is its timetable of now,
+    /// with its anchor and from when its occurrences count, which a resume moves, too.
     pub fn at(
+        past: &[PastSchedule],
         deeds: &[Deed],
         job: &JobName,
         spec: &JobSpec,
@@ -34,6 +79,11 @@ impl Held {
         (anchor, since): (UnixMillis, UnixMillis),
         at: UnixMillis,
     ) -> Self {
+        if !(now.is_one_shot() && has(now, at))
+            && let Some((_, timetable)) = past_at(past, since, at)
+        {
+            return Self::Known(Box::new(timetable.clone()));
+        }
         let change = deeds.iter().filter(|deed| deed.at > at).find_map(|deed| deed.schedules.as_ref());
         // A one-shot may be owed from before it was added.
         if since <= at || now.is_one_shot() && change.is_none() {
@@ -48,7 +98,7 @@ impl Held {
         let known = match change {
             Some((old, _)) if *old == text => Some(now.clone()),
             Some((old, _)) => rebuilt(old, job, spec, anchor),
-            None => (schedule_since(deeds, since) <= at).then(|| now.clone()),
+            None => (unmoved_since(deeds, since) <= at).then(|| now.clone()),
         };
         known.map_or(Self::Unknown, |timetable| Self::Known(Box::new(timetable)))
     }
@@ -56,7 +106,7 @@ impl Held {
     /// Whether `at` is one of its occurrences, if that is known.
     pub fn is_occurrence(&self, at: UnixMillis) -> Option<bool> {
         match self {
-            Self::Known(timetable) => Some(timetable.latest_in(at, at) == Some(at)),
+            Self::Known(timetable) => Some(has(timetable, at)),
             Self::Unknown => None,
         }
     }
@@ -70,8 +120,26 @@ impl Held {
     }
 }
 
-/// From when the schedule of now holds: `since`, unless only a resume has moved that.
-pub(super) fn schedule_since(deeds: &[Deed], since: UnixMillis) -> UnixMillis {
+/// From when the schedule of now holds, whose occurrences count from `since`: a resume may have moved that.
+pub(super) fn schedule_since(
+    past: &[PastSchedule],
+    deeds: &[Deed],
+    (spec, now): (&JobSpec, &Timetable),
+    since: UnixMillis,
+) -> UnixMillis {
+    let mut begins = since;
+    for one in past.iter().rev().take_while(|one| one.is_same(spec, now)) {
+        // Between them the job had none.
+        if one.until < begins {
+            break;
+        }
+        begins = one.from.min(begins);
+    }
+    unmoved_since(deeds, begins)
+}
+
+/// The same, as far as the deeds tell.
+fn unmoved_since(deeds: &[Deed], since: UnixMillis) -> UnixMillis {
     if !deeds.iter().any(|deed| deed.what == Deed::RESUMED && deed.at == since) {
         return since;
     }
@@ -108,7 +176,7 @@ mod tests {
     fn is_due(deeds: &[Deed], since: i64, at: i64) -> Option<bool> {
         let spec = JobSpec::with_defaults(Schedule::Every(Duration::from_secs(3)), Action::Shell("true".to_owned()));
         let now = Timetable::new(spec.schedule.clone(), Zone::utc(), s(0));
-        Held::at(deeds, &"j".parse().unwrap(), &spec, &now, (s(0), s(since)), s(at)).is_occurrence(s(at))
+        Held::at(&[], deeds, &"j".parse().unwrap(), &spec, &now, (s(0), s(since)), s(at)).is_occurrence(s(at))
     }
 
     #[test]
@@ -118,11 +186,11 @@ mod tests {
         let now = Timetable::new(spec.schedule.clone(), Zone::utc(), s(0));
         let text = spec.schedule.text_with_zone(&Zone::utc());
         let edited = [deed(Deed::ADDED, 1, None), deed(Deed::EDITED, 50, Some(("every 3s", &text)))];
-        let held = |deeds: &[Deed], at| Held::at(deeds, &job, &spec, &now, (s(0), s(50)), s(at)).is_occurrence(s(at));
+        let held = |deeds: &[Deed], at| Held::at(&[], deeds, &job, &spec, &now, (s(0), s(50)), s(at)).is_occurrence(s(at));
         assert_eq!((held(&edited, 30), held(&edited, 31), held(&edited, 100)), (Some(true), Some(false), Some(true)));
         // It was one from the first, and past already.
         assert_eq!(
-            Held::at(&[deed(Deed::ADDED, 200, None)], &job, &spec, &now, (s(0), s(200)), at).is_occurrence(at),
+            Held::at(&[], &[deed(Deed::ADDED, 200, None)], &job, &spec, &now, (s(0), s(200)), at).is_occurrence(at),
             Some(true)
         );
     }
@@ -130,8 +198,8 @@ mod tests {
     #[test]
     fn a_resume_leaves_the_schedule_as_it_was() {
         let deeds = [deed(Deed::ADDED, 1, None), deed(Deed::PAUSED, 50, None), deed(Deed::RESUMED, 60, None)];
-        assert_eq!(schedule_since(&deeds, s(60)), s(1));
-        assert_eq!(schedule_since(&deeds, s(55)), s(55));
+        assert_eq!(unmoved_since(&deeds, s(60)), s(1));
+        assert_eq!(unmoved_since(&deeds, s(55)), s(55));
         assert_eq!((is_due(&deeds, 60, 30), is_due(&deeds, 60, 31)), (Some(true), Some(false)));
     }
 
@@ -144,6 +212,29 @@ mod tests {
         );
         let deeds = [deed(Deed::ADDED, 1, None), deed(Deed::EDITED, 999, Some(("*/5 * * * * in UTC", "every 3s")))];
         assert_eq!((is_due(&deeds, 999, 600), is_due(&deeds, 999, 660)), (Some(true), Some(false)));
+    }
+
+    #[test]
+    fn a_schedule_that_is_kept_tells_what_the_deeds_do_not() {
+        let kept = |every: &str, (from, until): (i64, i64)| {
+            let schedule = Schedule::Every(parse_duration(every).unwrap());
+            let spec = JobSpec::with_defaults(schedule.clone(), Action::Shell("true".to_owned()));
+            let timetable = Timetable::new(schedule, Zone::utc(), s(0));
+            PastSchedule { from: s(from), until: s(until), definition: Some((spec, timetable)) }
+        };
+        let past = [kept("5s", (1, 40)), kept("3s", (40, 60)), PastSchedule { definition: None, ..kept("3s", (0, 1)) }];
+        let past = [past[2].clone(), past[0].clone(), past[1].clone()];
+        let spec = JobSpec::with_defaults(Schedule::Every(Duration::from_secs(3)), Action::Shell("true".to_owned()));
+        let now = Timetable::new(spec.schedule.clone(), Zone::utc(), s(0));
+        let is_due = |at: i64| {
+            let counted = (s(0), s(60));
+            Held::at(&past, &[], &"j".parse().unwrap(), &spec, &now, counted, s(at)).is_occurrence(s(at))
+        };
+        assert_eq!([5, 6, 40, 45, 50, 60, 63].map(is_due), [true, false, true, true, false, true, true].map(Some));
+        assert_eq!(is_due(1), None);
+        // The same went on behind a resume; before the edit it was another.
+        assert_eq!(schedule_since(&past, &[], (&spec, &now), s(60)), s(40));
+        assert_eq!(schedule_since(&past, &[], (&spec, &now), s(61)), s(61), "the job was gone in between");
     }
 
     #[test]

@@ -26,7 +26,7 @@ mod told;
 mod examples;
 
 pub use facts::{AtGate, AttemptFacts, Facts, JobFacts, LateNotice, NodeFacts, Passed, Place, RunFacts, Source, Subject};
-pub use held::Held;
+pub use held::{Held, PastSchedule};
 pub use judge::{Finding, Part, causes, judge};
 pub use keeps::{Executing, Keeps};
 pub use loss::Loss;

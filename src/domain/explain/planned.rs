@@ -1,7 +1,7 @@
 //! What was planned: by which schedule, who put it there, and what was done to it since.
 
 use super::facts::{Facts, JobFacts, Source, Subject};
-use super::held::schedule_since;
+use super::held::{past_at, schedule_since};
 use super::sentences::{by_words, files, findings};
 use crate::domain::days::Days;
 use crate::domain::deed::Deed;
@@ -218,6 +218,12 @@ impl Planned {
                 let text = format!("{}, {}.", told("before", before), told("after", after));
                 text.replacen('t', "T", 1)
             }
+            // The text of a schedule says neither what is left out of it nor what it counts from.
+            Self::Edited { at, by, old, new } if old == new => format!(
+                "What of its schedule {new} counts was changed{} on {}: exclude, only_on, start, end, anchor or dst.",
+                by_words(by.as_ref()),
+                shown(*at, zone)
+            ),
             Self::Edited { at, by, old, new } => {
                 format!("Its schedule was changed{} on {} from {old} to {new}.", by_words(by.as_ref()), shown(*at, zone))
             }
@@ -242,7 +248,7 @@ pub(super) fn planned(facts: &Facts) -> Vec<Planned> {
     }
     if let Subject::NotDue { at, .. } = facts.subject {
         found.push(Planned::NotDue { at });
-        found.extend(facts.job.as_ref().and_then(|job| left_out(job, at)));
+        found.extend(facts.job.as_ref().and_then(|job| left_out(facts, job, at)));
     }
     found.extend(facts.not_there_yet().map(|(at, by)| Planned::NotThereYet { by, at }));
     match &facts.job {
@@ -265,9 +271,13 @@ pub(super) fn planned(facts: &Facts) -> Vec<Planned> {
     found
 }
 
-/// What leaves an instant of the schedule out.
-fn left_out(job: &JobFacts, at: UnixMillis) -> Option<Planned> {
-    let (spec, timetable) = job.definition.as_ref().ok()?;
+/// What left an instant of the schedule that held then out.
+fn left_out(facts: &Facts, job: &JobFacts, at: UnixMillis) -> Option<Planned> {
+    let then = past_at(&facts.past, job.since, at);
+    if then.is_none() && edits_after(facts, at).next().is_some() {
+        return None;
+    }
+    let (spec, timetable) = then.or(job.definition.as_ref().ok())?;
     let by = timetable.left_out_by(at)?;
     let days = |days: &Days| days.texts().join(", ");
     let value = match by {
@@ -293,11 +303,15 @@ fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Planned>) {
         Ok((spec, _)) if spec.schedule == Schedule::Manual => found.push(Planned::Manual),
         Ok((spec, timetable)) => {
             let is_new = facts.not_there_yet().is_some();
-            let then = facts.at().filter(|_| !is_new).and_then(|at| edits_after(facts, at).next());
-            if let Some((_, (old, _))) = then {
-                found.push(Planned::ScheduleThen { text: old.clone() });
+            let since = schedule_since(&facts.past, &facts.deeds, (spec, timetable), job.since);
+            let asked = facts.at().filter(|_| !is_new);
+            let kept = asked.filter(|at| *at <= since).and_then(|at| past_at(&facts.past, job.since, at));
+            let kept = kept.map(|(spec, timetable)| spec.schedule.text_with_zone(timetable.zone()));
+            let told = || Some(edits_after(facts, asked?).next()?.1.0.clone());
+            if let Some(text) = kept.or_else(told) {
+                found.push(Planned::ScheduleThen { text });
             } else {
-                let (text, since) = (spec.schedule.text_with_zone(timetable.zone()), schedule_since(&facts.deeds, job.since));
+                let text = spec.schedule.text_with_zone(timetable.zone());
                 let is_regular = facts.run().is_none_or(|run| !run.run.is_manual()) && !timetable.is_one_shot() && !is_new;
                 let is_before = is_regular && facts.at().is_some_and(|at| at < since);
                 found.push(if is_before { Planned::ScheduleUnknown { text, since } } else { Planned::Schedule { text, since } });

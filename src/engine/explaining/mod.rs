@@ -8,9 +8,10 @@ mod records;
 pub use self::gates::shut;
 use self::records::{late_notice, run_facts};
 use super::definition::Definition;
+use super::folded::past_schedules;
 use super::presence::GONE_AFTER;
 use crate::domain::deed::Deed;
-use crate::domain::explain::{Facts, JobFacts, LateNotice, Loss, NodeFacts, Place, RunFacts, Source, Subject};
+use crate::domain::explain::{Facts, JobFacts, LateNotice, Loss, NodeFacts, PastSchedule, Place, RunFacts, Source, Subject};
 use crate::domain::ids::{JobName, RunId, RunKind};
 use crate::domain::notice::{Deadline, NoticeKind, notice_id};
 use crate::domain::run::RunState;
@@ -53,8 +54,17 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
     };
     let waiting = store.list_backfill(name, WAITING).await?;
     let (losses, gone) = losses(store, name).await?;
-    let known =
-        Known { store, name, now, definition: record.clone().map(Definition::of), record, deeds: &deeds, losses: &losses };
+    let past = past_schedules(store, name).await?;
+    let known = Known {
+        store,
+        name,
+        now,
+        definition: record.clone().map(Definition::of),
+        record,
+        deeds: &deeds,
+        past: &past,
+        losses: &losses,
+    };
     if known.record.is_none() && gone.is_none() && deeds.is_empty() && store.read_history(Some(name), 0, 1).await?.entries == 0 {
         let ledger = store.read_ledger(name).await?;
         if ledger.ranges.is_empty() && ledger.until.is_none() && !matches!(ask, Ask::Run(_)) {
@@ -87,6 +97,7 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         job,
         subject,
         deeds,
+        past,
         spoilt_deeds,
         losses,
         gone,
@@ -160,6 +171,7 @@ struct Known<'s> {
     definition: Option<Result<Definition, super::definition::DefinitionError>>,
     deeds: &'s [Deed],
     losses: &'s [Loss],
+    past: &'s [PastSchedule],
 }
 
 impl Known<'_> {

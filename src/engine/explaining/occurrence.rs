@@ -8,7 +8,7 @@ use super::{Known, LOOKED_THROUGH};
 use crate::domain::explain::{Held, Place, RunFacts, Subject};
 use crate::domain::ids::{RunId, RunKind};
 use crate::domain::time::UnixMillis;
-use crate::engine::definition::Definition;
+use crate::engine::definition::{self, Definition};
 use crate::store::{Ledger, LedgerRange, RunRecord, StoreError};
 
 /// As long as history is kept: of what was due within it there is a record, unless newer ones pushed it out.
@@ -29,9 +29,11 @@ impl Known<'_> {
         let is_occurrence = held.is_occurrence(at);
         let ledger = self.store.read_ledger(self.name).await?;
         let is_folded = ledger.fate_at(at).is_some_and(|range| is_occurrence == Some(true) || range.ends_at(at));
-        let stretch = match told.stretch.filter(|_| is_occurrence != Some(false)) {
-            Some(first) => self.run(&first).await?.map(|run| Subject::Stretch { at, run: Box::new(run) }),
-            None => None,
+        let stretch = match told.stretch {
+            Some(first) if self.is_told_by(&first, at, is_occurrence).await? => {
+                self.run(&first).await?.map(|run| Subject::Stretch { at, run: Box::new(run) })
+            }
+            _ => None,
         };
         // Whoever names a second means the run due within it, for one-shots and runs by hand are due at a millisecond; but for what
         // was due at that very time. What makes up for an occurrence is not that.
@@ -78,10 +80,27 @@ impl Known<'_> {
         Ok(Subject::Unrecorded { at })
     }
 
-    /// The schedule that held at an instant, as far as the deeds tell.
+    /// Whether the stretch that begins with `first`, between whose ends `at` is, tells of it: by what it was counted by, or, where that
+    /// is not kept, by the schedule of then.
+    async fn is_told_by(&self, first: &RunId, at: UnixMillis, is_occurrence: Option<bool>) -> Result<bool, StoreError> {
+        let kept = self.store.read_stretches(std::slice::from_ref(first)).await?.pop().flatten();
+        if kept.as_ref().is_some_and(|kept| at == kept.stretch.first || at == kept.stretch.last) {
+            return Ok(true);
+        }
+        let counted_by = kept.and_then(|kept| kept.counted_by).and_then(|by| definition::counted_by(self.name, &by).ok());
+        Ok(match counted_by {
+            Some((timetable, since)) => since < at && timetable.latest_in(at, at) == Some(at),
+            None => is_occurrence != Some(false),
+        })
+    }
+
+    /// The schedule that held at an instant, as far as that is kept, or the deeds tell.
     fn held(&self, at: UnixMillis) -> Held {
         match self.understood() {
-            Some(job) => Held::at(self.deeds, self.name, &job.spec, &job.timetable, (job.record.anchor, job.record.since), at),
+            Some(job) => {
+                let counted = (job.record.anchor, job.record.since);
+                Held::at(self.past, self.deeds, self.name, &job.spec, &job.timetable, counted, at)
+            }
             None => Held::Unknown,
         }
     }

@@ -176,3 +176,29 @@ fn a_run_held_by_the_rate_of_its_key_is_told_until_when_and_another_rate_of_that
     let held = "It waits for its place at key k; its rate of 1/1h lets one more begin on ";
     until("its rate is told", LONG, || told().contains(held).then_some(()));
 }
+
+#[test]
+fn what_a_pause_skipped_is_not_denied_after_its_day_was_left_out() {
+    let redis = TestRedis::start();
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    let hour = Duration::from_secs(3600);
+    let job = json!({"name": "j", "cron": "0 * * * *", "tz": "UTC", "shell": "true"});
+    add_in_the_past(&eye, 5 * hour + hour / 2, &job);
+    let first = eye.job("j").unwrap().pending.unwrap().due();
+    ctl.run(&["pause", "j"]).good();
+    let add = ["add", "--name", "j", "--cron", "0 * * * *", "--tz", "UTC", "--shell", "true", "--replace"];
+    ctl.run(&[&add[..], &["--exclude", "2000-01-01..2099-12-31"]].concat()).good();
+    ctl.run(&["resume", "j"]).good();
+    let third = first.saturating_add(2 * hour);
+    let said = [
+        "It was skipped because its job was paused",
+        "Its schedule at that time was 0 * * * * in UTC.",
+        "What of its schedule 0 * * * * in UTC counts was changed by",
+    ];
+    assert_says(&redis, &["j", "--at", &third.to_string()], &said);
+    // Nor where nothing but the stretch itself tells by what it was counted.
+    let () = redis.connection().del("{schedd}:eras:j").unwrap();
+    assert_says(&redis, &["j", "--at", &third.to_string()], &said[..1]);
+    let (told, document) = explained(&redis, &["j", "--at", &third.saturating_add(hour / 2).to_string()]);
+    assert_eq!(document["subject"], "not_due", "{told}");
+}

@@ -5,7 +5,7 @@ use super::{Example, hold};
 use crate::domain::days::Days;
 use crate::domain::deed::Deed;
 use crate::domain::explain::planned::Planned;
-use crate::domain::explain::{Facts, Finding, Loss, RunFacts, Source, Subject, judge};
+use crate::domain::explain::{Facts, Finding, Loss, PastSchedule, RunFacts, Source, Subject, judge};
 use crate::domain::ids::RunId;
 use crate::domain::schedule::Schedule;
 
@@ -23,6 +23,17 @@ const PLANNED: &[Example] = &[
         "schedule_unknown",
         || with_job(about(started(0)), |job| job.since = s(300)),
         "Which schedule it had at that time is not known; that of now, * * * * * in UTC, holds since Sat 2026-11-21 12:05:00 UTC.",
+    ),
+    ("schedule_then", before_days_were_left_out, "Its schedule at that time was * * * * * in UTC."),
+    (
+        "schedule",
+        || Facts { deeds: Vec::new(), ..resumed_after_many_deeds() },
+        "Its schedule is * * * * * in UTC, since Sat 2026-11-21 12:01:00 UTC.",
+    ),
+    (
+        "edited",
+        before_days_were_left_out,
+        "What of its schedule * * * * * in UTC counts was changed by ana@h1 on Sat 2026-11-21 12:01:00 UTC: exclude, only_on, start, end, anchor or dst.",
     ),
     ("schedule_then", not_due, "Its schedule at that time was @daily in UTC."),
     (
@@ -142,6 +153,37 @@ const PLANNED: &[Example] = &[
 fn before_it_was_added() -> Facts {
     let subject = Subject::NotDue { at: s(-7200), before: None, after: Some(s(-3600)) };
     with_job(Facts { subject, ..not_due() }, |job| job.source = Source::Api)
+}
+
+/// The schedule of every minute, from and to these seconds.
+fn kept(from: i64, until: i64) -> PastSchedule {
+    let definition = facts(Subject::Never).job.unwrap().definition.ok();
+    PastSchedule { from: s(from), until: s(until), definition }
+}
+
+/// An occurrence that ran before its day was left out.
+fn before_days_were_left_out() -> Facts {
+    let text = "* * * * * in UTC".to_owned();
+    let edit = Deed { schedules: Some((text.clone(), text)), ..deed(Deed::EDITED, 60) };
+    let left_out = with_spec(about(started(0)), |spec| {
+        spec.shape.exclude = Days::of(["2026-11-20..2026-11-22".parse().unwrap()]);
+    });
+    with_job(Facts { deeds: vec![edit], past: vec![kept(-3600, 60)], ..left_out }, |job| job.since = s(60))
+}
+
+/// A job edited and resumed so long ago that no deed tells of it.
+fn resumed_after_many_deeds() -> Facts {
+    let subject = Subject::NotDue { at: s(330), before: Some(s(300)), after: Some(s(360)) };
+    let other = PastSchedule { definition: None, ..kept(-3600, 60) };
+    with_job(Facts { past: vec![other, kept(60, 300)], ..facts(subject) }, |job| job.since = s(300))
+}
+
+#[test]
+fn what_left_a_time_out_is_told_by_the_schedule_of_then() {
+    let asked = |facts: Facts| Facts { subject: Subject::NotDue { at: s(0), before: None, after: None }, ..facts };
+    assert!(!codes(&asked(before_days_were_left_out())).contains(&"left_out"));
+    let today = with_job(asked(before_days_were_left_out()), |job| job.since = s(-3600));
+    assert!(codes(&Facts { deeds: Vec::new(), ..today }).contains(&"left_out"));
 }
 
 fn codes(facts: &Facts) -> Vec<&'static str> {

@@ -47,6 +47,7 @@ pub(super) fn facts(subject: Subject) -> Facts {
         job: Some(job),
         subject,
         deeds,
+        past: Vec::new(),
         spoilt_deeds: None,
         losses: Vec::new(),
         gone: None,
