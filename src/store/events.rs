@@ -15,6 +15,8 @@ use crate::domain::time::UnixMillis;
 
 /// Nodes looked at, those that noted something last.
 const NODES: usize = 50;
+/// Events of one node that are kept, as `note_events.lua` has it.
+const KEPT: i64 = 1000;
 /// Events of one node looked at, on each side of an instant.
 const EVENTS: usize = 100;
 
@@ -38,6 +40,8 @@ pub struct NodeEvents {
     pub started_at: Option<UnixMillis>,
     /// What befell it, oldest first.
     pub events: Vec<NodeEvent>,
+    /// Whether as many are kept as may be, so that older ones are gone.
+    pub is_cut: bool,
 }
 
 impl Store {
@@ -93,6 +97,7 @@ impl Store {
             until.arg("LIMIT").arg(0).arg(EVENTS);
             let after = pipeline.cmd("ZRANGE").arg(&events).arg(format!("({}", at.as_i64())).arg("+inf").arg("BYSCORE");
             after.arg("LIMIT").arg(0).arg(EVENTS);
+            pipeline.cmd("ZCARD").arg(&events);
         }
         let answers = self.link.query(&mut pipeline).await?;
         let instant = |value: &Value| number_of(value).and_then(UnixMillis::new);
@@ -104,9 +109,10 @@ impl Store {
             let mut events: Vec<NodeEvent> = listed(&parts[2]);
             events.reverse();
             events.extend(listed(&parts[3]));
-            NodeEvents { node, last_seen: instant(&parts[0]), started_at: instant(&parts[1]), events }
+            let is_cut = number_of(&parts[4]).is_some_and(|count| count >= KEPT);
+            NodeEvents { node, last_seen: instant(&parts[0]), started_at: instant(&parts[1]), events, is_cut }
         };
-        Ok(names.into_iter().zip(answers.chunks_exact(4)).map(read).collect())
+        Ok(names.into_iter().zip(answers.chunks_exact(5)).map(read).collect())
     }
 }
 

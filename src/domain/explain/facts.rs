@@ -302,6 +302,8 @@ pub struct NodeFacts {
     pub refuses_file: Option<bool>,
     /// What befell it around the time asked about, oldest first.
     pub events: Vec<NodeEvent>,
+    /// Whether more befell it than is kept, so that what is older is gone.
+    pub is_cut: bool,
 }
 
 impl Facts {

@@ -12,6 +12,9 @@ use crate::domain::time::UnixMillis;
 /// A node unseen for so long is not there.
 const GONE_AFTER: Duration = Duration::from_secs(15);
 
+/// As long as what befell a node is kept after it noted something last.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// The time in which a run was to start: from being ready to its first claim, or until now.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
@@ -77,10 +80,13 @@ fn is_start(event: &NodeEvent) -> bool {
     matches!(event.what, Befell::Started { .. })
 }
 
+fn is_life(event: &NodeEvent) -> bool {
+    is_start(event) || event.what == Befell::Stopped
+}
+
 /// Whether `node` ran at `at`.
 fn life_at(node: &NodeFacts, at: UnixMillis, now: UnixMillis) -> Life {
-    let is_life = |event: &&NodeEvent| matches!(event.what, Befell::Started { .. } | Befell::Stopped);
-    let before = node.events.iter().rev().filter(is_life).find(|event| event.from <= at);
+    let before = node.events.iter().rev().find(|event| event.from <= at && is_life(event));
     let next = node.events.iter().find(|event| event.from > at && is_start(event));
     let seen_before_next = next.and_then(|event| match event.what {
         Befell::Started { seen_before } => seen_before,
@@ -95,13 +101,34 @@ fn life_at(node: &NodeFacts, at: UnixMillis, now: UnixMillis) -> Life {
             (None, _) if node.last_seen.is_none() || gone.is_some() => Life::Down(gone, None),
             _ => Life::Up,
         },
-        None => match (node.started_at, next) {
-            (Some(started), None) if started <= at && gone.is_some() => Life::Down(gone, None),
-            (Some(started), _) if started <= at => Life::Up,
-            (_, Some(next)) if seen_before_next.is_none_or(|seen| at > seen) => Life::Down(seen_before_next, Some(next.from)),
-            (Some(started), None) => Life::Down(None, Some(started)),
-            _ => Life::Unknown,
-        },
+        None => out_of_reach(node, at, gone, next.map(|event| (event.from, seen_before_next))),
+    }
+}
+
+/// Whether `node` ran at `at`, where no start and no stop up to then is known; `next` is its next start, and when it had last been
+/// seen before that.
+fn out_of_reach(
+    node: &NodeFacts,
+    at: UnixMillis,
+    gone: Option<UnixMillis>,
+    next: Option<(UnixMillis, Option<UnixMillis>)>,
+) -> Life {
+    let first = node.events.iter().find(|event| event.from > at && is_life(event));
+    // Who stops was there, and what befell it after its start alone is out of reach.
+    if first.is_some_and(|event| event.what == Befell::Stopped) {
+        return Life::Up;
+    }
+    let was_there = node.events.iter().any(|event| event.from <= at);
+    let is_known = |start: UnixMillis| !was_there && !node.is_cut && start.since(at) < KEPT;
+    match (node.started_at, next) {
+        (Some(started), None) if started <= at && gone.is_some() => Life::Down(gone, None),
+        (Some(started), _) if started <= at => Life::Up,
+        (_, Some((next, Some(seen)))) if at > seen => Life::Down(Some(seen), Some(next)),
+        (_, Some((_, Some(_)))) if was_there => Life::Up,
+        (_, Some((next, None))) if is_known(next) => Life::Down(None, Some(next)),
+        (_, None) if first.is_none() && node.events.iter().any(|event| event.from > at) => Life::Up,
+        (Some(started), None) if is_known(started) => Life::Down(None, Some(started)),
+        _ => Life::Unknown,
     }
 }
 

@@ -122,6 +122,7 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
             last_seen: node.last_seen,
             started_at: node.started_at,
             events: node.events,
+            is_cut: node.is_cut,
         })
         .collect();
     if let Some(lane) = facts.owed().map(|run| run.lane.clone()) {
@@ -170,8 +171,8 @@ struct Known<'s> {
     record: Option<JobRecord>,
     definition: Option<Result<Definition, super::definition::DefinitionError>>,
     deeds: &'s [Deed],
-    losses: &'s [Loss],
     past: &'s [PastSchedule],
+    losses: &'s [Loss],
 }
 
 impl Known<'_> {

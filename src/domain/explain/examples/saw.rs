@@ -4,8 +4,8 @@ use super::scene::{about, event, facts, fresh, full, loaded, node, on, paused, r
 use super::{Example, hold};
 use crate::domain::deed::Deed;
 use crate::domain::explain::saw::Saw;
-use crate::domain::explain::{Facts, NodeFacts, Subject, judge};
-use crate::domain::node_event::Befell;
+use crate::domain::explain::{Facts, Finding, NodeFacts, Subject, judge};
+use crate::domain::node_event::{Befell, NodeEvent};
 
 const SAW: &[Example] = &[
     ("claimed", || about(started(0)), "n1 claimed it."),
@@ -139,4 +139,28 @@ fn a_file_that_was_refused_before_what_is_live_is_not_told_of() {
         Facts { deeds: vec![deed], ..refused(Some(true)) }
     };
     assert!(tells(&edited(500)) && !tells(&edited(700)));
+}
+
+#[test]
+fn a_node_whose_start_is_out_of_reach_is_not_told_to_have_been_down() {
+    let told = |events: &[NodeEvent], is_cut: bool| {
+        let other = NodeFacts { events: events.to_vec(), started_at: Some(s(90)), is_cut, ..node("n2", &[]) };
+        let codes: Vec<&str> = judge(&on(vec![other], started(20))).iter().map(Finding::code).collect();
+        ["free", "not_running", "not_known"].into_iter().find(|code| codes.contains(code))
+    };
+    let (earlier, later) = (slots(-500, Some(-400)), slots(50, Some(55)));
+    let (stopped, began) = (event(Befell::Stopped, 60, None), event(Befell::Started { seen_before: None }, 90, None));
+    let died = event(Befell::Started { seen_before: Some(s(60)) }, 90, None);
+    // It was restarted in order, or died after.
+    assert_eq!(told(&[stopped, began.clone()], true), Some("free"));
+    assert_eq!(told(&[earlier.clone(), died], false), Some("free"));
+    // So much befell it since that its next start is out of reach, too.
+    assert_eq!(told(std::slice::from_ref(&later), true), Some("free"));
+    // It stopped without a word at a time nobody knows, or what is older is gone.
+    assert_eq!(told(&[earlier, began.clone()], false), Some("not_known"));
+    assert_eq!(told(std::slice::from_ref(&began), true), Some("not_known"));
+    let long_ago = event(Befell::Started { seen_before: None }, 31 * 24 * 3600, None);
+    assert_eq!(told(&[long_ago], false), Some("not_known"));
+    // Its first start of all.
+    assert_eq!(told(&[began], false), Some("not_running"));
 }

@@ -126,6 +126,7 @@ pub(super) fn node(name: &str, events: &[NodeEvent]) -> NodeFacts {
         serving: None,
         refuses_file: None,
         events,
+        is_cut: false,
     }
 }
 
