@@ -42,7 +42,7 @@ pub(super) fn waiting_for_nodes(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
 
 /// That no node was running for a while within `window`.
 pub(super) fn no_node(facts: &Facts, run: &RunFacts, window: Window) -> Option<Timing> {
-    let lives: Vec<Life> = facts.nodes.iter().map(|node| life(node, window, facts.now)).collect();
+    let lives: Vec<Life> = facts.nodes.iter().map(|node| life(facts, node, window)).collect();
     let is_known = lives.iter().any(|life| *life != Life::Unknown);
     if !is_known || lives.contains(&Life::Up) {
         return None;

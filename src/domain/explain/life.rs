@@ -63,8 +63,12 @@ pub(super) enum Life {
     Unknown,
 }
 
-/// Whether `node` ran throughout `window`, as it is known at `now`.
-pub(super) fn life(node: &NodeFacts, window: Window, now: UnixMillis) -> Life {
+/// Whether `node` ran throughout `window`. What was noted of it before Redis lost data may be of an older state, or gone.
+pub(super) fn life(facts: &Facts, node: &NodeFacts, window: Window) -> Life {
+    let now = facts.now;
+    if facts.losses.iter().any(|loss| loss.concerns(window.from)) {
+        return Life::Unknown;
+    }
     match life_at(node, window.from, now) {
         Life::Up => went_down(node, window, now),
         other => other,

@@ -36,6 +36,18 @@ impl Loss {
         at < self.noticed && self.kept.is_none_or(|kept| kept < at.saturating_add(ON_TIME))
     }
 
+    /// Until when what was recorded is gone, as far as that is known.
+    fn until(&self) -> UnixMillis {
+        self.whole.unwrap_or(self.noticed)
+    }
+
+    /// Whether what is recorded of `run` was there before.
+    fn was_before(&self, run: &RunFacts) -> bool {
+        let is_given_back = run.reason.as_deref().is_some_and(|reason| reason.contains(GIVEN_BACK));
+        let until = self.until().max(self.kept.unwrap_or(UnixMillis::EPOCH));
+        is_given_back || run.attempts.iter().any(|attempt| attempt.started_at.is_none_or(|at| at <= until))
+    }
+
     /// Whether an occurrence at `at` came due while the data that is gone was still there, so that it may have run.
     pub fn hides(&self, at: UnixMillis) -> bool {
         let until = self.whole.map_or(self.noticed, |whole| whole.saturating_add(ON_TIME));
@@ -53,6 +65,13 @@ findings! {
         },
         /// No journal knows of the occurrence.
         "journals_silent" JournalsSilent {
+            /// The nodes whose journals told what they know.
+            nodes: Vec<String>,
+        },
+        /// All its attempts came after the loss, and no journal knows of an earlier one.
+        "may_have_run" MayHaveRun {
+            /// Up to when the data was there, if any was.
+            kept: Option<UnixMillis>,
             /// The nodes whose journals told what they know.
             nodes: Vec<String>,
         },
@@ -80,35 +99,49 @@ impl Bereft {
                     shown(*noticed, zone)
                 )
             }
-            Self::JournalsSilent { nodes } if nodes.is_empty() => {
-                "No journal has told anything of this occurrence yet, so whether it ran is not known.".to_owned()
-            }
-            Self::JournalsSilent { nodes } => {
-                let journals = if nodes.len() == 1 { "journal" } else { "journals" };
-                let tell = if nodes.len() == 1 { "tells" } else { "tell" };
-                format!("The {journals} of {} {tell} nothing of it, so whether it ran is not known.", names(nodes))
+            Self::JournalsSilent { nodes } => format!("{}, so whether it ran is not known.", silent(nodes)),
+            Self::MayHaveRun { kept, nodes } => {
+                let back = match kept {
+                    Some(kept) => format!("All was put back to how it was on {}", shown(*kept, zone)),
+                    None => "All that was recorded before was gone".to_owned(),
+                };
+                format!("{back}, so it may have run before. {}, so whether it did is not known.", silent(nodes))
             }
             Self::GivenBack { node } => format!("Redis had lost this record; the journal of {node} gave it back."),
         }
     }
 }
 
-/// The first loss that may have taken what was recorded of what is asked about, if its own record does not tell.
-fn of(facts: &Facts) -> Option<&Loss> {
-    let is_told = matches!(&facts.subject, Subject::Job { .. }) || facts.run().is_some_and(|run| !run.attempts.is_empty());
-    let is_told = is_told || facts.not_there_yet().is_some();
-    let at = facts.at().unwrap_or(UnixMillis::EPOCH);
-    facts.losses.iter().find(|loss| !is_told && loss.concerns(at))
+/// That no journal tells of it.
+fn silent(nodes: &[String]) -> String {
+    match nodes {
+        [] => "No journal has told anything of this occurrence yet".to_owned(),
+        [node] => format!("The journal of {node} tells nothing of it"),
+        _ => format!("The journals of {} tell nothing of it", names(nodes)),
+    }
 }
 
-/// The loss that makes it unknown whether a run that was skipped as missed since, or has no record, had run before.
+/// The first loss that may have taken what was recorded of what is asked about, if its own record does not tell.
+fn of(facts: &Facts) -> Option<&Loss> {
+    if matches!(&facts.subject, Subject::Job { .. }) || facts.not_there_yet().is_some() {
+        return None;
+    }
+    let at = facts.at().unwrap_or(UnixMillis::EPOCH);
+    let is_of = |loss: &&Loss| match facts.run().filter(|run| !run.attempts.is_empty()) {
+        Some(run) => loss.hides(at) && !loss.was_before(run),
+        None => loss.concerns(at),
+    };
+    facts.losses.iter().find(is_of)
+}
+
+/// The loss that makes it unknown whether a run that was skipped as missed or begun since, or has no record, had run before.
 pub(super) fn hidden(facts: &Facts) -> Option<&Loss> {
     let at = facts.at()?;
     let loss = of(facts).filter(|loss| loss.hides(at))?;
-    let is_since = |run: &RunFacts| run.finished_at.is_none_or(|ended| ended >= loss.noticed);
+    let is_since = |run: &RunFacts| run.finished_at.is_none_or(|ended| ended >= loss.until());
     let is_missed = |run: &RunFacts| run.state == RunState::Skipped && run.reason.as_deref() == Some("missed") && is_since(run);
     let is_unknown = match &facts.subject {
-        Subject::Run(run) | Subject::Stretch { run, .. } => is_missed(run),
+        Subject::Run(run) | Subject::Stretch { run, .. } => is_missed(run) || !run.attempts.is_empty(),
         Subject::Ledger { state, reason, .. } => state == "skipped" && reason == "missed",
         Subject::Unrecorded { .. } => true,
         _ => false,
@@ -119,7 +152,11 @@ pub(super) fn hidden(facts: &Facts) -> Option<&Loss> {
 /// What is to be said of losses.
 pub(super) fn bereft(facts: &Facts) -> Vec<Bereft> {
     let mut found: Vec<Bereft> = of(facts).map(|loss| Bereft::DataLost { loss: loss.clone() }).into_iter().collect();
-    found.extend(hidden(facts).map(|loss| Bereft::JournalsSilent { nodes: loss.told_by.clone() }));
+    let has_run = facts.run().is_some_and(|run| !run.attempts.is_empty());
+    found.extend(hidden(facts).map(|Loss { kept, told_by, .. }| match (has_run, told_by.clone()) {
+        (true, nodes) => Bereft::MayHaveRun { kept: *kept, nodes },
+        (false, nodes) => Bereft::JournalsSilent { nodes },
+    }));
     let reason = facts.run().filter(|_| matches!(facts.subject, Subject::Run(_))).and_then(|run| run.reason.as_deref());
     let journal = reason.and_then(|reason| reason.rsplit("; ").next()).and_then(|last| last.strip_prefix(GIVEN_BACK));
     found.extend(journal.map(|node| Bereft::GivenBack { node: node.to_owned() }));

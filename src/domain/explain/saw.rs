@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::ON_TIME;
 use super::facts::{Facts, NodeFacts, RunFacts, Subject};
 use super::life::{Life, Window, life, obstacles};
+use super::loss::hidden;
 use super::sentences::{findings, stretch_words};
 use crate::domain::deed::Deed;
 use crate::domain::ids::{Label, QueueName};
@@ -235,11 +236,13 @@ pub(super) fn saw(facts: &Facts) -> Vec<Saw> {
     });
     let claimers: Vec<&String> = run.iter().flat_map(|run| &run.attempts).filter_map(|attempt| attempt.node.as_ref()).collect();
     let is_on_time = run.and_then(RunFacts::late).is_some_and(|late| late <= ON_TIME);
-    if let (Some(window), Some(run)) = (Window::of(facts), run) {
+    // What nodes did then went with the data, and what kept them from starting it again is no reason.
+    let window = Window::of(facts).filter(|_| hidden(facts).is_none());
+    if let (Some(window), Some(run)) = (window, run) {
         let mut nodes = 0;
         for node in &facts.nodes {
             let has_claimed = claimers.contains(&&node.name);
-            let told = of_node(node, window, &run.lane, facts.now);
+            let told = of_node(facts, node, window, &run.lane);
             nodes += usize::from(has_claimed || !matches!(told.as_slice(), [Saw::NotKnown { .. }]));
             if !is_on_time {
                 // Its last sign of life may be older than its claim.
@@ -269,11 +272,12 @@ pub(super) fn saw(facts: &Facts) -> Vec<Saw> {
     found
 }
 
-fn of_node(node: &NodeFacts, window: Window, lane: &Lane, now: UnixMillis) -> Vec<Saw> {
-    let name = || node.name.clone();
+fn of_node(facts: &Facts, node: &NodeFacts, window: Window, lane: &Lane) -> Vec<Saw> {
+    let (name, now) = (|| node.name.clone(), facts.now);
     let mut found = Vec::new();
-    match life(node, window, now) {
-        Life::Unknown => return vec![Saw::NotKnown { node: name() }],
+    match life(facts, node, window) {
+        Life::Unknown if obstacles(node, window, lane, now).next().is_none() => return vec![Saw::NotKnown { node: name() }],
+        Life::Unknown | Life::Up => {}
         Life::Down(from, to) => {
             let to = to.filter(|to| *to <= window.to);
             found.push(Saw::NotRunning { node: name(), from, to });
@@ -281,7 +285,6 @@ fn of_node(node: &NodeFacts, window: Window, lane: &Lane, now: UnixMillis) -> Ve
                 return found;
             }
         }
-        Life::Up => {}
     }
     if let Some(what) = node.serving.as_ref().and_then(|serving| not_served(serving, lane)) {
         found.push(Saw::NotServing { node: name(), what });
