@@ -18,6 +18,7 @@ use crate::domain::run::RunState;
 use crate::domain::schedule::Schedule;
 use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
+use crate::domain::wording::skipped_count;
 use crate::domain::zone::Zone;
 use crate::engine::Definition;
 use crate::engine::explaining::shut;
@@ -299,7 +300,7 @@ fn run_text(view: &RunView, opens: Option<&str>, waits: Option<&str>, when: Rela
     instant("started", record.started_at);
     instant("finished", record.finished_at);
     if let Some((to, count)) = record.skipped {
-        field("skipped", &format!("{count} occurrences up to {}", shown(to, &local)), console);
+        field("skipped", &format!("{} occurrences up to {}", skipped_count(count), shown(to, &local)), console);
     }
     if let Some(limits) = &record.not_enforced {
         field("not held to", &format!("its limits of {limits}: its node cannot, schedctl doctor says why"), console);

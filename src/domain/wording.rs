@@ -1,8 +1,10 @@
 //! Instants, stretches of time and failures in the words sentences have for them.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use super::time::UnixMillis;
+use super::timetable::Timetable;
 use super::zone::Zone;
 
 /// The byte of `text` at or before byte `most` at which a character begins: where one that is too long becomes so.
@@ -35,6 +37,15 @@ pub fn shown_exactly(at: UnixMillis, zone: &Zone) -> String {
         return shown(at, zone);
     }
     at.to_timestamp().to_zoned(zone.rules().clone()).strftime("%a %F %T%.3f %Z").to_string()
+}
+
+/// How many occurrences were skipped together. They are counted only so far, and held there: from then on it may be more.
+pub fn skipped_count(count: u64) -> String {
+    match count.cmp(&u64::from(Timetable::COUNTED)) {
+        Ordering::Less => count.to_string(),
+        Ordering::Equal => "at least 100,000".to_owned(),
+        Ordering::Greater => "more than 100,000".to_owned(),
+    }
 }
 
 /// A stretch in its two largest units: `2d 3h`, `5m 10s`, `12s`, `350ms`.

@@ -15,6 +15,7 @@ use crate::domain::gate::Gate;
 use crate::domain::ids::{Fence, JobName, RunId, RunKind};
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
+use crate::domain::wording::skipped_count;
 use crate::domain::zone::Zone;
 use crate::engine::Definition;
 use crate::store::{LetIn, RunRecord, Store};
@@ -190,7 +191,7 @@ impl RunView {
 
     fn reason_with_count(&self) -> Option<String> {
         match (self.reason(), self.record.skipped) {
-            (Some(reason), Some((_, count))) if count > 1 => Some(format!("{reason}, {count} occurrences")),
+            (Some(reason), Some((_, count))) if count > 1 => Some(format!("{reason}, {} occurrences", skipped_count(count))),
             (Some(reason), None) if self.record.by.is_some() => {
                 Some(format!("{reason} by {}", self.record.by.as_deref().unwrap_or_default()))
             }

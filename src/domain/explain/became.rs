@@ -8,9 +8,6 @@ use crate::domain::time::UnixMillis;
 use crate::domain::wording::{shown, span};
 use crate::domain::zone::Zone;
 
-/// How a range of the ledger says that runs were missed: why they were, their records said.
-const MISSED: &str = "skipped (missed)";
-
 findings! {
     /// What became of an occurrence.
     Became {
@@ -305,9 +302,6 @@ impl Became {
                 format!("It was skipped because its job was paused{}{}.", by_words(by.as_ref()), on(at))
             }
             Self::Skipped { reason } => format!("It was skipped: {reason}."),
-            Self::InStretch { first, last, count } => {
-                format!("So were all {count} occurrences from {} to {}.", shown(*first, zone), shown(*last, zone))
-            }
             Self::Running { node, since } => {
                 let place = node.as_ref().map_or_else(String::new, |node| format!(" on {node}"));
                 let since = since.map_or_else(String::new, |at| format!(" since {}", shown(at, zone)));
@@ -335,25 +329,7 @@ impl Became {
             Self::BehindOwed { due } => {
                 format!("It has not been dealt with yet: the run due {} is still owed.", shown(*due, zone))
             }
-            Self::Trimmed { state, count: 1, .. } if state == MISSED => {
-                format!("It ended {state}; its record is no longer kept, nor is what kept it from starting.")
-            }
-            Self::Trimmed { state, first, last, count } if state == MISSED => format!(
-                "It ended {state}; its record is no longer kept, nor is what kept it from starting. So did {count} runs due between {} and {}.",
-                shown(*first, zone),
-                shown(*last, zone)
-            ),
-            Self::Trimmed { state, count: 1, .. } => format!("It ended {state}; its record is no longer kept."),
-            Self::Trimmed { state, first, last, count } => format!(
-                "It ended {state}; its record is no longer kept. So did {count} runs due between {} and {}.",
-                shown(*first, zone),
-                shown(*last, zone)
-            ),
-            Self::PerhapsTrimmed { state, first, last, count } => format!(
-                "Of the runs due between {} and {} {count} ended {state}; whether one was due then, and was among them, is no longer known.",
-                shown(*first, zone),
-                shown(*last, zone)
-            ),
+            Self::InStretch { .. } | Self::Trimmed { .. } | Self::PerhapsTrimmed { .. } => self.among_others(zone),
             Self::Counted { counts, until } => {
                 let counts: Vec<String> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
                 format!(

@@ -3,6 +3,7 @@
 //! Invariant: pure. [`mod@judge`] is a function of the [`Facts`] somebody gathered; what they do not say is not guessed, and a
 //! finding says so. Every sentence there is has an example among the tests.
 
+mod among;
 mod at_gate;
 mod became;
 mod facts;

@@ -113,6 +113,14 @@ const BECAME: &[Example] = &[
         "So were all 3 occurrences from Sat 2026-11-21 12:00:00 UTC to Sat 2026-11-21 12:02:00 UTC.",
     ),
     (
+        "in_stretch",
+        || {
+            let run = RunFacts { skipped: Some((s(120), 100_001)), ..ended(RunState::Skipped, Some("missed")) };
+            facts(Subject::Stretch { at: s(60), run: Box::new(run) })
+        },
+        "So were more than 100,000 occurrences from Sat 2026-11-21 12:00:00 UTC to Sat 2026-11-21 12:02:00 UTC.",
+    ),
+    (
         "running",
         || about(RunFacts { attempts: vec![attempt(None)], state: RunState::Running, first_start: Some(s(0)), ..fresh() }),
         "It is running on n1 since Sat 2026-11-21 12:00:00 UTC.",
@@ -309,6 +317,14 @@ const BECAME: &[Example] = &[
             facts(Subject::Ledger { at: s(60), state, reason, first: s(60), last: s(60), count: 1, is_sure: true })
         },
         "It ended timed out; its record is no longer kept.",
+    ),
+    (
+        "trimmed",
+        || {
+            let (state, reason) = ("skipped".to_owned(), "paused".to_owned());
+            facts(Subject::Ledger { at: s(60), state, reason, first: s(0), last: s(120), count: 100_000, is_sure: true })
+        },
+        "It ended skipped (paused); its record is no longer kept. So did at least 100,000 runs due between Sat 2026-11-21 12:00:00 UTC and Sat 2026-11-21 12:02:00 UTC.",
     ),
     (
         "perhaps_trimmed",
