@@ -148,6 +148,27 @@ impl Store {
         Ok(answers.chunks_exact(5).map(standing).collect())
     }
 
+    /// The run that keeps `run` out at a gate, for it stands in the same lane and did not begin when it was let in; with it until when.
+    pub async fn read_stuck(&self, gate: &Gate, run: &RunId) -> Result<Option<(RunId, UnixMillis)>, StoreError> {
+        let state = self.keys.gate(gate);
+        let Some(lane) = self.gate_answer(redis::cmd("HGET").arg(&state).arg(format!("lane:{run}"))).await? else {
+            return Ok(None);
+        };
+        let mark = self.gate_answer(redis::cmd("HGET").arg(&state).arg(format!("stuck:{lane}"))).await?.unwrap_or_default();
+        let (Some((id, ends)), Ok(lane)) = (mark.split_once(' '), lane.parse::<Lane>()) else { return Ok(None) };
+        let (Ok(id), Some(ends)) = (id.parse(), ends.parse().ok().and_then(UnixMillis::new)) else { return Ok(None) };
+        let stands = self.gate_answer(redis::cmd("ZSCORE").arg(self.keys.due(&lane)).arg(mark.split(' ').next())).await?;
+        Ok(stands.map(|_| (id, ends)))
+    }
+
+    /// What one command says; none if its key holds something else, which is a finding of the doctor.
+    async fn gate_answer(&self, command: &redis::Cmd) -> Result<Option<String>, StoreError> {
+        let mut pipeline = redis::pipe();
+        pipeline.add_command(command.clone());
+        let answer = self.link.ask(&mut pipeline).await?.into_iter().next().and_then(Result::ok);
+        Ok(answer.as_ref().and_then(text_of))
+    }
+
     /// Whether a run of `job` waits at a gate.
     pub async fn has_queued(&self, gate: &Gate, job: &JobName) -> Result<bool, StoreError> {
         let mut pipeline = redis::pipe();

@@ -9,16 +9,22 @@ impl Became {
     /// The sentence of one that says so; nothing of any other.
     pub(super) fn at_gate(&self, zone: &Zone) -> String {
         match self {
-            Self::WaitsAt { gate, behind, holder, let_in, hindrance, rate, turn, shut } => {
+            Self::WaitsAt { gate, behind, holder, let_in, stuck, hindrance, rate, turn, shut } => {
                 let hindrance = hindrance.as_ref().map_or_else(String::new, |why| format!(": {why}"));
-                let behind = match (holder, let_in, behind) {
+                let behind = match (holder, let_in, stuck, behind) {
                     (Some(run), ..) => format!(", behind {run}"),
-                    (None, Some(run), _) => format!(", behind {run}, which was let in and has not begun{hindrance}"),
+                    (None, Some(run), ..) => format!(", behind {run}, which was let in and has not begun{hindrance}"),
+                    (None, None, Some((run, next)), _) => {
+                        let next = shown(*next, zone);
+                        format!(
+                            ", behind {run} of its queue, which was let in and did not begin{hindrance}; the next is tried on {next}"
+                        )
+                    }
                     // What time alone keeps shut is shut by nobody any more.
-                    (None, None, Some(run)) if rate.is_none() && *shut == Shut::default() => {
+                    (None, None, None, Some(run)) if rate.is_none() && *shut == Shut::default() => {
                         format!(", behind {run} when it came")
                     }
-                    (None, None, _) => String::new(),
+                    _ => String::new(),
                 };
                 let gap = shut.gap_words(zone).map_or_else(String::new, |words| format!("; {words}"));
                 let turn = turn.as_ref().map_or_else(String::new, |job| format!("; {}", shut.turn_words(job, zone)));

@@ -132,7 +132,9 @@ findings! {
             holder: Option<String>,
             /// One that was let in there and has not begun.
             let_in: Option<String>,
-            /// Why that one does not begin, if that is known.
+            /// One of its lane that did not begin when it was let in, and when the next of that lane is tried.
+            stuck: Option<(String, UnixMillis)>,
+            /// Why the one that was let in, or that one, does not begin, if that is known.
             hindrance: Option<String>,
             /// The rate of its job there, and when that lets one more begin.
             rate: Option<(Rate, UnixMillis)>,

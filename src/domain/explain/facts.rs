@@ -251,7 +251,9 @@ pub struct AtGate {
     pub shut: Shut,
     /// A run that has a place there now, and whether it has begun.
     pub holder: Option<(RunId, bool)>,
-    /// Why that one has not begun, as far as its queue tells.
+    /// One of the same lane that did not begin when it was let in, and until when that keeps others of the lane out.
+    pub stuck: Option<(RunId, UnixMillis)>,
+    /// Why the one that was let in has not begun, or that one, as far as its queue tells.
     pub hindrance: Option<String>,
     /// The rate of its job there, and when that lets one more begin.
     pub rate: Option<(Rate, UnixMillis)>,

@@ -201,6 +201,7 @@ fn scheduled(facts: &Facts, run: &RunFacts) -> Became {
                 behind: run.behind.as_ref().map(ToString::to_string),
                 holder,
                 let_in,
+                stuck: run.gate.as_ref().and_then(|at| at.stuck.as_ref()).map(|(run, until)| (run.to_string(), *until)),
                 hindrance: run.gate.as_ref().and_then(|at| at.hindrance.clone()),
                 rate: run.gate.as_ref().and_then(|at| at.rate),
                 turn: run.gate.as_ref().and_then(|at| at.turn.clone()),

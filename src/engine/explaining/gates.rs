@@ -45,7 +45,7 @@ async fn is_awaited(
 
 impl Known<'_> {
     /// A gate where a run waits.
-    pub(super) async fn waits_at(&self, gate: &Gate) -> Result<AtGate, StoreError> {
+    pub(super) async fn waits_at(&self, run: &RunId, gate: &Gate) -> Result<AtGate, StoreError> {
         let standing = match gate.group() {
             Some(group) => self.store.read_group_standings(std::slice::from_ref(&group)).await?.pop().map(|found| (group, found)),
             None => None,
@@ -56,8 +56,12 @@ impl Known<'_> {
         };
         let turn = standing.and_then(|(_, standing)| standing.turn).map(|(job, _)| job.to_string()).filter(|job| !job.is_empty());
         let holder = self.store.read_holder(gate).await?;
-        let hindrance = match &holder {
-            Some((run, false)) => Box::pin(self.hindrance(run)).await?,
+        let stuck = match &holder {
+            None => self.store.read_stuck(gate, run).await?.filter(|(_, until)| *until > self.now),
+            Some(_) => None,
+        };
+        let hindrance = match (&holder, &stuck) {
+            (Some((run, false)), _) | (None, Some((run, _))) => Box::pin(self.hindrance(run)).await?,
             _ => None,
         };
         let rate = self.understood().and_then(|job| job.spec.per_key.rate);
@@ -65,7 +69,16 @@ impl Known<'_> {
             Some(rate) => self.store.read_key_opens(gate, rate).await?.filter(|at| *at > self.now).map(|at| (rate, at)),
             None => None,
         };
-        Ok(AtGate { gate: gate.words(), turn, shut, holder, hindrance, rate, until: None })
+        Ok(AtGate { gate: gate.words(), turn, shut, holder, stuck, hindrance, rate, until: None })
+    }
+
+    /// Whether a run has ended, or nothing is kept of it. A spoilt record is the doctor's.
+    pub(super) async fn is_over(&self, run: &RunId) -> Result<bool, StoreError> {
+        match self.store.read_run(run).await {
+            Ok(record) => Ok(record.is_none_or(|record| record.state.is_final())),
+            Err(error) if error.is_passing() => Err(error),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Why a run that was let in has not begun.

@@ -217,7 +217,7 @@ impl Known<'_> {
             (self.planned() == Some(run)).then(|| RunRecord::planted(run.clone(), lane))
         };
         match self.store.read_run(run).await?.or_else(planned) {
-            Some(record) => Ok(Some(self.of_record(record).await?)),
+            Some(record) => Ok(Some(Box::pin(self.of_record(record)).await?)),
             None => Ok(None),
         }
     }
@@ -243,9 +243,15 @@ impl Known<'_> {
             }
         };
         let waits_at = match &standing.gate {
-            Some(gate) => Some(Box::pin(self.waits_at(gate)).await?),
+            Some(gate) => Some(Box::pin(self.waits_at(&record.run, gate)).await?),
             None => None,
         };
+        // One that is over keeps nobody out.
+        if let Some(behind) = record.behind.clone().filter(|_| waits_at.is_some())
+            && self.is_over(&behind).await?
+        {
+            record.behind = None;
+        }
         let is_held = self.record.as_ref().is_some_and(|job| job.held.as_ref() == Some(&record.run));
         let place = match (standing.is_waiting, is_held) {
             _ if standing.gate.is_some() => Place::AtGate,
@@ -315,7 +321,7 @@ impl Known<'_> {
             open.extend(self.run(id).await?.filter(|run| !run.state.is_final()));
         }
         let last = match store.read_history(Some(name), 0, 1).await?.runs.pop() {
-            Some(record) => Some(Box::new(self.of_record(record).await?)),
+            Some(record) => Some(Box::new(Box::pin(self.of_record(record)).await?)),
             None => None,
         };
         Ok(Subject::Job { open, last })

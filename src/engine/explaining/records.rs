@@ -16,6 +16,7 @@ pub(super) fn run_facts(record: RunRecord, standing: Standing, place: Place, wai
         turn: None,
         shut: Shut::default(),
         holder: None,
+        stuck: None,
         hindrance: None,
         until: Some(until),
     });

@@ -43,3 +43,26 @@ fn a_group_s_gap_and_patience_are_told_to_those_that_wait_for_them() {
     told("one", "; it is the turn of one.");
     assert!(opens() >= 20 * 60_000, "before its gap is over: {}", opens());
 }
+
+#[test]
+fn who_is_kept_out_with_a_run_that_did_not_begin_is_told_of_that_one_and_not_of_one_that_is_over() {
+    let redis = TestRedis::start();
+    let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
+    let _node = Schedd::on(&redis).jobs("[queues.other]\n[groups.one]\nmode = \"exclusive\"\n").start();
+    until("the group is known", LONG, || (ctl.run(&["groups", "--json"]).good().json()[0]["group"] == "one").then_some(()));
+    let told = |job: &str, part: &str| {
+        until(part, LONG, || Some(explained(&redis, &[job]).0).filter(|text| text.contains(part)));
+    };
+    eye.add(&json!({"name": "hold", "in": "0s", "group": "one", "shell": "sleep 600"}));
+    told("hold", "It is running on ");
+    for job in ["e1", "e2"] {
+        eye.add(&json!({"name": job, "in": "0s", "queue": "other", "group": "one", "shell": "true"}));
+        told(job, "It waits for its place at group one, behind hold@");
+    }
+    let first = eye.ask(eye.store().list_open(&"e1".parse().unwrap())).unwrap().remove(0);
+    ctl.run(&["queue", "pause", "other"]).good();
+    ctl.run(&["cancel", "hold"]).good();
+    let why = "which was let in and did not begin: its queue other is paused by ";
+    told("e2", &format!("It waits for its place at group one, behind {first} of its queue, {why}"));
+    told("e2", "; the next is tried on ");
+}

@@ -14,7 +14,16 @@ use crate::domain::ids::RunId;
 use crate::domain::run::RunState;
 
 fn gate(name: &str) -> AtGate {
-    AtGate { gate: name.to_owned(), turn: None, shut: Shut::default(), holder: None, hindrance: None, rate: None, until: None }
+    AtGate {
+        gate: name.to_owned(),
+        turn: None,
+        shut: Shut::default(),
+        holder: None,
+        stuck: None,
+        hindrance: None,
+        rate: None,
+        until: None,
+    }
 }
 
 const BECAME: &[Example] = &[
@@ -181,6 +190,15 @@ const BECAME: &[Example] = &[
             about(RunFacts { place: Place::AtGate, gate: Some(gate), ..fresh() })
         },
         "It waits for its place at group night, behind l@6, which was let in and has not begun: its queue q is paused by ana@h1.",
+    ),
+    (
+        "waits_at",
+        || {
+            let (stuck, hindrance) = (Some(("l@6".parse().unwrap(), s(60))), Some("its queue q is paused by ana@h1".to_owned()));
+            let gate = AtGate { stuck, hindrance, ..gate("group night") };
+            about(RunFacts { place: Place::AtGate, gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..fresh() })
+        },
+        "It waits for its place at group night, behind l@6 of its queue, which was let in and did not begin: its queue q is paused by ana@h1; the next is tried on Sat 2026-11-21 12:01:00 UTC.",
     ),
     (
         "waits_at",

@@ -35,6 +35,7 @@ const TIMING: &[Example] = &[
                 turn: None,
                 shut: Shut::default(),
                 holder: None,
+                stuck: None,
                 hindrance: None,
                 rate: None,
                 until: Some(s(20)),
