@@ -94,6 +94,10 @@ pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
             Subject::Job { open, .. } => open.iter().map(|run| run_json(facts, run)).collect(),
             _ => Vec::new(),
         },
+        "open_more": match &facts.subject {
+            Subject::Job { more, .. } => *more,
+            _ => 0,
+        },
         "findings": findings,
         "nodes": facts.nodes.iter().map(node_json).collect::<Vec<_>>(),
         "deeds": deeds,

@@ -258,6 +258,11 @@ findings! {
             /// What is to be said of it.
             what: Box<Became>,
         },
+        /// There are more such runs than are told of.
+        "more_open" MoreOpen {
+            /// How many.
+            count: u64,
+        },
         /// The run that ended last.
         "last" Last {
             /// Its id.
@@ -347,6 +352,8 @@ impl Became {
             Self::GoneWithData => "Nothing of it is kept since Redis lost data.".to_owned(),
             Self::Never => "It has had no occurrence yet.".to_owned(),
             Self::Open { run, what } => format!("Run {run}: {}", what.sentence(zone)),
+            Self::MoreOpen { count: 1 } => "And 1 more run of it has not ended.".to_owned(),
+            Self::MoreOpen { count } => format!("And {count} more runs of it have not ended."),
             Self::Last { run, state, at } => format!("The last to end was {run}: {state}{}.", on(at)),
         }
     }

@@ -85,8 +85,10 @@ pub enum Source {
 pub enum Subject {
     /// The job as it is now.
     Job {
-        /// The runs that are open, waiting, spread or overdue, oldest due first.
+        /// The runs that are open, waiting, spread or overdue, oldest due first; of each kind the first few.
         open: Vec<RunFacts>,
+        /// How many more of them there are.
+        more: u64,
         /// The run that ended last.
         last: Option<Box<RunFacts>>,
     },

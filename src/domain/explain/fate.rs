@@ -60,17 +60,20 @@ fn of_subject(facts: &Facts) -> Vec<Became> {
         Subject::ToMakeUp { .. } => vec![Became::ToMakeUp],
         Subject::NotDue { .. } => Vec::new(),
         Subject::Never => vec![Became::Never],
-        Subject::Job { open, last } => of_job(facts, open, last.as_deref()),
+        Subject::Job { open, more, last } => of_job(facts, open, *more, last.as_deref()),
     }
 }
 
-fn of_job(facts: &Facts, open: &[RunFacts], last: Option<&RunFacts>) -> Vec<Became> {
+fn of_job(facts: &Facts, open: &[RunFacts], more: u64, last: Option<&RunFacts>) -> Vec<Became> {
     let mut found = Vec::new();
     for run in open {
         let mut states = standing(facts, run);
         if let Some(what) = (!states.is_empty()).then(|| states.remove(0)) {
             found.push(Became::Open { run: run.run.to_string(), what: Box::new(what) });
         }
+    }
+    if more > 0 {
+        found.push(Became::MoreOpen { count: more });
     }
     match last {
         Some(run) => {

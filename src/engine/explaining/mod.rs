@@ -304,9 +304,9 @@ impl Known<'_> {
     /// The job as it is now: what is open of it, oldest due first, and what ended last.
     async fn job(&self, made_up: Option<&RunId>) -> Result<Subject, StoreError> {
         let (store, name) = (self.store, self.name);
-        let mut ids: Vec<RunId> = Vec::new();
+        let (mut ids, mut rest): (Vec<RunId>, Vec<RunId>) = (Vec::new(), Vec::new());
         for mut some in [store.list_open(name).await?, store.list_waiting(name).await?, store.list_spread(name).await?] {
-            some.truncate(OPEN_SHOWN);
+            rest.extend(some.split_off(some.len().min(OPEN_SHOWN)));
             ids.extend(some);
         }
         // Manual runs stand in no index of their job; those asked for lately are known by that.
@@ -316,6 +316,9 @@ impl Known<'_> {
         ids.extend(made_up.cloned());
         ids.sort_by(|a, b| a.due().cmp(&b.due()).then_with(|| a.cmp(b)));
         ids.dedup();
+        rest.sort();
+        rest.dedup();
+        let more = rest.iter().filter(|run| !ids.contains(run)).count() as u64;
         let mut open = Vec::new();
         for id in &ids {
             open.extend(self.run(id).await?.filter(|run| !run.state.is_final()));
@@ -324,7 +327,7 @@ impl Known<'_> {
             Some(record) => Some(Box::new(Box::pin(self.of_record(record)).await?)),
             None => None,
         };
-        Ok(Subject::Job { open, last })
+        Ok(Subject::Job { open, more, last })
     }
 
     /// Whether it has a schedule by whose times it runs.

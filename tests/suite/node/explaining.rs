@@ -65,6 +65,23 @@ fn a_run_on_time_is_told_as_such_with_the_file_it_comes_from() {
 }
 
 #[test]
+fn of_a_job_with_many_open_runs_the_first_are_told_and_how_many_more_there_are() {
+    let redis = TestRedis::start();
+    let jobs = "[jobs.hold]\nkey = \"k\"\nshell = \"sleep 600\"\n\
+        [jobs.j]\nevery = \"1s\"\noverlap = \"allow\"\nkey = \"k\"\nshell = \"true\"\n";
+    let _node = Schedd::on(&redis).node("n1").jobs(jobs).start();
+    let ctl = Schedctl::on(&redis);
+    until("the key is asked for", LONG, || (ctl.run(&["run", "hold"]).code == 0).then_some(()));
+    let (_, document) = until("more are open than are told of", LONG, || {
+        Some(explained(&redis, &["j"])).filter(|(text, _)| {
+            text.contains(" more run of it has not ended.") || text.contains(" more runs of it have not ended.")
+        })
+    });
+    let more = document["open_more"].as_u64().unwrap();
+    assert!(more >= 1 && document["open"].as_array().unwrap().len() >= 10, "{document}");
+}
+
+#[test]
 fn an_overlap_names_the_run_that_was_open() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);

@@ -383,6 +383,11 @@ const BECAME: &[Example] = &[
         "Run j@1795262400000: It waits for an open run of its job to end.",
     ),
     (
+        "more_open",
+        || facts(Subject::Job { open: vec![RunFacts { place: Place::Waiting, ..fresh() }], more: 2, last: None }),
+        "And 2 more runs of it have not ended.",
+    ),
+    (
         "last",
         || the_job(vec![], Some(ended(RunState::Failed, Some("poison")))),
         "The last to end was j@1795262400000: failed (poison) on Sat 2026-11-21 12:00:05 UTC.",

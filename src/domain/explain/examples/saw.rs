@@ -127,7 +127,7 @@ fn a_file_that_was_refused_before_what_is_live_is_not_told_of() {
     let refused = |refuses_file| {
         let events = [event(Befell::FileRefused { why: "line 3: unknown key".to_owned() }, 600, None)];
         let node = NodeFacts { refuses_file, ..node("n1", &events) };
-        Facts { nodes: vec![node], ..facts(Subject::Job { open: Vec::new(), last: None }) }
+        Facts { nodes: vec![node], ..facts(Subject::Job { open: Vec::new(), more: 0, last: None }) }
     };
     let tells = |facts: &Facts| judge(facts).iter().any(|found| found.code() == "file_refused");
     assert!(tells(&refused(Some(true))) && tells(&refused(None)));

@@ -185,7 +185,7 @@ pub(super) fn not_due() -> Facts {
 }
 
 pub(super) fn the_job(open: Vec<RunFacts>, last: Option<RunFacts>) -> Facts {
-    facts(Subject::Job { open, last: last.map(Box::new) })
+    facts(Subject::Job { open, more: 0, last: last.map(Box::new) })
 }
 
 pub(super) fn slots(from: i64, to: Option<i64>) -> NodeEvent {
