@@ -29,7 +29,7 @@ use super::args::Global;
 use super::connect::connect;
 use super::failure::Failure;
 use super::next::zone_of;
-use super::render::{Console, rfc3339, zone_of_job};
+use super::render::{Console, rfc3339, shown, zone_of_job};
 use crate::config::NamedJob;
 use crate::domain::ids::{IdError, JobName};
 use crate::domain::schedule::Schedule;
@@ -78,7 +78,13 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     for other in doubts::strangers(&store, &others).await? {
         console.warn(&format!("--not-while: {}", doubts::stranger_words(&other)));
     }
-    let added = apply(&store, args, &job, seen, &host_zone).await?;
+    let mut added = apply(&store, args, &job, seen, &host_zone).await?;
+    if let Some(since) = paused_since(&store, &added).await? {
+        let (name, since) = (&added.0, shown(since, &host_zone));
+        console.warn(&format!("job {name} is paused since {since}: what is due of it waits for schedctl resume {name}"));
+        // Its time is no promise.
+        added.2 = None;
+    }
     if let Some(doubt) = timeless(&job, &added) {
         console.warn(&doubt);
     }
@@ -137,6 +143,11 @@ async fn apply(store: &Store, args: &AddArgs, job: &NamedJob, seen: Option<Rev>,
         };
     }
     Err(Failure::Conflict("no free name was found; give one by --name".to_owned()))
+}
+
+/// Since when a job is paused that was there before and has changed.
+async fn paused_since(store: &Store, (name, result, _): &Added) -> Result<Option<UnixMillis>, Failure> {
+    Ok(if *result == "updated" { store.read_job(name).await?.and_then(|job| job.paused_at) } else { None })
 }
 
 /// A job that was there before, with its planted run.

@@ -118,6 +118,29 @@ fn a_debounced_add_takes_the_place_of_the_first_and_moves_its_time() {
 }
 
 #[test]
+fn a_debounced_add_onto_a_paused_job_says_that_it_is_paused_and_promises_no_time() {
+    let bench = Bench::start();
+    bench.add(&["--name", "first", "--in", "1h", "--debounce", "reindex", "--shell", "one"]);
+    bench.ctl.run(&["pause", "first"]).good();
+    let again = ["add", "--in", "2s", "--debounce", "reindex", "--shell", "two"];
+    let told = bench.ctl.run(&again).good();
+    assert!(
+        told.stderr.contains("job first is paused since ") && told.stderr.contains("schedctl resume first"),
+        "{}",
+        told.stderr
+    );
+    assert!(!told.stderr.contains("in 2s"), "a time it will not begin at: {}", told.stderr);
+    let told = bench.ctl.run(&[&again[..], &["--json"]].concat()).good().json();
+    assert_eq!(
+        (&told["name"], &told["result"], &told["next_due"]),
+        (&"first".into(), &"updated".into(), &serde_json::Value::Null)
+    );
+    bench.ctl.run(&["resume", "first"]).good();
+    let told = bench.ctl.run(&again).good();
+    assert!(!told.stderr.contains("paused"), "{}", told.stderr);
+}
+
+#[test]
 fn debounced_adds_move_a_job_on_for_so_long_as_it_allows_from_the_first() {
     let bench = Bench::start();
     let add = |delay: &str, longest: &str| {
