@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use crate::cli::args::Global;
 use crate::cli::connect::connect;
 use crate::cli::failure::Failure;
-use crate::cli::nodes::serving;
+use crate::cli::nodes::{is_present, serving};
 use crate::cli::render::{Cell, Colour, Console, Table, span};
 use crate::domain::ids::{Label, QueueName};
 use crate::domain::lane::Lane;
 use crate::domain::queue::Share;
 use crate::domain::serving::{Serving, Unserved};
 use crate::domain::time::UnixMillis;
-use crate::store::{LaneAsk, LanePoll, QueueDepth, QueueRecord, RunTimes, Store};
+use crate::store::{LaneAsk, LanePoll, NodeRecord, QueueDepth, QueueRecord, RunTimes, Store};
 
 /// Runs whose times are read: those of all queues that ended last.
 const SAMPLED: usize = 1_000;
@@ -34,18 +34,29 @@ pub(in crate::cli) struct Standing {
     pub(in crate::cli) nodes: u64,
     /// Ready runs that nobody takes, by why.
     pub(in crate::cli) untaken: Vec<(Unserved, u64)>,
+    /// The nodes that serve it and why they claim nothing, if none of them does.
+    pub(in crate::cli) held: Vec<(String, String)>,
     /// Since when the first ready one is that does not want labels nobody carries.
     pub(in crate::cli) oldest_wanted: Option<UnixMillis>,
 }
 
 impl Standing {
-    /// What the state does not say: runs nobody takes, and why.
+    /// What the state does not say: runs nobody takes, and why; nodes that claim nothing.
     pub(in crate::cli) fn remark(&self) -> Option<String> {
         let told = self.untaken.iter().map(|(why, runs)| {
             let runs = if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
             format!("nobody takes {runs}: {why}")
         });
-        Some(told.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
+        let told: Vec<String> = told.chain(self.held_words()).collect();
+        Some(told.join("; ")).filter(|text| !text.is_empty())
+    }
+
+    fn held_words(&self) -> Option<String> {
+        let ((node, why), others) = self.held.split_first()?;
+        Some(match others {
+            [] => format!("the node that serves it claims nothing: {node}, {why}"),
+            others => format!("all {} nodes that serve it claim nothing: {node}, {why}, ...", others.len() + 1),
+        })
     }
 }
 
@@ -132,7 +143,7 @@ pub(in crate::cli) async fn standings(store: &Store) -> Result<(UnixMillis, Vec<
                 None => {}
             }
         }
-        let is_unserved = untaken.iter().any(|(why, _)| matches!(why, Unserved::Queue(_)));
+        let is_unserved = Unserved::of(&Lane::from(name.clone()), &serving).is_some();
         Standing {
             state: match state(&record, depth, own.iter().map(|(_, poll)| poll)) {
                 "open" if is_unserved => "unserved",
@@ -140,6 +151,7 @@ pub(in crate::cli) async fn standings(store: &Store) -> Result<(UnixMillis, Vec<
             },
             untaken,
             oldest_wanted,
+            held: held_of(&name, &nodes, now),
             nodes: serving.iter().filter(|node: &&Serving| node.takes_queue(&name)).count() as u64,
             name,
             record,
@@ -147,6 +159,13 @@ pub(in crate::cli) async fn standings(store: &Store) -> Result<(UnixMillis, Vec<
         }
     });
     Ok((now, standings.collect()))
+}
+
+/// The nodes there are that serve a queue and why they claim nothing; none if one of them does claim.
+fn held_of(queue: &QueueName, nodes: &[NodeRecord], now: UnixMillis) -> Vec<(String, String)> {
+    let serving = nodes.iter().filter(|node| is_present(node, now) && node.serving.takes_queue(queue));
+    let held = serving.map(|node| Some((node.name.clone(), node.held.as_ref()?.0.clone())));
+    held.collect::<Option<Vec<_>>>().unwrap_or_default()
 }
 
 /// How two lanes of one queue stand together.
@@ -256,6 +275,7 @@ impl View {
             "run_ms": spread_json(&self.times.run_ms),
             "sampled_runs": self.times.run_ms.len(),
             "nodes": self.standing.nodes,
+            "held": self.standing.held.iter().map(|(node, why)| json!({"node": node, "why": why})).collect::<Vec<_>>(),
             "untaken": self.standing.untaken.iter().map(|(why, runs)| untaken_json(why, *runs)).collect::<Vec<_>>(),
         })
     }

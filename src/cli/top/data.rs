@@ -194,7 +194,8 @@ fn queue_row(queue: &Standing, now: UnixMillis) -> Row {
         queue.nodes.to_string(),
         queue.name.as_str().to_owned(),
     ];
-    let colour = if queue.state == "open" && queue.untaken.is_empty() { Colour::Plain } else { Colour::Yellow };
+    let colour =
+        if queue.state == "open" && queue.untaken.is_empty() && queue.held.is_empty() { Colour::Plain } else { Colour::Yellow };
     Row { subject: Subject::Queue(queue.name.clone()), run: None, cells: safe(cells), colour }
 }
 

@@ -227,6 +227,43 @@ fn a_queue_is_unserved_if_no_node_serves_it_and_of_runs_that_want_labels_nobody_
 }
 
 #[test]
+fn a_queue_no_node_serves_is_unserved_before_a_run_of_it_is_due() {
+    let redis = TestRedis::start();
+    let ctl = Schedctl::on(&redis);
+    let node = Schedd::on(&redis).jobs("[daemon]\nqueues = [\"default\"]\n[queues.mail]\n").start();
+    until("the queue is declared", LONG, || (queue(&ctl, "mail") != Value::Null).then_some(()));
+    ctl.run(&["add", "--name", "a", "--queue", "mail", "--in", "1h", "--shell", "true"]).good();
+    let mail = queue(&ctl, "mail");
+    assert_eq!((&mail["state"], &mail["nodes"], &mail["scheduled"]), (&json!("unserved"), &json!(0), &json!(1)), "{mail}");
+    assert_eq!(queue(&ctl, "default")["state"], "open");
+    std::fs::write(node.jobs_file(), "[daemon]\nqueues = [\"mail\"]\n[queues.mail]\n").unwrap();
+    node.hup();
+    until("it is served", LONG, || (queue(&ctl, "mail")["state"] == "open").then_some(()));
+}
+
+#[test]
+fn of_a_queue_whose_nodes_all_claim_nothing_a_remark_says_so() {
+    let redis = TestRedis::start();
+    let (ctl, effects) = (Schedctl::on(&redis), Effects::new());
+    let file = |most: &str| format!("[daemon]\n{most}\n[queues.mail]\n");
+    let nodes = ["n1", "n2"].map(|name| Schedd::on(&redis).node(name).jobs(&file("max_running = 1")).start());
+    until("the queue is declared", LONG, || (queue(&ctl, "mail") != Value::Null).then_some(()));
+    for job in ["a", "b"] {
+        ctl.run(&["add", "--name", job, "--in", "0s", "--shell", &effects.shell("sleep 600")]).good();
+    }
+    let held = || queue(&ctl, "mail")["held"].as_array().unwrap().clone();
+    until("both are held", LONG, || (held().len() == 2).then_some(()));
+    let table = ctl.run(&["queues"]).good().stdout;
+    let line = table.lines().find(|line| line.starts_with("mail")).unwrap();
+    assert!(line.contains("all 2 nodes that serve it claim nothing: n"), "{table}");
+    std::fs::write(nodes[0].jobs_file(), file("max_running = 9")).unwrap();
+    nodes[0].hup();
+    until("one claims", LONG, || held().is_empty().then_some(()));
+    let table = ctl.run(&["queues"]).good().stdout;
+    assert!(!table.contains("claim nothing"), "{table}");
+}
+
+#[test]
 fn a_job_without_a_turn_is_refused_as_in_a_file() {
     let redis = TestRedis::start();
     let ctl = Schedctl::on(&redis);
