@@ -177,12 +177,21 @@ pub(super) struct Cancel {
 
 /// Shows all that is known of a job (its definition, state, next and last runs) or of a run (its attempts).
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  schedctl show backup\n  schedctl show backup@1790000000000 --json")]
+#[command(after_help = SHOW_EXAMPLES)]
 pub(super) struct Show {
     /// Name of a job or id of a run
     #[arg(value_name = "JOB|RUN", add = complete::jobs_and_runs())]
     pub(super) target: String,
 }
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  schedctl show backup
+  schedctl show backup@1790000000000 --json
+  schedctl show backup/on_failure
+
+JOB/on_failure (on_success, on_late, on_recovered, ping) is what tells people of JOB: its runs are
+the notices, shown as JOB says now. Under a job, untold are those that told nobody, or not yet.";
 
 const HISTORY_EXAMPLES: &str = "\
 Examples:
@@ -194,9 +203,10 @@ Examples:
 Dead letters are runs that ended failed, timed_out or lost; schedctl retry tries them again. --since
 and --until go by when runs ended and take what add --at takes, or a duration: so long ago; a time
 of day or a weekday alone is its last coming.
-With a JOB its open runs come first: running, waiting for a retry, and of those asked for by hand (the
-last 100) also what has yet to begin. Without one the runs of notices (JOB/on_failure, JOB/ping) are left
-out but for dead ones; --notices has them all.";
+
+With a JOB its open runs come first: running, waiting for a retry, and of those asked for by hand
+(the last 100) also what has yet to begin. Without one the runs of notices (JOB/on_failure,
+JOB/ping) are left out but for dead ones; --notices has them all.";
 
 /// Lists runs that ended, the newest first; also those of jobs that are no longer defined.
 #[derive(Debug, clap::Args)]
@@ -266,9 +276,9 @@ Example:
 
 STATE: open, paused, full (as many run as LIMIT says) or rate (as many began as RATE lets, for now).
 DEPTH: runs that are ready; OLDEST: for how long the first of them is; SCHEDULED: those to come.
-CONCURRENCY is what each node runs at once, LIMIT what all together do; UTIL is what runs of what may.
-WAIT (from ready to start, of runs tried once) and RUN are the median and the 95th percentile of those
-of its runs that are among the last 1,000 that ended in all queues.";
+CONCURRENCY is what each node runs at once, LIMIT what all together do; UTIL is what runs of what
+may. WAIT (from ready to start, of runs tried once) and RUN are the median and the 95th percentile
+of those of its runs that are among the last 1,000 that ended in all queues.";
 
 /// Keeps jobs from running, or lets them run again.
 #[derive(Debug, clap::Args)]

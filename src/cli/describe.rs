@@ -23,8 +23,8 @@ Examples:
   schedctl describe 'H H * * *' --name backup
   schedctl describe backup
 
-What is no valid name of a job is taken as a cron expression, else as one of OnCalendar, and needs no
-Redis. A job has a line for each of its schedules, and for each rule that shapes them.";
+What is no valid name of a job is taken as a cron expression, else as one of OnCalendar, and needs
+no Redis. A job has a line for each of its schedules, and for each rule that shapes them.";
 
 #[allow(clippy::doc_markdown, reason = "comments on flags are texts of --help")]
 /// Tells in words when a job runs or what a cron expression means.

@@ -31,8 +31,9 @@ Examples:
 
 Jobs of files are left out unless --all asks for them. A job that goes by a clock and names no zone
 gets the zone that is kept with it. A one-shot whose time is past stands as a comment, and so does a
-unique key, which only a job that is added can have. All else is written as it is, also values of env,
-headers and bodies and a webhook_secret, which show hides: keep the file to yourself if they are secret.";
+unique key, which only a job that is added can have. All else is written as it is, also values of
+env, headers and bodies and a webhook_secret, which show hides: keep the file to yourself if they
+are secret.";
 
 /// Jobs read in one go.
 const PAGE: usize = 500;

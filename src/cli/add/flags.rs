@@ -8,21 +8,24 @@ Examples:
   schedctl add --name report --at 'tomorrow 9am' --tz Europe/Berlin --shell 'make report'
   schedctl add --name backup --cron '30 2 * * *' --retry 3 --timeout 2h -- /usr/local/bin/backup
   schedctl add --name ping --every 30s --http https://example.com/ping --method POST
-  schedctl add --name close --calendar 'Mon..Fri 17:30' --tz Europe/Berlin --exclude 2026-12-24..2027-01-01 -- /usr/local/bin/close
+  schedctl add --name close --calendar 'Mon..Fri 17:30' --exclude 2026-12-24..2027-01-01 -- close
   schedctl add --in 30s --debounce reindex -- /usr/local/bin/reindex
   schedctl add --stdin < jobs.jsonl
 
-Without --in, --at, --cron, --every, --delay, --calendar or --rrule the job runs only when asked, by schedctl run.
+Without --in, --at, --cron, --every, --delay, --calendar or --rrule the job runs only when asked, by
+schedctl run.
 
-Times for --at, --anchor, --start and --end: 2026-12-24T09:00:00+01:00, '2026-12-24 09:00', '24 dec 9am',
-09:00, noon, 'tomorrow 9am', 'fri 17:00', 'next fri', 'in 2h30m', @1790000000. A day alone is its midnight.
+Times for --at, --anchor, --start and --end: 2026-12-24T09:00:00+01:00, '2026-12-24 09:00',
+'24 dec 9am', 09:00, noon, 'tomorrow 9am', 'fri 17:00', 'next fri', 'in 2h30m', @1790000000. A day
+alone is its midnight.
 The time that was understood is printed; one inside a gap of the zone's clock is refused with its
 neighbours.
 Durations, here and everywhere: 90s, 2h30m, 1.5h, 1d, 1w, 250ms, PT2H30M.
 
 A line for --stdin is an object with the keys of [jobs.X] in jobs.toml, plus name and in:
   {\"name\": \"report\", \"in\": \"10m\", \"command\": [\"/usr/local/bin/report\"], \"retry\": 3}
-A unique key is unique = \"K\" with unique_for, or unique = {\"key\": \"K\", \"for\": \"1h\", \"mode\": \"throttle\"}.
+A unique key is \"unique\": \"K\" with \"unique_for\", or
+  \"unique\": {\"key\": \"K\", \"for\": \"1h\", \"mode\": \"throttle\"}
 A bad line is told with its number and the others go in; the code is 1 then. An at of a line that is
 already past runs at once. What is doubtful of a line goes in with a warning, of which 20 are told.";
 

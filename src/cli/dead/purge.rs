@@ -23,8 +23,8 @@ Examples:
   schedctl purge --dead --older-than 7d --dry-run
 
 Of those --job and --state let through, --keep spares the newest and --older-than the younger ones;
-with both only what neither spares is forgotten. --dead alone forgets every dead letter: on a terminal
-it asks for the name of the namespace first, elsewhere it wants --yes.";
+with both only what neither spares is forgotten. --dead alone forgets every dead letter: on a
+terminal it asks for the name of the namespace first, elsewhere it wants --yes.";
 
 /// Forgets runs that failed, timed out or were lost, for good.
 #[derive(Debug, clap::Args)]

@@ -29,7 +29,8 @@ Examples:
 Lines begin with + (would be added), ~ (would be changed, key by key), - (no longer in the file) or
 ! (left out: a job added by schedctl has the name). With --node a job whose text here the node has
 said already, and another file changed since, is noted: reloading changes nothing. Values of env and
-header fields, bodies and passwords are not shown. Exit codes: 0 as the file says; 1 differs; 78 the file has problems.";
+header fields, bodies and passwords are not shown. Exit codes: 0 as the file says; 1 differs; 78 the
+file has problems.";
 
 const APPLY_EXAMPLES: &str = "\
 Examples:
@@ -37,10 +38,10 @@ Examples:
   schedctl apply crm/jobs.toml --source crm --prune
 
 The jobs, queues and groups of the file are kept under the name of their source: --source, else the
-file's name without its ending. A job that is no longer in the file stays and is named; --prune takes
-it out, unless another file has it too. Jobs of other files change if this file says otherwise: the
-last change holds. Jobs added by schedctl are never touched: a name one of them has is left out, and
-the code is 4. A file with problems changes nothing.";
+file's name without its ending. A job that is no longer in the file stays and is named; --prune
+takes it out, unless another file has it too. Jobs of other files change if this file says
+otherwise: the last change holds. Jobs added by schedctl are never touched: a name one of them has
+is left out, and the code is 4. A file with problems changes nothing.";
 
 /// Shows what applying a jobs file would change.
 #[derive(Debug, clap::Args)]

@@ -35,8 +35,8 @@ Everything is read twice before it is told, so what is changing meanwhile is no 
 only what cannot do harm, each step guarded in Redis, and says what it did: a missing planned run is
 planted, a lost lease put back as ended so that a node takes the run back by its delivery rule, a
 closed run's place freed, counters set. What cannot be read is moved to quarantine, and deleted by
-nobody but --discard, which tells what it let go of; --discard all asks for the name of the namespace
-on a terminal, elsewhere it wants --yes.
+nobody but --discard, which tells what it let go of; --discard all asks for the name of the
+namespace on a terminal, elsewhere it wants --yes.
 
 Exit codes: 0 nothing wrong, or all of it mended; 1 something is wrong; 3 no such entry; 69 Redis
 unreachable.";

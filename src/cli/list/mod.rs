@@ -64,10 +64,10 @@ Examples:
   schedctl list --all --json --limit 100 --offset 200
   schedctl list --watch=5s
 
-A job counts as running while a run of it executes, and as retrying while one that began before waits
-to be tried again, by its schedule or lately asked for by hand; NEXT is then the time of that (--json:
-retry_at) unless its schedule comes first. STATE says \"queue paused\" of a scheduled job whose queue
-is (--json: queue_paused).
+A job counts as running while a run of it executes, and as retrying while one that began before
+waits to be tried again, by its schedule or lately asked for by hand; NEXT is then the time of that
+(--json: retry_at) unless its schedule comes first. STATE says \"queue paused\" of a scheduled job
+whose queue is (--json: queue_paused).
 
 With --watch the list is drawn anew on a terminal, as many jobs as it has lines; anywhere else, and
 with --json, one list follows the other. Ctrl-C ends it (130).";

@@ -13,10 +13,10 @@ Examples:
   schedctl next 'Mon..Fri 09:00'
   schedctl next 'FREQ=MONTHLY;BYDAY=-1FR' --dtstart 2026-01-05T09:00
 
-What is no valid name of a job is taken as a cron expression, else as one of OnCalendar. Neither needs
-Redis, nor does --file, whose jobs come sorted by time. NOTES tells what the zone's clock changes do
-to a time: it does not exist, or comes twice. --json prints an array of times, of --file one of
-objects with job and due; with --long each has also local, utc, relative_s, zone and notes.";
+What is no valid name of a job is taken as a cron expression, else as one of OnCalendar. Neither
+needs Redis, nor does --file, whose jobs come sorted by time. NOTES tells what the zone's clock
+changes do to a time: it does not exist, or comes twice. --json prints an array of times, of --file
+one of objects with job and due; with --long each has also local, utc, relative_s, zone and notes.";
 
 /// Prints the times at which a job, the jobs of a file or a cron expression come next.
 #[derive(Debug, clap::Args)]

@@ -20,9 +20,10 @@ Examples:
   schedctl queue set mail limit=5 rate=100/1m
   schedctl queue set mail rate=none concurrency=8
 
-Keys: concurrency (runs at once on each node), limit (runs at once on all nodes), rate (RUNS/DURATION
-that begin on all nodes), burst (how many of them at once), weight or strict (its share of a node).
-KEY=none takes one away. It holds at once, until somebody edits [queues.X] in a jobs file.";
+Keys: concurrency (runs at once on each node), limit (runs at once on all nodes), rate
+(RUNS/DURATION that begin on all nodes), burst (how many of them at once), weight or strict (its
+share of a node). KEY=none takes one away. It holds at once, until somebody edits [queues.X] in a
+jobs file.";
 
 const SWITCH_EXAMPLES: &str = "\
 Examples:

@@ -46,10 +46,11 @@ Example:
   schedctl top
 
 Four lists, read anew each second: what is due, what runs, what ended, the queues. Keys: tab or 1-4
-the list, arrows or j k the row, enter all about it with what it wrote, p pause or resume, r run now,
-c cancel (asks), / filter, s sort (by time, name, state with trouble first), ? help, q quit. On a small
-terminal one list is shown at a time. Of 100,000 jobs the next 200 are read; a filter that is a whole
-name finds any job. Runs that tell people of others are left out (schedctl history --notices).";
+the list, arrows or j k the row, enter all about it with what it wrote, p pause or resume, r run
+now, c cancel (asks), / filter, s sort (by time, name, state with trouble first), ? help, q quit. On
+a small terminal one list is shown at a time. Of 100,000 jobs the next 200 are read; a filter that
+is a whole name finds any job. Runs that tell people of others are left out (schedctl history
+--notices).";
 
 /// What has happened.
 enum News {

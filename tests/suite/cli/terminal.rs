@@ -36,6 +36,19 @@ fn every_verb_explains_itself_with_an_example() {
 }
 
 #[test]
+fn no_help_is_broken_in_its_middle_on_a_terminal_wide_enough() {
+    fn walk(command: &clap::Command, path: &str) {
+        let texts = [command.get_after_help(), command.get_after_long_help()];
+        for text in texts.into_iter().flatten().map(ToString::to_string) {
+            let long: Vec<&str> = text.lines().filter(|line| line.chars().count() > 100).collect();
+            assert!(long.is_empty(), "{path}: longer than the 100 columns it is broken at: {long:#?}");
+        }
+        command.get_subcommands().for_each(|inner| walk(inner, &format!("{path} {}", inner.get_name())));
+    }
+    walk(&schedd::cli::command(), "schedctl");
+}
+
+#[test]
 fn on_a_narrow_terminal_a_job_has_room_on_one_line() {
     let bench = Bench::start();
     bench.add(&["--name", "nightly-backup", "--at", "2099-01-01T02:30:00Z", "--", "x"]);
