@@ -36,6 +36,18 @@ impl Window {
         }
     }
 
+    /// The time in which what the nodes did matters: of a run that waited for another of its job from when it was due, for what held
+    /// that one up held it up, too.
+    pub(super) fn told_of(facts: &Facts) -> Option<Self> {
+        let window = Self::of(facts)?;
+        Some(match &facts.subject {
+            Subject::Run(run) if run.first_start.is_some() && run.behind.is_some() && run.gate.is_none() => {
+                Self { from: run.run.due().min(window.from), ..window }
+            }
+            _ => window,
+        })
+    }
+
     fn of_run(run: &RunFacts, now: UnixMillis) -> Option<Self> {
         let due = run.run.due();
         let is_skipped_missed = run.first_start.is_none() && run.reason.as_deref() == Some("missed") && run.state.is_final();

@@ -12,7 +12,8 @@ use super::life::Window;
 use super::loss::hidden;
 use super::timing::Timing;
 use crate::domain::ids::RunKind;
-use crate::domain::job::CatchUpMode;
+use crate::domain::job::{CatchUpMode, Overlap};
+use crate::domain::time::UnixMillis;
 
 /// Whether what is asked about was on time.
 pub(super) fn timing(facts: &Facts) -> Vec<Timing> {
@@ -83,7 +84,11 @@ fn of_run(facts: &Facts, run: &RunFacts) -> Vec<Timing> {
         let causes = waiting_for_nodes(facts, run);
         found.extend(if causes.is_empty() { vec![Timing::Unexplained] } else { causes });
     }
-    if let Some(mode) = caught_up(facts, run, late) {
+    let down_until = found.iter().find_map(|one| match one {
+        Timing::NoNode { since: None, until } => *until,
+        _ => None,
+    });
+    if let Some(mode) = caught_up(facts, run, late, down_until) {
         found.push(Timing::CaughtUp { mode });
     }
     found
@@ -95,11 +100,18 @@ pub(super) fn latest_shift(facts: &Facts, run: &RunFacts) -> Duration {
     definition.map_or(Duration::ZERO, |(spec, _)| spec.shape.latest_shift(&facts.name))
 }
 
-/// The mode by which a missed run ran; none if it was not missed, or is of a kind that always runs.
-fn caught_up(facts: &Facts, run: &RunFacts, late: Duration) -> Option<&'static str> {
+/// The mode by which a missed run ran; none if it was not missed, or is of a kind that always runs. `down_until` is until when no
+/// node was there since it was due.
+fn caught_up(facts: &Facts, run: &RunFacts, late: Duration, down_until: Option<UnixMillis>) -> Option<&'static str> {
     let (spec, timetable) = facts.job.as_ref()?.definition.as_ref().ok()?;
-    let late = late.saturating_sub(latest_shift(facts, run));
-    let is_missed = late > spec.late_after && run.behind.is_none() && !run.run.is_manual() && !timetable.is_one_shot();
+    if run.run.is_manual() || timetable.is_one_shot() {
+        return None;
+    }
+    let is_long = |late: Duration| late.saturating_sub(latest_shift(facts, run)) > spec.late_after;
+    // Missed runs of `all` wait for one another; another run that may wait for an open one was late by that.
+    let is_one_of_all = run.gate.is_none() && spec.catch_up.mode == CatchUpMode::All && spec.overlap == Overlap::Skip;
+    let was_missed = || down_until.is_some_and(|until| is_long(until.since(run.run.due())));
+    let is_missed = is_long(late) && (run.behind.is_none() || is_one_of_all || was_missed());
     is_missed.then_some(mode_word(spec.catch_up.mode))
 }
 

@@ -237,7 +237,7 @@ pub(super) fn saw(facts: &Facts) -> Vec<Saw> {
     let claimers: Vec<&String> = run.iter().flat_map(|run| &run.attempts).filter_map(|attempt| attempt.node.as_ref()).collect();
     let is_on_time = run.and_then(RunFacts::late).is_some_and(|late| late <= ON_TIME);
     // What nodes did then went with the data, and what kept them from starting it again is no reason.
-    let window = Window::of(facts).filter(|_| hidden(facts).is_none());
+    let window = Window::told_of(facts).filter(|_| hidden(facts).is_none());
     if let (Some(window), Some(run)) = (window, run) {
         let mut nodes = 0;
         for node in &facts.nodes {

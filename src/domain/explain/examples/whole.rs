@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::scene::{about, asked_in_vain, event, fresh, node, on, s, slots, started, with_job, with_spec};
-use crate::domain::explain::{NodeFacts, judge};
-use crate::domain::job::{Action, CatchUpMode, DoneCheck};
+use crate::domain::explain::{Facts, Finding, NodeFacts, Part, RunFacts, judge};
+use crate::domain::job::{Action, CatchUpMode, DoneCheck, Overlap};
 use crate::domain::node_event::Befell;
 use crate::domain::zone::Zone;
 
@@ -61,4 +61,29 @@ fn a_run_whose_check_was_asked_in_vain_is_not_told_to_have_started() {
     let rules: Vec<String> =
         told.iter().filter(|found| found.part().as_str() == "rule").map(|rule| rule.sentence(&asked.zone)).collect();
     assert!(rules[0].starts_with("done_check =") && rules[1].starts_with("retry =") && rules.len() == 2, "{rules:?}");
+}
+
+#[test]
+fn of_missed_runs_that_waited_for_one_another_the_rule_is_told_and_that_no_node_was_there() {
+    let stopped = [event(Befell::Stopped, -60, None), event(Befell::Started { seen_before: None }, 700, None)];
+    let nodes = || vec![node("n1", &stopped), node("n2", &stopped)];
+    let waited = |until: i64| {
+        let (ready_at, behind) = (s(until), Some(format!("j@{}", s(-60).as_i64()).parse().unwrap()));
+        on(nodes(), RunFacts { ready_at, behind, ..started(until) })
+    };
+    let told = |facts: &Facts| {
+        let found = judge(facts);
+        let is_rule = |code: &&str| ["caught_up", "late_no_node", "free", "not_running"].contains(code);
+        let codes = found.iter().map(Finding::code).filter(is_rule).collect::<Vec<_>>();
+        let rules: Vec<String> =
+            found.iter().filter(|one| one.part() == Part::Rule).map(|one| one.sentence(&facts.zone)).collect();
+        (codes, rules.iter().any(|rule| rule.starts_with("catch_up =")))
+    };
+    let of_all = with_spec(waited(710), |spec| spec.catch_up.mode = CatchUpMode::All);
+    assert_eq!(told(&of_all), (vec!["not_running", "not_running", "late_no_node", "caught_up"], true));
+    // Under another overlap only one that no node could begin in time was missed.
+    let queued = |facts: Facts| with_spec(facts, |spec| spec.overlap = Overlap::Queue { max: 1 });
+    assert!(told(&queued(waited(710))).1);
+    let behind_a_long_one = Facts { nodes: vec![node("n1", &[])], ..queued(waited(710)) };
+    assert_eq!(told(&behind_a_long_one), (vec![], false));
 }
