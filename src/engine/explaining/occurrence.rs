@@ -9,6 +9,7 @@ use crate::domain::explain::{Held, Place, RunFacts, Subject};
 use crate::domain::ids::{RunId, RunKind};
 use crate::domain::time::UnixMillis;
 use crate::engine::definition::{self, Definition};
+use crate::engine::folded::eras_of;
 use crate::store::{Ledger, LedgerRange, RunRecord, StoreError};
 
 /// As long as history is kept: of what was due within it there is a record, unless newer ones pushed it out.
@@ -159,15 +160,19 @@ impl Known<'_> {
     /// Nothing was due at `at`: with what was before and after.
     async fn not_due(&self, at: UnixMillis, ended_after: &[RunRecord]) -> Result<Subject, StoreError> {
         let Some(definition) = self.understood() else { return Ok(Subject::Unrecorded { at }) };
-        let (timetable, since) = (&definition.timetable, definition.record.since);
-        let scheduled_before = if since <= at { timetable.latest_in(since, at) } else { None };
-        let before = match scheduled_before {
+        let eras = eras_of(self.past, self.record.as_ref());
+        // What came between the times of two schedules nobody knows is told by its records.
+        let before = match eras.latest_in(UnixMillis::EPOCH, at).filter(|before| eras.tell(*before, at)) {
             Some(before) => Some(before),
             None => self.before(at).await?,
         };
-        let recorded_after = ended_after.iter().map(|record| record.run.due()).filter(|due| *due > at).min();
-        let after = timetable.next_after(at.max(since));
-        let after = if since <= at { after } else { recorded_after.or(after) };
+        let since = definition.record.since;
+        let recorded = || ended_after.iter().map(|record| record.run.due()).filter(|due| *due > at).min();
+        let after = match eras.next_after(at).filter(|after| eras.tell(at, *after)) {
+            Some(after) => Some(after),
+            None if since <= at => None,
+            None => recorded().or_else(|| definition.timetable.next_after(since)),
+        };
         Ok(Subject::NotDue { at, before, after })
     }
 

@@ -202,3 +202,22 @@ fn what_a_pause_skipped_is_not_denied_after_its_day_was_left_out() {
     let (told, document) = explained(&redis, &["j", "--at", &third.saturating_add(hour / 2).to_string()]);
     assert_eq!(document["subject"], "not_due", "{told}");
 }
+
+#[test]
+fn the_times_around_one_that_is_none_are_those_of_the_schedule_of_then() {
+    let redis = TestRedis::start();
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    let hour = Duration::from_secs(3600);
+    add_in_the_past(&eye, 5 * hour + hour / 2, &json!({"name": "j", "cron": "0 * * * *", "tz": "UTC", "shell": "true"}));
+    let first = eye.job("j").unwrap().pending.unwrap().due();
+    ctl.run(&["pause", "j"]).good();
+    ctl.run(&["resume", "j"]).good();
+    ctl.run(&["add", "--name", "j", "--cron", "30 5 * * *", "--tz", "UTC", "--shell", "true", "--replace"]).good();
+    let (second, third) = (first.saturating_add(hour), first.saturating_add(2 * hour));
+    let shown = |due: UnixMillis| schedd::domain::wording::shown(due, &schedd::domain::zone::Zone::utc());
+    let (told, document) = explained(&redis, &["j", "--at", &second.saturating_add(hour / 2).to_string()]);
+    assert_eq!(document["subject"], "not_due", "{told}");
+    let said = told.lines().find(|line| line.starts_with("The time before is ")).unwrap();
+    let at_once = |due: UnixMillis| said.contains(&shown(due));
+    assert!(at_once(second) && at_once(third), "{said}");
+}
