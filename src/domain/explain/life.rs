@@ -27,6 +27,7 @@ impl Window {
     pub(super) fn of(facts: &Facts) -> Option<Self> {
         match &facts.subject {
             Subject::Run(run) => Self::of_run(run, facts.now),
+            Subject::Stretch { run, .. } if run.reason.as_deref().is_some_and(|reason| reason != "missed") => None,
             Subject::Stretch { at, run } => Some(Self { from: *at, to: run.finished_at.unwrap_or(facts.now) }),
             Subject::Behind { run, .. } => Some(Self { from: run.run.due(), to: facts.now }),
             Subject::Job { open, .. } => {

@@ -10,7 +10,7 @@ use super::life::{Life, Window, life, obstacles};
 use super::loss::hidden;
 use super::sentences::{findings, stretch_words};
 use crate::domain::deed::Deed;
-use crate::domain::ids::{Label, QueueName};
+use crate::domain::ids::{Label, QueueName, RunKind};
 use crate::domain::lane::Lane;
 use crate::domain::node_event::Befell;
 use crate::domain::serving::Serving;
@@ -235,7 +235,13 @@ pub(super) fn saw(facts: &Facts) -> Vec<Saw> {
         _ => None,
     });
     let claimers: Vec<&String> = run.iter().flat_map(|run| &run.attempts).filter_map(|attempt| attempt.node.as_ref()).collect();
-    let is_on_time = run.and_then(RunFacts::late).is_some_and(|late| late <= ON_TIME);
+    // What is made up for, or done anew, was to start when it was ready.
+    let is_of_another_day = |run: &RunFacts| matches!(run.run.kind(), RunKind::Backfill | RunKind::Rerun);
+    let waited = |run: &RunFacts| match run.first_start {
+        Some(start) if is_of_another_day(run) => Some(start.since(run.ready_at.max(run.run.due()))),
+        _ => run.late(),
+    };
+    let is_on_time = run.and_then(waited).is_some_and(|waited| waited <= ON_TIME);
     // What nodes did then went with the data, and what kept them from starting it again is no reason.
     let window = Window::told_of(facts).filter(|_| hidden(facts).is_none());
     if let (Some(window), Some(run)) = (window, run) {

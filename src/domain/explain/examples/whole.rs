@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use super::scene::{about, asked_in_vain, event, fresh, node, on, s, slots, started, with_job, with_spec};
-use crate::domain::explain::{Facts, Finding, NodeFacts, Part, RunFacts, judge};
+use super::scene::{about, asked_in_vain, ended, event, facts, fresh, node, on, s, slots, started, with_job, with_spec};
+use crate::domain::explain::{Facts, Finding, NodeFacts, Part, RunFacts, Subject, judge};
+use crate::domain::ids::RunId;
 use crate::domain::job::{Action, CatchUpMode, DoneCheck, Overlap};
 use crate::domain::node_event::Befell;
+use crate::domain::run::RunState;
 use crate::domain::zone::Zone;
 
 #[test]
@@ -86,4 +88,21 @@ fn of_missed_runs_that_waited_for_one_another_the_rule_is_told_and_that_no_node_
     assert!(told(&queued(waited(710))).1);
     let behind_a_long_one = Facts { nodes: vec![node("n1", &[])], ..queued(waited(710)) };
     assert_eq!(told(&behind_a_long_one), (vec![], false));
+}
+
+#[test]
+fn what_nodes_did_is_not_told_of_what_did_not_wait_for_them() {
+    let down = [event(Befell::Stopped, -60, None), event(Befell::Started { seen_before: None }, 300, None)];
+    let codes = |facts: Facts| {
+        let all = judge(&Facts { nodes: vec![node("n1", &down), node("n2", &[])], ..facts });
+        let is_one = |code: &&str| ["free", "not_running", "late_no_node", "no_nodes"].contains(code);
+        all.iter().map(Finding::code).filter(is_one).collect::<Vec<_>>()
+    };
+    let skipped = |why| RunFacts { skipped: Some((s(120), 3)), ..ended(RunState::Skipped, Some(why)) };
+    let stretch = |why| facts(Subject::Stretch { at: s(60), run: Box::new(skipped(why)) });
+    assert_eq!((codes(stretch("paused")), codes(about(skipped("paused")))), (vec![], vec![]));
+    assert!(!codes(stretch("missed")).is_empty());
+    let backfill = RunFacts { run: RunId::backfill("j".parse().unwrap(), s(0)), ready_at: s(600), ..started(600) };
+    assert_eq!(codes(about(backfill.clone())), Vec::<&str>::new());
+    assert_eq!(codes(about(RunFacts { ready_at: s(400), ..backfill })), ["free"]);
 }
