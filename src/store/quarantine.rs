@@ -1,4 +1,4 @@
-//! What cannot be understood: moved aside, told of, never run and never deleted.
+//! What cannot be understood: moved aside, told of, never run, and deleted only as a person asks (`discarding`).
 //!
 //! Entries of sets are kept whole in one hash, keys are renamed and noted there. At most 10,000 are kept: a key then stays where
 //! it is, and an entry, which would be met at every poll, is taken out, counted, and told by its finder.
