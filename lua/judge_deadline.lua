@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Looks whether a run has started, or ended, by the time it was to, and else tells whom its job wants told. What is paused, removed
+-- Looks whether a run has started (was executed, not only claimed), or ended, by the time it was to, and else tells whom its job wants told. What is paused, removed
 -- or over is not to start any more; of those skipped behind an open run the first has not started as long as that goes on.
 -- Guard: its time has come and is on the list, and is still what the job says; it is taken off in the same step.
 -- KEYS 1 deadlines
@@ -27,14 +27,21 @@ local entry = id .. ' ' .. kind
 local at = redis.call('ZSCORE', KEYS[1], entry)
 if not at then return {'gone'} end
 if tonumber(at) > now then return {'early'} end
-local run = redis.call('HMGET', k.run, 'state', 'fence')
+local run = redis.call('HMGET', k.run, 'state', 'attempt', 'started_at', 'first_start')
 local job = redis.call('HMGET', k.job, 'pending', 'tells', 'skipped_behind', 'paused', 'ended')
 local is_open = run[1] == 'running' or run[1] == 'scheduled' or not run[1] and job[1] == id
 local behind, skipped = string.match(job[3] or '', '^(%S+) (%S+)$')
 -- Its record may be trimmed by now.
 local is_held_up = kind == 'start' and skipped == id and not is_open and not job[4] and not job[5]
   and redis.call('ZSCORE', KEYS[7], behind)
-local is_missed = is_held_up or is_open and not (kind == 'start' and run[2])
+local attempt = whole(run[2], COUNT)
+local has_started = has_executed(k.run, attempt)
+if run[1] == 'running' then
+  -- What goes on may be its done_check: whoever hands it back without an attempt has it looked at again. One that was handed back
+  -- before its time came was claimed again too late.
+  has_started = has_executed(k.run, attempt - 1) or not run[4] or whole(run[3], PARKED) <= tonumber(at)
+end
+local is_missed = is_held_up or is_open and not (kind == 'start' and has_started)
 local tells = job[2] or ''
 local within = tonumber(string.match(tells, kind .. '=(%d+)'))
 if not within then is_missed = false end

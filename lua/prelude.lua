@@ -321,6 +321,12 @@ local function keep_cut(run_key, attempt, record)
   redis.call('HDEL', run_key, 'cut:' .. (attempt - PAST))
 end
 
+-- Whether a run that is at this attempt now, and is not running, was ever executed: by its claims that cannot be told, for one that
+-- was asked about or handed back at once executed nothing.
+local function has_executed(run_key, attempt)
+  return attempt > 0 or redis.call('HEXISTS', run_key, 'cut:1') == 1
+end
+
 -- The most a queue's limit, rate or burst may be, and how long its rate may take, in ms.
 local POOL, LONGEST_RATE = 1000000, 86400000
 -- A clock that was set back by more is not waited for, in microseconds.

@@ -15,6 +15,7 @@ use tracing::{Instrument, debug, warn};
 use super::definition::Definition;
 use super::explaining::{Ask, gather};
 use crate::domain::explain::causes;
+use crate::domain::gate::Gate;
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::job::{Action, JobSpec};
 use crate::domain::notice::{Deadline, NoticeKind, is_of_rest, notice_job};
@@ -114,6 +115,14 @@ pub(super) fn ping_start(executors: &Executors, spec: &JobSpec, run: &RunId) -> 
     Some(AbortOnDropHandle::new(tokio::spawn(ping.in_current_span())))
 }
 
+/// What a run waits for, in words.
+fn waits_for(what: &str) -> String {
+    match what {
+        "overlap" => "an open run of its job".to_owned(),
+        gate => Gate::from_name(&gate.replacen(' ', ":", 1)).map_or_else(|| gate.to_owned(), |gate| gate.words()),
+    }
+}
+
 struct Told<'a> {
     kind: NoticeKind,
     job: JobName,
@@ -143,7 +152,9 @@ impl Told<'_> {
     /// How long after its due time a late run began, or else was found not to have done what it was to.
     fn late(&self) -> Option<Duration> {
         let is_finish = self.about.text("stamp") == Some(Deadline::Finish.as_str());
-        let began = if is_finish { None } else { self.instant("started_at") };
+        // A claim handed back before anything was executed was no start.
+        let is_planned = self.state() == Some("scheduled");
+        let began = if is_finish || is_planned { None } else { self.instant("started_at") };
         let at = began.or_else(|| self.instant("at")).filter(|_| self.kind == NoticeKind::Late)?;
         Some(at.since(self.due()?))
     }
@@ -158,7 +169,9 @@ impl Told<'_> {
     fn reason(&self) -> Option<String> {
         let ended = self.ended_by();
         if self.causes.is_empty() {
-            return ended.or_else(|| Some(format!("it waits for {}", self.about.text("waiting_for")?)));
+            // What it waited for before it started is no reason any more.
+            let waits = self.about.text("waiting_for").filter(|_| self.state() == Some("scheduled"));
+            return ended.or_else(|| Some(format!("it waits for {}", waits_for(waits?))));
         }
         Some(ended.into_iter().map(|ended| format!("{ended}. ")).chain([self.causes.join(" ")]).collect())
     }

@@ -394,6 +394,52 @@ async fn one_that_waits_behind_another_is_told_of_too() {
     world.assert_sound();
 }
 
+#[tokio::test]
+async fn one_that_was_claimed_and_never_executed_has_not_started() {
+    let world = World::new();
+    let hand_back = async |offset: i64, claim: &Claim, verdict: Verdict, past: &str| {
+        world.at(offset).finish_run(claim, &verdict, "", &[], past).await.unwrap();
+    };
+    let later = || Verdict::AskLater(std::time::Duration::ZERO);
+    let asked = world.telling(TIMED).await;
+    let claim = world.win_with(0, &asked, Overlap::Skip, 100_000).await;
+    hand_back(10, &claim, later(), "").await;
+    assert_eq!(world.judge_all(900).await, [DeadlineReply::Early; 2], "its start is looked at again");
+    // A question that is open when the time comes may be the attempt by now; handed back, it was not.
+    let claim = world.win(950, &asked).await;
+    assert_eq!(world.judge_all(1_000).await, [DeadlineReply::Met, DeadlineReply::Early]);
+    hand_back(1_010, &claim, later(), "").await;
+    assert_eq!(world.judge_all(1_020).await, [DeadlineReply::Told, DeadlineReply::Early]);
+    assert_eq!(world.told().await, [("on_late", asked.clone())]);
+    for at in [1_100, 1_200] {
+        let claim = world.win(at, &asked).await;
+        hand_back(at + 10, &claim, Verdict::Release, "").await;
+        assert_eq!(world.judge_all(at + 20).await, [DeadlineReply::Early], "it was told of");
+    }
+    world.assert_sound();
+    let world = World::new();
+    let cut = world.telling(TIMED).await;
+    let claim = world.win_with(0, &cut, Overlap::Skip, 100_000).await;
+    world.at(10).finish_run(&claim, &Verdict::Release, "shutdown", &[], "{\"x\":1}").await.unwrap();
+    assert_eq!(world.judge_all(1_500).await, [DeadlineReply::Early], "it was cut short, and had started");
+    let claim = world.win(1_600, &cut).await;
+    world.at(1_610).finish_run(&claim, &later(), "", &[], "").await.unwrap();
+    assert_eq!(world.judge_all(1_700).await, [DeadlineReply::Early]);
+    assert!(world.notices().await.is_empty());
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn one_claimed_again_after_its_time_without_a_start_before_is_told_of() {
+    let world = World::new();
+    let run = world.telling(TIMED).await;
+    let claim = world.win_with(0, &run, Overlap::Skip, 100_000).await;
+    world.at(10).finish_run(&claim, &Verdict::Release, "", &[], "").await.unwrap();
+    world.win(1_001, &run).await;
+    assert_eq!(world.judge_all(1_002).await, [DeadlineReply::Told, DeadlineReply::Early]);
+    world.assert_sound();
+}
+
 /// Three runs of job `a`: one open since 0 ms, and two skipped behind it.
 async fn two_skipped_behind_one(world: &World) -> (Claim, [RunId; 2]) {
     let open = world.telling(TIMED).await;
