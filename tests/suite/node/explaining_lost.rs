@@ -39,11 +39,16 @@ fn forget_journal(home: &Path) {
     }
 }
 
-/// The first node dies, then `lose` has Redis lose data, then the node comes again.
+/// The first node dies, then `lose` has Redis lose data, then the node comes again. What was missed is skipped.
 fn scene(journal: Journal, lose: impl Fn(&mut TestRedis)) -> Scene {
+    scene_under("skip", journal, lose)
+}
+
+/// The same with what is missed caught up by this rule.
+fn scene_under(catch_up: &str, journal: Journal, lose: impl Fn(&mut TestRedis)) -> Scene {
     let mut redis = TestRedis::start();
     let eye = Eye::on(&redis);
-    let job = "[jobs.j]\nevery = \"1s\"\ncatch_up = \"skip\"\nlate_after = \"1s\"\nshell = \"true\"\n";
+    let job = format!("[jobs.j]\nevery = \"1s\"\ncatch_up = \"{catch_up}\"\nlate_after = \"1s\"\nshell = \"true\"\n");
     let mut one = Schedd::on(&redis).node("n1").jobs(&format!("{QUICK}{job}")).start();
     let newest = |count: usize| eye.wait_for_history("j", count).iter().map(|run| run.run.due()).max().unwrap();
     let before = newest(2);
@@ -116,6 +121,22 @@ fn of_an_occurrence_skipped_since_an_old_snapshot_was_put_back_the_loss_is_told_
     let loss = &document["losses"][0];
     assert_eq!((&loss["noticed_by"], &loss["told_by"][0]), (&"n2".into(), &"n2".into()), "{loss}");
     assert!(loss["kept_to"].as_str().unwrap() < loss["last_whole_at"].as_str().unwrap(), "{loss}");
+    drop(scene.nodes);
+}
+
+#[test]
+fn of_an_occurrence_run_again_since_an_old_snapshot_was_put_back_it_is_told_that_it_may_have_run_before() {
+    let scene = scene_under("all", Journal::Gone, restore);
+    let said = [
+        "It succeeded on",
+        "Redis lost data, noticed by n2 on",
+        "so it may have run before. The journal of n2 tells nothing of it, so whether it did is not known.",
+        "Whether it started when it was due was lost with the data.",
+    ];
+    assert_says(&scene.redis, &["j", "--at", &scene.after.to_string()], &said);
+    let told = codes(&scene.redis, scene.after);
+    let invented = ["late", "late_no_node", "not_running", "free", "caught_up"];
+    assert!(!told.iter().any(|code| invented.contains(&code.as_str())), "{told:?}");
     drop(scene.nodes);
 }
 
