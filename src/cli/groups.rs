@@ -8,6 +8,7 @@ use super::args::Global;
 use super::connect::connect;
 use super::failure::Failure;
 use super::render::{Cell, Console, Relative, Table, shown};
+use crate::domain::gate::Gate;
 use crate::domain::group::GroupSettings;
 use crate::domain::ids::{GroupName, JobName, RunId};
 use crate::domain::time::UnixMillis;
@@ -35,19 +36,27 @@ pub(super) async fn groups(global: &Global, console: &mut Console) -> Result<u8,
     for (settings, standing) in settings.values().zip(&mut standings) {
         mind_gap(settings, standing, now);
     }
-    let groups = settings.iter().zip(&standings);
+    let mut gave_up = Vec::with_capacity(standings.len());
+    for (name, standing) in settings.keys().zip(&standings) {
+        gave_up.push(stuck(&store, name, standing, now).await?);
+    }
+    let groups = settings.iter().zip(standings.iter().zip(&gave_up));
     if console.is_json() {
         console.json(&Value::Array(
             groups
-                .map(|((name, settings), standing)| group_json(name, settings, standing, !undeclared.contains_key(name)))
+                .map(|((name, settings), (standing, gave_up))| {
+                    let mut group = group_json(name, settings, standing, !undeclared.contains_key(name));
+                    group["gave_up"] = json!(gave_up.iter().map(ToString::to_string).collect::<Vec<_>>());
+                    group
+                })
                 .collect(),
         ));
         return Ok(0);
     }
     let local = Zone::of_host();
     let mut rows: Vec<[Cell; 7]> = Vec::new();
-    for ((name, settings), standing) in groups {
-        let mut row = group_row(name, settings, standing, Relative { now }, &local);
+    for ((name, settings), (standing, gave_up)) in groups {
+        let mut row = group_row(name, settings, standing, gave_up, Relative { now }, &local);
         if undeclared.contains_key(name) {
             row[1] = Cell::new(format!("{} (by default: no file has it)", settings.mode()));
         }
@@ -107,6 +116,20 @@ fn mind_gap(settings: &GroupSettings, standing: &mut GroupStanding, now: UnixMil
     }
 }
 
+/// Of a group nobody has: the runs that were let in, did not begin and gave their places up, and now keep those of their lanes out.
+async fn stuck(store: &Store, group: &GroupName, standing: &GroupStanding, now: UnixMillis) -> Result<Vec<RunId>, StoreError> {
+    if !standing.held.is_empty() || !standing.let_in.is_empty() {
+        return Ok(Vec::new());
+    }
+    let gate = Gate::of_group(group);
+    let mut found: Vec<RunId> = Vec::new();
+    for run in &standing.first_waiting {
+        let stuck = store.read_stuck(&gate, run).await?.filter(|(_, until)| *until > now);
+        found.extend(stuck.map(|(run, _)| run).filter(|run| !found.contains(run)));
+    }
+    Ok(found)
+}
+
 /// Whose turn it is, where there are turns.
 fn turn<'a>(settings: &GroupSettings, standing: &'a GroupStanding) -> Option<(&'a str, UnixMillis)> {
     let is_alternate = matches!(settings, GroupSettings::Alternate(_));
@@ -138,7 +161,14 @@ fn group_json(name: &GroupName, settings: &GroupSettings, standing: &GroupStandi
     })
 }
 
-fn group_row(name: &GroupName, settings: &GroupSettings, standing: &GroupStanding, when: Relative, local: &Zone) -> [Cell; 7] {
+fn group_row(
+    name: &GroupName,
+    settings: &GroupSettings,
+    standing: &GroupStanding,
+    gave_up: &[RunId],
+    when: Relative,
+    local: &Zone,
+) -> [Cell; 7] {
     let turn = turn(settings, standing);
     let named = |runs: Vec<String>, count: u64| {
         let names: Vec<String> = runs.into_iter().take(SHOWN).collect();
@@ -152,14 +182,17 @@ fn group_row(name: &GroupName, settings: &GroupSettings, standing: &GroupStandin
     let texts = |runs: &[RunId]| runs.iter().map(ToString::to_string).collect::<Vec<_>>();
     // Who was let in and has not begun waits for its queue.
     let let_in = standing.let_in.iter().map(|run| format!("{run} (let in)"));
-    let waiting: Vec<String> = let_in.chain(texts(&standing.first_waiting)).collect();
+    let gave_up = gave_up.iter().map(|run| format!("{run} (gave its place up)"));
+    let before: Vec<String> = let_in.chain(gave_up).collect();
+    let count = standing.waiting.saturating_add(before.len() as u64);
+    let waiting: Vec<String> = before.into_iter().chain(texts(&standing.first_waiting)).collect();
     [
         Cell::new(name.as_str()),
         Cell::new(settings.mode()),
         Cell::maybe(turn.map(|(job, _)| job.to_owned())),
         Cell::maybe(turn.map(|(_, since)| when.passed(since))),
         Cell::maybe(named(texts(&standing.held), standing.held.len() as u64)),
-        Cell::maybe(named(waiting, standing.waiting.saturating_add(standing.let_in.len() as u64))),
+        Cell::maybe(named(waiting, count)),
         Cell::maybe(standing.next.filter(|_| standing.waiting > 0).map(|at| shown(at, local))),
     ]
 }

@@ -124,3 +124,32 @@ fn whoever_was_let_in_and_cannot_begin_is_told_so_and_what_became_of_its_place()
     assert!(text.contains(&format!("gave its place up; {next} has it now.")), "{text}");
     until("its record is shown so", LONG, || shown("shut", "gave its place at group one up"));
 }
+
+#[test]
+fn groups_names_the_run_that_gave_its_place_up_and_keeps_those_of_its_lane_out() {
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
+    let _node = Schedd::on(&redis).jobs(SECTIONS).start();
+    let told = |job: &str, part: &str| Some(explained(&redis, &[job]).0).filter(|text| text.contains(part));
+    let run_of = |job: &str| eye.ask(eye.store().list_open(&job.parse().unwrap())).unwrap().remove(0).to_string();
+    eye.add(&json!({"name": "holder", "in": "0s", "group": "one", "shell": effects.shell("sleep 600")}));
+    until("it has its place", LONG, || effects.of("holder").into_iter().next());
+    for name in ["first", "second"] {
+        eye.add(&json!({"name": name, "in": "0s", "queue": "other", "group": "one", "shell": effects.shell("sleep 600")}));
+        until("it waits for that", LONG, || told(name, "It waits for its place at group one, behind holder@"));
+    }
+    ctl.run(&["queue", "pause", "other"]).good();
+    ctl.run(&["cancel", "holder", "--stop"]).good();
+    let group_one = || {
+        let groups = ctl.run(&["groups", "--json"]).good().json();
+        groups.as_array().unwrap().iter().find(|group| group["group"] == "one").unwrap().clone()
+    };
+    let group = until("the first gave its place up", LONG, || Some(group_one()).filter(|group| group["gave_up"] != json!([])));
+    assert_eq!((&group["gave_up"], &group["first_waiting"]), (&json!([run_of("first")]), &json!([run_of("second")])));
+    let rows = ctl.run(&["groups"]).good().stdout;
+    assert!(rows.contains(&format!("{} (gave its place up) {}", run_of("first"), run_of("second"))), "{rows}");
+    ctl.run(&["queue", "resume", "other"]).good();
+    until("the first begins", LONG, || effects.of("first").into_iter().next());
+    let group = group_one();
+    assert_eq!((&group["gave_up"], &group["running"]), (&json!([]), &json!([run_of("first")])));
+}
