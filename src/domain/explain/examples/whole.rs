@@ -83,6 +83,9 @@ fn of_missed_runs_that_waited_for_one_another_the_rule_is_told_and_that_no_node_
     };
     let of_all = with_spec(waited(710), |spec| spec.catch_up.mode = CatchUpMode::All);
     assert_eq!(told(&of_all), (vec!["not_running", "not_running", "late_no_node", "caught_up"], true));
+    // One that came due when a node was back waited for those before it all the same.
+    let behind_the_others = Facts { nodes: vec![node("n1", &[])], ..of_all };
+    assert_eq!(told(&behind_the_others), (vec!["caught_up"], true));
     // Under another overlap only one that no node could begin in time was missed.
     let queued = |facts: Facts| with_spec(facts, |spec| spec.overlap = Overlap::Queue { max: 1 });
     assert!(told(&queued(waited(710))).1);
