@@ -104,7 +104,7 @@ fn cannot_start(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> 
         let listed = if listed.is_empty() { "nobody".to_owned() } else { listed };
         let user = run_as.user();
         told.push(format!(
-            "jobs.{name}.user: {user} is not among [daemon] users of this file, which names {listed}: its runs fail to start"
+            "jobs.{name}.user: {user} is not among [daemon] users of this file, which names {listed}: its runs fail to start, unless schedd itself runs as {user}"
         ));
     }
     told

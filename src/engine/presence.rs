@@ -97,6 +97,7 @@ pub async fn announce(
         has_cgroups: None,
         users: String::new(),
         users_why: String::new(),
+        own_user: String::new(),
     };
     let mut name = wanted.clone();
     let mut number = 1;
@@ -195,6 +196,7 @@ fn facts(shared: &Shared, clock_offset_ms: Option<i64>) -> NodeFacts {
         has_cgroups: Some(shared.executors.has_cgroups()),
         users: shared.executors.may_run_as().words().unwrap_or_default(),
         users_why: shared.executors.may_run_as().nobody().unwrap_or_default(),
+        own_user: shared.executors.own_user().to_owned(),
     }
 }
 

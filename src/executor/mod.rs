@@ -173,6 +173,11 @@ impl Executors {
         self.keeper.has_cgroups()
     }
 
+    /// The user this process runs as, and so a job that names none.
+    pub fn own_user(&self) -> &str {
+        &self.account.user
+    }
+
     /// Whom jobs may run as here.
     pub fn may_run_as(&self) -> &MayRunAs {
         &self.may_run_as

@@ -53,6 +53,8 @@ pub struct NodeFacts {
     pub users: String,
     /// Why nobody; empty if some.
     pub users_why: String,
+    /// The user it runs as itself, whom every job may name.
+    pub own_user: String,
 }
 
 /// How sure a node is of its name.
@@ -141,6 +143,8 @@ pub struct NodeRecord {
     pub users: String,
     /// Why nobody; empty if some, or if it does not say.
     pub users_why: String,
+    /// The user it runs as itself, whom every job may name; empty if it does not say.
+    pub own_user: String,
 }
 
 /// The words for whether each run has a cgroup of its own.
@@ -177,6 +181,7 @@ impl Store {
             ("cgroups", facts.has_cgroups.map_or("", |has| if has { OWN } else { NO_CGROUPS }).to_owned()),
             ("users", facts.users.clone()),
             ("users_why", facts.users_why.clone()),
+            ("own_user", facts.own_user.clone()),
             ("held", facts.held.as_ref().map_or_else(String::new, |(why, _)| why.clone())),
             ("held_since", facts.held.as_ref().map_or_else(String::new, |(_, since)| since.as_i64().to_string())),
         ];
@@ -261,6 +266,7 @@ impl Store {
                     .find_map(|(word, has)| (text("cgroups") == word).then_some(has)),
                 users: text("users"),
                 users_why: text("users_why"),
+                own_user: text("own_user"),
                 held: Some(text("held")).filter(|why| !why.is_empty()).zip(instant("held_since")),
             }
         };

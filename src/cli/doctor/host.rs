@@ -63,15 +63,23 @@ fn user_check(node: &NodeRecord) -> Option<Check> {
 
 /// A user some jobs are to run as and some nodes do not let them.
 fn unallowed(user: &str, jobs: &[JobName], present: &[&NodeRecord]) -> Option<Check> {
-    let is_refused = |node: &&&NodeRecord| match node.users.as_str() {
-        "" => !node.users_why.is_empty(),
-        "*" => false,
-        users => users.split(',').all(|other| other != user),
-    };
+    let is_refused = |node: &&&NodeRecord| is_refused(user, &node.own_user, &node.users, &node.users_why);
     let nodes: Vec<&str> = present.iter().filter(is_refused).map(|node| node.name.as_str()).collect();
     let (asked, fail) = if jobs.len() == 1 { ("asked for by job", "it fails") } else { ("asked for by jobs", "they fail") };
     let text = format!("{asked} {}, and not allowed on {}: {fail} there", first_of(jobs), nodes.join(", "));
     (!nodes.is_empty()).then(|| Check::new(format!("user {user}"), Level::Warn, text))
+}
+
+/// Whether a node that runs as `own` refuses `user`, written `USER` or `USER:GROUP`, by what it says of whom jobs may name.
+fn is_refused(user: &str, own: &str, named: &str, why_nobody: &str) -> bool {
+    let name = user.split_once(':').map_or(user, |(name, _)| name);
+    match named {
+        // It is that one already, and changes nothing.
+        _ if user == own => false,
+        "" => !why_nobody.is_empty(),
+        "*" => false,
+        named => named.split(',').all(|other| other != name),
+    }
 }
 
 /// The first of some jobs, and how many more.
@@ -115,7 +123,7 @@ async fn asking(store: &Store) -> Result<Asking, StoreError> {
         let is_read = ["\"limits\"", "\"user\""].iter().any(|key| job.definition.contains(key));
         let Some(Ok(spec)) = is_read.then(|| config::from_surface(&job.definition)) else { return };
         if let Some(run_as) = &spec.process.user {
-            found.users.entry(run_as.user().to_owned()).or_default().push(job.name.clone());
+            found.users.entry(run_as.to_string()).or_default().push(job.name.clone());
         }
         if let Some(files) = spec.process.limits.files {
             found.most_files.insert(job.name.clone(), files);
@@ -126,4 +134,26 @@ async fn asking(store: &Store) -> Result<Asking, StoreError> {
     })
     .await?;
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_refused;
+
+    #[test]
+    fn a_job_may_name_the_user_its_node_runs_as_whoever_else_it_may_name() {
+        for (user, own, named, why, refused) in [
+            ("nobody", "nobody", "", "schedd runs with uid 65534", false),
+            ("nobody", "nobody", "backup", "", false),
+            ("nobody:adm", "nobody", "", "schedd runs with uid 65534", true),
+            ("daemon", "nobody", "", "schedd runs with uid 65534", true),
+            ("daemon", "root", "backup,www-data", "", true),
+            ("backup:adm", "root", "backup,www-data", "", false),
+            ("daemon", "root", "*", "", false),
+            // One of an older schedd does not say.
+            ("daemon", "", "", "", false),
+        ] {
+            assert_eq!(is_refused(user, own, named, why), refused, "{user} on {own}: {named}");
+        }
+    }
 }

@@ -84,7 +84,7 @@ fn what_keeps_every_run_of_a_job_from_starting_here_is_told_and_no_problem() {
     for wanted in [
         "jobs.b.ping_url: \"{jb}\" stands for nothing and is sent as it is, wanted {job}",
         "jobs.a: env_file ",
-        "jobs.a.user: daemon is not among [daemon] users of this file, which names nobody: its runs fail to start",
+        "jobs.a.user: daemon is not among [daemon] users of this file, which names nobody: its runs fail to start, unless schedd itself runs as daemon",
         "open cannot be used: everybody can write it (mode 0666)",
     ] {
         assert!(told.iter().any(|line| line.contains(wanted)), "no {wanted}: {told:#?}");

@@ -24,5 +24,6 @@ pub(crate) fn node_facts(started_at: UnixMillis) -> NodeFacts {
         has_cgroups: None,
         users: String::new(),
         users_why: String::new(),
+        own_user: String::new(),
     }
 }
