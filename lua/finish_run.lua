@@ -56,7 +56,7 @@ if bad then return bad end
 local id, fence, verdict, reason = ARGV[2], ARGV[4], ARGV[5], ARGV[6]
 local member = id .. '#' .. fence
 local run = redis.call('HMGET', k.run, 'fence', 'settled', 'verdict', 'attempt', 'ready', 'failures', 'state', 'started_at', 'places',
-  'due', 'kind')
+  'kind')
 if not redis.call('ZSCORE', k.leases, member) then
   if run[1] == fence and run[2] == fence and run[3] == verdict then
     if run[7] == 'scheduled' and verdict == 'retry' then return {'retrying', whole(run[5], PARKED)} end
@@ -95,10 +95,11 @@ if goes_back then
     if run[8] then redis.call('HSETNX', k.run, 'first_start', run[8]) end
     redis.call('HSET', k.run, 'attempt', math.max(attempt - 1, 0))
     -- Claimed in time and executed never: whether it starts in time is to be looked at still. One claimed later was told of by then.
-    if ARGV[8] == '' and run[11] == 'regular' and not has_executed(k.run, attempt - 1) then
+    if ARGV[8] == '' and run[10] == 'regular' and not has_executed(k.run, attempt - 1) then
       local start = string.match(redis.call('HGET', k.job, 'tells') or '', 'start=%d+')
-      local by = start and tonumber(run[10]) + tonumber(string.match(start, '%d+'))
-      if by and whole(run[8], PARKED) <= by then watch(k.deadlines, id, run[10], start, false) end
+      local due_ms = whole(string.match(id, '@(%d+)'), PARKED)
+      local by = start and due_ms + tonumber(string.match(start, '%d+'))
+      if by and whole(run[8], PARKED) <= by then watch(k.deadlines, id, due_ms, start, false) end
     end
     if ARGV[8] == '' then redis.call('HSET', k.run, 'handed_back', reason) else keep_cut(k.run, attempt, ARGV[8]) end
   end

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- Looks whether a run has started (was executed, not only claimed), or ended, by the time it was to, and else tells whom its job wants told. What is paused, removed
--- or over is not to start any more; of those skipped behind an open run the first has not started as long as that goes on.
+-- Looks whether a run has started (was executed, not only claimed), or ended, by the time it was to, and else tells whom its job wants
+-- told. What is paused, removed or over is not to start any more; of those skipped behind an open run the first has not started as
+-- long as that goes on.
 -- Guard: its time has come and is on the list, and is still what the job says; it is taken off in the same step.
 -- KEYS 1 deadlines
 -- KEYS 2 run

@@ -465,6 +465,25 @@ fn a_run_no_node_takes_and_one_that_goes_on_too_long_are_told_of() {
 }
 
 #[test]
+fn one_that_goes_on_too_long_is_not_told_with_what_it_waited_for_before_it_began() {
+    let desk = Desk::new([]);
+    let _node = Schedd::on(&desk.redis).start();
+    let line = format!("echo \"$SCHEDD_ABOUT_TEXT|$SCHEDD_ABOUT_REASON\" >> {}", desk.path("told"));
+    desk.eye.add(&json!({
+        "name": "work", "every": "2s", "max_runs": 2, "overlap": "replace", "shell": "sleep 600", "must_finish_within": "4s",
+        "on_late": {"shell": line},
+    }));
+    let line = desk.wait_for_lines("told", 1).remove(0);
+    assert!(line.ends_with(" after that; it is running|"), "{line}");
+    let open = desk.eye.ask(desk.eye.store().list_open(&"work".parse().unwrap())).unwrap().remove(0);
+    assert!(line.starts_with(&format!("{open} was due on ")), "{line}");
+    let mut waited = redis::cmd("HGET");
+    let waited: String =
+        waited.arg(format!("{{schedd}}:run:{open}")).arg("waiting_for").query(&mut desk.redis.connection()).unwrap();
+    assert_eq!(waited, "overlap", "it did wait");
+}
+
+#[test]
 fn a_job_that_starts_no_more_behind_a_run_that_hangs_is_told_of_once() {
     let desk = Desk::new([]);
     let _node = Schedd::on(&desk.redis).start();
