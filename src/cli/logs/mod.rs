@@ -118,6 +118,11 @@ async fn of_job(store: &Store, job: &JobName, attempt: Option<u32>) -> Result<Op
     if runs.is_empty() && store.read_job(job).await?.is_none() {
         return Err(no_such_job(store, job).await);
     }
+    let most = runs.iter().map(last_with_output).max().unwrap_or(0);
+    if let Some(wanted) = attempt.filter(|wanted| *wanted > most) {
+        let of_it = format!("none of the last runs of {job} has an attempt {wanted}");
+        return Err(Failure::NotFound(format!("{of_it}: the most of one are {most}; wanted schedctl logs RUN --attempt N")));
+    }
     for record in runs.into_iter().filter(|record| last_with_output(record) > 0) {
         let number = attempt.unwrap_or_else(|| last_with_output(&record));
         if let Some(output) = read_output(store, &record.run, number).await? {
