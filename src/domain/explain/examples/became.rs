@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::scene::{
-    about, ana, asked_in_vain, attempt, deed, done_by_ana, ended, facts, flush, fresh, missed_since, node, s, started, the_job,
+    about, ana, asked_in_vain, attempt, deed, done_by_ana, ended, facts, flush, fresh, gate, missed_since, node, s, started,
+    the_job,
 };
 use super::{Example, hold};
 use crate::domain::deed::Deed;
@@ -12,19 +13,6 @@ use crate::domain::explain::{AtGate, AttemptFacts, Facts, NodeFacts, Passed, Pla
 use crate::domain::group::Shut;
 use crate::domain::ids::RunId;
 use crate::domain::run::RunState;
-
-fn gate(name: &str) -> AtGate {
-    AtGate {
-        gate: name.to_owned(),
-        turn: None,
-        shut: Shut::default(),
-        holder: None,
-        stuck: None,
-        hindrance: None,
-        rate: None,
-        until: None,
-    }
-}
 
 const BECAME: &[Example] = &[
     ("attempt", || about(started(0)), "Attempt 1 on n1 started Sat 2026-11-21 12:00:00 UTC, ended after 5s: succeeded."),

@@ -1,7 +1,8 @@
 //! What the examples are made of: a job of every minute, its runs, nodes and what befell them.
 
 use crate::domain::deed::Deed;
-use crate::domain::explain::{AttemptFacts, Facts, JobFacts, Loss, NodeFacts, Place, RunFacts, Source, Subject};
+use crate::domain::explain::{AtGate, AttemptFacts, Facts, JobFacts, Loss, NodeFacts, Place, RunFacts, Source, Subject};
+use crate::domain::group::Shut;
 use crate::domain::ids::{QueueName, RunId};
 use crate::domain::job::{Action, JobSpec};
 use crate::domain::lane::Lane;
@@ -23,6 +24,20 @@ pub(super) fn s(seconds: i64) -> UnixMillis {
 
 pub(super) fn ana() -> String {
     ANA.to_owned()
+}
+
+/// A run at a gate of which no more is known.
+pub(super) fn gate(name: &str) -> AtGate {
+    AtGate {
+        gate: name.to_owned(),
+        turn: None,
+        shut: Shut::default(),
+        holder: None,
+        stuck: None,
+        hindrance: None,
+        rate: None,
+        until: None,
+    }
 }
 
 /// A job of every minute, of node n1's file, asked about at a quarter past twelve.

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use super::scene::{
-    about, event, fresh, full, loaded, missed_since, node, on, paused, rated, requiring, s, serving, slots, started, the_job,
-    with_spec,
+    about, event, fresh, full, gate, loaded, missed_since, node, on, paused, rated, requiring, s, serving, slots, started,
+    the_job, with_spec,
 };
 use super::{Example, hold};
 use crate::domain::explain::timing::Timing;
 use crate::domain::explain::{AtGate, Executing, Facts, Finding, Keeps, NodeFacts, RunFacts, judge};
-use crate::domain::group::Shut;
 use crate::domain::node_event::Befell;
 use crate::domain::queue::QueueHold;
 use crate::domain::time::UnixMillis;
@@ -30,16 +29,7 @@ const TIMING: &[Example] = &[
     (
         "late_at_gate",
         || {
-            let gate = AtGate {
-                gate: "key customer-42".to_owned(),
-                turn: None,
-                shut: Shut::default(),
-                holder: None,
-                stuck: None,
-                hindrance: None,
-                rate: None,
-                until: Some(s(20)),
-            };
+            let gate = AtGate { until: Some(s(20)), ..gate("key customer-42") };
             about(RunFacts { gate: Some(gate), behind: Some("k@5".parse().unwrap()), ..started(20) })
         },
         "It waited until Sat 2026-11-21 12:00:20 UTC for its place at key customer-42, behind k@5 when it came.",
