@@ -34,6 +34,9 @@ mod spoilt;
 mod stopping;
 mod storm;
 mod telling;
+mod telling_desk;
+mod telling_hidden;
+mod telling_late;
 mod turns;
 mod weathering;
 
