@@ -10,6 +10,7 @@ mod cancelling;
 mod claiming;
 mod concurrency;
 mod coverage;
+mod deadlines;
 mod deeds;
 mod delaying;
 mod events;

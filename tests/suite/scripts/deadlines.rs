@@ -1,0 +1,201 @@
+//! `judge_deadline` and `watch_run`: a run that has not started, or not ended, when it was to is told of once.
+
+use schedd::domain::ids::RunId;
+use schedd::domain::job::Overlap;
+use schedd::domain::notice::Deadline as DeadlineKind;
+use schedd::domain::run::RunState;
+use schedd::store::{Blocking, Claim, ClaimReply, DeadlineReply, NoticeReply, RetryReply, Verdict, WatchReply};
+
+use super::world::{World, run_of, t};
+
+pub(super) const TIMED: &str = "on_late late=1000 start=1000 finish=5000";
+
+impl World {
+    pub(super) async fn judge_all(&self, offset: i64) -> Vec<DeadlineReply> {
+        let mut replies = Vec::new();
+        for deadline in self.store.list_deadlines(0, 100).await.unwrap().into_iter().flatten() {
+            replies.push(self.at(offset).judge_deadline(&deadline).await.unwrap());
+        }
+        replies
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_has_not_started_or_ended_in_time_is_told_of_once_whoever_looks() {
+    let world = World::new();
+    let run = world.telling(TIMED).await;
+    let overdue = world.store.list_overdue(super::world::t(900), 0, 10).await.unwrap();
+    assert_eq!(overdue, (vec![run.clone()], true));
+    assert_eq!(world.at(900).watch_run(&run).await.unwrap(), WatchReply::Watched);
+    assert_eq!(world.at(900).watch_run(&run).await.unwrap(), WatchReply::Known);
+    assert_eq!(world.store.list_overdue(super::world::t(900), 0, 10).await.unwrap(), (vec![], true));
+    let deadlines: Vec<_> = world.store.list_deadlines(0, 10).await.unwrap().into_iter().flatten().collect();
+    assert_eq!(
+        deadlines.iter().map(|deadline| deadline.at).collect::<Vec<_>>(),
+        [super::world::t(1_000), super::world::t(5_000)]
+    );
+    assert_eq!(world.judge_all(999).await, [DeadlineReply::Early; 2]);
+    assert_eq!(world.judge_all(1_000).await, [DeadlineReply::Told, DeadlineReply::Early]);
+    assert_eq!(world.at(1_001).judge_deadline(&deadlines[0]).await.unwrap(), DeadlineReply::Gone);
+    assert_eq!(world.told().await, [("on_late", run.clone())]);
+    let claim = world.win_with(2_000, &run, Overlap::Skip, 100_000).await;
+    assert_eq!(world.judge_all(5_000).await, [DeadlineReply::Told]);
+    world.finish(5_001, &claim, Verdict::Final(RunState::Cancelled)).await;
+    let replies = world.tell_all(6_000).await;
+    // The late start, and that it did not start in time, are one notice.
+    assert_eq!(replies.iter().filter(|reply| **reply == NoticeReply::Planted).count(), 2, "{replies:?}");
+    assert_eq!((replies.len(), world.total("late")), (3, 2));
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn a_run_in_time_a_paused_and_a_removed_one_are_not_told_of() {
+    let world = World::new();
+    let run = world.telling(TIMED).await;
+    let claim = world.win_with(0, &run, Overlap::Skip, 10_000).await;
+    assert_eq!(world.store.list_deadlines(0, 10).await.unwrap().len(), 1, "it has started");
+    world.finish(1, &claim, Verdict::Final(RunState::Succeeded)).await;
+    assert!(world.store.list_deadlines(0, 10).await.unwrap().is_empty(), "it is over");
+    let next = super::world::run_of("a", 10_000);
+    world.at(11_000).watch_run(&next).await.unwrap();
+    world.at(11_000).pause_job(&world.job("a").await, None, &[]).await.unwrap();
+    assert_eq!(world.judge_all(20_000).await, [DeadlineReply::Met; 2]);
+    assert_eq!(world.at(20_000).watch_run(&next).await.unwrap(), WatchReply::Gone);
+    assert!(world.notices().await.is_empty());
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn an_edit_that_gives_an_open_run_longer_puts_its_time_off() {
+    let world = World::new();
+    let run = world.telling(TIMED).await;
+    world.win_with(0, &run, Overlap::Skip, 100_000).await;
+    let _: i64 = world.raw("HSET", "job:a", &["tells", "on_late finish=9000"]);
+    assert_eq!(world.judge_all(5_000).await, [DeadlineReply::Early]);
+    assert_eq!(world.judge_all(8_999).await, [DeadlineReply::Early]);
+    assert_eq!(world.judge_all(9_000).await, [DeadlineReply::Told]);
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn one_that_waits_behind_another_is_told_of_too() {
+    let world = World::new();
+    let first = world.telling(TIMED).await;
+    world.win_with(0, &first, Overlap::Skip, 100).await;
+    let second = super::world::run_of("a", 100);
+    let order = world.order_with(&second, Overlap::Queue { max: 1 }, 100_000).await;
+    world.claim(100, &order).await;
+    assert_eq!(world.judge_all(2_000).await, [DeadlineReply::Told, DeadlineReply::Early, DeadlineReply::Early]);
+    assert_eq!(world.told().await, [("on_late", second)]);
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn one_that_was_claimed_and_never_executed_has_not_started() {
+    let world = World::new();
+    let hand_back = async |offset: i64, claim: &Claim, verdict: Verdict, past: &str| {
+        world.at(offset).finish_run(claim, &verdict, "", &[], past).await.unwrap();
+    };
+    let later = || Verdict::AskLater(std::time::Duration::ZERO);
+    let asked = world.telling(TIMED).await;
+    let claim = world.win_with(0, &asked, Overlap::Skip, 100_000).await;
+    hand_back(10, &claim, later(), "").await;
+    assert_eq!(world.judge_all(900).await, [DeadlineReply::Early; 2], "its start is looked at again");
+    // A question that is open when the time comes may be the attempt by now; handed back, it was not.
+    let claim = world.win(950, &asked).await;
+    assert_eq!(world.judge_all(1_000).await, [DeadlineReply::Met, DeadlineReply::Early]);
+    hand_back(1_010, &claim, later(), "").await;
+    assert_eq!(world.judge_all(1_020).await, [DeadlineReply::Told, DeadlineReply::Early]);
+    assert_eq!(world.told().await, [("on_late", asked.clone())]);
+    for at in [1_100, 1_200] {
+        let claim = world.win(at, &asked).await;
+        hand_back(at + 10, &claim, Verdict::Release, "").await;
+        assert_eq!(world.judge_all(at + 20).await, [DeadlineReply::Early], "it was told of");
+    }
+    world.assert_sound();
+    let world = World::new();
+    let cut = world.telling(TIMED).await;
+    let claim = world.win_with(0, &cut, Overlap::Skip, 100_000).await;
+    world.at(10).finish_run(&claim, &Verdict::Release, "shutdown", &[], "{\"x\":1}").await.unwrap();
+    assert_eq!(world.judge_all(1_500).await, [DeadlineReply::Early], "it was cut short, and had started");
+    let claim = world.win(1_600, &cut).await;
+    world.at(1_610).finish_run(&claim, &later(), "", &[], "").await.unwrap();
+    assert_eq!(world.judge_all(1_700).await, [DeadlineReply::Early]);
+    assert!(world.notices().await.is_empty());
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn one_claimed_again_after_its_time_without_a_start_before_is_told_of() {
+    let world = World::new();
+    let run = world.telling(TIMED).await;
+    let claim = world.win_with(0, &run, Overlap::Skip, 100_000).await;
+    world.at(10).finish_run(&claim, &Verdict::Release, "", &[], "").await.unwrap();
+    world.win(1_001, &run).await;
+    assert_eq!(world.judge_all(1_002).await, [DeadlineReply::Told, DeadlineReply::Early]);
+    world.assert_sound();
+}
+
+/// Three runs of job `a`: one open since 0 ms, and two skipped behind it.
+async fn two_skipped_behind_one(world: &World) -> (Claim, [RunId; 2]) {
+    let open = world.telling(TIMED).await;
+    let open = world.win_with(0, &open, Overlap::Skip, 100).await;
+    let skipped = [100, 200].map(|due| run_of("a", due));
+    for (run, at) in skipped.iter().zip([100, 200]) {
+        let order = world.order_with(run, Overlap::Skip, at + 100).await;
+        assert!(matches!(world.claim(at, &order).await, ClaimReply::Blocked(Blocking::Skipped)));
+    }
+    (open, skipped)
+}
+
+#[tokio::test]
+async fn of_those_skipped_behind_one_that_hangs_the_first_is_told_of_also_when_its_record_is_trimmed() {
+    for is_trimmed in [false, true] {
+        let world = World::new();
+        let (_open, [first, _second]) = two_skipped_behind_one(&world).await;
+        if is_trimmed {
+            let _: i64 = world.raw("DEL", &format!("run:{first}"), &[]);
+        }
+        assert_eq!(world.judge_all(1_099).await, [DeadlineReply::Early; 2], "its start and the end of what is open");
+        assert_eq!(world.judge_all(1_100).await, [DeadlineReply::Told, DeadlineReply::Early]);
+        assert_eq!(world.told().await, [("on_late", first)]);
+    }
+}
+
+#[tokio::test]
+async fn one_skipped_behind_what_has_ended_or_was_paused_since_is_not_told_of() {
+    for is_paused in [false, true] {
+        let world = World::new();
+        let (open, _) = two_skipped_behind_one(&world).await;
+        if is_paused {
+            world.at(500).pause_job(&world.job("a").await, None, &[]).await.unwrap();
+            assert_eq!(world.judge_all(1_100).await, [DeadlineReply::Met, DeadlineReply::Early]);
+        } else {
+            world.finish(500, &open, Verdict::Final(RunState::Cancelled)).await;
+            assert_eq!(world.judge_all(1_100).await, [DeadlineReply::Met]);
+        }
+        assert!(world.notices().await.is_empty());
+        world.assert_sound();
+    }
+}
+
+#[tokio::test]
+async fn a_run_tried_again_is_to_have_ended_by_the_same_time_as_before_unless_that_is_past() {
+    let world = World::new();
+    let run = world.telling(TIMED).await;
+    let again = async |ended: i64, at: i64| {
+        let claim = world.win_with(ended, &run, Overlap::Skip, 100_000).await;
+        world.finish(ended + 1, &claim, Verdict::Final(RunState::Failed)).await;
+        assert!(world.store.list_deadlines(0, 10).await.unwrap().is_empty(), "it is over");
+        let order = super::retrying::retrial(&claim, &world.job("a").await);
+        assert_eq!(world.at(at).retry_run(&order).await.unwrap(), RetryReply::Retried);
+        world.assert_sound();
+    };
+    again(0, 10).await;
+    let deadlines: Vec<_> = world.store.list_deadlines(0, 10).await.unwrap().into_iter().flatten().collect();
+    assert_eq!((deadlines.len(), deadlines[0].kind, deadlines[0].at), (1, DeadlineKind::Finish, t(5_000)));
+    assert_eq!(world.judge_all(5_000).await, [DeadlineReply::Told]);
+    assert_eq!(world.told().await, [("on_late", run.clone())]);
+    again(6_000, 6_010).await;
+    assert!(world.store.list_deadlines(0, 10).await.unwrap().is_empty(), "a person asked for it after that time");
+}
