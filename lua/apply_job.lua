@@ -29,7 +29,10 @@
 -- KEYS 22 notices
 -- KEYS 23 gated
 -- KEYS 24 eras
--- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
+-- KEYS 25 backfill
+-- KEYS 26 backfills
+-- KEYS 27 deadlines
+-- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 definition
@@ -77,17 +80,18 @@
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[5], history = KEYS[7], totals = KEYS[12], nudge = KEYS[10],
-  gates = gates_of(ARGV[35])}
+  deadlines = KEYS[27], gates = gates_of(ARGV[35])}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', KEYS[4], 'zset', k.run, 'hash', KEYS[6], 'zset',
   k.history, 'zset', KEYS[8], 'zset', KEYS[9], 'hash', KEYS[11], 'hash', KEYS[12], 'hash', KEYS[13], 'zset', KEYS[14], 'zset', KEYS[15], 'zset',
-  KEYS[16], 'zset', KEYS[17], 'zset', KEYS[22], 'zset', KEYS[23], 'zset', KEYS[24], 'zset'})
+  KEYS[16], 'zset', KEYS[17], 'zset', KEYS[22], 'zset', KEYS[23], 'zset', KEYS[24], 'zset',
+  KEYS[25], 'zset', KEYS[26], 'zset', k.deadlines, 'zset'})
 if not bad and ARGV[28] .. ARGV[32] ~= '' then
   bad = wrong_type({KEYS[18], 'hash', KEYS[19], 'zset', KEYS[20], 'hash', KEYS[21], 'hash'})
 end
 bad = bad or spoilt_gate(k.gates, gate_names(ARGV[35]))
 if bad then return bad end
 local name, planted, kind = ARGV[2], ARGV[13], ARGV[6]
-local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'hash', 'token', 'pending', 'held', 'paused', 'applied')
+local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'hash', 'token', 'pending', 'held', 'paused', 'applied', 'born', 'same_since')
 local is_live = job[1] and not job[2]
 
 local is_rezoned = ARGV[12] == 'zone'
@@ -220,7 +224,8 @@ if not is_live then
   end
   redis.call('HSET', k.job, 'rev', rev, 'def', ARGV[3], 'hash', ARGV[4], 'kind', kind, 'token', ARGV[8], 'queue', ARGV[10],
     'once', ARGV[11], 'applied', 'created', 'tz', ARGV[9], 'anchor', ARGV[16], 'since', int(since), 'created_at', int(now),
-    'source', ARGV[7], 'created_by', ARGV[22], 'delay', ARGV[25], 'max_runs', ARGV[26])
+    'source', ARGV[7], 'created_by', ARGV[22], 'delay', ARGV[25], 'max_runs', ARGV[26], 'born', rev,
+    'same_since', job[1] and job[4] == ARGV[4] and (job[11] or job[10]) or rev)
   set_tells()
   -- Of a one-shot, of which there are the most, its record alone says who added it.
   if ARGV[11] ~= '1' then note_deed(KEYS[13], now, 'added', ARGV[22], {}) end
@@ -229,7 +234,9 @@ if not is_live then
   plant_pending(k, name, planted, ARGV[14], ARGV[15])
   if job[1] then
     -- An earlier job of this name leaves nothing behind, nor do the files that listed it list this one.
-    redis.call('HDEL', k.job, 'ended', 'ended_at', 'paused', 'held', 'begun', 'failing', 'judged_at')
+    redis.call('HDEL', k.job, 'ended', 'ended_at', 'paused', 'held', 'begun', 'failing', 'judged_at', 'window', 'watched')
+    redis.call('UNLINK', KEYS[25])
+    redis.call('ZREM', KEYS[26], name)
     for _, told in ipairs({'on_failure', 'on_recovered', 'on_success', 'on_late', 'ping'}) do redis.call('HDEL', k.job, 'suppressed:' .. told) end
     redis.call('ZREM', KEYS[6], name)
     for _, field in ipairs(kind ~= 'file' and redis.call('HKEYS', k.job) or {}) do
@@ -243,8 +250,8 @@ end
 if ARGV[12] ~= 'rest' and ARGV[19] ~= '' and redis.call('EXISTS', KEYS[11]) == 0 then
   local facts = tell_stretch(k.job, ARGV[20], ARGV[21],
     {'job', name, 'due', string.match(ARGV[19], '@(%d+)'), 'queue', ARGV[10], 'kind', 'regular', 'rev', rev})
-  end_run({history = k.history, job_history = KEYS[8], run = KEYS[11], totals = KEYS[12], job = k.job, notices = KEYS[22], nudge = k.nudge},
-    ARGV[19], 'skipped', job[8] and 'paused' or 'missed', now, facts)
+  end_run({history = k.history, job_history = KEYS[8], run = KEYS[11], totals = KEYS[12], job = k.job, notices = KEYS[22], nudge = k.nudge,
+    deadlines = k.deadlines}, ARGV[19], 'skipped', job[8] and 'paused' or 'missed', now, facts)
   if tonumber(ARGV[21]) > 1 then tally(KEYS[12], 'skipped', tonumber(ARGV[21]) - 1) end
 end
 local old = job[6]
@@ -267,6 +274,7 @@ note_deed(KEYS[13], now, 'edited', ARGV[22], ARGV[12] == 'schedule' and {old = A
 if ARGV[12] ~= 'rest' then
   redis.call('HSET', k.job, 'since', int(since))
   if job[8] then
+    if job[7] and job[7] ~= planted then unwatch_planned(k, job[7]) end
     if planted == '' then redis.call('HDEL', k.job, 'held') else redis.call('HSET', k.job, 'held', planted) end
   elseif is_owed and not is_burst then
     -- Already due: owed, whatever the new schedule says. Its claim plants the new schedule's first.
@@ -276,6 +284,7 @@ if ARGV[12] ~= 'rest' then
     end
   else
     plant_pending(k, name, planted, ARGV[14], ARGV[15])
+    if old and old ~= '' and old ~= planted then unwatch_planned(k, old) end
     if old_ready and (old ~= planted or KEYS[3] ~= KEYS[4]) then redis.call('ZREM', KEYS[4], old) end
   end
 elseif old_ready and KEYS[3] ~= KEYS[4] then

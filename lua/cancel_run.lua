@@ -17,7 +17,9 @@
 -- KEYS 14 successor_run
 -- KEYS 15 spread
 -- KEYS 16 deeds
--- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
+-- KEYS 17 manual
+-- KEYS 18 deadlines
+-- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -43,10 +45,10 @@
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], open = KEYS[6], waiting = KEYS[7],
   stops = KEYS[8], history = KEYS[9], job_history = KEYS[10], finished = KEYS[11], totals = KEYS[12], nudge = KEYS[13],
-  gates = gates_of(ARGV[14])}
+  deadlines = KEYS[18], manual = KEYS[17], gates = gates_of(ARGV[14])}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.open, 'zset',
   k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash', KEYS[15], 'zset',
-  KEYS[16], 'zset'})
+  KEYS[16], 'zset', k.manual, 'zset', k.deadlines, 'zset'})
 if bad then return bad end
 local id = ARGV[2]
 local run = redis.call('HMGET', k.run, 'state', 'finished_at', 'places')
@@ -65,14 +67,15 @@ local places = gate_names(run[3])
 local is_waiting, is_queued = redis.call('ZSCORE', k.waiting, id), false
 for _, name in ipairs(places) do is_queued = is_queued or redis.call('ZSCORE', k.gates[name].queued, id) end
 if not is_waiting and not is_queued and not redis.call('ZSCORE', k.due, id) and not redis.call('ZSCORE', k.job_due, id) then return {'unknown'} end
-local job = redis.call('HMGET', k.job, 'rev', 'pending')
+local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended')
 local is_pending = job[2] == id
 if is_pending and job[1] ~= ARGV[6] then return {'stale'} end
 if ARGV[6] ~= '' and moved_to(k, ARGV[13]) then return {'stale'} end
 if is_pending and is_planted_before(ARGV[9], KEYS[14]) then return {'occupied', ARGV[9]} end
 end_run(k, id, 'cancelled', ARGV[8], now, {'job', ARGV[3], 'due', ARGV[4], 'queue', ARGV[7], 'kind', ARGV[5],
   'by', ARGV[12]})
-if job[1] then note_deed(KEYS[16], now, 'run cancelled', ARGV[12], {run = id}) end
+-- The audit log of a removed job says already that it was removed.
+if job[1] and not job[3] then note_deed(KEYS[16], now, 'run cancelled', ARGV[12], {run = id}) end
 if is_pending then plant_pending(k, ARGV[3], ARGV[9], ARGV[10], ARGV[11]) end
 if places[1] then redis.call('HDEL', k.run, 'places') end
 leave_gates(k, id, places, 'left', now)

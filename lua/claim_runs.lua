@@ -30,7 +30,8 @@
 -- KEYS* successor_run
 -- KEYS* spread
 -- KEYS* job_dead
--- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
+-- KEYS* manual
+-- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 node
 -- ARGV 3 incarnation
@@ -141,6 +142,7 @@ local function end_schedule(k, job_name, pending)
   redis.call('HDEL', k.job, 'held')
   plant_pending(k, job_name, '')
   redis.call('ZREM', k.job_due, pending or '')
+  unwatch_planned(k, pending or '')
 end
 
 -- Whether there are jobs that are not to run while `job` does and its run does not pass the gate for that.
@@ -154,17 +156,13 @@ local function is_shunned(job, names)
   return true
 end
 
--- Whether one that came before waits at a gate a run could pass. Of members that take turns only those of the same job count.
+-- Whether one that came before waits at a gate a run could pass: in the lane of this call, or in one that is not stuck. Of members that
+-- take turns only those of the same job count.
 local function would_overtake(gate, a)
-  local id, due_ms
-  if gate.kind == 'group' and group_rules(gate).order then
-    id, due_ms = first_of_job(gate, a.job_name)
-  else
-    local head = redis.call('ZRANGE', gate.queued, 0, 0, 'WITHSCORES')
-    id, due_ms = head[1], tonumber(head[2])
-  end
   local own = tonumber(a.due_ms)
-  return id and (due_ms < own or due_ms == own and id < a.id)
+  local function is_before(id, due_ms) return id and (due_ms < own or due_ms == own and id < a.id) end
+  if gate.kind == 'group' and group_rules(gate).order then return is_before(first_of_job(gate, a.job_name, ARGV[6])) end
+  return is_before(first_of_all(gate)) or is_before(first_in_lane(gate, ARGV[6]))
 end
 
 -- By how many more wait when this call is over.
@@ -245,8 +243,9 @@ end
 local function watch_skipped(k, id, due_ms, tells, behind, last)
   local start = string.match(tells or '', 'start=%d+')
   if not start or behind == '' or string.match(last or '', '^%S+') == behind then return end
-  watch(KEYS[17], id, due_ms, start, false)
+  watch(k.deadlines, id, due_ms, start, false)
   redis.call('HSET', k.job, 'skipped_behind', behind .. ' ' .. id)
+  if last then unwatch(k.deadlines, string.match(last, '%S*$')) end
 end
 
 -- Tells of a run that starts later than it may.
@@ -262,10 +261,10 @@ local judged = {}
 local function claim(k, a)
   local id = a.id
   local item_bad = wrong_type({k.run, 'hash', k.job, 'hash', k.open, 'zset', k.waiting, 'zset', k.job_history, 'zset', k.spread, 'zset',
-    k.job_dead, 'zset'}) or k.job_due ~= due and wrong_type({k.job_due, 'zset'})
+    k.job_dead, 'zset', k.manual, 'zset'}) or k.job_due ~= due and wrong_type({k.job_due, 'zset'})
   if item_bad then return item_bad end
   local run = redis.call('HMGET', k.run, 'attempt', 'state', 'claim', 'fence', 'recoveries', 'failures', 'lease_end',
-    'unclear', 'claimed_before', 'waiting_for', 'places', 'came_at', 'ready', 'waited_from')
+    'unclear', 'claimed_before', 'waiting_for', 'places', 'came_at', 'ready', 'waited_from', 'rev')
   local ready = redis.call('ZSCORE', due, id)
   local is_named_twice = judged[id]
   judged[id] = true
@@ -281,7 +280,7 @@ local function claim(k, a)
   if run[2] and run[2] ~= 'scheduled' then return pass_over(k, a, run[2]) end
   if claimed >= slots then return {'full'} end
   local job = redis.call('HMGET', k.job, 'rev', 'pending', 'ended', 'paused', 'once', 'begun', 'tells', 'watched',
-    'skipped_behind')
+    'skipped_behind', 'born', 'same_since')
   if not job[1] then return {'orphan'} end
   if job[1] ~= a.rev then return {'stale'} end
   local is_pending = job[2] == id
@@ -306,7 +305,10 @@ local function claim(k, a)
   -- that was spread, and may have waited for another since.
   local is_spread = redis.call('ZSCORE', k.spread, id)
   local is_owed = is_spread or run[10]
-  local removed = job[3] and not (job[3] == 'finished' and (a.kind == 'manual' or is_owed))
+  local is_removed = job[3] and not (job[3] == 'finished' and (a.kind == 'manual' or is_owed))
+  -- A run of an earlier job of this name never begins with the definition of this job. A run that has begun goes on if the
+  -- definition is the same as it was.
+  local is_of_former = is_former(run[15], first and job[10] or job[11])
   local begins = first and a.kind == 'regular'
   local begun, most = whole(job[6], COUNT), tonumber(a.max_runs) or math.huge
   local too_late = a.max_age ~= '' and now - tonumber(ready) > tonumber(a.max_age)
@@ -316,8 +318,10 @@ local function claim(k, a)
   if stop then
     fate = 'cancelled'
     reason, by = parts_of_wish(stop)
-  elseif removed and first then
+  elseif is_removed and first then
     fate, reason = 'cancelled', 'job removed'
+  elseif is_of_former then
+    fate, reason = 'cancelled', 'of an earlier job of this name'
   elseif first and job[4] and a.kind == 'regular' and job[5] ~= '1' then
     -- It was owed when its job was paused: it waited for its turn, or was spread.
     fate, reason = 'skipped', 'paused'
@@ -422,16 +426,17 @@ local reply = {'items', now, is_spoilt and 1 or 0}
 local run_at, arg_at = 18, 9
 while run_at <= last_key do
   local k = {jobs = KEYS[4], history = KEYS[6], finished = KEYS[7], totals = KEYS[8], nudge = nudge, dead = KEYS[10], gates = gates,
-    leases = leases, shunned_lately = KEYS[15], notices = KEYS[16],
+    leases = leases, shunned_lately = KEYS[15], notices = KEYS[16], deadlines = KEYS[17],
     run = KEYS[run_at], job = KEYS[run_at + 1], open = KEYS[run_at + 2], waiting = KEYS[run_at + 3], job_history = KEYS[run_at + 4],
-    job_due = KEYS[run_at + 5], successor_run = KEYS[run_at + 6], spread = KEYS[run_at + 7], job_dead = KEYS[run_at + 8]}
+    job_due = KEYS[run_at + 5], successor_run = KEYS[run_at + 6], spread = KEYS[run_at + 7], job_dead = KEYS[run_at + 8],
+    manual = KEYS[run_at + 9]}
   local a = {id = ARGV[arg_at], job_name = ARGV[arg_at + 1], due_ms = ARGV[arg_at + 2], kind = ARGV[arg_at + 3],
     rev = ARGV[arg_at + 4], overlap = ARGV[arg_at + 5], max_waiting = ARGV[arg_at + 6], max_age = ARGV[arg_at + 7],
     latest_start = ARGV[arg_at + 8], max_runs = ARGV[arg_at + 9],
     successor = ARGV[arg_at + 10], successor_due = ARGV[arg_at + 11], successor_ready = ARGV[arg_at + 12],
     gates = ARGV[arg_at + 13], limits = ARGV[arg_at + 14]}
   reply[#reply + 1] = claim(k, a)
-  run_at, arg_at = run_at + 9, arg_at + 15
+  run_at, arg_at = run_at + 10, arg_at + 15
 end
 if queue.take and taken > 0 then queue.take(taken) end
 if waiting ~= 0 then tally(KEYS[8], 'waiting', waiting) end

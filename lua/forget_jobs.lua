@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Deletes the definitions of jobs that ended, past what is kept of them, and their ledgers.
--- Guard: the job has ended and nothing of it is open, waiting or spread; one made anew only leaves the index. At most 100 a call.
+-- Guard: the job has ended and none of its runs is open, manual and not over, waiting or spread; a job made anew only leaves the index. At most 100 a call.
 -- KEYS 1 finished
 -- KEYS 2 totals
 -- KEYS 3 shunned
@@ -10,6 +10,7 @@
 -- KEYS* open
 -- KEYS* waiting
 -- KEYS* spread
+-- KEYS* manual
 -- KEYS* ledger
 -- KEYS* ledger_before
 -- KEYS* deeds
@@ -23,15 +24,15 @@ if bad then return bad end
 local forgotten = 0
 local now = clock(ARGV[1])
 for at = 1, #ARGV - 1 do
-  local name, first = ARGV[at + 1], at * 8 - 2
-  local job, ledger, before = KEYS[first], KEYS[first + 4], KEYS[first + 5]
-  local is_idle = redis.call('EXISTS', KEYS[first + 1], KEYS[first + 2], KEYS[first + 3]) == 0
+  local name, first = ARGV[at + 1], at * 9 - 3
+  local job, ledger, before = KEYS[first], KEYS[first + 5], KEYS[first + 6]
+  local is_idle = redis.call('EXISTS', KEYS[first + 1], KEYS[first + 2], KEYS[first + 3], KEYS[first + 4]) == 0
   local ended = redis.call('TYPE', job).ok == 'hash' and redis.call('HGET', job, 'ended')
   if ended and is_idle then
     set_shunned(KEYS[3], KEYS[4], job, name, '')
     set_gated(KEYS[5], job, '')
     redis.call('DEL', job)
-    for _, told in ipairs({KEYS[first + 6], KEYS[first + 7]}) do
+    for _, told in ipairs({KEYS[first + 7], KEYS[first + 8]}) do
       if not wrong_type({told, 'zset'}) then redis.call('UNLINK', told) end
     end
     forgotten = forgotten + 1

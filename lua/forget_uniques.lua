@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Looks at unique keys again: one that nobody holds any more goes, one that is held is looked at again later.
+-- Looks at unique keys again: one that nobody holds any more goes, one that is held is looked at again later. One taken later than now,
+-- for Redis' clock was ahead, counts as taken now.
 -- Guard: the holder is the one read; by its own record it is over or names another key, or the time the key was held for is over.
 -- At most 100 a call.
 -- KEYS 1 uniques
@@ -26,6 +27,14 @@ for at = 2, #ARGV, 2 do
     local lock = redis.call('HMGET', unique, 'job', 'until', 'since')
     local holder = redis.call('HMGET', job, 'rev', 'ended', 'unique')
     local look = nil
+    local ahead = whole(lock[3], FENCE) - now
+    if ahead > 0 then
+      redis.call('HSET', unique, 'since', int(now))
+      if lock[2] then
+        lock[2] = int(whole(lock[2], FENCE) - ahead)
+        redis.call('HSET', unique, 'until', lock[2])
+      end
+    end
     if lock[1] and lock[1] ~= name then
       look = now
     elseif lock[1] and lock[2] then

@@ -3,6 +3,9 @@
 -- wait for one. Who gives a place up only marks the gate in `gate_wakes`; open_gate.lua gives it to whoever is first.
 -- In `held` a run that has begun stands by a time, one that was let in and has not by that time below zero: its lane is then in
 -- `state` as `lane:RUN`. One that does not begin in a moment while others wait gives its place up and stays due; `stuck:LANE` says so.
+-- A run that waits stands in `queued` by its due and in `by_job` as `JOB LANE DUE RUN`. The first of each job of a lane stands in
+-- `by_lane` as `LANE DUE RUN`. The first of each lane stands in `lanes` as `RUN LANE` by its due. The first of a stuck lane stands
+-- there by the end of its mark below zero, so that one step passes a stuck lane, however many runs wait in it.
 
 -- Gates one run may stand at, at most.
 local GATES = 32
@@ -32,13 +35,14 @@ local function gates_of(text)
   local names = {}
   for word in string.gmatch(text, '%S+') do names[#names + 1] = word end
   if #names == 0 then return {}, #KEYS end
-  local at = #KEYS - #names * 5
+  local at = #KEYS - #names * 7
   local gates = {wakes = KEYS[at]}
   local last = at - 1
   for _, name in ipairs(names) do
     gates[name] = {name = name, kind = string.match(name, '^%l+'), of = string.match(name, ':(.*)$'), held = KEYS[at + 1],
-      queued = KEYS[at + 2], by_job = KEYS[at + 3], state = KEYS[at + 4], rules = KEYS[at + 5]}
-    at = at + 5
+      queued = KEYS[at + 2], by_job = KEYS[at + 3], by_lane = KEYS[at + 4], lanes = KEYS[at + 5], state = KEYS[at + 6],
+      rules = KEYS[at + 7]}
+    at = at + 7
   end
   return gates, last
 end
@@ -49,7 +53,8 @@ local function spoilt_gate(gates, names)
   for _, name in ipairs(names) do
     local gate = gates[name]
     if not gate.is_sound then
-      local bad = wrong_type({gates.wakes, 'zset', gate.held, 'zset', gate.queued, 'zset', gate.by_job, 'zset', gate.state, 'hash'})
+      local bad = wrong_type({gates.wakes, 'zset', gate.held, 'zset', gate.queued, 'zset', gate.by_job, 'zset', gate.by_lane, 'zset',
+        gate.lanes, 'zset', gate.state, 'hash'})
         or gate.kind ~= 'job' and wrong_type({gate.rules, gate.kind == 'key' and 'string' or 'hash'})
       if bad then return bad end
       gate.is_sound = true
@@ -112,13 +117,108 @@ local function turn_of(order, job)
   return 0
 end
 
--- Where the queue of a gate has `id` by job and due.
-local function entry_of(id) return job_of(id) .. string.format(' %015.0f ', whole(string.match(id, '@(%d+)'), PARKED)) .. id end
+-- The due time of a run, as its id says it.
+local function due_of(id) return whole(string.match(id, '@(%d+)'), PARKED) end
 
--- The first that waits of one job, and its due.
-local function first_of_job(gate, job)
-  local found = redis.call('ZRANGEBYLEX', gate.by_job, '[' .. job .. ' ', '(' .. job .. '!', 'LIMIT', 0, 1)[1]
-  if found then return string.match(found, '^%S+ %S+ (%S+)$'), tonumber(string.match(found, '^%S+ (%S+)')) end
+-- Returns the last two words of a run's entries in `by_job` and `by_lane`: its due and its id.
+local function dated(id) return string.format('%015.0f ', due_of(id)) .. id end
+
+-- The first two entries of an order that begin with these words.
+local function first_entries(set, words) return redis.call('ZRANGEBYLEX', set, '[' .. words .. ' ', '(' .. words .. '!', 'LIMIT', 0, 2) end
+
+-- Until when a stuck lane is passed over; nil for a lane that is not stuck.
+local function stuck_until(gate, lane)
+  local ends = whole(string.match(redis.call('HGET', gate.state, 'stuck:' .. lane) or '', ' (%d+)$'), PARKED)
+  if ends > 0 then return ends end
+end
+
+-- Writes into `lanes` that the run of this entry of `by_lane` is the first of its lane.
+local function stand_first(gate, lane, entry)
+  local id = string.match(entry, '(%S+)$')
+  local ends = stuck_until(gate, lane)
+  redis.call('ZADD', gate.lanes, ends and -ends or due_of(id), id .. ' ' .. lane)
+end
+
+-- Adds a run to the orders by job and by lane; one that stands there stays.
+local function add_to_orders(gate, id, lane)
+  local of_job, own = job_of(id) .. ' ' .. lane, lane .. ' ' .. dated(id)
+  redis.call('ZADD', gate.by_job, 0, job_of(id) .. ' ' .. own)
+  local of_its_job = first_entries(gate.by_job, of_job)
+  if of_its_job[1] ~= job_of(id) .. ' ' .. own then return end
+  redis.call('ZADD', gate.by_lane, 0, own)
+  local of_its_lane = first_entries(gate.by_lane, lane)
+  if of_its_lane[1] == own then
+    stand_first(gate, lane, own)
+    if of_its_lane[2] then redis.call('ZREM', gate.lanes, string.match(of_its_lane[2], '(%S+)$') .. ' ' .. lane) end
+  end
+  if of_its_job[2] then redis.call('ZREM', gate.by_lane, string.match(of_its_job[2], '^%S+ (.*)$')) end
+end
+
+-- Takes a run out of the orders by job and by lane. Whether it stood there.
+local function take_from_orders(gate, id, lane)
+  local job, own = job_of(id), lane .. ' ' .. dated(id)
+  local has_stood = redis.call('ZREM', gate.by_job, job .. ' ' .. own) == 1
+  if redis.call('ZREM', gate.by_lane, own) == 1 then
+    local of_its_job = first_entries(gate.by_job, job .. ' ' .. lane)[1]
+    if of_its_job then redis.call('ZADD', gate.by_lane, 0, string.match(of_its_job, '^%S+ (.*)$')) end
+  end
+  if redis.call('ZREM', gate.lanes, id .. ' ' .. lane) == 1 then
+    local of_its_lane = first_entries(gate.by_lane, lane)[1]
+    if of_its_lane then stand_first(gate, lane, of_its_lane) end
+  end
+  return has_stood
+end
+
+-- Lanes in which runs of one job are looked for, at most: they stand in more than one only after an edit of the job.
+local LANES_OF_JOB = 100
+
+-- The lanes in which runs of one job wait, each with the first of them.
+local function lanes_of_job(gate, job)
+  local found, from = {}, '[' .. job .. ' '
+  for _ = 1, LANES_OF_JOB do
+    local entry = redis.call('ZRANGEBYLEX', gate.by_job, from, '(' .. job .. '!', 'LIMIT', 0, 1)[1]
+    if not entry then break end
+    local lane, id = string.match(entry, '^%S+ (%S+) %S+ (%S+)$')
+    if lane then found[#found + 1] = {lane = lane, id = id} end
+    from = lane and '[' .. job .. ' ' .. lane .. '!' or '(' .. entry
+  end
+  return found
+end
+
+-- Returns the first run of one job that waits in a lane that is not stuck, or in `served`, with its due and its lane.
+local function first_of_job(gate, job, served)
+  local first
+  for _, found in ipairs(lanes_of_job(gate, job)) do
+    if (found.lane == served or not stuck_until(gate, found.lane)) and (not first or due_of(found.id) < due_of(first.id)) then first = found end
+  end
+  if first then return first.id, due_of(first.id), first.lane end
+end
+
+-- Returns the first run that waits in a lane that is not stuck, with its due and its lane.
+local function first_of_all(gate)
+  local first = redis.call('ZRANGEBYSCORE', gate.lanes, 0, '+inf', 'LIMIT', 0, 1)[1]
+  local id, lane = string.match(first or '', '^(%S+) (.*)$')
+  if id then return id, due_of(id), lane end
+end
+
+-- The first that waits in one lane, and its due.
+local function first_in_lane(gate, lane)
+  local id = string.match(first_entries(gate.by_lane, lane)[1] or '', '(%S+)$')
+  if id then return id, due_of(id) end
+end
+
+-- Marks a lane as stuck: its runs are passed over until `ends`, or until `id`, which stands in it, leaves it.
+local function mark_stuck(gate, lane, id, ends)
+  redis.call('HSET', gate.state, 'stuck:' .. lane, id .. ' ' .. int(ends))
+  local first = first_entries(gate.by_lane, lane)[1]
+  if first then stand_first(gate, lane, first) end
+end
+
+-- Takes the mark off a lane.
+local function unmark_stuck(gate, lane)
+  redis.call('HDEL', gate.state, 'stuck:' .. lane)
+  local first = first_entries(gate.by_lane, lane)[1]
+  if first then stand_first(gate, lane, first) end
 end
 
 -- Whether one runs that was claimed before there was the rule this gate is for, so that it has no place here.
@@ -255,7 +355,7 @@ local function forget_known_lane(wakes, gate, id, lane, now)
   if not lane then return end
   redis.call('HDEL', gate.state, 'lane:' .. id)
   if string.match(redis.call('HGET', gate.state, 'stuck:' .. lane) or '', '^%S+') == id then
-    redis.call('HDEL', gate.state, 'stuck:' .. lane)
+    unmark_stuck(gate, lane)
     wake_gate(wakes, gate, now)
   end
 end
@@ -281,7 +381,10 @@ end
 -- Takes a run out of those that wait at a gate. Whether it did wait.
 local function stop_waiting(gate, id)
   if redis.call('ZREM', gate.queued, id) == 0 then return false end
-  redis.call('ZREM', gate.by_job, entry_of(id))
+  local lane = redis.call('HGET', gate.state, 'lane:' .. id)
+  if not lane or not take_from_orders(gate, id, lane) then
+    for _, found in ipairs(lanes_of_job(gate, job_of(id))) do take_from_orders(gate, id, found.lane) end
+  end
   redis.call('HDEL', gate.state, 'lane:' .. id, 'before:' .. id)
   return true
 end
@@ -328,7 +431,9 @@ end
 -- `limits` are those of a key, or nil if they are known. Whether it did not wait there before.
 local function wait_at(k, gate, id, due_ms, lane, before, opens, limits, now)
   local is_new = redis.call('ZADD', gate.queued, due_ms, id) == 1
-  redis.call('ZADD', gate.by_job, 0, entry_of(id))
+  -- One that waited in another lane leaves that.
+  for _, found in ipairs(is_new and {} or lanes_of_job(gate, job_of(id))) do take_from_orders(gate, id, found.lane) end
+  add_to_orders(gate, id, lane)
   local facts = {'lane:' .. id, lane}
   if limits then facts[3], facts[4] = 'job:' .. job_of(id), limits end
   for _, name in ipairs(before) do

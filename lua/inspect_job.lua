@@ -6,23 +6,24 @@
 -- KEYS 3 finished
 -- KEYS 4 job_due: of the job's lane as read
 -- KEYS 5 open
--- KEYS 6 waiting
--- KEYS 7 spread
--- KEYS 8 pending_run
--- KEYS 9 backfill
--- KEYS 10 backfills
--- KEYS 11 gated
+-- KEYS 6 manual
+-- KEYS 7 waiting
+-- KEYS 8 spread
+-- KEYS 9 pending_run
+-- KEYS 10 backfill
+-- KEYS 11 backfills
+-- KEYS 12 gated
 -- KEYS* due: of every lane there is
 -- ARGV 1 job_name
 -- ARGV 2 pending: as read, or ''
 -- ARGV 3 gated: how the job is to be listed with its first gate, or ''
 -- Reply job: rev, ended, paused, held, score in jobs, score in finished, state of the pending run or '', its score in job_due,
--- in how many due sets it stands, number of open, waiting, spread and backfill runs, score in backfills, score in gated; '' for what is not there
+-- in how many due sets it stands, number of open runs, of manual runs that do not wait behind another, of waiting, spread and backfill runs, score in backfills, score in gated; '' for what is not there
 -- Reply stale
 -- Reply wrong_type: key, found, wanted
 local types = {KEYS[1], 'hash', KEYS[2], 'zset', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'zset', KEYS[6], 'zset', KEYS[7], 'zset',
-  KEYS[8], 'hash', KEYS[9], 'zset', KEYS[10], 'zset', KEYS[11], 'zset'}
-for at = 12, #KEYS do
+  KEYS[8], 'zset', KEYS[9], 'hash', KEYS[10], 'zset', KEYS[11], 'zset', KEYS[12], 'zset'}
+for at = 13, #KEYS do
   types[#types + 1] = KEYS[at]
   types[#types + 1] = 'zset'
 end
@@ -33,13 +34,14 @@ local job = redis.call('HMGET', KEYS[1], 'rev', 'pending', 'ended', 'paused', 'h
 if (job[2] or '') ~= pending then return {'stale'} end
 local state, own, due_sets = '', '', 0
 if pending ~= '' then
-  if redis.call('EXISTS', KEYS[8]) == 1 then state = redis.call('HGET', KEYS[8], 'state') or '?' end
+  if redis.call('EXISTS', KEYS[9]) == 1 then state = redis.call('HGET', KEYS[9], 'state') or '?' end
   own = redis.call('ZSCORE', KEYS[4], pending) or ''
-  for at = 12, #KEYS do
+  for at = 13, #KEYS do
     if redis.call('ZSCORE', KEYS[at], pending) then due_sets = due_sets + 1 end
   end
 end
 return {'job', job[1] or '', job[3] or '', job[4] or '', job[5] or '', redis.call('ZSCORE', KEYS[2], name) or '',
-  redis.call('ZSCORE', KEYS[3], name) or '', state, own, due_sets, redis.call('ZCARD', KEYS[5]), redis.call('ZCARD', KEYS[6]),
-  redis.call('ZCARD', KEYS[7]), redis.call('ZCARD', KEYS[9]), redis.call('ZSCORE', KEYS[10], name) or '',
-  redis.call('ZSCORE', KEYS[11], ARGV[3]) or ''}
+  redis.call('ZSCORE', KEYS[3], name) or '', state, own, due_sets, redis.call('ZCARD', KEYS[5]),
+  manual_runs_out({manual = KEYS[6], waiting = KEYS[7]}),
+  redis.call('ZCARD', KEYS[7]), redis.call('ZCARD', KEYS[8]), redis.call('ZCARD', KEYS[10]),
+  redis.call('ZSCORE', KEYS[11], name) or '', redis.call('ZSCORE', KEYS[12], ARGV[3]) or ''}

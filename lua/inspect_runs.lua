@@ -5,9 +5,10 @@
 -- KEYS 2 stops
 -- KEYS 3 history
 -- KEYS 4 dead
+-- KEYS 5 deadlines
 -- KEYS* run
 -- KEYS* job
--- KEYS* open
+-- KEYS* open: the list of open regular runs, or of manual ones, as the run is
 -- KEYS* waiting
 -- KEYS* spread
 -- KEYS* job_history
@@ -19,14 +20,15 @@
 -- Reply items: one of these for each item
 -- Reply run: 1 if there is a record, state, fence, rev of the job, how that ended, 1 if it plans this run, score in the due set, of
 -- the lease under the record's fence, of that under the given one, in open, waiting, spread, why it is to stop, score in history,
--- job_history, dead and job_dead, running; '' for what is not there; and the record's queue
+-- job_history, dead and job_dead, running; '' for what is not there; the record's queue; when it is to have started and ended, 1 if a
+-- pause of its job holds it, and 1 if it was skipped first behind a run that is open
 -- Reply wrong_type: key, found, wanted
-local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset'})
+local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'zset'})
 if bad then return bad end
 local function score(key, member) return redis.call('ZSCORE', key, member) or '' end
 local reply = {'items'}
 for item = 1, #ARGV / 2 do
-  local at, id, given = 4 + (item - 1) * 9, ARGV[item * 2 - 1], ARGV[item * 2]
+  local at, id, given = 5 + (item - 1) * 9, ARGV[item * 2 - 1], ARGV[item * 2]
   local item_bad = wrong_type({KEYS[at + 1], 'hash', KEYS[at + 2], 'hash', KEYS[at + 3], 'zset', KEYS[at + 4], 'zset', KEYS[at + 5], 'zset',
     KEYS[at + 6], 'zset', KEYS[at + 7], 'zset', KEYS[at + 8], 'zset',
     KEYS[at + 9], 'zset'})
@@ -34,12 +36,15 @@ for item = 1, #ARGV / 2 do
     reply[#reply + 1] = item_bad
   else
     local run = redis.call('HMGET', KEYS[at + 1], 'state', 'fence', 'queue')
-    local job = redis.call('HMGET', KEYS[at + 2], 'rev', 'ended', 'pending')
+    local job = redis.call('HMGET', KEYS[at + 2], 'rev', 'ended', 'pending', 'held', 'skipped_behind')
+    local behind, skipped = string.match(job[5] or '', '^(%S+) (%S+)$')
     reply[#reply + 1] = {'run', redis.call('EXISTS', KEYS[at + 1]), run[1] or '', run[2] or '', job[1] or '', job[2] or '',
       job[3] == id and 1 or 0, score(KEYS[at + 8], id), run[2] and score(KEYS[1], id .. '#' .. run[2]) or '',
       given ~= '' and score(KEYS[1], id .. '#' .. given) or '', score(KEYS[at + 3], id), score(KEYS[at + 4], id),
       score(KEYS[at + 5], id), redis.call('HGET', KEYS[2], id) or '', score(KEYS[3], id), score(KEYS[at + 6], id),
-      score(KEYS[4], id), score(KEYS[at + 7], id), score(KEYS[at + 9], id), run[3] or ''}
+      score(KEYS[4], id), score(KEYS[at + 7], id), score(KEYS[at + 9], id), run[3] or '',
+      score(KEYS[5], id .. ' start'), score(KEYS[5], id .. ' finish'), job[4] == id and 1 or 0,
+      skipped == id and redis.call('ZSCORE', KEYS[at + 3], behind) and 1 or 0}
   end
 end
 return reply

@@ -1,19 +1,21 @@
 #!lua flags=allow-oom
--- Makes one gate agree with the records of runs: who is not to stand there leaves, those that wait stand in both orders, and the
--- gate is looked at anew. A place goes too whose run stands in quarantine and nowhere else: put back, it is judged here again.
+-- Makes one gate agree with the records of runs: who is not to stand there leaves, those that wait stand in the orders by job and by
+-- lane, and the gate is looked at anew. A place goes too whose run stands in quarantine and nowhere else: put back, it is judged here again.
 -- Guard: everything is looked at anew, of the runs given, at most 1,000 a call; whoever stands there rightly is not touched.
 -- KEYS 1 totals
 -- KEYS 2 nudge
 -- KEYS 3 quarantine
 -- KEYS* run
 -- KEYS* due: of its lane, as read
--- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of the gate
+-- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of the gate
 -- ARGV 1 now
 -- ARGV 2 gates: the gate, then others at which runs in quarantine stand
 -- ARGV* id
 -- ARGV* lane: as read
 -- Reply mended: how many left
 -- Reply wrong_type: key, found, wanted
+-- The last entry of each order that is held against the others.
+local ENTRIES = 9999
 local now = clock(ARGV[1])
 local totals = KEYS[1]
 local gates, last = gates_of(ARGV[2])
@@ -50,17 +52,36 @@ for at = 4, last, 2 do
     left = left + redis.call('ZREM', gate.held, id)
     forget_lane(gates.wakes, gate, id, now)
   elseif redis.call('ZSCORE', gate.queued, id) then
-    redis.call('ZADD', gate.by_job, 0, entry_of(id))
+    local known = redis.call('HGET', gate.state, 'lane:' .. id)
+    local own = known or string.match(lane, '^%S+$') or 'default'
+    if not known then redis.call('HSET', gate.state, 'lane:' .. id, own) end
+    for _, found in ipairs(lanes_of_job(gate, job_of(id))) do
+      if found.lane ~= own then take_from_orders(gate, id, found.lane) end
+    end
+    add_to_orders(gate, id, own)
     redis.call('ZREM', gate.held, id)
   elseif is_aside(run, id, KEYS[at + 1], lane) then
     left = left + redis.call('ZREM', gate.held, id)
     forget_lane(gates.wakes, gate, id, now)
   end
 end
-if redis.call('ZCARD', gate.by_job) > redis.call('ZCARD', gate.queued) then
-  for _, entry in ipairs(redis.call('ZRANGE', gate.by_job, 0, 9999)) do
-    if not redis.call('ZSCORE', gate.queued, string.match(entry, '(%S+)$') or '') then redis.call('ZREM', gate.by_job, entry) end
+-- What the orders have that is not to stand there.
+for _, entry in ipairs(redis.call('ZRANGE', gate.by_job, 0, ENTRIES)) do
+  if not redis.call('ZSCORE', gate.queued, string.match(entry, '(%S+)$') or '') then redis.call('ZREM', gate.by_job, entry) end
+end
+for _, entry in ipairs(redis.call('ZRANGE', gate.by_lane, 0, ENTRIES)) do
+  local of_lane, id = string.match(entry, '^(.*) %S+ (%S+)$')
+  local first = id and first_entries(gate.by_job, job_of(id) .. ' ' .. of_lane)[1]
+  if not id or first ~= job_of(id) .. ' ' .. entry then
+    redis.call('ZREM', gate.by_lane, entry)
+    if first then redis.call('ZADD', gate.by_lane, 0, string.match(first, '^%S+ (.*)$')) end
   end
+end
+for _, entry in ipairs(redis.call('ZRANGE', gate.lanes, 0, ENTRIES)) do
+  local id, of_lane = string.match(entry, '^(%S+) (.*)$')
+  local first = id and first_entries(gate.by_lane, of_lane)[1]
+  if not first or string.match(first, '(%S+)$') ~= id then redis.call('ZREM', gate.lanes, entry) end
+  if first then stand_first(gate, of_lane, first) end
 end
 wake_gate(gates.wakes, gate, now)
 redis.call('PUBLISH', KEYS[2], 'due')

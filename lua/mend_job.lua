@@ -1,7 +1,11 @@
 #!lua flags=allow-oom
 -- Makes the places of one job agree with its record: its planned run due, or a new one planted; its place in the indexes; the
--- first of its waiting runs freed if nothing else would free it.
--- Guard: the job is at the rev and with the planned run read; everything else is looked at anew. What agrees is not touched.
+-- first of its waiting runs freed if nothing else would free it. A run that was planned too late, by a clock of Redis that was ahead,
+-- gives way to the one to plant. `dealt` then keeps up to when occurrences were dealt with: none of those is owed
+-- when that time comes.
+-- Guard: the job is at the rev and with the planned run read; everything else is looked at anew. What agrees is not touched. A planned
+-- run gives way only if it is not ready, has no record and is due later than the one to plant. The run to plant has no record, or is
+-- recorded as missed although its time is still to come.
 -- KEYS 1 job
 -- KEYS 2 jobs
 -- KEYS 3 finished
@@ -15,6 +19,9 @@
 -- KEYS 11 backfill
 -- KEYS 12 backfills
 -- KEYS 13 gated
+-- KEYS 14 manual
+-- KEYS 15 history
+-- KEYS 16 job_history
 -- KEYS* due: of every lane there is
 -- ARGV 1 now
 -- ARGV 2 job_name
@@ -24,32 +31,42 @@
 -- ARGV 6 planted_due
 -- ARGV 7 planted_ready
 -- ARGV 8 pending_ready: when the planned run may start, should it not be due
--- ARGV 9 freed_by: '' if nothing else would free the first that waits, such as the end of a run asked for by hand
--- ARGV 10 gated: how the job is listed with its first gate, or ''
+-- ARGV 9 gated: how the job is listed with its first gate, or ''
+-- ARGV 10 anchor: what `every` counts from once the run to plant stands in the place of one planned too late; '' if that is not to be
 -- Reply mended: a word for each thing done
 -- Reply sound: there was nothing to do
 -- Reply stale: the job changed; read it again
 -- Reply occupied: the run to plant has a record already
 -- Reply wrong_type: key, found, wanted
-local now = clock(ARGV[1])
+local now, micros = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], finished = KEYS[3], job_due = KEYS[4], open = KEYS[5], waiting = KEYS[6], totals = KEYS[9],
-  nudge = KEYS[10]}
+  nudge = KEYS[10], manual = KEYS[14]}
 local types = {k.job, 'hash', k.jobs, 'zset', k.finished, 'zset', k.job_due, 'zset', k.open, 'zset', k.waiting, 'zset', KEYS[7], 'hash',
-  KEYS[8], 'hash', k.totals, 'hash', KEYS[11], 'zset', KEYS[12], 'zset', KEYS[13], 'zset'}
-for at = 14, #KEYS do
+  KEYS[8], 'hash', k.totals, 'hash', KEYS[11], 'zset', KEYS[12], 'zset', KEYS[13], 'zset', k.manual, 'zset', KEYS[15], 'zset', KEYS[16], 'zset'}
+for at = 17, #KEYS do
   types[#types + 1] = KEYS[at]
   types[#types + 1] = 'zset'
 end
 local bad = wrong_type(types)
 if bad then return bad end
+-- Several of those, for the clock may be stepped again before such a time has come: the last ones.
+local DEALT = 8
+local function note_dealt(text, at)
+  local times = {}
+  for time in string.gmatch(text or '', '%d+') do
+    if time ~= int(at) then times[#times + 1] = time end
+  end
+  times[#times + 1] = int(at)
+  return table.concat(times, ' ', math.max(#times - DEALT, 0) + 1)
+end
 local name, planted = ARGV[2], ARGV[5]
-local job = redis.call('HMGET', k.job, 'rev', 'pending', 'paused', 'held', 'ended', 'ended_at', 'once', 'delay')
+local job = redis.call('HMGET', k.job, 'rev', 'pending', 'paused', 'held', 'ended', 'ended_at', 'once', 'delay', 'since', 'dealt')
 local pending = job[2] or ''
 if (job[1] or '') ~= ARGV[3] or pending ~= ARGV[4] then return {'stale'} end
 local reply = {'mended'}
 local function note(word) reply[#reply + 1] = word end
 local function leave_due()
-  for at = 14, #KEYS do redis.call('ZREM', KEYS[at], pending) end
+  for at = 17, #KEYS do redis.call('ZREM', KEYS[at], pending) end
   redis.call('ZREM', k.job_due, pending)
 end
 
@@ -76,6 +93,10 @@ else
   -- Of a job with a delay the end of its open run plants the next.
   if (job[8] or '') ~= '' and redis.call('ZCARD', k.open) + redis.call('ZCARD', k.waiting) > 0 then planted = '' end
   local is_over = state and state ~= 'scheduled'
+  local ready = pending ~= '' and redis.call('ZSCORE', k.job_due, pending)
+  local due_ms = whole(string.match(pending, '@(%d+)'), PARKED)
+  local is_far = ARGV[10] ~= '' and planted ~= '' and not job[3] and not state and ready and tonumber(ready) > now
+    and tonumber(ARGV[6]) < due_ms
   if is_over or (pending == '' and not job[3] and planted ~= '') then
     if planted ~= '' and redis.call('EXISTS', KEYS[8]) == 1 then
       if job[7] ~= '1' or is_over then return {'occupied', planted} end
@@ -90,6 +111,23 @@ else
     pending = planted
     settle_job(k, ARGV[4], name, now)
     if redis.call('HGET', k.job, 'ended') then return reply end
+  elseif is_far then
+    if redis.call('EXISTS', KEYS[8]) == 1 then
+      local told = redis.call('HMGET', KEYS[8], 'state', 'reason', 'fence', 'skipped_count')
+      if told[1] ~= 'skipped' or told[2] ~= 'missed' or told[3] or tonumber(ARGV[6]) <= now then return {'occupied', planted} end
+      -- Recorded as missed before its time came, while the clock was ahead.
+      tally(k.totals, 'skipped', -math.max(whole(told[4], COUNT), 1))
+      redis.call('ZREM', KEYS[15], planted)
+      redis.call('ZREM', KEYS[16], planted)
+      redis.call('DEL', KEYS[8])
+    end
+    redis.call('HSET', k.job, 'rev', int(math.max(whole(job[1], FENCE - 1) + 1, micros)), 'anchor', ARGV[10],
+      'since', int(math.min(whole(job[9], PARKED), tonumber(ARGV[6]) - 1)))
+    if (job[8] or '') == '' then redis.call('HSET', k.job, 'dealt', note_dealt(job[10], due_ms - 1)) end
+    plant_pending(k, name, planted, ARGV[6], ARGV[7])
+    leave_due()
+    pending = planted
+    note('planted ' .. planted .. ' before it')
   elseif pending ~= '' and job[3] then
     if not job[4] then redis.call('HSET', k.job, 'held', pending) end
     redis.call('HSET', k.job, 'pending', '')
@@ -98,7 +136,7 @@ else
     note('held')
   elseif pending ~= '' and not redis.call('ZSCORE', k.job_due, pending) then
     redis.call('ZADD', k.job_due, ARGV[8], pending)
-    for at = 14, #KEYS do
+    for at = 17, #KEYS do
       if KEYS[at] ~= k.job_due then redis.call('ZREM', KEYS[at], pending) end
     end
     nudge_if_head(k.nudge, k.job_due, pending)
@@ -110,12 +148,12 @@ else
     redis.call('ZADD', k.jobs, wanted, name)
     note('put into the index')
   end
-  if pending ~= '' and ARGV[10] ~= '' and not redis.call('ZSCORE', KEYS[13], ARGV[10]) then
-    set_gated(KEYS[13], k.job, ARGV[10])
+  if pending ~= '' and ARGV[9] ~= '' and not redis.call('ZSCORE', KEYS[13], ARGV[9]) then
+    set_gated(KEYS[13], k.job, ARGV[9])
     note('listed with its first gate')
   end
 end
-if ARGV[9] == '' and redis.call('ZCARD', k.open) == 0 and redis.call('ZCARD', k.waiting) > 0 then
+if redis.call('ZCARD', k.open) == 0 and redis.call('ZCARD', k.waiting) > 0 and manual_runs_out(k) == 0 then
   free_first_waiting(k, now)
   note('first waiting run freed')
 end

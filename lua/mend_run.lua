@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Makes the places of one run agree with its record: leases, due sets, open, waiting and spread runs, wishes, history.
+-- Makes the places of one run agree with its record: leases, due sets, open, waiting and spread runs, wishes, times
+-- it is watched for, history.
 -- Guard: everything is looked at anew. What agrees is not touched, nor is what a holder may still be executing.
 -- KEYS 1 run
 -- KEYS 2 job
@@ -17,9 +18,11 @@
 -- KEYS 14 leases
 -- KEYS 15 spread
 -- KEYS 16 stops
+-- KEYS 17 manual
+-- KEYS 18 deadlines
 -- KEYS* due: of every lane there is
 -- KEYS* running: in its queue
--- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
+-- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -27,6 +30,7 @@
 -- ARGV 5 kind: regular or manual
 -- ARGV 6 fence: of a lease it was found under, or ''
 -- ARGV 7 gates: at which the run stands
+-- ARGV 8 ready: when it may start, if it is due later than its job's rules have it wait; or ''
 -- ARGV* queue: of the lane
 -- Reply mended: a word for each thing done
 -- Reply sound: there was nothing to do
@@ -35,15 +39,16 @@
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], job_due = KEYS[3], open = KEYS[4], waiting = KEYS[5], history = KEYS[6],
   job_history = KEYS[7], dead = KEYS[8], job_dead = KEYS[9], finished = KEYS[10], totals = KEYS[11], nudge = KEYS[12],
-  jobs = KEYS[13], leases = KEYS[14]}
+  jobs = KEYS[13], leases = KEYS[14], manual = KEYS[17]}
 local last_key
 k.gates, last_key = gates_of(ARGV[7])
 local spread, stops = KEYS[15], KEYS[16]
+k.deadlines = KEYS[18]
 local types = {k.run, 'hash', k.job, 'hash', k.job_due, 'zset', k.open, 'zset', k.waiting, 'zset', k.history, 'zset',
   k.job_history, 'zset', k.dead, 'zset', k.job_dead, 'zset', k.finished, 'zset', k.totals, 'hash', k.jobs, 'zset', k.leases, 'zset',
-  spread, 'zset', stops, 'hash'}
+  spread, 'zset', stops, 'hash', k.manual, 'zset', k.deadlines, 'zset'}
 local dues = {}
-for at = 17, last_key do
+for at = 19, last_key do
   types[#types + 1] = KEYS[at]
   types[#types + 1] = 'zset'
   if at % 2 == 1 then dues[#dues + 1] = KEYS[at] end
@@ -55,7 +60,7 @@ local run = redis.call('HMGET', k.run, 'state', 'fence', 'finished_at', 'queue',
 local gates_bad = missing_places(k.gates, run[5] or '')
 if gates_bad then return gates_bad end
 local places = gate_names(run[5])
-local job = redis.call('HMGET', k.job, 'rev', 'pending')
+local job = redis.call('HMGET', k.job, 'rev', 'pending', 'held', 'skipped_behind')
 local state, fence = run[1] or 'none', whole(run[2], FENCE)
 local is_over = state ~= 'none' and state ~= 'scheduled' and state ~= 'running'
 local reply = {'mended'}
@@ -76,10 +81,6 @@ if state == 'running' then
     note('lease put back, ended')
   end
   if is_stray and not is_later and redis.call('ZREM', k.leases, stray) > 0 then note('earlier lease taken out') end
-  if is_regular and not redis.call('ZSCORE', k.open, id) then
-    redis.call('ZADD', k.open, ARGV[4], id)
-    note('opened')
-  end
 elseif state ~= 'none' then
   if own and redis.call('ZREM', k.leases, own) > 0 then note('lease taken out') end
   if is_stray and redis.call('ZREM', k.leases, stray) > 0 then note('lease taken out') end
@@ -88,12 +89,12 @@ end
 local own_queue = string.match(run[4] or '', '^[^!+]*')
 local executes = state == 'running' and own and redis.call('ZSCORE', k.leases, own)
 for item = 1, #dues do
-  local running = KEYS[16 + item * 2]
-  if executes and ARGV[7 + item] == own_queue then
+  local running = KEYS[18 + item * 2]
+  if executes and ARGV[8 + item] == own_queue then
     if redis.call('ZADD', running, 'NX', now, id) > 0 then note('counted in its queue') end
   elseif redis.call('ZREM', running, id) > 0 then
     redis.call('PUBLISH', k.nudge, 'due')
-    note('no longer counted in queue ' .. ARGV[7 + item])
+    note('no longer counted in queue ' .. ARGV[8 + item])
   end
 end
 
@@ -129,6 +130,14 @@ elseif state == 'scheduled' and #due_in == 0 and not is_waiting and not queued_a
   due_in = {k.job_due}
   note('made due')
 end
+if ARGV[8] ~= '' and state == 'scheduled' and #due_in == 1 and job[2] ~= id
+  and tonumber(redis.call('ZSCORE', due_in[1], id)) > tonumber(ARGV[8]) then
+  redis.call('ZADD', due_in[1], ARGV[8], id)
+  redis.call('ZADD', spread, 'XX', ARGV[8], id)
+  if redis.call('HEXISTS', k.run, 'ready') == 1 then redis.call('HSET', k.run, 'ready', ARGV[8], 'waits_from', int(now)) end
+  nudge_if_head(k.nudge, due_in[1], id)
+  note('due in time')
+end
 if is_waiting and (state ~= 'scheduled' or #due_in > 0 or queued_at) then
   redis.call('ZREM', k.waiting, id)
   tally(k.totals, 'waiting', -1)
@@ -137,6 +146,14 @@ end
 if state ~= 'scheduled' or #due_in == 0 then leave(spread, 'no longer spread') end
 if is_over or (state == 'none' and #due_in == 0 and not is_held) then
   if redis.call('HDEL', stops, id) > 0 then note('wish to stop it taken out') end
+end
+
+if is_over or state == 'none' and job[2] ~= id and job[3] ~= id then
+  local behind, skipped = string.match(job[4] or '', '^(%S+) (%S+)$')
+  local is_first_behind = skipped == id and redis.call('ZSCORE', k.open, behind)
+  local taken_off = redis.call('ZREM', k.deadlines, id .. ' finish')
+  if not is_first_behind then taken_off = taken_off + redis.call('ZREM', k.deadlines, id .. ' start') end
+  if taken_off > 0 then note('no longer watched') end
 end
 
 if places[1] and (is_over or is_waiting and not queued_at) then
@@ -169,7 +186,12 @@ else
   leave_dead()
 end
 
-if (is_over or (state == 'none' and not is_held)) and redis.call('ZSCORE', k.open, id) then
+-- A manual run is on its list from its planting, a regular run is open from its claim.
+local list = is_regular and k.open or k.manual
+if (state == 'running' or state == 'scheduled' and not is_regular) and redis.call('ZADD', list, 'NX', ARGV[4], id) > 0 then
+  note('opened')
+end
+if (is_over or (state == 'none' and not is_held)) and redis.call('ZSCORE', list, id) then
   release_blocked(k, id, now)
   note('closed')
   settle_job(k, id, ARGV[3], now)

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Gives the places that are free at a gate to those that wait there, in due order or by turns: each goes back to its lane with its
 -- place, ready now. One that was let in and does not begin in a moment while others wait gives its place up first: it stays due, and
--- no other run of its lane is let in as long as it stands there. Then says when to look again.
+-- no other run of its lane is let in as long as it stands there. Of a lane that no node serves the first goes back without a place:
+-- a node that serves the lane finds it there, and until then the others of the lane are passed over. Then says when to look again.
 -- Guard: everything is looked at anew, so that any node may call it at any time. At most 100 a call, the rest is due at once.
 -- KEYS 1 nudge
 -- KEYS 2 totals
@@ -9,18 +10,23 @@
 -- KEYS 4 leases
 -- KEYS 5 shunned_lately
 -- KEYS* place: the due set of a lane, the job of a member, or its open runs
--- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of the gate
+-- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of the gate
 -- ARGV 1 now
 -- ARGV 2 gates: the gate
--- ARGV* kind: lane, job or open
+-- ARGV* kind: lane, unserved (a lane that no node serves), job or open
 -- ARGV* name
 -- Reply opened: how many were given a place, when to look again or ''
--- Reply lane: one that waits goes to this lane, one that was let in stands in it, or a member is due in it; the call does not have it
+-- Reply lanes: {lane, ...} in which runs wait, were let in or are due; the call does not have them
 -- Reply members: of the group; the call does not have all their jobs and open runs
 -- Reply wrong_type: key, found, wanted
 local MOST = 100
--- Of those that wait so many are passed over at most whose lane takes nothing.
-local PASSED = 10000
+-- Lanes asked for at once.
+local ASKED = 20
+-- Of a lane that nodes serve, and that is stuck all the same, one run is tried again no sooner than so long after one of another, in
+-- ms: however many lanes are stuck, trials take a tenth of the time.
+local TRIALS = 10 * MOMENT
+-- First runs of a job in a lane that are looked at for one that is no member.
+local STRANGERS = 1000
 local now, micros = clock(ARGV[1])
 local nudge, totals, jobs = KEYS[1], KEYS[2], KEYS[3]
 local gates, last = gates_of(ARGV[2])
@@ -28,11 +34,12 @@ local gate = gates[ARGV[2]]
 local k = {leases = KEYS[4], shunned_lately = KEYS[5]}
 local bad = wrong_type({totals, 'hash', jobs, 'zset', k.leases, 'zset', k.shunned_lately, 'zset'}) or spoilt_gate(gates, {ARGV[2]})
 if bad then return bad end
-local places = {lane = {}, job = {}, open = {}}
+local places, unserved = {lane = {}, job = {}, open = {}}, {}
 for at = 6, last do
   local kind, name = ARGV[at * 2 - 9], ARGV[at * 2 - 8]
   local place_bad = wrong_type({KEYS[at], kind == 'job' and 'hash' or 'zset'})
   if place_bad then return place_bad end
+  if kind == 'unserved' then kind, unserved[name] = 'lane', true end
   places[kind][name] = KEYS[at]
 end
 local rules = gate.kind == 'group' and group_rules(gate) or {}
@@ -40,8 +47,18 @@ for _, member in ipairs(rules.order or {}) do
   if not places.job[member] or not places.open[member] then return {'members', rules.text} end
 end
 
-local given, next_look, wanted_lane = 0, nil, nil
+local given, sent, next_look, wanted = 0, 0, nil, {}
+-- Whether the call has to be made again before it is known who is first.
+local is_cut = false
 local function look_at(at) next_look = math.min(next_look or at, at) end
+
+-- Whether the call has the due set of a lane; if not, it is asked for.
+local function has_lane(lane)
+  if places.lane[lane] then return true end
+  wanted[#wanted + 1] = lane
+  is_cut = true
+  return false
+end
 
 -- Takes their places from those that were let in, stand in their lane, and have not begun in a moment, if others wait.
 local function take_back()
@@ -51,72 +68,127 @@ local function take_back()
     local id, since = idle[at], -tonumber(idle[at + 1])
     if since <= now and now - since < MOMENT then return look_at(since + MOMENT) end
     local lane = redis.call('HGET', gate.state, 'lane:' .. id)
-    if lane and not places.lane[lane] then
-      wanted_lane = lane
-      return
-    end
+    if lane and not has_lane(lane) then return end
     local ready = lane and redis.call('ZSCORE', places.lane[lane], id)
     ready = ready and tonumber(ready)
-    if since > now or not ready then
-      -- The clock was set back; or it waits at a later gate, which has this one looked at when it lets it in.
+    if since > now then
+      -- The clock was set back.
       hold_place(gate, id, -now)
       if ready then look_at(now + MOMENT) end
-    elseif now - ready < MOMENT then
+    elseif not ready and lane and unserved[lane] then
+      -- It waits at a later gate, and nobody would start it there. Its claim passes this gate anew.
+      drop_place(gate, id)
+    elseif not ready then
+      -- It waits at a later gate, which has this one looked at when it lets it in.
+      hold_place(gate, id, -now)
+      look_at(now + TRIALS)
+    elseif now - ready < MOMENT and not unserved[lane] then
       look_at(ready + MOMENT)
     else
-      redis.call('HSET', gate.state, 'stuck:' .. lane, id .. ' ' .. int(now + TRY))
       drop_place(gate, id)
+      mark_stuck(gate, lane, id, now + TRY)
     end
   end
   if #idle == 2 * MOST then look_at(now) end
 end
 
--- Whether one stands in a lane that did not begin from there. Only then until when others of it are kept out.
-local stuck, kept_out = {}, nil
-local function is_stuck(lane)
-  if stuck[lane] == nil then
-    local mark = redis.call('HGET', gate.state, 'stuck:' .. lane)
-    if not mark then
-      stuck[lane] = false
-      return false
+-- Takes the mark off the lane whose mark ends first, if that is over: its first run is tried again. The mark of a lane that no node
+-- serves lasts as long as the run it names stands there.
+local function try_again()
+  for _ = 1, MOST do
+    local found = redis.call('ZREVRANGEBYSCORE', gate.lanes, '(0', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    if not found[1] then return end
+    local lane, ends = string.match(found[1], ' (.*)$'), -tonumber(found[2])
+    -- Further off than a mark lasts: the clock was set back.
+    if ends > now and ends <= now + TRY then return look_at(ends) end
+    if not has_lane(lane) then return end
+    local id = string.match(redis.call('HGET', gate.state, 'stuck:' .. lane) or '', '^%S+')
+    if not id or not redis.call('ZSCORE', places.lane[lane], id) then
+      unmark_stuck(gate, lane)
+      -- One whose entry is lost in the order by lane.
+      if not first_entries(gate.by_lane, lane)[1] then redis.call('ZREM', gate.lanes, found[1]) end
+    elseif unserved[lane] then
+      mark_stuck(gate, lane, id, now + TRY)
+    else
+      local tried = whole(redis.call('HGET', gate.state, 'tried'), PARKED)
+      if tried <= now and now < tried + TRIALS then return look_at(tried + TRIALS) end
+      redis.call('HSET', gate.state, 'tried', int(now))
+      unmark_stuck(gate, lane)
     end
-    if not places.lane[lane] then
-      wanted_lane = lane
-      return true
-    end
-    local id, ends = string.match(mark, '^(%S+) (%d+)$')
-    ends = whole(ends, PARKED)
-    stuck[lane] = ends > now and ends <= now + TRY and redis.call('ZSCORE', places.lane[lane], id) and ends or false
-    if not stuck[lane] then redis.call('HDEL', gate.state, 'stuck:' .. lane) end
   end
-  if stuck[lane] then kept_out = math.min(kept_out or stuck[lane], stuck[lane]) end
-  return stuck[lane]
+  look_at(now)
 end
 
-local function lane_of(id) return redis.call('HGET', gate.state, 'lane:' .. id) or '' end
+-- Sends the first run of a lane that no node serves back to that lane, without a place.
+local function send_ahead(id, lane)
+  redis.call('ZADD', places.lane[lane], now, id)
+  local before = redis.call('HGET', gate.state, 'before:' .. id)
+  stop_waiting(gate, id)
+  redis.call('HSET', gate.state, 'lane:' .. id, lane)
+  mark_stuck(gate, lane, id, now + TRY)
+  look_at(now + TRY)
+  -- It gives up the places it has at earlier gates as well.
+  for _, name in ipairs(gate_names(before)) do wake_gate(gates.wakes, {name = name}, now) end
+  tally(totals, 'waiting', -1)
+  sent = sent + 1
+end
 
--- The first that waits, of those `is_one` names.
-local passed = 0
-local function first_free(is_one)
-  while passed < PASSED do
-    local ids = redis.call('ZRANGE', gate.queued, passed, passed == 0 and 0 or passed + MOST - 1)
-    if not ids[1] then return end
-    for _, id in ipairs(ids) do
-      if is_one(id) and not is_stuck(lane_of(id)) then return id end
-      if wanted_lane then return end
-      passed = passed + 1
+-- The first that `find` finds in a lane that some node serves; with it that lane.
+local function first_served(find)
+  for _ = 1, MOST do
+    local id, _, lane = find()
+    if not id then return end
+    if not redis.call('ZSCORE', gate.queued, id) then
+      take_from_orders(gate, id, lane)
+    elseif not has_lane(lane) then
+      return
+    elseif unserved[lane] then
+      send_ahead(id, lane)
+    else
+      return id, lane
     end
   end
+  is_cut = true
+  look_at(now)
+end
+
+-- The first that waits and is no member, in a lane that is not stuck.
+local function first_stranger()
+  local id, due, lane
+  local lanes = redis.call('ZRANGEBYSCORE', gate.lanes, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, STRANGERS)
+  local looked_at = 0
+  for at = 1, #lanes, 2 do
+    if due and tonumber(lanes[at + 1]) > due then break end
+    local other = string.match(lanes[at], ' (.*)$')
+    local from = '[' .. other .. ' '
+    while looked_at < STRANGERS do
+      local entry = redis.call('ZRANGEBYLEX', gate.by_lane, from, '(' .. other .. '!', 'LIMIT', 0, 1)[1]
+      if not entry then break end
+      looked_at = looked_at + 1
+      local found = string.match(entry, '(%S+)$')
+      if turn_of(rules.order, job_of(found)) == 0 then
+        if not due or due_of(found) < due then id, due, lane = found, due_of(found), other end
+        break
+      end
+      from = '(' .. entry
+    end
+  end
+  return id, due, lane
 end
 
 -- The first that waits of those whose turn it is; '' are all that are no members.
 local function first_of(turn)
-  if turn == '' then
-    passed = 0
-    return first_free(function(id) return turn_of(rules.order, job_of(id)) == 0 end)
+  if turn == '' then return first_served(first_stranger) end
+  return first_served(function() return first_of_job(gate, turn) end)
+end
+
+-- Writes the orders by job and by lane anew from the runs that wait, if both orders are lost.
+local function sort_anew()
+  if redis.call('ZCARD', gate.queued) == 0 or redis.call('ZCARD', gate.lanes) > 0 then return end
+  for _, id in ipairs(redis.call('ZRANGE', gate.queued, 0, MOST - 1)) do
+    add_to_orders(gate, id, redis.call('HGET', gate.state, 'lane:' .. id) or 'default')
   end
-  local id = first_of_job(gate, turn)
-  if id and not is_stuck(lane_of(id)) then return id end
+  look_at(now + 1000)
 end
 
 -- Whether a member without a run that waits is worth waiting for: its planned run comes in time, or one that has begun does.
@@ -126,10 +198,7 @@ local function is_awaited(member)
   local due = redis.call('ZSCORE', jobs, member)
   if job[1] and not job[2] and not job[3] and due and tonumber(due) <= now + rules.patience then return true end
   for _, id in ipairs(redis.call('ZRANGE', places.open[member], 0, 9)) do
-    if not places.lane[job[4] or ''] then
-      wanted_lane = job[4] or ''
-      return true
-    end
+    if not has_lane(job[4] or '') then return true end
     local ready = redis.call('ZSCORE', places.lane[job[4] or ''], id)
     if ready and tonumber(ready) <= now + rules.patience then return true end
   end
@@ -155,14 +224,14 @@ local function judge_turn()
     if is_member or turn == '' then pass() end
     since = math.min(whole(state[4], PARKED), now)
   end
-  local first, opens
+  local first, lane, opens
   if redis.call('ZCARD', gate.queued) == 0 then
     -- Nobody is there to pass it to; but those that are none have no turn without one that waits.
     if turn == '' then pass() end
   else
     for _ = 1, #members + 1 do
-      first = first_of(turn)
-      if first or wanted_lane then break end
+      first, lane = first_of(turn)
+      if first or is_cut then break end
       if is_awaited(turn) and now < since + rules.patience then
         opens = since + rules.patience
         break
@@ -170,26 +239,27 @@ local function judge_turn()
       pass()
       since = now
     end
-    -- Somebody waits whom no turn names: one whose lane takes nothing, one behind many others, or one whose entry by job is lost.
-    if not first and not opens then opens = kept_out or now + 1000 end
+    -- Somebody waits whom no turn names: one in a stuck lane, or one whose entry by job or by lane is lost.
+    if not first and not opens and not is_cut and not next_look then opens = now + 1000 end
   end
-  if wanted_lane then return end
+  if is_cut then return end
   if state[1] ~= turn or state[2] ~= int(since) then redis.call('HSET', gate.state, 'turn', turn, 'since', int(since)) end
   if state[3] then redis.call('HDEL', gate.state, 'ended') end
-  return turn, first, opens
+  return first, lane, opens
 end
 
 take_back()
-while not wanted_lane do
-  local id, opens, _
+if not is_cut then try_again() end
+sort_anew()
+while not is_cut do
+  local id, lane, opens
   if rules.order then
     if redis.call('ZCARD', gate.held) > 0 then break end
-    _, id, opens = judge_turn()
+    id, lane, opens = judge_turn()
   else
-    id = first_free(function() return true end)
-    opens = kept_out
+    id, lane = first_served(function() return first_of_all(gate) end)
   end
-  if wanted_lane then break end
+  if is_cut then break end
   if not id then
     if opens then look_at(opens) end
     break
@@ -212,11 +282,6 @@ while not wanted_lane do
     if at then look_at(at) end
     break
   end
-  local lane = lane_of(id)
-  if not places.lane[lane] then
-    wanted_lane = lane
-    break
-  end
   local before = redis.call('HGET', gate.state, 'before:' .. id)
   redis.call('ZADD', places.lane[lane], now, id)
   stop_waiting(gate, id)
@@ -226,11 +291,16 @@ while not wanted_lane do
   tally(totals, 'waiting', -1)
   given = given + 1
 end
-if wanted_lane then
-  if given == 0 then return {'lane', wanted_lane} end
+if given + sent > 0 then redis.call('PUBLISH', nudge, 'due') end
+if wanted[1] then
+  -- Those that come next are asked for as well.
+  for _, first in ipairs(redis.call('ZRANGEBYSCORE', gate.lanes, 0, '+inf', 'LIMIT', 0, ASKED)) do
+    local lane = string.match(first, ' (.*)$')
+    if lane ~= wanted[1] and not places.lane[lane] then wanted[#wanted + 1] = lane end
+  end
+  if given == 0 then return {'lanes', wanted} end
   look_at(now)
 end
 if given > 0 and redis.call('ZCARD', gate.queued) > 0 then look_at(now + MOMENT) end
 if next_look then redis.call('ZADD', gates.wakes, next_look, gate.name) else redis.call('ZREM', gates.wakes, gate.name) end
-if given > 0 then redis.call('PUBLISH', nudge, 'due') end
 return {'opened', given, next_look or ''}

@@ -11,7 +11,8 @@
 -- KEYS 7 run_due: of that run's lane
 -- KEYS 8 totals
 -- KEYS 9 nudge
--- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
+-- KEYS 10 deadlines
+-- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 pending: as read
@@ -25,9 +26,9 @@
 -- Reply places: the gates that run stands at; the call does not have them all
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
-local k = {totals = KEYS[8], nudge = KEYS[9], gates = gates_of(ARGV[6])}
+local k = {job = KEYS[1], totals = KEYS[8], nudge = KEYS[9], deadlines = KEYS[10], gates = gates_of(ARGV[6])}
 local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'zset', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'zset', KEYS[6], 'hash',
-  KEYS[7], 'zset', k.totals, 'hash'}) or spoilt_gate(k.gates, gate_names(ARGV[6]))
+  KEYS[7], 'zset', k.totals, 'hash', k.deadlines, 'zset'}) or spoilt_gate(k.gates, gate_names(ARGV[6]))
 if bad then return bad end
 local job = redis.call('HMGET', KEYS[1], 'rev', 'ended', 'pending', 'paused', 'once')
 if not job[1] or job[2] then return {'unknown'} end
@@ -52,6 +53,7 @@ if run then
   leave_gates(k, held, gate_names(run[3]), 'left', now)
   redis.call('ZREM', KEYS[7], held)
   redis.call('ZREM', KEYS[5], held)
+  unwatch_behind(k, held)
   redis.call('DEL', KEYS[6])
 end
 wake_groups(k, gate_names(ARGV[6]), now)

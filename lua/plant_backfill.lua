@@ -8,20 +8,21 @@
 -- KEYS 4 run
 -- KEYS 5 job_due
 -- KEYS 6 nudge
+-- KEYS 7 manual
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
 -- ARGV 4 due_ms
 -- ARGV 5 lane: of the job, as read
 -- Reply planted
--- Reply busy: its run is not over
+-- Reply busy: its run, or that of another occurrence, is not over
 -- Reply over: its run is, and the next, if there is one, is the first now
 -- Reply empty: nothing waits
 -- Reply unknown: there is no such job any more, and nothing waits
 -- Reply stale: another is the first, or the job's lane changed
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
-local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'zset', KEYS[3], 'zset', KEYS[4], 'hash', KEYS[5], 'zset'})
+local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'zset', KEYS[3], 'zset', KEYS[4], 'hash', KEYS[5], 'zset', KEYS[7], 'zset'})
 if bad then return bad end
 local id, name = ARGV[2], ARGV[3]
 local job = redis.call('HMGET', KEYS[1], 'rev', 'ended', 'queue')
@@ -44,7 +45,13 @@ if state then
   return {'over'}
 end
 if job[3] ~= ARGV[5] then return {'stale'} end
-redis.call('HSET', KEYS[4], 'job', name, 'due', ARGV[4], 'queue', ARGV[5], 'kind', 'manual', 'state', 'scheduled', 'planted_at', int(now))
+-- A later occurrence may be out: this one was asked for meanwhile. Its end plants the first that waits.
+for _, other in ipairs(redis.call('ZRANGE', KEYS[7], 0, 999)) do
+  if string.find(other, '~backfill', 1, true) then return {'busy'} end
+end
+redis.call('HSET', KEYS[4], 'job', name, 'due', ARGV[4], 'queue', ARGV[5], 'kind', 'manual', 'rev', job[1], 'state', 'scheduled',
+  'planted_at', int(now))
+redis.call('ZADD', KEYS[7], ARGV[4], id)
 redis.call('ZADD', KEYS[5], now, id)
 nudge_if_head(KEYS[6], KEYS[5], id)
 return {'planted'}

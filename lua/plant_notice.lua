@@ -7,7 +7,7 @@
 -- KEYS 2 job: the hidden one
 -- KEYS 3 run
 -- KEYS 4 due
--- KEYS 5 open: notices of that job that are not over
+-- KEYS 5 manual: notices of that job that are not over
 -- KEYS 6 finished
 -- KEYS 7 totals
 -- KEYS 8 nudge
@@ -32,9 +32,9 @@
 -- Reply gone: another node was first
 -- Reply wrong_type: key, found, wanted
 local now, micros = clock(ARGV[1])
-local k = {notices = KEYS[1], job = KEYS[2], run = KEYS[3], due = KEYS[4], open = KEYS[5],
+local k = {notices = KEYS[1], job = KEYS[2], run = KEYS[3], due = KEYS[4], manual = KEYS[5],
   told_job = KEYS[9]}
-local bad = wrong_type({k.notices, 'zset', k.job, 'hash', k.run, 'hash', k.due, 'zset', k.open, 'zset', KEYS[6], 'zset', KEYS[7], 'hash',
+local bad = wrong_type({k.notices, 'zset', k.job, 'hash', k.run, 'hash', k.due, 'zset', k.manual, 'zset', KEYS[6], 'zset', KEYS[7], 'hash',
   k.told_job, 'hash'})
 if bad then return bad end
 local notice, id = ARGV[2], ARGV[3]
@@ -49,8 +49,8 @@ if redis.call('EXISTS', k.run) == 1 then return done('told') end
 local suppressed = whole(redis.call('HGET', k.told_job, 'suppressed:' .. kind), COUNT)
 if ARGV[12] == '1' then
   if suppressed == 0 then return done('told') end
-  if redis.call('ZCARD', k.open) > 0 then return {'waits'} end
-elseif redis.call('ZCARD', k.open) >= tonumber(ARGV[10]) then
+  if redis.call('ZCARD', k.manual) > 0 then return {'waits'} end
+elseif redis.call('ZCARD', k.manual) >= tonumber(ARGV[10]) then
   suppress({notices = k.notices, job = k.told_job, totals = KEYS[7]}, kind, ARGV[11], now)
   return done('suppressed')
 end
@@ -65,7 +65,7 @@ redis.call('ZADD', KEYS[6], now, ARGV[4])
 redis.call('HSET', k.run, 'job', ARGV[4], 'due', ARGV[5], 'queue', ARGV[9], 'kind', 'manual', 'state', 'scheduled', 'planted_at', int(now),
   'about', notice, 'suppressed', int(suppressed))
 redis.call('HDEL', k.told_job, 'suppressed:' .. kind)
-redis.call('ZADD', k.open, ARGV[5], id)
+redis.call('ZADD', k.manual, ARGV[5], id)
 redis.call('ZADD', k.due, now, id)
 nudge_if_head(KEYS[8], k.due, id)
 return done('planted')

@@ -6,6 +6,7 @@
 -- KEYS 3 due: of the host
 -- KEYS 4 nudge
 -- KEYS 5 boot_runs
+-- KEYS 6 manual
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -18,7 +19,7 @@
 -- Reply paused
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
-local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[5], 'zset'})
+local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[5], 'zset', KEYS[6], 'zset'})
 if bad then return bad end
 local mark = ARGV[3] .. ' ' .. ARGV[6]
 local job = redis.call('HMGET', KEYS[1], 'rev', 'ended', 'paused')
@@ -27,7 +28,9 @@ if redis.call('ZSCORE', KEYS[5], mark) then return {'known'} end
 if job[3] then return {'paused'} end
 redis.call('ZADD', KEYS[5], now, mark)
 redis.call('ZREMRANGEBYRANK', KEYS[5], 0, -10001)
-redis.call('HSET', KEYS[2], 'job', ARGV[3], 'due', ARGV[4], 'queue', ARGV[5], 'kind', 'manual', 'state', 'scheduled', 'planted_at', int(now))
+redis.call('HSET', KEYS[2], 'job', ARGV[3], 'due', ARGV[4], 'queue', ARGV[5], 'kind', 'manual', 'rev', job[1], 'state', 'scheduled',
+  'planted_at', int(now))
+redis.call('ZADD', KEYS[6], ARGV[4], ARGV[2])
 redis.call('ZADD', KEYS[3], now, ARGV[2])
 nudge_if_head(KEYS[4], KEYS[3], ARGV[2])
 return {'planted'}

@@ -115,6 +115,23 @@ local function watch(deadlines, id, due_ms, tells, has_started)
   end
 end
 
+-- Stops the nodes from looking whether a run starts and ends in time.
+local function unwatch(deadlines, id) redis.call('ZREM', deadlines, id .. ' start', id .. ' finish') end
+
+-- Stops that for a planned run that gives way. Planned again, the run is watched anew.
+local function unwatch_planned(k, id)
+  unwatch(k.deadlines, id)
+  if redis.call('HGET', k.job, 'watched') == id then redis.call('HDEL', k.job, 'watched') end
+end
+
+-- Stops that for the run that was skipped first behind `id`, which is no longer open.
+local function unwatch_behind(k, id)
+  local behind, skipped = string.match(redis.call('HGET', k.job, 'skipped_behind') or '', '^(%S+) (%S+)$')
+  if behind ~= id then return end
+  unwatch(k.deadlines, skipped)
+  redis.call('HDEL', k.job, 'skipped_behind')
+end
+
 -- Tells of the end of a run whom its job wants told: `tells` names the kinds. A job is failing from its first dead letter on, until
 -- a run of it succeeds. Of an end that a journal gave back (`k.given`: from when on such are told) an older one is not told again,
 -- and says nothing of a job that ended later.
@@ -154,8 +171,9 @@ local function end_run(k, id, state, reason, now, facts)
   redis.call('ZADD', k.job_history, now, id)
   redis.call('HSET', k.run, 'state', state, 'reason', reason, 'finished_at', int(now), unpack(facts))
   tally(k.totals, state, 1)
-  -- So that a far time to have ended by is not kept of what is over.
-  if k.deadlines then redis.call('ZREM', k.deadlines, id .. ' start', id .. ' finish') end
+  -- A time by which it is to have ended may be a year away.
+  unwatch(k.deadlines, id)
+  unwatch_behind(k, id)
   if k.notices then tell_end(k, id, state, reason, now) end
 end
 
@@ -179,7 +197,12 @@ end
 local function tell_stretch(job_key, last, count, facts)
   facts[#facts + 1], facts[#facts + 2] = 'skipped_to', last
   facts[#facts + 1], facts[#facts + 2] = 'skipped_count', count
-  local job = redis.call('HMGET', job_key, 'def', 'tz', 'anchor', 'since')
+  local job = redis.call('HMGET', job_key, 'def', 'tz', 'anchor', 'since', 'dealt')
+  -- Behind its first occurrence a stretch counts none that was dealt with before the job's planned run was moved.
+  for time in string.gmatch(job[5] or '', '%d+') do
+    local dealt = whole(time, PARKED)
+    if dealt < tonumber(last) and dealt > whole(job[4], PARKED) then job[4] = int(dealt) end
+  end
   job[1] = tonumber(count) > 1 and timing_of(job[1] or '')
   if job[1] then
     for at, field in ipairs({'of_def', 'of_tz', 'of_anchor', 'of_since'}) do
@@ -246,9 +269,27 @@ local function free_first_waiting(k, now)
   end
 end
 
--- A regular run is no longer open: with none open any more, the first of those waiting for that gets its turn.
+-- Whether a run whose record names the job's rev `rev` belongs to an earlier job of this name. `since` is the first rev of this job.
+local function is_former(rev, since)
+  return rev and since and whole(rev, FENCE) < whole(since, FENCE)
+end
+
+-- Whether a run was asked for by hand, or planted for a boot, a backfill or a notice: only such ids have a `~`.
+local function is_manual(id) return string.find(id, '~', 1, true) ~= nil end
+
+-- How many manual runs of a job are due, execute or wait at a gate: the end of each frees the first run that waits.
+local function manual_runs_out(k)
+  local count = redis.call('ZCARD', k.manual)
+  if count == 0 then return 0 end
+  for _, id in ipairs(redis.call('ZRANGE', k.waiting, 0, 999)) do
+    if is_manual(id) then count = count - 1 end
+  end
+  return count
+end
+
+-- Takes a run that is over off its job's list of open or manual runs. With no regular run open any more, the first waiting run gets its turn.
 local function release_blocked(k, id, now)
-  redis.call('ZREM', k.open, id)
+  redis.call('ZREM', is_manual(id) and k.manual or k.open, id)
   if redis.call('ZCARD', k.open) == 0 then free_first_waiting(k, now) end
 end
 

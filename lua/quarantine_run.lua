@@ -8,7 +8,7 @@
 -- KEYS 3 totals
 -- KEYS 4 run: of a due run, else the quarantine
 -- KEYS 5 nudge
--- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
+-- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 member
 -- ARGV 3 score

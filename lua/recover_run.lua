@@ -22,7 +22,8 @@
 -- KEYS 18 queue: its settings
 -- KEYS 19 notices
 -- KEYS 20 deadlines
--- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
+-- KEYS 21 manual
+-- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -44,10 +45,10 @@ local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
   waiting = KEYS[8], stops = KEYS[9], history = KEYS[10], job_history = KEYS[11], finished = KEYS[12], totals = KEYS[13],
   nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16], running = KEYS[17], queue = KEYS[18], notices = KEYS[19],
-  deadlines = KEYS[20], gates = gates_of(ARGV[10])}
+  deadlines = KEYS[20], manual = KEYS[21], gates = gates_of(ARGV[10])}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.leases, 'zset',
   k.open, 'zset', k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash',
-  k.dead, 'zset', k.job_dead, 'zset', k.running, 'zset', k.queue, 'hash', k.notices, 'zset', k.deadlines, 'zset'})
+  k.dead, 'zset', k.job_dead, 'zset', k.running, 'zset', k.queue, 'hash', k.notices, 'zset', k.deadlines, 'zset', k.manual, 'zset'})
 if bad then return bad end
 local id, fence, verdict, reason = ARGV[2], ARGV[4], ARGV[6], ARGV[7]
 local member = id .. '#' .. fence

@@ -21,7 +21,8 @@
 -- KEYS 17 uniques
 -- KEYS 18 gated
 -- KEYS 19 passed_run: of the first of the stretch that passed behind the pending run, else the job
--- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate of the job
+-- KEYS 20 deadlines
+-- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate of the job
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 kind: file or api
@@ -47,10 +48,12 @@
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[4], history = KEYS[6], job_history = KEYS[7],
-  totals = KEYS[8], open = KEYS[9], stops = KEYS[10], nudge = KEYS[12], gates = gates_of(ARGV[11])}
+  totals = KEYS[8], open = KEYS[9], stops = KEYS[10], nudge = KEYS[12], deadlines = KEYS[20],
+  gates = gates_of(ARGV[11])}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.run, 'hash', KEYS[5], 'zset', k.history, 'zset',
   k.job_history, 'zset', k.totals, 'hash', k.open, 'zset', k.stops, 'hash', KEYS[11], 'hash', KEYS[13], 'zset',
-  KEYS[14], 'zset', KEYS[15], 'zset', KEYS[16], 'hash', KEYS[17], 'zset', KEYS[18], 'zset', KEYS[19], 'hash'}) or spoilt_gate(k.gates, gate_names(ARGV[11]))
+  KEYS[14], 'zset', KEYS[15], 'zset', KEYS[16], 'hash', KEYS[17], 'zset', KEYS[18], 'zset', KEYS[19], 'hash',
+  k.deadlines, 'zset'}) or spoilt_gate(k.gates, gate_names(ARGV[11]))
 if bad then return bad end
 local name, kind, pending = ARGV[2], ARGV[3], ARGV[5]
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'kind', 'pending', 'held', 'once', 'queue', 'hash', 'paused')
@@ -141,12 +144,16 @@ end
 if ARGV[13] ~= '' and redis.call('EXISTS', KEYS[19]) == 0 then
   local facts = tell_stretch(k.job, ARGV[14], ARGV[15],
     {'job', name, 'due', string.match(ARGV[13], '@(%d+)'), 'queue', job[7] or '', 'kind', 'regular', 'rev', job[1]})
-  end_run({run = KEYS[19], job = k.job, history = k.history, job_history = k.job_history, totals = k.totals}, ARGV[13], 'skipped',
+  end_run({run = KEYS[19], job = k.job, history = k.history, job_history = k.job_history, totals = k.totals,
+    deadlines = k.deadlines}, ARGV[13], 'skipped',
     job[9] and 'paused' or 'missed', now, facts)
   if tonumber(ARGV[15]) > 1 then tally(k.totals, 'skipped', tonumber(ARGV[15]) - 1) end
 end
 redis.call('ZREM', k.jobs, name)
 set_gated(KEYS[18], k.job, '')
-if pending ~= '' then redis.call('ZREM', k.job_due, pending) end
+if pending ~= '' then
+  redis.call('ZREM', k.job_due, pending)
+  unwatch_planned(k, pending)
+end
 wake_groups(k, gate_names(ARGV[11]), now)
 return {'removed', stopped}

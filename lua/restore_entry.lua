@@ -8,7 +8,7 @@
 -- KEYS 4 job
 -- KEYS 5 nudge
 -- KEYS 6 running: in the run's queue
--- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
+-- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 field: the entry's name
 -- ARGV 3 entry: as read

@@ -31,7 +31,9 @@
 -- KEYS 24 rest_run: the record of what is left of that stretch, else the run
 -- KEYS 25 ledger
 -- KEYS 26 ledger_before
--- KEYS+ gate_wakes, then held, queued, by_job, state and rules: of each gate
+-- KEYS 27 manual
+-- KEYS 28 deadlines
+-- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 read: the epoch this is done under
 -- ARGV 3 id
@@ -73,18 +75,18 @@ local now, micros = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], due = KEYS[4], job_due = KEYS[5], leases = KEYS[6], open = KEYS[7],
   waiting = KEYS[8], stops = KEYS[9], history = KEYS[10], job_history = KEYS[11], finished = KEYS[12], totals = KEYS[13],
   nudge = KEYS[14], dead = KEYS[15], job_dead = KEYS[16], running = KEYS[17], queue = KEYS[18], notices = KEYS[19],
-  gates = gates_of(ARGV[16])}
+  deadlines = KEYS[28], manual = KEYS[27], gates = gates_of(ARGV[16])}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.due, 'zset', k.job_due, 'zset', k.leases, 'zset',
   k.open, 'zset', k.waiting, 'zset', k.stops, 'hash', k.history, 'zset', k.job_history, 'zset', k.finished, 'zset', k.totals, 'hash',
   k.dead, 'zset', k.job_dead, 'zset', k.running, 'zset', k.queue, 'hash', k.notices, 'zset', KEYS[21], 'zset', KEYS[22], 'string',
-  KEYS[23], 'hash', KEYS[24], 'hash'})
+  KEYS[23], 'hash', KEYS[24], 'hash', k.manual, 'zset', k.deadlines, 'zset'})
 if bad then return bad end
 local epoch = redis.call('GET', KEYS[22]) or ''
 if epoch ~= ARGV[2] then return {'moved', epoch} end
 local id, fence = ARGV[3], tonumber(ARGV[11])
 local run = redis.call('HMGET', k.run, 'state', 'fence', 'settled', 'places')
 local last = whole(run[2], FENCE)
-local is_regular = not string.find(id, '~', 1, true)
+local is_regular = not is_manual(id)
 -- An occurrence that was skipped unclaimed ran before Redis lost that. A run by hand is none, and no stretch tells of it.
 local is_skipped = is_regular and run[1] == 'skipped' and not run[2]
 -- One that Redis knew to be settled and that is to run again was asked for again by somebody.

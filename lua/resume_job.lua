@@ -13,6 +13,7 @@
 -- KEYS 10 deeds
 -- KEYS 11 open
 -- KEYS 12 eras
+-- KEYS 13 deadlines
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 rev
@@ -33,9 +34,9 @@
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {job = KEYS[1], jobs = KEYS[2], job_due = KEYS[3], run = KEYS[4], history = KEYS[5], job_history = KEYS[6],
-  totals = KEYS[7], nudge = KEYS[8]}
+  totals = KEYS[7], nudge = KEYS[8], deadlines = KEYS[13]}
 local bad = wrong_type({k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.run, 'hash', k.history, 'zset', k.job_history, 'zset',
-  k.totals, 'hash', KEYS[10], 'zset', KEYS[11], 'zset', KEYS[12], 'zset'})
+  k.totals, 'hash', KEYS[10], 'zset', KEYS[11], 'zset', KEYS[12], 'zset', k.deadlines, 'zset'})
 if bad then return bad end
 local job = redis.call('HMGET', k.job, 'rev', 'ended', 'held', 'paused', 'queue', 'delay')
 if not job[1] or job[2] then return {'unknown'} end
@@ -57,4 +58,5 @@ note_era(KEYS[12], k.job, since, now)
 redis.call('HSET', k.job, 'since', int(since))
 note_deed(KEYS[10], now, 'resumed', ARGV[12], {})
 redis.call('HDEL', k.job, 'paused', 'held')
+if job[3] and job[3] ~= ARGV[9] then unwatch_planned(k, job[3]) end
 return {'resumed'}

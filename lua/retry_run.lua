@@ -2,7 +2,8 @@
 -- Gives a dead letter a new retry budget and makes it ready now, or has it wait for an open run of its job. Refused by Redis
 -- itself when memory is full: it makes new work.
 -- Guard: the run's state is failed, timed_out or lost, its last fence is the one read, and its job is defined or a one-shot
--- that came to its end, at the rev read. Repeating a call answers already: the run has left that state, or its fence has moved.
+-- that came to its end, at the rev read, with a definition the run may begin with. Repeating a call answers already: the run has left
+-- that state, or its fence has moved.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 job_due
@@ -17,6 +18,7 @@
 -- KEYS 12 nudge
 -- KEYS 13 deeds
 -- KEYS 14 deadlines
+-- KEYS 15 manual
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -34,6 +36,7 @@
 -- Reply over: state, finished_at
 -- Reply unknown
 -- Reply gone: how its job ended, or ''
+-- Reply former: the run belongs to an earlier job of this name
 -- Reply stale: the job changed; read it again
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
@@ -41,21 +44,23 @@ local k = {run = KEYS[1], job = KEYS[2], job_due = KEYS[3], open = KEYS[4], wait
   job_history = KEYS[7], dead = KEYS[8], job_dead = KEYS[9], finished = KEYS[10], totals = KEYS[11], nudge = KEYS[12]}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.job_due, 'zset', k.open, 'zset', k.waiting, 'zset', k.history, 'zset',
   k.job_history, 'zset', k.dead, 'zset', k.job_dead, 'zset', k.finished, 'zset', k.totals, 'hash',
-  KEYS[13], 'zset', KEYS[14], 'zset'})
+  KEYS[13], 'zset', KEYS[14], 'zset', KEYS[15], 'zset'})
 if bad then return bad end
 local id = ARGV[2]
-local run = redis.call('HMGET', k.run, 'state', 'fence', 'attempt', 'finished_at')
+local run = redis.call('HMGET', k.run, 'state', 'fence', 'attempt', 'finished_at', 'rev')
 if not run[1] then return {'unknown'} end
 if run[1] == 'scheduled' or run[1] == 'running' then return {'already', run[1]} end
 if not DEAD[run[1]] then return {'over', run[1], run[4] or ''} end
 if (run[2] or '') ~= ARGV[6] then return {'already', run[1]} end
-local job = redis.call('HMGET', k.job, 'rev', 'ended', 'tells')
+local job = redis.call('HMGET', k.job, 'rev', 'ended', 'tells', 'same_since')
 if not job[1] or job[2] and job[2] ~= 'finished' then return {'gone', job[2] or ''} end
 if job[1] ~= ARGV[7] then return {'stale'} end
+if is_former(run[5], job[4]) then return {'former'} end
 
 -- Its definition is not forgotten before the run ends: it counts as one that ended just now.
 if job[2] then redis.call('ZADD', k.finished, now, ARGV[3]) end
 local waits = ARGV[9] == 'wait' and redis.call('ZCARD', k.open) > 0
+if is_manual(id) then redis.call('ZADD', KEYS[15], ARGV[4], id) end
 if waits then
   redis.call('ZADD', k.waiting, ARGV[4], id)
   tally(k.totals, 'waiting', 1)

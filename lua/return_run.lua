@@ -10,6 +10,8 @@
 -- KEYS 7 jobs
 -- KEYS 8 running: in the run's queue
 -- KEYS 9 queue: its settings
+-- KEYS 10 manual
+-- KEYS 11 deadlines
 -- ARGV 1 now
 -- ARGV 2 claimed_in: the epoch it was claimed in
 -- ARGV 3 id
@@ -26,22 +28,23 @@
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local bad = wrong_type({KEYS[1], 'hash', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'string', KEYS[7], 'zset',
-  KEYS[8], 'zset', KEYS[9], 'hash'})
+  KEYS[8], 'zset', KEYS[9], 'hash', KEYS[10], 'zset', KEYS[11], 'zset'})
 if bad then return bad end
 local epoch, id = redis.call('GET', KEYS[5]), ARGV[3]
 if redis.call('EXISTS', KEYS[1]) == 1 or redis.call('ZSCORE', KEYS[3], id) then return {'known'} end
 if not epoch or epoch == ARGV[2] then return {'same'} end
 local job = redis.call('HMGET', KEYS[2], 'rev', 'ended', 'delay', 'pending', 'queue')
 if not job[1] or job[2] then return {'unknown'} end
-local is_manual = string.find(id, '~', 1, true)
-redis.call('HSET', KEYS[1], 'job', ARGV[4], 'due', ARGV[5], 'queue', ARGV[6], 'kind', is_manual and 'manual' or 'regular', 'state',
+local is_by_hand = is_manual(id)
+redis.call('HSET', KEYS[1], 'job', ARGV[4], 'due', ARGV[5], 'queue', ARGV[6], 'kind', is_by_hand and 'manual' or 'regular', 'state',
   'scheduled', 'ready', int(now), 'attempt', ARGV[7], 'fence', ARGV[8], 'reason', ARGV[9])
 redis.call('ZADD', KEYS[3], now, id)
-if not is_manual then redis.call('ZADD', KEYS[4], ARGV[5], id) end
+redis.call('ZADD', is_by_hand and KEYS[10] or KEYS[4], ARGV[5], id)
 -- Of a job with a delay its end plants the next: what was planned anew since the loss gives way to it.
-if not is_manual and (job[3] or '') ~= '' and (job[4] or '') ~= '' and job[5] == ARGV[6] then
+if not is_by_hand and (job[3] or '') ~= '' and (job[4] or '') ~= '' and job[5] == ARGV[6] then
   redis.call('ZREM', KEYS[3], job[4])
   plant_pending({job = KEYS[2], jobs = KEYS[7]}, ARGV[4], '')
+  unwatch_planned({job = KEYS[2], deadlines = KEYS[11]}, job[4])
 end
 leave_queue({running = KEYS[8], queue = KEYS[9], nudge = KEYS[6]}, id)
 nudge_if_head(KEYS[6], KEYS[3], id)

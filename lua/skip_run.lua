@@ -14,6 +14,7 @@
 -- KEYS 11 open
 -- KEYS 12 waiting
 -- KEYS 13 notices
+-- KEYS 14 deadlines
 -- ARGV 1 now
 -- ARGV 2 id
 -- ARGV 3 job_name
@@ -34,9 +35,11 @@
 -- Reply wrong_type: key, found, wanted
 local now = clock(ARGV[1])
 local k = {run = KEYS[1], job = KEYS[2], jobs = KEYS[3], job_due = KEYS[4], history = KEYS[5], job_history = KEYS[6],
-  finished = KEYS[7], totals = KEYS[8], nudge = KEYS[9], open = KEYS[11], waiting = KEYS[12], notices = KEYS[13]}
+  finished = KEYS[7], totals = KEYS[8], nudge = KEYS[9], open = KEYS[11], waiting = KEYS[12], notices = KEYS[13],
+  deadlines = KEYS[14]}
 local bad = wrong_type({k.run, 'hash', k.job, 'hash', k.jobs, 'zset', k.job_due, 'zset', k.history, 'zset', k.job_history, 'zset',
-  k.finished, 'zset', k.totals, 'hash', k.open, 'zset', k.waiting, 'zset', k.notices, 'zset'})
+  k.finished, 'zset', k.totals, 'hash', k.open, 'zset', k.waiting, 'zset', k.notices, 'zset',
+  k.deadlines, 'zset'})
 if bad then return bad end
 local id, count = ARGV[2], tonumber(ARGV[9])
 local job = redis.call('HMGET', k.job, 'rev', 'pending')

@@ -12,6 +12,7 @@
 //! | 2 | [`store`] | the only code that speaks Redis; one method and one script in `lua/` for each step |
 //! | 2 | [`executor`] | one attempt: a process through the keeper, or an HTTP request |
 //! | 2 | [`secrets`] | credentials and files of variables, read in the moment of use |
+//! | 2 | [`files`] | opening files whose words are obeyed, and who else may write them |
 //! | 2 | [`keeper`] | the small process beside the daemon that owns the jobs' processes |
 //! | 2 | [`config`] | `jobs.toml`, JSON lines and flags to checked values, or every problem at once |
 //! | 1 | [`domain`] | what a job, a run and a schedule are; pure |
@@ -44,6 +45,8 @@
 //! those before. Whatever ends its lease or takes it away gives its places up, which only marks the gate (`gate_wakes`, told to every node):
 //! `open_gate.lua`, called by any node's `engine::gatekeeper`, gives a free place to the first that waits and puts it back into its lane
 //! with it. So there is one piece of code that lets in those that wait, it may be called at any time, and no wake-up is lost with a node.
+//! Those that wait stand there by lane as well (`queued_lanes:G` has the first of each), so that a lane that takes nothing is passed at
+//! once. Which lanes no node serves the gatekeeper asks [`store::Takers`].
 //! Its record's `places` names the gates a run stands at, whose keys each script is told before it changes anything.
 //!
 //! # When data is lost
@@ -73,6 +76,7 @@ pub mod daemon;
 pub mod domain;
 pub mod engine;
 pub mod executor;
+pub mod files;
 pub mod keeper;
 pub mod secrets;
 pub mod store;

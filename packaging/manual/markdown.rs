@@ -1,16 +1,31 @@
-//! As much of Markdown as README uses, as a part of a manual page: paragraphs, lists, tables, code and words that stand out.
+//! As much of Markdown as `docs/` uses, as a part of a manual page: paragraphs, lists, tables, code and words that stand out.
 
 use clap_mangen::roff::{Inline, Roff, bold, roman};
+
+/// Line below which a page of `docs/` only links to its neighbours.
+const FOOT: &str = "---";
+
+/// A whole page below its heading `# TITLE`, without the links at its foot; none if it does not begin with a heading.
+pub(crate) fn page(text: &str) -> Option<String> {
+    let mut lines = text.lines();
+    let title = lines.next()?.strip_prefix("# ")?;
+    let body: Vec<&str> = lines.take_while(|line| *line != FOOT).collect();
+    Some(part(title, &body))
+}
 
 /// The section below the heading `## TITLE`, up to the next of its kind; none if there is no such heading.
 pub(crate) fn section(text: &str, title: &str) -> Option<String> {
     let mut lines = text.lines().skip_while(|line| line.strip_prefix("## ") != Some(title));
     lines.next()?;
-    let body: Vec<&str> = lines.take_while(|line| !line.starts_with("## ")).collect();
+    let body: Vec<&str> = lines.take_while(|line| !line.starts_with("## ") && *line != FOOT).collect();
+    Some(part(title, &body))
+}
+
+fn part(title: &str, body: &[&str]) -> String {
     let mut roff = Roff::new();
     roff.control("SH", [title.to_uppercase().as_str()]);
-    blocks(&body, &mut roff);
-    Some(roff.render())
+    blocks(body, &mut roff);
+    roff.render()
 }
 
 fn blocks(lines: &[&str], roff: &mut Roff) {
@@ -22,8 +37,8 @@ fn blocks(lines: &[&str], roff: &mut Roff) {
             (at, is_within) = (at + 1, false);
             continue;
         }
-        if let Some(heading) = line.strip_prefix("### ") {
-            roff.control("SS", [heading]);
+        if let Some(heading) = line.strip_prefix("## ").or_else(|| line.strip_prefix("### ")) {
+            roff.control("SS", [heading.replace('`', "").as_str()]);
             (at, is_first, is_within) = (at + 1, true, false);
             continue;
         }
@@ -106,7 +121,7 @@ fn inline(line: &str) -> Vec<Inline> {
         } else if let Some(inner) = from.strip_prefix("**") {
             inner.split_once("**").map(|(words, after)| (bold(words), after))
         } else {
-            link(from).map(|(words, after)| (roman(words), after))
+            link(from).map(|(words, after)| (roman(words.replace('`', "")), after))
         };
         let (part, after) = found.unwrap_or_else(|| {
             let (sign, after) = from.split_at(1);

@@ -1,6 +1,6 @@
-//! The manual pages: what `--help` says, as pages of commands, and what README says of `jobs.toml`, as a page of a file.
+//! The manual pages: the text of `--help` as pages of commands, and the pages of `docs/` on `jobs.toml` as a page of a file.
 //!
-//! Invariant: no page says anything that neither `--help` nor README says.
+//! Invariant: no page says anything that neither `--help` nor `docs/` says.
 
 use clap::Command;
 use clap_mangen::Man;
@@ -8,16 +8,27 @@ use clap_mangen::roff::{Roff, bold, roman};
 
 use super::markdown;
 
-const README: &str = include_str!("../../README.md");
-/// The sections of README that tell of the file.
-const OF_FILE: [&str; 5] =
-    ["jobs.toml", "Cron and clock changes", "Sharing work", "What a job gets", "What is kept, and for how long"];
+const OPERATIONS: &str = include_str!("../../docs/operations.md");
+const SECURITY: &str = include_str!("../../docs/security.md");
+/// The pages of `docs/` that describe the file, whole.
+const OF_FILE: [&str; 5] = [
+    include_str!("../../docs/jobs-toml.md"),
+    include_str!("../../docs/schedules.md"),
+    include_str!("../../docs/concurrency.md"),
+    include_str!("../../docs/notifications.md"),
+    include_str!("../../docs/running-jobs.md"),
+];
+/// Sections of other pages that describe the file too.
+const SECTIONS_OF_FILE: [(&str, &str); 3] =
+    [(SECURITY, "Secrets"), (OPERATIONS, "Logs"), (OPERATIONS, "What is kept, and for how long")];
+/// The sections that describe the daemon.
+const OF_DAEMON: [&str; 2] = ["systemd", "Exit codes"];
 
 /// All pages: the names of their files, and their texts.
 pub(crate) fn all() -> Vec<(String, String)> {
     let mut pages = Vec::new();
     let daemon = schedd::daemon::command();
-    let extra = markdown::section(README, "systemd").unwrap_or_default();
+    let extra: String = OF_DAEMON.map(|title| section(OPERATIONS, title)).concat();
     pages.push(("schedd.8".to_owned(), of_command(daemon, "8", &extra)));
     let mut ctl = schedd::cli::command().disable_help_subcommand(true);
     ctl.build();
@@ -85,11 +96,18 @@ fn of_file() -> String {
     roff.control("SH", ["NAME"]);
     roff.text([roman("jobs.toml - the jobs schedd runs, and what holds for them")]);
     let mut page = title("jobs.toml", "5") + &roff.render();
-    for title in OF_FILE {
-        page.push_str(&markdown::section(README, title).unwrap_or_else(|| panic!("README has no section {title:?}")));
+    for text in OF_FILE {
+        page.push_str(&markdown::page(text).expect("a page of docs/ begins with a heading"));
+    }
+    for (text, title) in SECTIONS_OF_FILE {
+        page.push_str(&section(text, title));
     }
     page.push_str(&see_also());
     page
+}
+
+fn section(text: &str, title: &str) -> String {
+    markdown::section(text, title).unwrap_or_else(|| panic!("docs/ has no section {title:?}"))
 }
 
 /// The first line, without a date: a page is as new as its version.

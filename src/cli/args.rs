@@ -60,7 +60,7 @@ pub(super) struct Global {
     /// Prefix of all keys in that Redis (also SCHEDD_NAMESPACE) [default: schedd]
     #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
     pub(super) namespace: Option<String>,
-    /// The jobs file (also SCHEDD_JOBS) [default: ./jobs.toml, then /etc/schedd/jobs.toml]
+    /// The jobs file (also SCHEDD_JOBS) [default: ./jobs.toml, which only root and you may change, then /etc/schedd/jobs.toml]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(super) jobs: Option<PathBuf>,
     /// Print one JSON document instead of text

@@ -17,6 +17,8 @@ use crate::domain::zone::Zone;
 use crate::engine::person;
 use crate::store::{CancelReply, JobRecord, RemoveReply, SourceKind, StopRunning, Store};
 
+/// What ends a run that goes on although its job is removed.
+const NO_RETRY: &str = "; a job added under this name with another definition ends its retries";
 /// Why, as it stands in history.
 const REASON: &str = "cancelled";
 
@@ -68,7 +70,7 @@ async fn cancel_job(store: &Store, name: &JobName, running: StopRunning) -> Resu
     }
     match person::cancel_job(store, name, running, REASON).await? {
         RemoveReply::Removed(count) => {
-            // Those asked for by hand are on no list of the job, from which the others were asked to stop.
+            // Manual runs are not among the open runs, which the removal asks to stop.
             let by_name = if running == StopRunning::Yes { stop_open(store, name).await? } else { 0 };
             let open = match by_name.max(usize::try_from(count).unwrap_or(usize::MAX)) {
                 0 => going_on(store, name).await?,
@@ -115,14 +117,14 @@ async fn stop_open(store: &Store, name: &JobName) -> Result<usize, Failure> {
     Ok(stopped)
 }
 
-/// Which runs of a removed job go on, and what stops them; empty if none do. One that only waits for its first attempt ends with its job.
+/// Which runs of a removed job go on, and what ends them; empty if none do. A run that never began ends with its job.
 async fn going_on(store: &Store, name: &JobName) -> Result<String, Failure> {
     let mut open = open_runs(store, name).await?;
     open.retain(|run| run.fence.is_some());
     Ok(match open.as_slice() {
         [] => String::new(),
-        [run] => format!("; its run {} goes on (schedctl cancel {name} --stop stops it)", run.run),
-        runs => format!("; its {} open runs go on (schedctl cancel {name} --stop stops them)", runs.len()),
+        [run] => format!("; its run {} goes on (schedctl cancel {name} --stop stops it){NO_RETRY}", run.run),
+        runs => format!("; its {} open runs go on (schedctl cancel {name} --stop stops them){NO_RETRY}", runs.len()),
     })
 }
 

@@ -1,17 +1,17 @@
 //! `check`: every problem of a jobs file, without using it.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use super::args::{Check, Global};
-use super::connect::{default_files, jobs_file};
+use super::connect::jobs_file;
 use super::failure::Failure;
 use super::render::{Console, one_line, rfc3339};
-use crate::config::{self, Config, Rendering};
+use crate::config::{self, Config, FilePlace, Rendering};
 use crate::domain::ids::JobName;
 use crate::domain::job::JobSpec;
+use crate::domain::process::RunAs;
 use crate::domain::schedule::{Schedule, Timetable};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
@@ -22,12 +22,12 @@ const BAD_FILE: u8 = 78;
 
 /// Checks a file.
 pub(super) fn check(global: &Global, args: &Check, console: &mut Console) -> Result<u8, Failure> {
-    let path: PathBuf =
-        args.file.clone().or_else(|| jobs_file(global)).ok_or_else(|| {
-            Failure::Config(vec![format!("no jobs file to check: {} are not there; name one", default_files())])
-        })?;
-    let file = one_line(&path.display().to_string());
-    match config::read_file(&path, &Zone::of_host()) {
+    let named = args.file.clone().map(FilePlace::named);
+    let place = named
+        .or_else(|| jobs_file(global))
+        .ok_or_else(|| Failure::Config(vec![format!("no jobs file to check: {} are not there; name one", FilePlace::usual())]))?;
+    let file = one_line(&place.path().display().to_string());
+    match config::read_file(&place, &Zone::of_host()) {
         Ok(config) => {
             let jobs = config.jobs.len();
             let mut warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
@@ -95,7 +95,8 @@ fn strangers(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
 
 /// What would keep each run of a job from starting on a node like this one that reads the file.
 fn cannot_start(config: &Config, name: &JobName, spec: &JobSpec) -> Vec<String> {
-    let faults = spec.env_files.iter().filter_map(secrets::fault_of);
+    let user = spec.process.user.as_ref().map(RunAs::user);
+    let faults = spec.env_files.iter().filter_map(|file| secrets::fault_of(file, user));
     let mut told: Vec<String> = faults.map(|fault| format!("jobs.{name}: {fault}: its runs fail to start")).collect();
     if let (Some(users), Some(run_as)) = (&config.daemon.users, &spec.process.user)
         && !users.contains(run_as.user())

@@ -12,13 +12,11 @@ use std::sync::Arc;
 use super::args::Global;
 use super::failure::Failure;
 use super::render::Console;
-use crate::config::{self, RedisConfig, Rendering};
+use crate::config::{self, FilePlace, RedisConfig, RedisInFile, Rendering};
 use crate::domain::zone::Zone;
 use crate::secrets::{Credentials, RedisUrl, SecretError};
 use crate::store::{Address, DEFAULT_NAMESPACE, Eviction, Findings, Keys, Store, StoreError, private_server};
 
-/// The files looked for when none is named.
-const DEFAULT_FILES: [&str; 2] = ["jobs.toml", "/etc/schedd/jobs.toml"];
 /// Characters kept of who does something.
 const MOST_OF_WHO: usize = 128;
 
@@ -95,14 +93,8 @@ fn who() -> String {
 }
 
 /// The jobs file that would be used: the one named, else the first of the usual ones that is there.
-pub(super) fn jobs_file(global: &Global) -> Option<PathBuf> {
-    let named = global.jobs.clone().or_else(|| variable("SCHEDD_JOBS").map(PathBuf::from));
-    named.or_else(|| DEFAULT_FILES.map(PathBuf::from).into_iter().find(|path| path.exists()))
-}
-
-/// The files looked for, for a message.
-pub(super) fn default_files() -> String {
-    format!("./{} and {}", DEFAULT_FILES[0], DEFAULT_FILES[1])
+pub(super) fn jobs_file(global: &Global) -> Option<FilePlace> {
+    FilePlace::of(global.jobs.clone().or_else(|| variable("SCHEDD_JOBS").map(PathBuf::from)))
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -113,9 +105,13 @@ fn named(global: &Global, console: &mut Console) -> Result<Option<Address>, Fail
     if let Some(url) = global.redis.clone().or_else(|| variable("SCHEDD_REDIS_URL")) {
         return address_at(RedisUrl::Text(url)).map(Some);
     }
-    let Some(path) = jobs_file(global) else { return Ok(None) };
-    let (redis, error) = config::read_redis(&path, &Zone::of_host())
+    let Some(place) = jobs_file(global) else { return Ok(None) };
+    let path = place.path();
+    let RedisInFile { redis, error, doubt } = config::read_redis(&place, &Zone::of_host())
         .map_err(|error| Failure::Config(error.rendered(Rendering::Lines).lines().map(str::to_owned).collect()))?;
+    if let Some(doubt) = doubt {
+        console.warn(&format!("{}: {doubt}", path.display()));
+    }
     if let Some(error) = error {
         let (shown, count) = (path.display(), error.problems().len());
         let problems = if count == 1 { "a problem".to_owned() } else { format!("{count} problems") };
@@ -156,8 +152,8 @@ fn unreadable(error: &SecretError) -> String {
 /// Whether the jobs file lets a server be used that evicts keys. Asked only when one was refused: whoever names a Redis
 /// otherwise need not have a file.
 fn allows_eviction(global: &Global) -> bool {
-    let read = jobs_file(global).and_then(|path| config::read_redis(&path, &Zone::of_host()).ok());
-    read.is_some_and(|(redis, _)| redis.allow_eviction)
+    let read = jobs_file(global).and_then(|place| config::read_redis(&place, &Zone::of_host()).ok());
+    read.is_some_and(|read| read.redis.allow_eviction)
 }
 
 fn nothing_found() -> Failure {

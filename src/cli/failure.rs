@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use super::add::ProcessorsError;
 use super::args::Args;
 use super::render::one_line;
 use crate::domain::human_time::InstantError;
@@ -167,6 +168,10 @@ fn reworded(error: &clap::Error, verb: Option<&str>) -> Option<String> {
         ErrorKind::ValueValidation if error.source().is_some_and(<dyn Error>::is::<ParseIntError>) => {
             let flag = flag_of(text(ContextKind::InvalidArg)?);
             format!("{flag}: found {:?}, wanted a whole number", text(ContextKind::InvalidValue)?)
+        }
+        ErrorKind::ValueValidation if error.source().is_some_and(<dyn Error>::is::<ProcessorsError>) => {
+            let flag = flag_of(text(ContextKind::InvalidArg)?);
+            format!("{flag}: found {:?}, {ProcessorsError}", text(ContextKind::InvalidValue)?)
         }
         ErrorKind::InvalidValue if !list(ContextKind::ValidValue).is_empty() => {
             let flag = flag_of(text(ContextKind::InvalidArg)?);

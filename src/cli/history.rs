@@ -11,10 +11,7 @@ use super::failure::Failure;
 use super::render::{Console, JsonArray, RunTable, Zones, view_runs};
 use super::target::{job_name, no_such_job};
 use crate::domain::ids::{JobName, RunId};
-use crate::store::{Letters, Notices, RunRecord, Store, StoreError};
-
-/// Leases looked through for manual runs, which are not among a job's open ones.
-const LEASES_READ: usize = 100_000;
+use crate::store::{Letters, Notices, RunRecord, Store};
 
 /// Lists runs.
 pub(super) async fn history(global: &Global, args: &History, console: &mut Console) -> Result<u8, Failure> {
@@ -84,29 +81,16 @@ fn none_of(args: &History, letters: Letters) -> String {
     format!("{what}{of}{which}")
 }
 
-/// The runs of a job that have begun and not ended, newest due first: executing, waiting for a retry or for each other; the missed ones
-/// still to start; and those asked for or tried again by hand of late, which no list of the job's open runs has.
+/// The runs of a job that are not over, newest due first: open, manual, waiting for another run, and missed runs still to start.
 pub(super) async fn open_runs(store: &Store, job: &JobName) -> Result<Vec<RunRecord>, Failure> {
     let mut ids: Vec<RunId> = store.list_open(job).await?;
     ids.extend(store.list_waiting(job).await?);
     ids.extend(store.list_spread(job).await?);
-    ids.extend(by_hand(store, job).await?);
-    let leases = store.list_leases(LEASES_READ).await?;
-    ids.extend(leases.into_iter().flatten().map(|lease| lease.run).filter(|run| run.job() == job));
+    ids.extend(store.list_manual(job).await?);
     ids.sort_by(|a, b| b.due().cmp(&a.due()).then_with(|| b.cmp(a)));
     ids.dedup();
     let records = store.read_runs(&ids).await?;
     Ok(records.into_iter().filter_map(|record| record.ok().flatten()).filter(|run| !run.state.is_final()).collect())
-}
-
-/// The runs of a job somebody has lately asked for or done something to, ended ones too: as many deeds of a job are kept.
-async fn by_hand(store: &Store, job: &JobName) -> Result<Vec<RunId>, Failure> {
-    let deeds = match store.read_deeds(job).await {
-        // A spoilt list of deeds, which the doctor tells of, hides no runs.
-        Err(StoreError::WrongType { .. }) => Vec::new(),
-        deeds => deeds?,
-    };
-    Ok(deeds.into_iter().filter_map(|deed| deed.run?.parse().ok()).filter(|run: &RunId| run.job() == job).collect())
 }
 
 struct Sheet {

@@ -185,7 +185,7 @@ fn sentence(view: &RunView) -> String {
 pub(super) fn ending(view: &RunView) -> String {
     let record = &view.record;
     let state = record.state.as_str().replace('_', " ");
-    let took = record.started_at.zip(record.finished_at).map(|(from, to)| format!(" after {}", span(to.since(from))));
+    let took = record.took().map(|took| format!(" after {}", span(took)));
     let reason = view.reason().map(|reason| format!(": {reason}"));
     format!("{} {state}{}{}", record.run, took.unwrap_or_default(), reason.unwrap_or_default())
 }

@@ -1,5 +1,7 @@
 //! `show`: all that is known of a job or of a run.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use super::args::{Global, JobState, Show};
@@ -18,7 +20,7 @@ use crate::domain::run::RunState;
 use crate::domain::schedule::Schedule;
 use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
-use crate::domain::wording::skipped_count;
+use crate::domain::wording::{skipped_count, span};
 use crate::domain::zone::Zone;
 use crate::engine::Definition;
 use crate::engine::explaining::shut;
@@ -30,6 +32,8 @@ const UPCOMING: usize = 3;
 const BACKFILL: usize = 10_000;
 /// Runs that are shown of a job.
 const RUNS: usize = 5;
+/// An end that Redis took so long after it came is told of.
+const RECORDED_LATE: Duration = Duration::from_secs(1);
 
 /// Shows a job or a run.
 pub(super) async fn show(global: &Global, args: &Show, console: &mut Console) -> Result<u8, Failure> {
@@ -299,6 +303,9 @@ fn run_text(view: &RunView, opens: Option<&str>, waits: Option<&str>, when: Rela
     instant("ready", record.ready.filter(|ready| *ready != record.run.due()));
     instant("started", record.started_at);
     instant("finished", record.finished_at);
+    if let Some(after) = record.recorded_after().filter(|after| *after >= RECORDED_LATE) {
+        field("recorded", &format!("{} after the attempt ended: Redis did not take it before", span(after)), console);
+    }
     if let Some((to, count)) = record.skipped {
         field("skipped", &format!("{} occurrences up to {}", skipped_count(count), shown(to, &local)), console);
     }

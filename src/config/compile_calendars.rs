@@ -13,6 +13,7 @@ use super::problem::{Problems, quoted};
 use super::reader::{Spot, Table};
 use crate::domain::days::{DayItem, Days};
 use crate::domain::zone::{Zone, ZoneName};
+use crate::files::{self, OpenError, Owners, Way};
 
 /// The largest iCalendar file read.
 const MAX_CALENDAR_BYTES: u64 = 4 * 1024 * 1024;
@@ -83,7 +84,13 @@ fn read_calendar(spot: &Spot<'_>, file_name: &str, zone: &Zone, problems: &mut P
     let Some(name) = spot.text("holidays.ics", problems) else { return Vec::new() };
     let path = Path::new(file_name).parent().map_or_else(|| PathBuf::from(name), |directory| directory.join(name));
     let text = match read_text(&path) {
-        Ok(text) => text,
+        Ok((text, doubt)) => {
+            if let Some(doubt) = doubt {
+                let message = format!("{} lets somebody else say when jobs run: {doubt}", quoted(&path.to_string_lossy()));
+                problems.warning(&spot.path, spot.span(), message);
+            }
+            text
+        }
         Err(why) => {
             spot.fault(problems, format!("{} {why}", quoted(&path.to_string_lossy())));
             return Vec::new();
@@ -99,18 +106,22 @@ fn read_calendar(spot: &Spot<'_>, file_name: &str, zone: &Zone, problems: &mut P
     }
 }
 
-/// Only a regular file of a sane size: it is read again with each reload.
-fn read_text(path: &Path) -> Result<String, String> {
+/// Only a regular file of a sane size, which is read again with each reload. Gives also why somebody else may have written it.
+fn read_text(path: &Path) -> Result<(String, Option<String>), String> {
     let cannot = |error: std::io::Error| format!("cannot be read: {error}");
-    let about = std::fs::metadata(path).map_err(cannot)?;
-    if !about.is_file() {
-        return Err("is no regular file, wanted an iCalendar file".to_owned());
+    let owners = Owners::of_this_process();
+    let opened = files::open(path, &owners, Way::Links).map_err(|error| match error {
+        OpenError::Io(error) => cannot(error),
+        OpenError::Kind(_) => "is no regular file, wanted an iCalendar file".to_owned(),
+    })?;
+    if let Some(doubt) = opened.doubt.as_ref().filter(|_| owners.are_of_root()) {
+        return Err(format!("lets somebody else say when jobs of root run: {doubt}"));
     }
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(cannot)?;
-    file.take(MAX_CALENDAR_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    opened.file.take(MAX_CALENDAR_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
     if bytes.len() as u64 > MAX_CALENDAR_BYTES {
         return Err("has more than 4 MiB, wanted less".to_owned());
     }
-    String::from_utf8(bytes).map_err(|_| "is not UTF-8, wanted an iCalendar file".to_owned())
+    let text = String::from_utf8(bytes).map_err(|_| "is not UTF-8, wanted an iCalendar file".to_owned())?;
+    Ok((text, opened.doubt))
 }

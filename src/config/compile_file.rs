@@ -7,7 +7,7 @@ use super::compile_job::{JobContext, compile_job};
 use super::compile_pools::{Memberships, compile_groups, compile_queues, refuse_strangers};
 use super::compile_references::refuse_faulty_references;
 use super::config_error::ConfigError;
-use super::exposure::{Exposure, judge_secrets};
+use super::exposure::{Provenance, judge_secrets};
 use super::keeping::{HistoryConfig, OutputConfig, compile_history, compile_output};
 use super::keys;
 use super::node;
@@ -24,11 +24,16 @@ use crate::domain::zone::Zone;
 /// What `text` says; `file_name` is for messages, `host_zone` the zone of a local time where the file names none.
 /// Fails with every problem in it.
 pub fn compile_text(text: &str, file_name: &str, host_zone: &Zone) -> Result<Config, ConfigError> {
-    compile_file(text, file_name, host_zone, Exposure::Private)
+    compile_file(text, file_name, host_zone, &Provenance::private())
 }
 
 /// As [`compile_text`], for the text of a file others may be able to read.
-pub(super) fn compile_file(text: &str, file_name: &str, host_zone: &Zone, exposure: Exposure) -> Result<Config, ConfigError> {
+pub(super) fn compile_file(
+    text: &str,
+    file_name: &str,
+    host_zone: &Zone,
+    provenance: &Provenance,
+) -> Result<Config, ConfigError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut problems = Problems::default();
     let config = match node::from_toml(text) {
@@ -36,7 +41,7 @@ pub(super) fn compile_file(text: &str, file_name: &str, host_zone: &Zone, exposu
             problems.faults = duplicates;
             Spot::root(&tree, Secrecy::File)
                 .as_table()
-                .map(|root| compile_root(&root, file_name, host_zone, exposure, &mut problems))
+                .map(|root| compile_root(&root, file_name, host_zone, provenance, &mut problems))
         }
         Err(faults) => {
             problems.faults = faults;
@@ -52,7 +57,7 @@ pub(super) fn compile_file(text: &str, file_name: &str, host_zone: &Zone, exposu
 }
 
 /// What `text` says of Redis, though the rest of it may be faulty; none if that cannot be told for sure.
-pub(super) fn compile_redis_alone(text: &str) -> Option<RedisConfig> {
+pub(super) fn compile_redis_alone(text: &str, provenance: &Provenance) -> Option<RedisConfig> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     // Without a line that begins so there is no such section, however broken the syntax of the others is.
     let may_name_one =
@@ -64,10 +69,11 @@ pub(super) fn compile_redis_alone(text: &str) -> Option<RedisConfig> {
     let mut problems = Problems { faults: duplicates, ..Problems::default() };
     let table = Spot::root(&tree, Secrecy::File).as_table()?.get("redis")?.table("a table: [redis]", &mut problems)?;
     let redis = compile_redis(&table, &mut problems);
-    problems.faults.is_empty().then_some(redis)
+    let is_refused = redis.url.as_ref().is_some_and(|url| provenance.refuses(url).is_some());
+    (problems.faults.is_empty() && !is_refused).then_some(redis)
 }
 
-fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, exposure: Exposure, problems: &mut Problems) -> Config {
+fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, provenance: &Provenance, problems: &mut Problems) -> Config {
     let slips = root.refuse_other_keys(&[keys::SECTIONS], keys::LATER_SECTIONS, problems);
     // Whether what is not found in a section is not declared.
     let is_whole = |section: &str| !slips.are_of(&[section]) && root.get(section).is_none_or(|spot| spot.as_table().is_some());
@@ -75,7 +81,7 @@ fn compile_root(root: &Table<'_>, file_name: &str, host_zone: &Zone, exposure: E
         let spot = root.get(name)?;
         spot.table(&format!("a table: [{name}]"), problems)
     };
-    judge_secrets(root, exposure, problems);
+    judge_secrets(root, provenance, problems);
     let redis = section("redis", problems).map(|table| compile_redis(&table, problems));
     let history = section("history", problems).map(|table| compile_history(&table, problems));
     let output = section("output", problems).map(|table| compile_output(&table, problems));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::account_here::account_lack;
 use super::keeping::size;
 use super::keys;
 use super::policies::{Origin, Policies};
@@ -67,9 +68,10 @@ fn compile_user(spot: &Spot<'_>, origin: Origin<'_>, problems: &mut Problems) ->
         return None;
     }
     // Hosts differ, so it is for the one the file is on; what cannot be looked up now may be later.
-    if matches!(origin, Origin::File { .. }) && matches!(nix::unistd::User::from_name(run_as.user()), Ok(None)) {
-        let name = quoted(run_as.user());
-        problems.warning(&spot.path, spot.span(), format!("no user {name} on this host: runs will fail to start"));
+    if matches!(origin, Origin::File { .. })
+        && let Some(lack) = account_lack(&run_as)
+    {
+        problems.warning(&spot.path, spot.span(), format!("{lack}: runs will fail to start"));
     }
     Some(run_as)
 }

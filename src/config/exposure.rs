@@ -5,6 +5,7 @@ use super::reader::{Spot, Table};
 use super::sections::has_password;
 use crate::domain::notice::NoticeKind;
 use crate::domain::reference;
+use crate::domain::secret_headers::is_secret_header;
 
 /// Who can read the file a text comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,16 +18,38 @@ pub(super) enum Exposure {
     PublicOfRoot,
 }
 
-/// Header fields whose values let somebody in.
-const SECRET_HEADERS: &[&str] =
-    &["authorization", "proxy-authorization", "cookie", "x-api-key", "x-auth-token", "api-key", "private-token"];
+/// Where a text comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Provenance {
+    /// Who can read it.
+    pub(super) exposure: Exposure,
+    /// Why somebody else may have written the file; `None` if nobody could.
+    pub(super) doubt: Option<String>,
+}
 
-/// Notes each secret of the text: a doubt, or for root a fault.
-pub(super) fn judge_secrets(root: &Table<'_>, exposure: Exposure, problems: &mut Problems) {
+impl Provenance {
+    /// Of a text that only its owner reads and writes.
+    pub(super) fn private() -> Self {
+        Self { exposure: Exposure::Private, doubt: None }
+    }
+
+    /// Why the credentials an address of Redis refers to are not put into it; none if they are, or if it has none.
+    pub(super) fn refuses(&self, url: &str) -> Option<String> {
+        let doubt = self.doubt.as_ref().filter(|_| reference::is_in(url))?;
+        Some(format!("no credential is sent to an address of this file: {doubt}"))
+    }
+}
+
+/// Notes each secret of the text: a doubt, or for root a fault. Notes a credential that would go where a stranger says.
+pub(super) fn judge_secrets(root: &Table<'_>, provenance: &Provenance, problems: &mut Problems) {
+    let url = root.get("redis").and_then(|spot| spot.as_table()).and_then(|redis| redis.get("url"));
+    if let Some((spot, why)) = url.as_ref().and_then(|spot| Some((spot, provenance.refuses(spot.as_text()?)?))) {
+        spot.fault(problems, why);
+    }
+    let exposure = provenance.exposure;
     if exposure == Exposure::Private {
         return;
     }
-    let url = root.get("redis").and_then(|spot| spot.as_table()).and_then(|redis| redis.get("url"));
     if let Some(spot) = url.filter(|spot| spot.as_text().is_some_and(has_password)) {
         let message = "holds a password in a file everybody can read: chmod o-r the file, or use url_file or ${credential:NAME}";
         note(&spot, message, exposure, problems);
@@ -61,7 +84,7 @@ fn judge_headers(table: &Table<'_>, exposure: Exposure, problems: &mut Problems)
     let http = table.get("http").and_then(|spot| spot.as_table());
     let headers = http.and_then(|http| http.get("headers")).and_then(|spot| spot.as_table());
     for (name, _, spot) in headers.iter().flat_map(Table::entries) {
-        if SECRET_HEADERS.contains(&name.to_ascii_lowercase().as_str()) && is_secret(&spot) {
+        if is_secret_header(name) && is_secret(&spot) {
             note(&spot, SECRET, exposure, problems);
         }
     }

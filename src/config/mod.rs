@@ -5,6 +5,7 @@
 //! answered with all of them. [`read_file`], [`read_redis`] and [`compile_text`] are for files, [`job_from_json`] and
 //! [`job_from_value`] for `schedctl add`.
 
+mod account_here;
 mod compile_action;
 mod compile_calendars;
 mod compile_clock_changes;
@@ -28,6 +29,7 @@ mod config_file;
 mod difference;
 mod export;
 mod exposure;
+mod file_place;
 mod first_gate;
 mod ics;
 mod instant;
@@ -46,12 +48,14 @@ mod serving;
 mod slips;
 mod surface;
 
+pub use account_here::account_lack;
 pub use compile_file::compile_text;
 pub use compile_schedule::start_of_rule;
 pub use config_error::{ConfigError, Rendering};
-pub use config_file::{MAX_FILE_BYTES, read_file, read_redis};
+pub use config_file::{MAX_FILE_BYTES, RedisInFile, read_file, read_redis};
 pub use difference::{KeyChange, differences};
 pub use export::{TableForm, file_keys, group_keys, group_table, job_table, queue_keys, queue_table};
+pub use file_place::FilePlace;
 pub use first_gate::first_gate_in;
 pub use ics::{IcsError, read as read_ics};
 pub use json_job::{MAX_JSON_BYTES, NamedJob, job_from_json, job_from_value};

@@ -127,7 +127,7 @@ fn unknown_key(found: &str, known: &[&str]) -> String {
     let mut nearest = known.to_vec();
     nearest.sort_by(|a, b| strsim::jaro_winkler(found, b).total_cmp(&strsim::jaro_winkler(found, a)));
     nearest.truncate(NEAREST);
-    format!("unknown key, the nearest are {}: man jobs.toml and the README have them all", one_of(&nearest))
+    format!("unknown key, the nearest are {}: man jobs.toml and docs/jobs-toml.md have them all", one_of(&nearest))
 }
 
 impl<'n> Spot<'n> {

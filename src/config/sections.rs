@@ -16,6 +16,7 @@ use crate::domain::ids::{GroupName, JobName, QueueName};
 use crate::domain::job::JobSpec;
 use crate::domain::process::is_account_name;
 use crate::domain::queue::QueueSettings;
+use crate::domain::redis_url;
 use crate::domain::reference::{self, ReferenceError};
 
 /// Everything a `jobs.toml` says, checked.
@@ -139,15 +140,16 @@ fn compile_redis_url(spot: &Spot<'_>, problems: &mut Problems) -> Option<String>
     if reference::is_all_of(text) {
         return Some(text.to_owned());
     }
-    let filled = reference::fill::<ReferenceError>(text, |_| Ok("x".to_owned())).unwrap_or_default();
+    // Also where a number is wanted, a credential may be one.
+    let filled = reference::fill::<ReferenceError>(text, |_| Ok("1".to_owned())).unwrap_or_default();
     // What was found is not shown: it may hold a password.
-    match reqwest::Url::parse(&filled) {
-        Ok(url) if SCHEMES.contains(&url.scheme()) => Some(text.to_owned()),
-        _ => {
-            spot.fault(
-                problems,
-                "not the address of a Redis, wanted one such as \"redis://127.0.0.1:6379/0\" or \"unix:///run/redis.sock\"",
-            );
+    let is_of_redis = filled.split_once("://").is_some_and(|(scheme, _)| SCHEMES.contains(&scheme));
+    match redis_url::fault_of(&filled) {
+        None if is_of_redis => Some(text.to_owned()),
+        fault => {
+            let why = fault.filter(|_| is_of_redis).map(|fault| format!(": {fault}")).unwrap_or_default();
+            let wanted = "wanted one such as \"redis://127.0.0.1:6379/0\" or \"unix:///run/redis.sock\"";
+            spot.fault(problems, format!("not the address of a Redis{why}, {wanted}"));
             None
         }
     }

@@ -27,7 +27,7 @@ use crate::store::DEFAULT_NAMESPACE;
 #[derive(Debug, Clone, Parser)]
 #[command(name = "schedd", version)]
 pub(super) struct Args {
-    /// The jobs file [default: ./jobs.toml, then /etc/schedd/jobs.toml, then none]
+    /// The jobs file [default: ./jobs.toml, which only root and you may change, then /etc/schedd/jobs.toml, then none]
     #[arg(long, value_name = "FILE", env = "SCHEDD_JOBS")]
     pub(super) jobs: Option<PathBuf>,
     /// The Redis to share: redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH

@@ -10,13 +10,11 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::setup::Failure;
-use crate::config::{self, Config, Rendering};
+use crate::config::{self, Config, FilePlace, Rendering};
 use crate::domain::zone::Zone;
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const UNCHANGED_FOR: Duration = Duration::from_millis(300);
-/// Where it is looked for when nobody says.
-const PLACES: [&str; 2] = ["jobs.toml", "/etc/schedd/jobs.toml"];
 
 /// The jobs file of this process.
 #[derive(Clone)]
@@ -31,8 +29,8 @@ impl JobsFile {
     }
 
     /// Where it is now; none if no file was given and none is found.
-    fn path(&self) -> Option<PathBuf> {
-        self.given.clone().or_else(|| PLACES.iter().map(PathBuf::from).find(|path| path.exists()))
+    fn place(&self) -> Option<FilePlace> {
+        FilePlace::of(self.given.clone())
     }
 
     /// Reads it for the first time: a file with problems ends the start; none if there is no file. Gives also what is to
@@ -41,7 +39,7 @@ impl JobsFile {
         let watch = Watch { file: self.clone(), known: self.look().await };
         let read = self.read(host_zone).await.map_err(Failure::config)?;
         if read.is_none() {
-            info!("No jobs file found (looked at {}); starting with no jobs of a file.", PLACES.join(" and "));
+            info!("No jobs file found (looked at {}); starting with no jobs of a file.", FilePlace::usual());
         }
         Ok((read, watch))
     }
@@ -54,7 +52,7 @@ impl JobsFile {
     /// Reads it on another thread, for a file system that hangs must hold up nothing else. The error has a line a problem.
     async fn read(&self, host_zone: &Zone) -> Result<Option<Config>, String> {
         let (file, host_zone) = (self.clone(), host_zone.clone());
-        let read = tokio::task::spawn_blocking(move || file.path().map(|path| config::read_file(&path, &host_zone))).await;
+        let read = tokio::task::spawn_blocking(move || file.place().map(|place| config::read_file(&place, &host_zone))).await;
         match read {
             Ok(None) => Ok(None),
             Ok(Some(Ok(config))) => {
@@ -71,7 +69,7 @@ impl JobsFile {
     /// A look at the file as it is now; as for reading, on another thread.
     async fn look(&self) -> Option<Look> {
         let file = self.clone();
-        tokio::task::spawn_blocking(move || Look::at(&file.path()?)).await.ok().flatten()
+        tokio::task::spawn_blocking(move || Look::at(file.place()?.path())).await.ok().flatten()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What has to be there before the loops can start: a Redis, and a name in it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use crate::domain::ids::NodeName;
 use crate::domain::serving::Serving;
 use crate::domain::time::UnixMillis;
 use crate::engine::{self, HostFacts, Journal, Naming, PresenceError};
+use crate::files;
 use crate::keeper::EndedMark;
 use crate::secrets::{Credentials, RedisUrl};
 use crate::store::private_server::{Access, PrivateServer, PrivateServerError, state_dir};
@@ -130,12 +131,25 @@ pub(super) fn incarnation() -> String {
 pub(super) fn ended_mark(node: &NodeName) -> Option<PathBuf> {
     let dir = state_dir().ok()?;
     std::fs::create_dir_all(&dir).ok()?;
+    if let Some(doubt) = doubt_of(&dir) {
+        warn!("Nothing is kept in the state directory, where somebody else can say what became of runs: {doubt}.");
+        return None;
+    }
     Some(EndedMark::file(&dir, node))
 }
 
 /// This node's journal, read. Its directory was made with that of the mark, if it can be made.
 pub(super) fn journal(store: &Store, node: &NodeName) -> Journal {
-    Journal::open(state_dir().ok().as_deref(), store.namespace(), node)
+    let dir = state_dir().ok();
+    if dir.as_deref().is_some_and(|dir| doubt_of(dir).is_some()) {
+        return Journal::in_memory();
+    }
+    Journal::open(dir.as_deref(), store.namespace(), node)
+}
+
+/// Why what lies in a state directory cannot be trusted; none if it can, or if it is not there.
+fn doubt_of(dir: &Path) -> Option<String> {
+    files::doubt_of_directory(dir).ok().flatten()
 }
 
 /// A node's place in Redis.

@@ -1,7 +1,10 @@
 //! What befell a node that may have kept runs from starting.
 
+use std::time::Duration;
+
 use super::ids::QueueName;
 use super::time::UnixMillis;
+use super::wording::span;
 
 /// Something that befell a node, by Redis' clock as far as the node knew it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +66,11 @@ pub enum Befell {
     Settling,
     /// It found nothing ripe because Redis was restarted or another server took its place, and nodes were given time to look at it.
     NewServer,
+    /// It saw Redis' clock jump.
+    ClockStepped {
+        /// By how many ms; below zero it was set back.
+        by_ms: i64,
+    },
     /// It did not take its jobs file as it was.
     FileRefused {
         /// Why.
@@ -99,7 +107,15 @@ impl Befell {
             Self::Held { .. } => Self::HELD,
             Self::Settling => "settling",
             Self::NewServer => "new_server",
+            Self::ClockStepped { .. } => "clock_stepped",
             Self::FileRefused { .. } => "file_refused",
         }
     }
+}
+
+/// In words: `forward by 1d`, `back by 1h 5s`.
+pub fn step_text(by_ms: i64) -> String {
+    // Which of the milliseconds were the step's is not known.
+    let by = Duration::from_secs((by_ms.unsigned_abs() + 500) / 1_000);
+    format!("{} by {}", if by_ms < 0 { "back" } else { "forward" }, span(by))
 }

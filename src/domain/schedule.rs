@@ -39,6 +39,33 @@ pub enum Schedule {
 }
 
 impl Schedule {
+    /// An instant up to `now` from which a period counts as it does from `anchor`, which is later: the occurrences stay where they are.
+    pub fn anchor_before(&self, anchor: UnixMillis, now: UnixMillis) -> UnixMillis {
+        let ahead = anchor.since(now).as_millis();
+        let Some(period) = self.common_period().filter(|period| *period > 0) else { return now.floor_to_second() };
+        let back = ahead.div_ceil(period).saturating_mul(period);
+        let back = u64::try_from(back)
+            .ok()
+            .map(Duration::from_millis)
+            .filter(|back| back.as_millis() < anchor.as_i64().unsigned_abs().into());
+        back.map_or_else(|| now.floor_to_second(), |back| anchor.saturating_sub(back))
+    }
+
+    /// The time after which all periods it counts come together again, in ms; none without any, or if that takes too long to matter.
+    fn common_period(&self) -> Option<u128> {
+        match self {
+            Self::Every(period) => Some(period.as_millis()),
+            Self::Several(all) => all.iter().filter_map(Self::common_period).try_fold(1, |common: u128, period| {
+                let (mut a, mut b) = (common, period);
+                while b > 0 {
+                    (a, b) = (b, a % b);
+                }
+                common.checked_div(a)?.checked_mul(period)
+            }),
+            _ => None,
+        }
+    }
+
     /// In words: the cron expressions, `every 30s`, `at 2026-12-24T09:00:00.000+01:00`, `manual`.
     pub fn text(&self, zone: &Zone) -> String {
         match self {

@@ -1,6 +1,6 @@
 //! Checks the books slowly, all the time: each minute one node looks at a slice of them and writes down what does not agree.
 //!
-//! Invariant: it only reads and tells. A slice has a bound, whatever the books hold; the next goes on where it ended. What was
+//! Invariant: it only reads and tells, but for what was planned by a clock of Redis that was ahead, which it has planned anew. A slice has a bound, whatever the books hold; the next goes on where it ended. What was
 //! found before is looked at again at each turn, so what is mended is no longer told. Counters are counted once a round, where
 //! there are not more keys than one turn may count.
 
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use super::books::{self, Books};
+use super::replanning;
 use super::shared::Shared;
 use super::whole;
 use crate::domain::books::{Finding, Rule, Subject, judge_key};
@@ -74,6 +75,11 @@ async fn turn(shared: &Shared) -> Result<(), StoreError> {
         }
     }
     let mut found = books::confirm(store, &no_more, found).await?;
+    if found.iter().any(|finding| Rule::OF_CLOCKS.contains(&finding.rule)) {
+        let of_clocks;
+        (of_clocks, found) = found.into_iter().partition(|finding| Rule::OF_CLOCKS.contains(&finding.rule));
+        replanning::mend(store, of_clocks).await?;
+    }
     if is_counted {
         match count(store).await {
             Ok(findings) => found.extend(findings),
@@ -140,6 +146,9 @@ async fn look(shared: &Shared, books: &mut Books<'_>, place: &mut Place) -> Resu
     if matches!(index, Index::Jobs | Index::Finished) {
         let names: Vec<JobName> = page.members.iter().filter_map(|name| name.parse().ok()).collect();
         let mut findings = books.look_at_jobs(&names).await?;
+        if shared.redis_clock.is_steady() {
+            shared.store.forget_dealt(&names, shared.store.now().await?).await?;
+        }
         for name in &names {
             // Its wrong types are told above.
             let Ok(places) = shared.store.list_places(name, PLACES).await else { continue };
@@ -164,7 +173,7 @@ async fn look_at_keys(shared: &Shared, books: &mut Books<'_>, place: &mut Place)
     for key in &keys {
         let (family, name) = key.rest.split_once(':').unwrap_or((&key.rest, ""));
         match family {
-            "job" | "open" | "waiting" | "spread" => jobs.extend(name.parse::<JobName>().ok()),
+            "job" | "open" | "manual" | "waiting" | "spread" => jobs.extend(name.parse::<JobName>().ok()),
             "run" => runs.extend(name.parse::<RunId>().ok().map(|run| (run, None))),
             _ => {}
         }
@@ -202,7 +211,7 @@ impl Place {
         round.extend(lanes.iter().cloned().map(Index::Due));
         let queues: BTreeSet<&QueueName> = lanes.iter().map(Lane::queue).collect();
         round.extend(queues.into_iter().cloned().map(Index::Running));
-        round.extend([Index::History, Index::Dead]);
+        round.extend([Index::History, Index::Dead, Index::Deadlines]);
         round.into_iter().map(Part::Index).chain([Part::Keys, Part::Counters]).collect()
     }
 
@@ -216,6 +225,7 @@ impl Place {
             Part::Index(Index::Stops) => "stops".to_owned(),
             Part::Index(Index::History) => "history".to_owned(),
             Part::Index(Index::Dead) => "dead".to_owned(),
+            Part::Index(Index::Deadlines) => "deadlines".to_owned(),
             Part::Keys => "keys".to_owned(),
             Part::Counters => "counters".to_owned(),
         }
@@ -305,7 +315,7 @@ mod tests {
         let lanes = ["default".parse().unwrap(), "other".parse().unwrap()];
         let mut place = Place::parse("no such place", &lanes);
         let mut words = BTreeSet::new();
-        for _ in 0..12 {
+        for _ in 0..13 {
             assert!(words.insert(place.text()));
             place = Place::parse(&place.next(&lanes).text(), &lanes);
         }

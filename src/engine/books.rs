@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::definition::{Definition, DefinitionError};
-use super::passed;
+use super::{far_plans, passed};
 use crate::config::SurfaceError;
-use crate::domain::books::{self, BadField, Finding, KeyFacts, Plan, RecordFacts, Rule, Subject};
-use crate::domain::gate::{Gate, gates_of};
+use crate::domain::books::{self, BadField, Finding, KeyFacts, Plan, RecordFacts, Rule, RunFacts, Subject};
+use crate::domain::gate::Gate;
 use crate::domain::ids::{Fence, JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::lateness::Stretch;
@@ -18,7 +18,7 @@ use crate::domain::run::RunState;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::UniqueKey;
-use crate::store::{JobRecord, JobToInspect, ManualDue, Store, StoreError};
+use crate::store::{JobRecord, JobToInspect, Store, StoreError};
 
 /// How long after the first look the second is.
 const MOMENT: Duration = Duration::from_millis(300);
@@ -26,8 +26,6 @@ const MOMENT: Duration = Duration::from_millis(300);
 pub(super) const LEASES: usize = 20_000;
 /// Jobs or runs looked at in one step.
 pub(super) const STEP: usize = 500;
-/// Pages of a due set read to find the runs asked for by hand.
-const STEPS: usize = 1_000;
 
 /// One look at the books.
 pub struct Books<'a> {
@@ -35,8 +33,6 @@ pub struct Books<'a> {
     now: UnixMillis,
     lanes: BTreeSet<Lane>,
     leased: BTreeMap<RunId, Vec<Fence>>,
-    /// Read of each lane when first asked for.
-    manual: BTreeMap<Lane, ManualDue>,
 }
 
 impl<'a> Books<'a> {
@@ -45,7 +41,7 @@ impl<'a> Books<'a> {
         let mut lanes = store.list_lanes().await?;
         lanes.extend(more.iter().cloned());
         lanes.extend(store.list_host_lanes().await?);
-        Ok(Self { store, now: store.now().await?, lanes, leased: store.read_leased(LEASES).await?, manual: BTreeMap::new() })
+        Ok(Self { store, now: store.now().await?, lanes, leased: store.read_leased(LEASES).await? })
     }
 
     /// The lanes it looks into.
@@ -70,6 +66,10 @@ impl<'a> Books<'a> {
             }
         }
         self.add_lanes(records.iter().filter_map(|(_, record)| Some(record.as_ref()?.lane.clone())));
+        // Read now, and looked at closely once their keys are known.
+        let definitions = records.iter().filter_map(|(_, record)| Definition::of(record.clone()?).ok());
+        let far = definitions.filter(|definition| far_plans::may_be_far(definition, self.now).is_some());
+        let plans: BTreeMap<JobName, Definition> = far.map(|definition| (definition.record.name.clone(), definition)).collect();
         let to_inspect = records.iter().map(|(name, record)| {
             let (plan, gated) = record.as_ref().map_or((Plan::Nothing, None), |record| plan_of(record, self.now));
             JobToInspect { name, record: record.as_ref(), plan, gated }
@@ -85,13 +85,14 @@ impl<'a> Books<'a> {
         for facts in self.store.inspect_jobs(&to_inspect, &self.lanes()).await? {
             match facts {
                 Ok(Some(mut facts)) => {
-                    if facts.open == 0
-                        && (facts.waiting > 0 || facts.pending.is_none() && matches!(facts.plan, Plan::Once | Plan::AfterEnd))
-                    {
-                        facts.has_manual_out = self.has_manual_out(&facts.name).await?;
-                    }
                     if facts.open > 0 && facts.pending.is_some() && matches!(facts.plan, Plan::AfterEnd) {
                         facts.open_unasked = self.open_unasked(&facts.name).await?;
+                    }
+                    if let Some(definition) = plans.get(&facts.name) {
+                        match far_plans::look_at_plan(self.store, definition, self.now).await {
+                            Ok(far) => facts.comes_first = far.map(|far| far.first),
+                            Err(error) => findings.extend(self.of_key(error).await?),
+                        }
                     }
                     facts.listed_by = listed.remove(&facts.name).unwrap_or_default();
                     findings.extend(books::judge_job(&facts));
@@ -124,24 +125,6 @@ impl<'a> Books<'a> {
         Ok(over.into_iter().collect())
     }
 
-    /// Whether a run of `job` asked for by hand is due or executes; yes where a due set was not read to its end.
-    pub async fn has_manual_out(&mut self, job: &JobName) -> Result<bool, StoreError> {
-        if self.leased.keys().any(|run| run.job() == job && run.is_manual()) {
-            return Ok(true);
-        }
-        for lane in self.lanes() {
-            if !self.manual.contains_key(&lane) {
-                self.manual.insert(lane.clone(), self.store.list_manual_due(&lane, STEPS).await?);
-            }
-            if self.manual.get(&lane).is_some_and(|due| !due.is_whole || due.jobs.contains(job)) {
-                return Ok(true);
-            }
-        }
-        let definition = self.store.read_job(job).await?.and_then(|job| Definition::of(job).ok());
-        let gates = definition.map_or_else(Vec::new, |definition| gates_of(job, &definition.spec, true));
-        self.store.has_manual_queued(job, &gates).await
-    }
-
     /// The first open run of `job` that no person asked for again.
     async fn open_unasked(&self, job: &JobName) -> Result<Option<RunId>, StoreError> {
         let open = self.store.list_open(job).await?;
@@ -160,7 +143,9 @@ impl<'a> Books<'a> {
         let runs: BTreeSet<(RunId, Option<Fence>)> = runs.iter().map(|(run, fence)| (run.clone(), held(run, *fence))).collect();
         let runs: Vec<_> = runs.into_iter().collect();
         let (mut findings, mut skipped) = (Vec::new(), Vec::new());
-        for facts in self.store.inspect_runs(&runs, &self.lanes()).await? {
+        let mut inspected = self.store.inspect_runs(&runs, &self.lanes()).await?;
+        self.look_at_waits(&mut inspected).await?;
+        for facts in inspected {
             match facts {
                 Ok(facts) => {
                     findings.extend(books::judge_run(&facts));
@@ -176,6 +161,21 @@ impl<'a> Books<'a> {
             Err(error) => findings.extend(self.of_key(error).await?),
         }
         Ok(findings)
+    }
+
+    /// Notes of those runs that are due later than their jobs' rules have them wait by when they may start.
+    async fn look_at_waits(&self, runs: &mut [Result<RunFacts, StoreError>]) -> Result<(), StoreError> {
+        let is_to_come = |facts: &&RunFacts| {
+            let is_scheduled = matches!(facts.record, RecordFacts::Known { state: RunState::Scheduled, .. });
+            is_scheduled && !facts.is_pending && facts.ready.is_some_and(|ready| ready > self.now)
+        };
+        let to_come = runs.iter().filter_map(|facts| facts.as_ref().ok()).filter(is_to_come);
+        let to_come: Vec<(RunId, UnixMillis)> = to_come.filter_map(|facts| Some((facts.run.clone(), facts.ready?))).collect();
+        let by = far_plans::ready_instead_of(self.store, &to_come).await?;
+        for facts in runs.iter_mut().flatten() {
+            facts.ready_by = by.get(&facts.run).copied();
+        }
+        Ok(())
     }
 
     /// What does not agree at the gate whose runs that have a place, or wait, are under `key`; nothing for any other key.

@@ -55,6 +55,26 @@ impl Definition {
         self.timetable.planted_after(now.max(self.since())).filter(|_| !self.is_used_up())
     }
 
+    /// The instant from which occurrences are judged at `now`: those dealt with before the planned run was moved to an earlier one are not
+    /// dealt with again once their time has come.
+    pub fn since_at(&self, now: UnixMillis) -> UnixMillis {
+        let dealt = self.record.dealt.iter().copied().filter(|dealt| *dealt <= now && !self.timetable.is_one_shot());
+        dealt.fold(self.since(), UnixMillis::max)
+    }
+
+    /// The same definition with `since` and `anchor` no later than `now`, as they must be after Redis' clock was ahead.
+    pub fn counted_before(&self, now: UnixMillis) -> Result<Self, DefinitionError> {
+        let mut record = self.record.clone();
+        record.since = record.since.min(now);
+        if record.anchor > now && self.spec.shape.anchor.is_none() {
+            record.anchor = self.spec.schedule.anchor_before(record.anchor, now);
+        }
+        if record.anchor == self.record.anchor {
+            return Ok(Self { record, ..self.clone() });
+        }
+        Self::of(record)
+    }
+
     /// How many regular runs may yet begin; none = any number.
     pub fn runs_left(&self) -> Option<u32> {
         self.spec.shape.max_runs.map(|most| most.saturating_sub(self.record.begun))
@@ -86,7 +106,7 @@ impl Definition {
     pub fn passed(&self, now: UnixMillis) -> Option<Stretch> {
         let now = self.judged_at(now);
         match (&self.record.pending, &self.record.held) {
-            (Some(pending), _) => lateness::stretch_behind(&self.timetable, pending.due(), self.since(), now),
+            (Some(pending), _) => lateness::stretch_behind(&self.timetable, pending.due(), self.since_at(now), now),
             (None, Some(held)) => {
                 let (last, count) = lateness::paused_stretch(&self.timetable, held.due(), self.since(), now)?;
                 Some(Stretch { first: held.due(), last, count })
@@ -98,7 +118,8 @@ impl Definition {
     /// The occurrences up to `now` behind its planned or held run, if that is owed, and when one more will have passed.
     pub fn passed_behind(&self, now: UnixMillis) -> (Option<Stretch>, Option<UnixMillis>) {
         let Some(planned) = self.record.pending.as_ref().or(self.record.held.as_ref()) else { return (None, None) };
-        let passed = lateness::stretch_behind(&self.timetable, planned.due(), self.since(), self.judged_at(now));
+        let now = self.judged_at(now);
+        let passed = lateness::stretch_behind(&self.timetable, planned.due(), self.since_at(now), now);
         let last = passed.map_or(planned.due(), |stretch| stretch.last);
         let shift = self.spec.shape.latest_shift(&self.record.name);
         let next = self.timetable.next_after(last.max(self.since()));

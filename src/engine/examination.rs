@@ -222,7 +222,7 @@ async fn take_census(store: &Store, keys: &[&KeyFacts]) -> Result<Census, StoreE
     for key in keys {
         let (family, name) = key.rest.split_once(':').unwrap_or((&key.rest, ""));
         match family {
-            "job" | "open" | "waiting" | "spread" => census.jobs.extend(name.parse().ok()),
+            "job" | "open" | "manual" | "waiting" | "spread" => census.jobs.extend(name.parse().ok()),
             "unique" => census.uniques.extend(unique_key(&key.rest)),
             "run" => census.runs.extend(name.parse().ok().map(|run| (run, None))),
             _ => {}

@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 /// Why a node claims nothing, and since when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Held {
-    /// By which limit, with what was found: `load 9.1 > 8`.
+    /// By which limit, with what was found: `load 9.1 > 8`; or what it could not start runs for.
     pub(super) why: String,
     /// Since when, by Redis' clock.
     pub(super) since: UnixMillis,
@@ -36,6 +36,8 @@ struct State {
     looked: Option<BootInstant>,
     /// Held by the host: its load or its memory.
     by_host: Option<Held>,
+    /// Held because it could start nothing.
+    short: Option<Held>,
     /// Held by running as much as it may.
     full: Option<Held>,
 }
@@ -61,30 +63,34 @@ impl Flow {
         state.looked = None;
     }
 
-    /// Looks at the host if the last look is a while ago, and notes how much runs. `now` is Redis' time.
-    pub(super) fn look(&self, host: &HostFacts, running: usize, now: UnixMillis) -> Look {
+    /// Looks at the host if the last look is a while ago, and notes how much runs and why nothing can be started, if nothing can. `now`
+    /// is Redis' time.
+    pub(super) fn look(&self, host: &HostFacts, running: usize, short: Option<String>, now: UnixMillis) -> Look {
         let mut state = self.lock();
+        let was_short = state.short.is_some();
+        state.short = held(short, state.short.take(), now);
+        let look = if state.short.is_some() == was_short { Look::Same } else { Look::News };
         let FlowLimits { max_running, .. } = state.limits;
         let full = max_running.filter(|most| running >= *most as usize).map(|most| format!("running {running} of {most}"));
         state.full = held(full, state.full.take(), now);
         let at = BootInstant::now();
         if state.looked.is_some_and(|looked| at.since(looked) < LOOK_EVERY) {
-            return Look::Same;
+            return look;
         }
         state.looked = Some(at);
         let was_held = state.by_host.is_some();
         let why = past(&state.limits, was_held, host);
         state.by_host = held(why, state.by_host.take(), now);
-        if state.by_host.is_some() == was_held { Look::Same } else { Look::News }
+        if state.by_host.is_some() == was_held { look } else { Look::News }
     }
 
     /// Why this node claims nothing now, if it does not.
     pub(super) fn held(&self) -> Option<Held> {
         let state = self.lock();
-        state.by_host.clone().or_else(|| state.full.clone())
+        [&state.short, &state.by_host, &state.full].into_iter().find_map(Clone::clone)
     }
 
-    /// Whether its host holds it.
+    /// Whether a limit of its host holds it.
     pub(super) fn is_held_by_host(&self) -> bool {
         self.lock().by_host.is_some()
     }
@@ -145,7 +151,7 @@ mod tests {
 
     fn looked(flow: &Flow, now: i64) -> Option<(String, i64)> {
         flow.lock().looked = None;
-        flow.look(&host(), 0, at(now));
+        flow.look(&host(), 0, None, at(now));
         flow.held().map(|held| (held.why, held.since.as_i64()))
     }
 
@@ -180,15 +186,25 @@ mod tests {
         let flow = Flow::default();
         flow.set_limits(FlowLimits { max_running: Some(2), max_load: Some(1.0), ..FlowLimits::default() });
         LOAD.set(0.5);
-        flow.look(&host(), 2, at(5));
+        flow.look(&host(), 2, None, at(5));
         assert_eq!(flow.held(), Some(Held { why: "running 2 of 2".to_owned(), since: at(5) }));
-        flow.look(&host(), 1, at(6));
+        flow.look(&host(), 1, None, at(6));
         assert_eq!(flow.held(), None);
         LOAD.set(3.0);
-        flow.look(&host(), 2, at(7));
+        flow.look(&host(), 2, None, at(7));
         assert_eq!(flow.held().map(|held| held.why), Some("running 2 of 2".to_owned()), "it looks once a second");
         flow.set_limits(FlowLimits { max_running: Some(2), max_load: Some(1.0), ..FlowLimits::default() });
-        assert_eq!(flow.look(&host(), 2, at(8)), Look::News);
+        assert_eq!(flow.look(&host(), 2, None, at(8)), Look::News);
         assert_eq!(flow.held().map(|held| held.why), Some("load 3 > 1".to_owned()));
+    }
+    #[test]
+    fn a_node_that_can_start_nothing_says_so_at_once_and_before_all_else() {
+        let flow = Flow::default();
+        flow.set_limits(FlowLimits { max_running: Some(2), ..FlowLimits::default() });
+        flow.look(&host(), 2, None, at(5));
+        assert_eq!(flow.look(&host(), 2, Some("no descriptors".to_owned()), at(6)), Look::News);
+        assert_eq!(flow.held(), Some(Held { why: "no descriptors".to_owned(), since: at(6) }));
+        assert_eq!(flow.look(&host(), 2, None, at(7)), Look::News);
+        assert_eq!(flow.held().map(|held| held.why), Some("running 2 of 2".to_owned()));
     }
 }

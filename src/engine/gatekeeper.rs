@@ -10,7 +10,7 @@ use super::shared::Shared;
 use crate::domain::gate::Gate;
 use crate::domain::lane::Lane;
 use crate::keeper::BootInstant;
-use crate::store::{LaneAsk, StoreError};
+use crate::store::{LaneAsk, StoreError, Takers};
 
 /// How long a gate that could not be looked at is left alone.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
@@ -21,6 +21,7 @@ const NAMED: usize = 4;
 #[derive(Default)]
 pub(super) struct Gatekeeper {
     refused: HashMap<Gate, BootInstant>,
+    takers: Takers,
 }
 
 impl Gatekeeper {
@@ -34,7 +35,7 @@ impl Gatekeeper {
             }
             let is_likely = |lane: &&Lane| (*lane).clone().strand_for(gate) == **lane;
             let likely: Vec<Lane> = lanes.iter().map(|ask| &ask.lane).filter(is_likely).take(NAMED).cloned().collect();
-            match shared.store.open_gate(gate, &likely).await {
+            match shared.store.open_gate(gate, &likely, &mut self.takers).await {
                 Ok(_) => looked_at += 1,
                 Err(error) if error.is_passing() => return Err(error),
                 Err(error) => {

@@ -11,10 +11,13 @@ use tracing::debug;
 
 use super::backfilling;
 use super::person;
+use super::redis_clock::HELD;
 use super::shared::{Keeping, Shared};
 use crate::domain::ids::JobName;
+use crate::domain::node_event::{Befell, NodeEvent};
 use crate::domain::time::UnixMillis;
-use crate::store::{SourceKind, Store, StoreError};
+use crate::keeper::BootInstant;
+use crate::store::{NodeEvents, SourceKind, Store, StoreError};
 
 const EVERY: Duration = Duration::from_secs(30);
 const DEAD_A_JOB: usize = 1_000;
@@ -37,6 +40,7 @@ const STEPS_A_JOB: usize = 1_000;
 
 /// Tidies up, for ever.
 pub(super) async fn run(shared: Arc<Shared>) {
+    recall(&shared).await;
     // Up to when the ends of runs have been looked at.
     let mut seen = UnixMillis::EPOCH;
     loop {
@@ -54,10 +58,55 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
+/// Learns from what nodes noted whether Redis' clock was stepped a moment ago, or went on unseen for long: then records count as old by
+/// the time before, for a while.
+async fn recall(shared: &Shared) {
+    let noted = async {
+        let now = shared.store.now().await?;
+        Ok::<_, StoreError>((now, BootInstant::now(), shared.store.read_events(now).await?))
+    };
+    let (now, instant, nodes) = match noted.await {
+        Ok(noted) => noted,
+        Err(error) => {
+            debug!("What nodes noted of Redis' clock is not known: {error}.");
+            return;
+        }
+    };
+    if let Some(before) = time_before(&nodes, now) {
+        shared.redis_clock.hold(before, instant);
+    }
+}
+
+/// The time that was before Redis' clock showed `now`, if that is not to be trusted yet: a node saw it jump ahead within the last hour,
+/// or came back within the last hour after none of that name was there for longer, and no other was.
+fn time_before(nodes: &[NodeEvents], now: UnixMillis) -> Option<UnixMillis> {
+    let is_of_late = |at: UnixMillis| now.since(at) < HELD && at.since(now) < HELD;
+    let was_there = |node: &NodeEvents| {
+        node.last_seen.is_some_and(is_of_late) && node.started_at.is_some_and(|started| started <= now && !is_of_late(started))
+    };
+    let is_watched = nodes.iter().any(was_there);
+    let ahead = |event: &NodeEvent| match event.what {
+        Befell::ClockStepped { by_ms } => u64::try_from(by_ms).ok().map(Duration::from_millis),
+        Befell::Started { seen_before: Some(seen) } if !is_watched => Some(event.from.since(seen)).filter(|away| *away >= HELD),
+        _ => None,
+    };
+    let of_late = nodes.iter().flat_map(|node| &node.events).filter(|event| is_of_late(event.from));
+    of_late.filter_map(ahead).max().map(|ahead| now.saturating_sub(ahead))
+}
+
 async fn round(shared: &Shared, seen: &mut UnixMillis) -> Result<usize, StoreError> {
     let store = &shared.store;
     let (now, keeping) = (store.now().await?, shared.keeping());
+    // Nothing is forgotten by a time that has just jumped.
+    let aged = shared.redis_clock.for_ages(now);
     let mut total = 0;
+    if shared.redis_clock.is_steady() {
+        // What ended "later than now" would outlive all that ends from now on. Not before it is sure which time is right.
+        let jobs = store.list_ended_after(now).await?;
+        if !jobs.is_empty() {
+            total += store.pull_in(&jobs).await?;
+        }
+    }
     let mut overfull = shared.take_overfull();
     for _ in 0..STEPS_A_JOB {
         let (jobs, next) = store.list_overfull(*seen, |job| bounds_of(job, keeping.history.keep_per_job)).await?;
@@ -68,7 +117,7 @@ async fn round(shared: &Shared, seen: &mut UnixMillis) -> Result<usize, StoreErr
         }
     }
     for job in &overfull {
-        total += trim_job(shared, job, now, &keeping).await?;
+        total += trim_job(shared, job, aged, &keeping).await?;
     }
     // Whose run ended without this node, or on one that died then.
     for job in store.list_backfills(BACKFILLS).await? {
@@ -79,18 +128,18 @@ async fn round(shared: &Shared, seen: &mut UnixMillis) -> Result<usize, StoreErr
             shared.weather.failed(&error, &format!("what is to be made up for of {job} waits"));
         }
     }
-    total += forget_gone_nodes(store, now).await?;
-    total += match store.forget_lanes(now.saturating_sub(LANE_AGE)).await {
+    total += forget_gone_nodes(store, aged).await?;
+    total += match store.forget_lanes(aged.saturating_sub(LANE_AGE)).await {
         // Told where it is looked at itself; the rest is tidied up all the same.
         Err(StoreError::WrongType { .. }) => 0,
         forgotten => forgotten?,
     };
-    let before = now.saturating_sub(keeping.history.max_age);
+    let before = aged.saturating_sub(keeping.history.max_age);
     for _ in 0..STEPS {
         let forgotten = store.forget_runs(None, before, keeping.history.keep).await?
             + store.forget_dead(None, before, DEAD_IN_ALL).await?
-            + store.forget_outputs(None, now.saturating_sub(keeping.output.max_age), keeping.output.keep_bytes).await?
-            + store.forget_jobs(now.saturating_sub(ENDED_AGE), ENDED_JOBS).await?;
+            + store.forget_outputs(None, aged.saturating_sub(keeping.output.max_age), keeping.output.keep_bytes).await?
+            + store.forget_jobs(aged.saturating_sub(ENDED_AGE), ENDED_JOBS).await?;
         total += forgotten;
         if forgotten == 0 {
             break;
@@ -160,6 +209,27 @@ async fn trim_job(shared: &Shared, job: &JobName, now: UnixMillis, keeping: &Kee
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_starts_trusts_no_time_that_jumped_within_the_hour_or_that_nobody_saw_come() {
+        let at = |minutes: i64| UnixMillis::new(1_790_000_000_000 + minutes * 60_000).unwrap();
+        let day = 24 * 60;
+        let node = |started: i64, events: Vec<(i64, Befell)>| NodeEvents {
+            node: "n1".parse().unwrap(),
+            last_seen: Some(at(0)),
+            started_at: Some(at(started)),
+            events: events.into_iter().map(|(from, what)| NodeEvent { what, from: at(from), to: None }).collect(),
+            is_cut: false,
+        };
+        let step = |minutes: i64| Befell::ClockStepped { by_ms: minutes * 60_000 };
+        let back = |seen: i64| Befell::Started { seen_before: Some(at(seen)) };
+        assert_eq!(time_before(&[node(-1, vec![(-1, back(-2))])], at(0)), None, "a restart");
+        assert_eq!(time_before(&[node(-1, vec![(-1, back(-day))])], at(0)), Some(at(1 - day)), "it was away for a day");
+        let other = node(-2 * day, Vec::new());
+        assert_eq!(time_before(&[node(-1, vec![(-1, back(-day))]), other.clone()], at(0)), None, "another was there");
+        assert_eq!(time_before(&[node(-1, vec![(-30, step(day))]), other.clone()], at(0)), Some(at(-day)));
+        assert_eq!(time_before(&[node(-1, vec![(-day, step(day)), (-2, step(-day))]), other], at(0)), None, "long ago, or back");
+    }
 
     #[test]
     fn of_notices_less_is_kept_than_of_what_people_wanted_done() {

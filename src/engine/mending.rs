@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::books::{Books, LEASES, gate_of_key, read_bad_fields, unique_key};
 use super::definition::Definition;
+use super::far_plans::{self, Far};
 use super::passed;
 use crate::domain::books::{CountFacts, Finding, Mend, Rule, Subject, judge_stretch, shown};
 use crate::domain::ids::{Fence, JobName, RunId};
@@ -15,7 +16,7 @@ use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::store::{
     JobMending, MendReply, Quarantined, RemoveOrder, RemoveReply, RipeEntry, RunMending, RunRecord, SetAside, SourceKind,
-    StopRunning, Store, StoreError, Successor, Waiting,
+    StopRunning, Store, StoreError, Successor,
 };
 
 /// Rounds before a job is left for changing faster than it can be read.
@@ -31,9 +32,10 @@ struct BadJob<'a> {
     name: &'a JobName,
     /// The place of its first finding.
     at: usize,
-    waiting: Waiting,
     /// Nothing of it is planted before.
     not_before: UnixMillis,
+    /// Whether its planned run comes too late.
+    is_far: bool,
 }
 
 /// A run to be mended.
@@ -58,11 +60,8 @@ pub async fn mend(store: &Store, more: &BTreeSet<Lane>, findings: &[&Finding]) -
                 note(&mut done, at, passing(mend_ledger(store, name).await)?);
             }
             Subject::Job(name) => {
-                let new = BadJob { name, at, waiting: Waiting::Left, not_before: UnixMillis::EPOCH };
-                let job = jobs.entry(name).or_insert(new);
-                if finding.rule == Rule::Blocked {
-                    job.waiting = Waiting::Freed;
-                }
+                let new = BadJob { name, at, not_before: UnixMillis::EPOCH, is_far: false };
+                jobs.entry(name).or_insert(new).is_far |= finding.rule == Rule::PlannedFar;
             }
             Subject::Run(run, _) if finding.rule == Rule::StretchWrong => {
                 note(&mut done, at, passing(mend_stretch(store, run).await)?);
@@ -242,28 +241,33 @@ async fn mend_jobs(store: &Store, more: &BTreeSet<Lane>, page: &mut [BadJob<'_>]
                 Err(error) => return Err(error),
             };
             books.add_lanes(record.iter().map(|record| record.lane.clone()));
-            let (name, waiting) = (job.name.clone(), Waiting::Left);
+            let name = job.name.clone();
             mendings.push(
                 match record.as_ref().filter(|record| record.is_live()).and_then(|record| Definition::of(record.clone()).ok()) {
                     Some(definition) => {
-                        let (planted, pending_ready) = next_of(&definition, now.max(job.not_before));
+                        let from = now.max(job.not_before);
+                        let far = if job.is_far {
+                            passing_plan(far_plans::look_at_plan(store, &definition, from).await)?
+                        } else {
+                            None
+                        };
+                        let (planted, pending_ready) = next_of(&definition, from);
+                        let anchor = far.as_ref().map(|far| far.definition.record.anchor);
+                        let planted = far.map(|far| far.definition.planned(far.first)).or(planted);
                         let gated = definition.spec.gated_entry(&name, &definition.record.lane);
-                        JobMending { name, record, planted, pending_ready, waiting, gated }
+                        JobMending { name, record, planted, pending_ready, gated, anchor }
                     }
-                    None => JobMending { name, record, planted: None, pending_ready: None, waiting, gated: None },
+                    None => JobMending { name, record, planted: None, pending_ready: None, gated: None, anchor: None },
                 },
             );
             readable.push(job);
         }
-        for (job, mending) in readable.iter().zip(&mut mendings) {
-            // Looked at again: the end of a run asked for since would free it too.
-            if job.waiting == Waiting::Freed && !books.has_manual_out(job.name).await? {
-                mending.waiting = Waiting::Freed;
-            }
-        }
         left = Vec::new();
         let replies = store.mend_jobs(&mendings, &books.lanes()).await?;
         for ((job, mending), reply) in readable.into_iter().zip(mendings).zip(replies) {
+            if mending.anchor.is_some() && matches!(reply, Ok(MendReply::Mended(_))) {
+                passing(far_plans::cut_stretches(store, job.name, now).await.map(|()| Vec::new()))?;
+            }
             match reply {
                 Ok(MendReply::Stale) => left.push(job),
                 Ok(MendReply::Occupied) => {
@@ -275,6 +279,14 @@ async fn mend_jobs(store: &Store, more: &BTreeSet<Lane>, page: &mut [BadJob<'_>]
         }
     }
     Ok(())
+}
+
+/// The plan of a job whose keys cannot be read is left as it is.
+fn passing_plan(look: Result<Option<Far>, StoreError>) -> Result<Option<Far>, StoreError> {
+    match look {
+        Err(StoreError::WrongType { .. } | StoreError::Corrupt { .. }) => Ok(None),
+        look => look,
+    }
 }
 
 /// The run to plant of a live job if nothing of it is planned, and when the one that is planned may start.
@@ -309,11 +321,15 @@ async fn mend_runs(store: &Store, more: &BTreeSet<Lane>, page: &[BadRun<'_>], do
     quarantine_due(store, &lanes, page, done).await?;
     let bare = page.iter().zip(&records).filter(|(_, record)| matches!(record, Ok(None))).map(|(bad, _)| bad);
     quarantine_leases(store, bare, done).await?;
+    let far = page.iter().filter(|bad| bad.rules.contains(&Rule::ReadyFar)).map(|bad| (bad.run.clone(), None));
+    let due = store.inspect_runs(&far.collect::<Vec<_>>(), &lanes).await?.into_iter().filter_map(Result::ok);
+    let far: Vec<(RunId, UnixMillis)> = due.filter_map(|facts| Some((facts.run, facts.ready?))).collect();
+    let ready = far_plans::ready_instead_of(store, &far).await?;
     let mending = |(bad, record): (&BadRun<'_>, Result<Option<RunRecord>, StoreError>)| {
         // What belongs to a host stays there.
         let of_host = record.ok().flatten().map(|record| record.lane).filter(Lane::is_of_host);
         let lane = of_host.or_else(|| lane_of.get(bad.run.job()).cloned()).unwrap_or_else(Lane::default_lane);
-        RunMending { run: bad.run.clone(), lane, found_under: bad.found_under }
+        RunMending { run: bad.run.clone(), lane, found_under: bad.found_under, ready: ready.get(bad.run).copied() }
     };
     let mendings: Vec<RunMending> = page.iter().zip(records).map(mending).collect();
     for (bad, reply) in page.iter().zip(store.mend_runs(&mendings, &lanes).await?) {

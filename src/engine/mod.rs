@@ -10,6 +10,8 @@
 //!   [`lookout`] sees runs that have not started or ended in time; [`hidden`] forgets whose job was taken out
 //! - [`rebooting`] plants what is to run once after a boot of this host
 //! - [`rezoning`] moves planned runs when the zone data has changed
+//! - [`redis_clock`] holds Redis' clock against the node's own, [`replanning`] plans anew what one planned that was ahead
+//!   ([`far_plans`])
 //! - [`reconciler`] makes Redis say what `jobs.toml` says; [`janitor`] forgets what is past its time; [`presence`] says that
 //!   this node is there
 //! - [`auditor`] checks the books slowly; [`books`] is one look at them, [`mending`] what makes them agree
@@ -31,6 +33,7 @@ mod done_check;
 mod earlier_output;
 pub mod examination;
 pub mod explaining;
+mod far_plans;
 mod flow;
 mod folded;
 mod gatekeeper;
@@ -57,6 +60,8 @@ mod pulse;
 mod reaper;
 mod rebooting;
 mod reconciler;
+mod redis_clock;
+mod replanning;
 pub mod retrying;
 mod rezoning;
 mod ripe;

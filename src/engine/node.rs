@@ -24,7 +24,7 @@ use super::shared::{Keeping, Phase, Shared};
 use super::standing::Glance;
 use super::{
     Journal, auditor, janitor, lease_keeper, lookout, loss, notes, nudges, presence, pulse, reaper, rebooting, reconciler,
-    rezoning, teller, ticker,
+    replanning, rezoning, teller, ticker,
 };
 use crate::config::{Config, ServingConfig};
 use crate::domain::ids::{Label, NodeName, QueueName};
@@ -136,6 +136,8 @@ impl Engine {
         tasks.spawn(go_on("lookout", move || ended_by(until.clone(), lookout::run(node.clone()))));
         let (node, until) = (shared.clone(), intake.clone());
         tasks.spawn(go_on("teller", move || ended_by(until.clone(), teller::run(node.clone()))));
+        let (node, until) = (shared.clone(), intake.clone());
+        tasks.spawn(go_on("replanning", move || ended_by(until.clone(), replanning::run(node.clone()))));
         let (node, until) = (shared.clone(), intake.clone());
         tasks.spawn(go_on("zone data", move || ended_by(until.clone(), rezoning::run(node.clone()))));
         let (node, until, wishes) = (shared.clone(), intake.clone(), wish.clone());

@@ -23,7 +23,7 @@ const LOOKS: u32 = 4;
 /// The end of an attempt as the journal keeps it.
 pub(super) fn ended(claim: &Claim, settled: &Settled, state: RunState, outcome: &Outcome, took: Duration) -> EndedRun {
     let mut facts = vec![("attempt", claim.attempt.to_string()), ("started_at", claim.claimed_at.as_i64().to_string())];
-    facts.extend(settling::facts(outcome, settled).into_iter().filter(|(_, value)| !value.is_empty()));
+    facts.extend(settling::facts(outcome, settled, took).into_iter().filter(|(_, value)| !value.is_empty()));
     EndedRun {
         run: claim.run.to_string(),
         queue: claim.lane.as_str().to_owned(),

@@ -24,22 +24,21 @@ pub(super) async fn unrecorded(store: &Store, definition: &Definition, stretch: 
 }
 
 /// The part of a stretch that begins with `run` up to the first occurrence that has a record: those after that one are a stretch
-/// of their own. `next` comes after it; nothing up to `taken` does.
+/// of their own. `next` comes after it; nothing up to `taken` does. Its occurrences behind `run` are those after `since`.
 pub async fn up_to_recorded(
     store: &Store,
     definition: &Definition,
     run: &RunId,
     (last, count, next): (UnixMillis, u64, Option<UnixMillis>),
-    taken: UnixMillis,
+    (taken, since): (UnixMillis, UnixMillis),
 ) -> Result<(UnixMillis, u64, Option<UnixMillis>), StoreError> {
     if count < 2 {
         return Ok((last, count, next));
     }
     let moment = Duration::from_millis(1);
-    let first = run.due().saturating_add(moment);
-    let known = store.recorded_within(run.job(), first, last).await?;
+    let behind = run.due().max(since).saturating_add(moment);
+    let known = store.recorded_within(run.job(), behind, last).await?;
     let Some(known) = known.first().copied() else { return Ok((last, count, next)) };
-    let behind = first.max(definition.since().saturating_add(moment));
     let before = known.saturating_sub(moment);
     let next = definition.next_after(known.max(taken));
     let table = &definition.timetable;

@@ -9,6 +9,7 @@ use super::passed::unrecorded;
 use crate::domain::gate::gates_of;
 use crate::domain::ids::{IdError, JobName, RunId, RunKind};
 use crate::domain::lateness::{self, Stretch};
+use crate::domain::run::RunState;
 use crate::domain::schedule::Schedule;
 use crate::domain::time::UnixMillis;
 use crate::store::{
@@ -19,6 +20,8 @@ use crate::store::{
 const ROUNDS: usize = 8;
 /// Open runs the removal of a job asks to stop by itself.
 const STOPPED_AT_ONCE: u32 = 1_000;
+/// Runs of each list of a removed job that end with it.
+pub(super) const ENDED_AT_ONCE: usize = 1_000;
 
 /// Why a wish could not be carried out.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -137,6 +140,7 @@ async fn remove(
             RemoveReply::Stale => {}
             RemoveReply::Removed(stopped) => {
                 let more = if stopped >= STOPPED_AT_ONCE { stop_all(store, name, reason).await? } else { 0 };
+                end_unbegun(store, name, reason).await?;
                 hidden::forget_of_removed(store, name).await?;
                 return Ok(RemoveReply::Removed(stopped.max(more)));
             }
@@ -165,6 +169,17 @@ async fn stop_all(store: &Store, name: &JobName, reason: &str) -> Result<u32, Wi
             stopped += u32::from(matches!(reply, CancelReply::Requested | CancelReply::Cancelled));
         }
     }
+}
+
+/// Ends the runs of a removed job that never began, the first of each list: a later job of this name does not wait behind them. A claim
+/// ends the others.
+async fn end_unbegun(store: &Store, name: &JobName, reason: &str) -> Result<(), WishError> {
+    let runs = store.list_places(name, ENDED_AT_ONCE).await?;
+    let records = store.read_runs(&runs).await?.into_iter().filter_map(|record| record.ok().flatten());
+    for record in records.filter(|record| record.state == RunState::Scheduled && record.fence.is_none()) {
+        cancel_run(store, &record.run, reason).await?;
+    }
+    Ok(())
 }
 
 /// Pauses a job.

@@ -5,14 +5,18 @@
 
 use std::time::Duration;
 
+use tracing::debug;
+
 use super::definition::{Definition, planned as planned_run};
 use super::passed::unrecorded;
+use super::person::{ENDED_AT_ONCE, cancel_run};
 use super::uniqueness::{Held, read_held};
 use crate::config;
 use crate::domain::gate::{Gate, gates_of};
-use crate::domain::ids::JobName;
+use crate::domain::ids::{JobName, RunId};
 use crate::domain::job::JobSpec;
 use crate::domain::notice::tells;
+use crate::domain::run::RunState;
 use crate::domain::schedule::{Schedule, Timetable};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::{Zone, ZoneError};
@@ -113,14 +117,19 @@ pub async fn apply(
         let records = store.read_jobs(&names).await?;
         let (mut orders, mut ordered, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for ((item, record), held) in open.into_iter().zip(records).zip(held) {
+            let ended = record.as_ref().ok().and_then(Option::as_ref).filter(|job| !job.is_live()).map(|job| job.hash.clone());
             let read = record.and_then(|record| Ok((record, held?))).map_err(PlantingError::from);
             match read.and_then(|(record, held)| item.order(record, held.as_ref(), host_zone, now)) {
                 Ok(Step::Ask(mut ask)) => {
                     if let (Some(stretch), Some(old)) = (ask.0.passed, &ask.1) {
                         ask.0.passed = unrecorded(store, old, stretch).await?;
                     }
+                    let former = match ended {
+                        Some(hash) if hash != ask.0.hash => store.list_places(&ask.0.name, ENDED_AT_ONCE).await?,
+                        _ => Vec::new(),
+                    };
                     orders.push(ask.0);
-                    ordered.push(item);
+                    ordered.push((item, former));
                 }
                 Ok(Step::Known(applied)) => answers[item.index] = Ok(applied),
                 Err(error) => answers[item.index] = Err(error),
@@ -130,13 +139,16 @@ pub async fn apply(
             break;
         }
         let replies = apply_until_answered(store, &orders).await?;
-        for ((mut item, order), reply) in ordered.into_iter().zip(orders).zip(replies) {
+        for (((mut item, former), order), reply) in ordered.into_iter().zip(orders).zip(replies) {
             let next = order.planted.as_ref().map(|planted| planted.run.due());
             let is_another = order.name != item.request.name;
             answers[item.index] = match reply {
                 Ok(ApplyReply::Updated | ApplyReply::Unchanged) if is_another => Ok(Applied::Moved(order.name, next)),
                 Ok(ApplyReply::Taken(holder)) => Ok(Applied::Taken(holder)),
-                Ok(ApplyReply::Created) => Ok(Applied::Created(next)),
+                Ok(ApplyReply::Created) => {
+                    Box::pin(end_former(store, &former)).await;
+                    Ok(Applied::Created(next))
+                }
                 Ok(ApplyReply::Updated) => Ok(Applied::Updated(next)),
                 Ok(ApplyReply::Unchanged) => Ok(Applied::Unchanged),
                 Ok(ApplyReply::Exists) => Ok(Applied::Exists),
@@ -157,6 +169,17 @@ pub async fn apply(
         open = left;
     }
     Ok(answers)
+}
+
+/// Ends those runs of an earlier job of the same name that do not execute: the new job does not wait behind a retry that will not
+/// come. A claim ends what is left.
+async fn end_former(store: &Store, former: &[RunId]) {
+    let records = store.read_runs(former).await.unwrap_or_default();
+    for record in records.into_iter().filter_map(|record| record.ok().flatten()).filter(|run| run.state == RunState::Scheduled) {
+        if let Err(error) = cancel_run(store, &record.run, "of an earlier job of this name").await {
+            debug!(run = %record.run, "Not ended with its job: {error}.");
+        }
+    }
 }
 
 /// Gives orders, and the same ones again if no answer comes: by their tokens each is carried out once and answered alike.
@@ -222,9 +245,13 @@ impl<'a> Open<'a> {
         let schedule = spec.schedule.for_job(name, spec.dst);
         let timetable = Timetable::shaped(schedule, &spec.shape, zone.clone(), anchor);
         let is_used_up = |most: u32| live.as_ref().is_some_and(|job| job.begun >= most);
+        let is_asked_for = self.request.kind == SourceKind::Api;
         let first = match &spec.schedule {
             // What a person asks for at an instant is owed from that instant on, also if it is just past.
-            Schedule::At(at) if self.request.kind == SourceKind::Api => Some(*at),
+            Schedule::At(at) if is_asked_for => Some(*at),
+            Schedule::Instants(_) if is_asked_for && self.not_before == UnixMillis::EPOCH => {
+                newest_past(&timetable, live.as_ref(), now).or_else(|| timetable.planted_after(now))
+            }
             _ => timetable.planted_after(now.max(self.not_before)),
         };
         let change = match &live {
@@ -280,6 +307,15 @@ impl<'a> Open<'a> {
         };
         Ok(Step::Ask(Box::new((order, old))))
     }
+}
+
+/// The newest of several instants that is past and owed: one that `live`, the job as it is, did not have yet, or has planted.
+fn newest_past(timetable: &Timetable, live: Option<&JobRecord>, now: UnixMillis) -> Option<UnixMillis> {
+    let newest = timetable.latest_in(UnixMillis::EPOCH, now)?;
+    let Some(job) = live else { return Some(newest) };
+    let is_planted = [&job.pending, &job.held].into_iter().flatten().any(|run| run.due() == newest);
+    let had_it = || Definition::of(job.clone()).is_ok_and(|old| old.timetable.count_in(newest, newest) > 0);
+    (is_planted || !had_it()).then_some(newest)
 }
 
 /// The definition, due at the latest so long after `since`, the first add of its burst, as it says itself.

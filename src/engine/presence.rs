@@ -136,6 +136,8 @@ async fn try_name(
 ) -> Result<Try, StoreError> {
     let mut claim = NameClaim::Ask;
     let mut first_seen_ago = None;
+    // Since when it was seen "later than now": by a clock of Redis that was ahead then. One that lives is seen anew within a moment.
+    let mut seen_later: Option<BootInstant> = None;
     loop {
         let beat = Beat { node: name, incarnation, gone_after: GONE_AFTER, claim, facts };
         match store.beat_node(&beat).await? {
@@ -151,10 +153,12 @@ async fn try_name(
                     // The same host before its last boot.
                     claim = NameClaim::Take;
                 } else {
+                    seen_later = seen_later.filter(|_| seen_ago.is_zero()).or_else(|| Some(BootInstant::now()));
+                    let later_for = seen_later.map_or(Duration::ZERO, |since| BootInstant::now().since(since));
                     match first_seen_ago {
                         // It was seen again while we waited: it lives.
                         Some(before) if seen_ago < before => return Ok(Try::Alive { pid, host: holder }),
-                        _ if seen_ago >= GONE_AFTER => claim = NameClaim::Take,
+                        _ if seen_ago >= GONE_AFTER || later_for >= GONE_AFTER => claim = NameClaim::Take,
                         _ => {
                             if first_seen_ago.is_none() {
                                 info!(node = %name, host = holder, "A node of this name was seen on another host a moment ago; waiting to see whether it lives.");

@@ -45,6 +45,7 @@ const OUTPUT_SLACK: u64 = 8;
 pub(super) fn start(shared: &Arc<Shared>, definition: Arc<Definition>, claim: Claim, deadline: BootInstant) {
     let lease = (claim.run.clone(), claim.fence);
     let slot = shared.slots.take(claim.lane.queue());
+    shared.executors.note_claimed(&definition.spec.action);
     let (tenure, control) = shared.holdings.hold(lease.clone(), deadline, definition.spec.kill_grace, slot);
     let span = tracing::info_span!("run", job = %claim.run.job(), run = %claim.run, attempt = claim.attempt, fence = claim.fence.as_u64());
     let runner = Runner { shared: shared.clone(), definition, claim, lease };
@@ -165,7 +166,7 @@ impl Runner {
         tenure: &mut Tenure,
     ) -> FinishReply {
         let Self { shared, claim, .. } = self;
-        let facts = settling::facts(outcome, settled);
+        let facts = settling::facts(outcome, settled, took);
         let past = match settled.verdict {
             // With an output it has begun: it is cut short.
             Verdict::Release if outcome.ending == Ending::ShutDown && output.is_some() => {

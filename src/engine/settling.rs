@@ -53,7 +53,10 @@ fn settle_attempt(
         Ending::Stopped => done(RunState::Cancelled, stop_cause.unwrap_or("cancelled")),
         Ending::ShutDown if spec.delivery == Delivery::AtMostOnce => done(RunState::Lost, "shutdown"),
         Ending::ShutDown => Some((Verdict::Release, "shutdown".to_owned())),
-        Ending::NotStarted => Some((Verdict::Release, "not started".to_owned())),
+        Ending::NotStarted => {
+            let why = outcome.error.clone().filter(|error| error.starts_with("not started"));
+            Some((Verdict::Release, why.unwrap_or_else(|| "not started".to_owned())))
+        }
         Ending::LeaseLost | Ending::OutOfSight => None,
     }
 }
@@ -76,7 +79,7 @@ fn settle_unclear(spec: &JobSpec, claim: &Claim, why: &str, draw: f64) -> (Verdi
 }
 
 /// The facts of an attempt as fields of the run's record. Every field is written, so that none is left from an earlier one.
-pub(super) fn facts(outcome: &Outcome, settled: &Settled) -> Vec<(&'static str, String)> {
+pub(super) fn facts(outcome: &Outcome, settled: &Settled, took: Duration) -> Vec<(&'static str, String)> {
     let text = |value: Option<String>| value.unwrap_or_default();
     vec![
         ("exit_code", text(outcome.exit_code.map(|code| code.to_string()))),
@@ -86,6 +89,7 @@ pub(super) fn facts(outcome: &Outcome, settled: &Settled) -> Vec<(&'static str, 
         ("left_processes", u8::from(outcome.left_processes).to_string()),
         ("not_enforced", text(outcome.not_enforced.clone())),
         ("unclear", settled.unclear.to_string()),
+        ("took_ms", took.as_millis().to_string()),
     ]
 }
 
@@ -182,7 +186,7 @@ mod tests {
         let settled = settle(&spec(), &claim(1), &Course::Done, None, 0.0).unwrap();
         assert_eq!(settled.verdict, Verdict::Final(RunState::Succeeded));
         assert_eq!(settled.reason, "done_check: already done");
-        let facts = facts(&Course::Done.into_outcome(), &settled);
+        let facts = facts(&Course::Done.into_outcome(), &settled, Duration::ZERO);
         assert!(facts.contains(&("exit_code", String::new())) && facts.contains(&("unclear", "0".to_owned())), "{facts:?}");
     }
 

@@ -15,6 +15,7 @@ use super::node::EngineSettings;
 use super::notes::Notes;
 use super::progress::Progress;
 use super::pulse::Pulse;
+use super::redis_clock::RedisClock;
 use super::slots::Slots;
 use super::weather::{Said, Weather};
 use crate::config::{HistoryConfig, OutputConfig};
@@ -35,6 +36,8 @@ pub(super) struct Shared {
     pub(super) said: Said,
     /// By what this node knows its data again.
     pub(super) watch: Watch,
+    /// Whether Redis' clock was stepped.
+    pub(super) redis_clock: RedisClock,
     /// Wakes the ticker: something earlier was planted, or a slot was given back.
     pub(super) poll_now: Arc<Notify>,
     /// Wakes the teller: somebody is to be told something.
@@ -124,6 +127,7 @@ impl Shared {
             flow: Flow::default(),
             weather: Weather::default(),
             said: Said::default(),
+            redis_clock: RedisClock::default(),
             poll_now,
             tell_now: Notify::new(),
             renew_now: Notify::new(),

@@ -20,6 +20,7 @@ use super::slots::Offer;
 use crate::domain::dispatch::Demand;
 use crate::domain::ids::QueueName;
 use crate::domain::lane::Lane;
+use crate::domain::node_event::step_text;
 use crate::domain::time::UnixMillis;
 use crate::keeper::{BootInstant, BootTimer};
 use crate::store::{LaneAsk, LanePoll, Met, Poll, RipeEntry};
@@ -101,6 +102,10 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
     };
     shared.weather.answered();
     shared.notes.redis_answered(poll.now);
+    if let Some(by) = shared.redis_clock.read(poll.now, sent, BootInstant::now()) {
+        warn!(by_ms = by, "Redis' clock was set {}.", step_text(by));
+        shared.notes.clock_stepped(by);
+    }
     shared.notes.data(state_of_data(&poll));
     shared.leases_seen.store(poll.leases, Ordering::Relaxed);
     if !shared.watch.knows(&poll, known) {
@@ -239,13 +244,14 @@ fn state_of_data(poll: &Poll) -> Data {
     }
 }
 
-/// How many runs this node may take on now, of all queues together: none while its host is past a limit.
+/// How many runs this node may take on now, of all queues together: none while its host is past a limit or can start nothing.
 fn hold_back(shared: &Shared) -> usize {
-    if shared.flow.look(&shared.settings.host, shared.slots.running(), shared.notes.now()) == Look::News {
+    let short = shared.executors.short_of();
+    if shared.flow.look(&shared.settings.host, shared.slots.running(), short, shared.notes.now()) == Look::News {
         shared.beat_now.notify_one();
     }
     shared.notes.held(shared.flow.held().map(|held| held.why));
-    if shared.flow.is_held_by_host() { 0 } else { shared.slots.room() }
+    if shared.flow.is_held_by_host() { 0 } else { shared.slots.room().min(shared.executors.room()) }
 }
 
 /// For how many slots a queue has ripe runs; one that could do nothing about any may be able to now.

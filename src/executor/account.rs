@@ -54,6 +54,24 @@ impl Account {
     }
 }
 
+/// What `look_up` gives. The host may ask a server; one that does not answer takes no more threads than these from whoever else
+/// needs one.
+async fn looked_up<T: Send + 'static>(look_up: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+    let looking = async {
+        let place = LOOKING_UP.acquire().await;
+        tokio::task::spawn_blocking(move || {
+            let found = look_up();
+            drop(place);
+            found
+        })
+        .await
+    };
+    match tokio::time::timeout(LOOK_UP, looking).await {
+        Ok(found) => found.map_err(|error| format!("looking it up failed: {error}")),
+        Err(_) => Err(format!("looking it up took longer than {LOOK_UP:?}")),
+    }
+}
+
 /// Whom the jobs of a node may run as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MayRunAs {
@@ -118,22 +136,15 @@ impl MayRunAs {
             return Err(format!("{name} together with user: what the loader of programs obeys is refused for another user"));
         }
         let (may, wanted) = (self.clone(), run_as.clone());
-        let told = |why: String| format!("user {run_as}: {why}");
-        // The host may ask a server; one that does not answer takes no more threads than these from whoever else needs one.
-        let looked_up = async {
-            let place = LOOKING_UP.acquire().await;
-            tokio::task::spawn_blocking(move || {
-                let account = may.look_up(&wanted);
-                drop(place);
-                account
-            })
-            .await
-        };
-        match tokio::time::timeout(LOOK_UP, looked_up).await {
-            Ok(Ok(account)) => account.map(Some).map_err(told),
-            Ok(Err(error)) => Err(told(format!("looking it up failed: {error}"))),
-            Err(_) => Err(told(format!("looking it up took longer than {LOOK_UP:?}"))),
-        }
+        let account = looked_up(move || may.look_up(&wanted)).await.flatten();
+        account.map(Some).map_err(|why| format!("user {run_as}: {why}"))
+    }
+
+    /// The number of that user; none if it cannot be had, or if no job may run as that user here.
+    pub(super) async fn id_of(&self, run_as: &RunAs) -> Option<u32> {
+        let (may, wanted) = (self.clone(), run_as.clone());
+        let account = looked_up(move || may.look_up(&wanted)).await.ok()?.ok()?;
+        account.owner.map(|owner| owner.uid)
     }
 
     fn look_up(&self, run_as: &RunAs) -> Result<Account, String> {

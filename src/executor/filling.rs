@@ -12,16 +12,17 @@ use crate::secrets::{self, Credentials};
 
 use super::Attempt;
 
-/// The variables `attempt` itself brings, and in words why others cannot be had.
+/// The variables `attempt` itself brings, and in words why others cannot be had. Its files may also belong to `job_user`.
 pub(super) async fn variables(
     attempt: &Attempt,
+    job_user: Option<u32>,
     credentials: &Credentials,
 ) -> Result<(BTreeMap<String, String>, Vec<String>), String> {
     if attempt.env_files.is_empty() && !attempt.env.values().any(|text| reference::is_in(text)) {
         return Ok((attempt.env.clone(), Vec::new()));
     }
     let (files, own, credentials) = (attempt.env_files.clone(), attempt.env.clone(), credentials.clone());
-    waiting(move || Ok(secrets::variables(&files, &own, &credentials))).await
+    waiting(move || Ok(secrets::variables(&files, job_user, &own, &credentials))).await
 }
 
 /// A request with its credentials in place, and what of it is secret.
@@ -29,15 +30,13 @@ pub(super) struct Filled {
     pub(super) request: HttpRequest,
     /// The names of header fields with a credential in them.
     pub(super) secret_headers: BTreeSet<String>,
-    /// Whether there is one in the body.
-    pub(super) has_secret_body: bool,
 }
 
 /// The request as it is to be sent. The error says in words why it cannot be.
 pub(super) async fn request(request: &HttpRequest, credentials: &Credentials) -> Result<Filled, String> {
     let mut texts = request.headers.values().chain([&request.url, &request.body]);
     if !texts.any(|text| reference::is_in(text)) {
-        return Ok(Filled { request: request.clone(), secret_headers: BTreeSet::new(), has_secret_body: false });
+        return Ok(Filled { request: request.clone(), secret_headers: BTreeSet::new() });
     }
     let (request, credentials) = (request.clone(), credentials.clone());
     waiting(move || fill(request, &credentials)).await
@@ -91,8 +90,7 @@ fn fill(mut request: HttpRequest, credentials: &Credentials) -> Result<Filled, S
         *text = filled(&format!("header {name}"), text)?;
         secret_headers.insert(name.clone());
     }
-    let has_secret_body = reference::is_in(&request.body);
-    if has_secret_body {
+    if reference::is_in(&request.body) {
         request.body = filled("body", &request.body)?;
     }
     if reference::is_in(&request.url) {
@@ -101,7 +99,7 @@ fn fill(mut request: HttpRequest, credentials: &Credentials) -> Result<Filled, S
             return Err(NOT_WHOLE.to_owned());
         }
     }
-    Ok(Filled { request, secret_headers, has_secret_body })
+    Ok(Filled { request, secret_headers })
 }
 
 /// What `reading` gives, done where waiting holds up nobody else.

@@ -9,7 +9,7 @@ use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, Url};
 
 use super::filling::{self, Filled};
-use super::http_error::in_words;
+use super::http_error::{in_words, short_of};
 use super::lease_guard::{Interruption, LeaseGuard};
 use super::making_do;
 use super::retry_after::retry_after;
@@ -17,6 +17,7 @@ use super::{Attempt, Control, OutputBuffer, Stream, signing};
 use crate::domain::job::HttpRequest;
 use crate::domain::ping::ping_address;
 use crate::domain::run::{Ending, Outcome};
+use crate::domain::secret_headers::is_secret_header;
 use crate::domain::webhook::WebhookSecret;
 use crate::keeper::BootInstant;
 use crate::secrets::Credentials;
@@ -31,7 +32,8 @@ const READ: usize = 1024 * 1024;
 const IDLE: Duration = Duration::from_secs(4);
 /// How long a ping may take.
 const PING: Duration = Duration::from_secs(5);
-const SIGNATURE: &str = "webhook-signature";
+/// The fields of Standard Webhooks: the signature holds for the whole request to the job's own URL.
+const WEBHOOK: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
 /// The client for all requests: the system's certificates, no proxies out of the environment, no redirects or retries of its
 /// own. On a host without certificates it is made without any: `https` then fails, saying so, and `http` works.
@@ -90,6 +92,7 @@ pub(super) async fn execute(
     match follow(client, (&request, secrets.as_slice()), attempt, &guard, output, &mut outcome).await {
         Ok(()) => outcome.ending = Ending::Succeeded,
         Err(Failure::Words(words)) => outcome.error = Some(words),
+        Err(Failure::Short(words)) => (outcome.ending, outcome.error) = (Ending::NotStarted, Some(words)),
         Err(Failure::Interrupted(interruption)) => {
             (outcome.ending, outcome.error) = match interruption {
                 Interruption::LeaseLost => (when_lost, Some("its lease could not be held".to_owned())),
@@ -103,6 +106,8 @@ pub(super) async fn execute(
 
 enum Failure {
     Words(String),
+    /// Nothing was sent, for want of this node's own means.
+    Short(String),
     Interrupted(Interruption),
 }
 
@@ -126,7 +131,11 @@ async fn follow(
     let mut redirects_left = request.redirects;
     let response = loop {
         let sent = client.execute(hop.request());
-        let response = guard.run(sent).await?.map_err(|error| Failure::Words(in_words(error)))?;
+        let is_first = redirects_left == request.redirects;
+        let response = guard.run(sent).await?.map_err(|error| match short_of(&error).filter(|_| is_first) {
+            Some(words) => Failure::Short(words),
+            None => Failure::Words(in_words(error)),
+        })?;
         outcome.http_status = Some(response.status().as_u16());
         if redirects_left == 0 {
             break response;
@@ -179,8 +188,6 @@ struct Hop {
     url: Url,
     headers: HeaderMap,
     body: String,
-    /// Whether a credential is in it.
-    has_secret_body: bool,
 }
 
 impl Hop {
@@ -196,7 +203,7 @@ impl Hop {
         }
         let mut headers = headers(filled, attempt)?;
         sign(&mut headers, secrets, attempt, &request.body)?;
-        Ok(Self { method, url, headers, body: request.body.clone(), has_secret_body: filled.has_secret_body })
+        Ok(Self { method, url, headers, body: request.body.clone() })
     }
 
     fn request(&self) -> reqwest::Request {
@@ -219,37 +226,41 @@ impl Hop {
         let location = location.to_str().ok().and_then(|location| self.url.join(location).ok());
         let url = location.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
         let url = url.ok_or_else(|| format!("status {}, and its Location is no http or https URL", status.as_u16()))?;
-        let mut next = Self {
-            method: self.method.clone(),
-            headers: self.headers.clone(),
-            body: self.body.clone(),
-            has_secret_body: self.has_secret_body,
-            url,
-        };
+        let mut next = Self { method: self.method.clone(), headers: self.headers.clone(), body: self.body.clone(), url };
         // RFC 9110, 15.4: only 307 and 308 promise to repeat the request as it was.
         if !keeps_method && self.method != Method::GET && self.method != Method::HEAD {
             next.method = Method::GET;
             next.body.clear();
-            next.has_secret_body = false;
             next.headers.remove(header::CONTENT_TYPE);
-            next.headers.remove(SIGNATURE);
-        }
-        if next.url.origin() != self.url.origin() {
-            for secret in [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION] {
-                next.headers.remove(secret);
-            }
-            next.headers.remove(header::HOST);
-            let secret: Vec<HeaderName> =
-                next.headers.iter().filter(|(_, value)| value.is_sensitive()).map(|(name, _)| name.clone()).collect();
-            for name in secret {
+            for name in WEBHOOK {
                 next.headers.remove(name);
             }
-            if next.has_secret_body {
-                let status = status.as_u16();
-                return Err(format!("status {status} leads to another host, which is not given the credential in the body"));
-            }
+        }
+        if next.url.origin() != self.url.origin() {
+            next.leave_the_origin(status.as_u16())?;
         }
         Ok(Some(next))
+    }
+}
+
+impl Hop {
+    /// Takes away what was meant for the origin before. The error says why nothing is sent: an empty body in place of the job's
+    /// would be another request.
+    fn leave_the_origin(&mut self, status: u16) -> Result<(), String> {
+        if !self.body.is_empty() {
+            let origin = self.url.origin().ascii_serialization();
+            return Err(format!(
+                "status {status} leads to another origin ({origin}), which is not given the body; wanted its URL in the job"
+            ));
+        }
+        let is_secret = |(name, value): &(&HeaderName, &HeaderValue)| {
+            value.is_sensitive() || is_secret_header(name.as_str()) || WEBHOOK.contains(&name.as_str())
+        };
+        let secret: Vec<HeaderName> = self.headers.iter().filter(is_secret).map(|(name, _)| name.clone()).collect();
+        for name in secret.into_iter().chain([header::HOST]) {
+            self.headers.remove(name);
+        }
+        Ok(())
     }
 }
 
@@ -262,7 +273,7 @@ fn sign(headers: &mut HeaderMap, secrets: &[WebhookSecret], attempt: &Attempt, b
     let timestamp = at.saturating_add(BootInstant::now().since(since)).as_i64().div_euclid(1000);
     let id = attempt.run.to_string();
     let signatures = signing::signatures(secrets, &id, timestamp, body);
-    for (name, value) in [("webhook-id", id), ("webhook-timestamp", timestamp.to_string()), (SIGNATURE, signatures)] {
+    for (name, value) in WEBHOOK.into_iter().zip([id, timestamp.to_string(), signatures]) {
         let value = HeaderValue::from_str(&value).map_err(|_| format!("value of header {name} is not valid"))?;
         headers.insert(HeaderName::from_static(name), value);
     }

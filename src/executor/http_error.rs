@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::io::ErrorKind;
 
+use rustix::io::Errno;
+
 /// Why the request failed: `cannot connect: connection refused`, `TLS: certificate has expired`.
 pub(super) fn in_words(error: reqwest::Error) -> String {
     let error = error.without_url();
@@ -22,6 +24,17 @@ pub(super) fn in_words(error: reqwest::Error) -> String {
         _ => causes.last().map_or_else(|| error.to_string(), ToString::to_string),
     };
     if at_connect { format!("cannot connect: {words}") } else { format!("request failed: {words}") }
+}
+
+/// Returns why this node could not connect, if it lacks descriptors or memory itself; `None` for any other error. Nothing was sent.
+pub(super) fn short_of(error: &reqwest::Error) -> Option<String> {
+    let causes = std::iter::successors(Some(error as &(dyn Error + 'static)), |cause| inside(*cause));
+    let mut errors = causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    let io = errors.find(|io| {
+        let errno = Errno::from_io_error(io);
+        errno.is_some_and(|errno| matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM))
+    });
+    io.filter(|_| error.is_connect()).map(|io| format!("not started: this node cannot connect: {io}"))
 }
 
 fn inside<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {

@@ -16,6 +16,7 @@ pub mod output;
 mod output_lines;
 mod process;
 mod retry_after;
+mod shortage;
 mod signing;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +42,7 @@ use crate::secrets::Credentials;
 use lease_guard::LeaseGuard;
 use making_do::MakingDo;
 use process::Program;
+use shortage::Shortage;
 
 pub use account::MayRunAs;
 pub use output::{Chunk, Output, OutputBuffer, Stream};
@@ -62,6 +64,9 @@ pub struct Executors {
     account: Arc<Account>,
     may_run_as: Arc<MayRunAs>,
     credentials: Credentials,
+    /// What keeps this node from starting processes, and from making requests.
+    processes: Arc<Shortage>,
+    requests: Arc<Shortage>,
 }
 
 /// One try of a run.
@@ -143,7 +148,15 @@ impl Executors {
     /// HTTP client can be made.
     pub fn new(keeper: Keeper, credentials: Credentials, may_run_as: MayRunAs) -> Result<Self, ExecutorError> {
         let client = http::client().map_err(ExecutorError::HttpClient)?;
-        Ok(Self { keeper, client, account: Arc::new(Account::of_this_process()), may_run_as: Arc::new(may_run_as), credentials })
+        Ok(Self {
+            keeper,
+            client,
+            account: Arc::new(Account::of_this_process()),
+            may_run_as: Arc::new(may_run_as),
+            credentials,
+            processes: Arc::default(),
+            requests: Arc::default(),
+        })
     }
 
     /// Pings `base` of `run`, once and not for long; the error says in words why nobody was reached.
@@ -155,6 +168,24 @@ impl Executors {
     /// Whether an attempt begun now would start at once.
     pub fn are_ready(&self) -> bool {
         self.keeper.is_ready()
+    }
+
+    /// What this node is short of, so that it could start nothing at its last try.
+    pub fn short_of(&self) -> Option<String> {
+        self.processes.why().or_else(|| self.requests.why())
+    }
+
+    /// A run that does this was claimed. If it is the try of a node that could start nothing, nothing more is claimed until it tells.
+    pub fn note_claimed(&self, action: &Action) {
+        match action {
+            Action::Http(_) => self.requests.begin(),
+            Action::Command(_) | Action::Shell(_) => self.processes.begin(),
+        }
+    }
+
+    /// How many runs may be claimed for all that is known of what this node can start.
+    pub fn room(&self) -> usize {
+        self.processes.room().min(self.requests.room())
     }
 
     /// Which limits of jobs this host can enforce.
@@ -187,12 +218,22 @@ impl Executors {
     /// what was started is killed.
     pub async fn execute(&self, attempt: &Attempt, control: Control, output: &OutputBuffer) -> Outcome {
         if let Action::Http(request) = &attempt.action {
-            return http::execute(&self.client, &self.credentials, request, attempt, control, output).await;
+            let outcome = http::execute(&self.client, &self.credentials, request, attempt, control, output).await;
+            self.requests.judge_request(&outcome);
+            return outcome;
         }
         let mut making_do = MakingDo::of(attempt);
         let guard = LeaseGuard::new(control.clone(), attempt.timeout);
         let cannot_start = |why: String| Outcome::failed(format!("cannot start: {why}"));
-        let own = match guard.run(filling::variables(attempt, &self.credentials)).await {
+        let filled = async {
+            // Whoever cannot be looked up is told below.
+            let job_user = match &attempt.process.user {
+                Some(run_as) if !attempt.env_files.is_empty() => self.may_run_as.id_of(run_as).await,
+                _ => None,
+            };
+            filling::variables(attempt, job_user, &self.credentials).await
+        };
+        let own = match guard.run(filled).await {
             Ok(Ok((mut own, faults))) => match making_do.without_variables(&mut own, faults) {
                 Ok(()) => own,
                 Err(why) => return cannot_start(why),
@@ -212,7 +253,8 @@ impl Executors {
         loop {
             let attempt = making_do.attempt();
             let program = Program { argv: attempt.argv(), env: account.variables(attempt, own.clone()) };
-            let (outcome, wanting) = process::execute(&self.keeper, &account, program, attempt, control.clone(), output).await;
+            let (outcome, wanting) =
+                process::execute((&self.keeper, &self.processes), &account, program, attempt, control.clone(), output).await;
             if !making_do.start_without(wanting, &outcome) {
                 return making_do.told(outcome);
             }

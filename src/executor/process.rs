@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::account::Account;
+use super::shortage::Shortage;
 use super::{Attempt, Control, OutputBuffer, StopReason};
 use crate::domain::limits::{LimitKind, Limits, listed};
 use crate::domain::process::Umask;
@@ -41,7 +42,7 @@ fn told_unheld(limits: Limits, unenforced: &BTreeSet<LimitKind>, most: Option<u6
 
 /// Runs `program` as `attempt` says and waits until nothing of it is left. With what nothing was started for want of.
 pub(super) async fn execute(
-    keeper: &Keeper,
+    (keeper, shortage): (&Keeper, &Shortage),
     account: &Account,
     program: Program,
     attempt: &Attempt,
@@ -86,6 +87,12 @@ pub(super) async fn execute(
             else => break child.ended().await,
         }
     };
+    match report.end {
+        End::Short => shortage.note(report.error.as_deref().unwrap_or_default()),
+        // Whatever came of it, there was a process.
+        _ if report.exit_code.is_some() || report.signal.is_some() => shortage.clear(),
+        _ => {}
+    }
     let reason = *stop.borrow();
     let not_enforced = told_unheld(attempt.process.limits, &unenforced, most_files()).filter(|_| report.end != End::CannotStart);
     let wanting = report.wanting;
@@ -100,14 +107,14 @@ fn outcome(report: Report, reason: Option<StopReason>, attempt: &Attempt) -> Out
         End::Stopped => reason.unwrap_or(StopReason::Cancelled).ending(),
         End::LeaseLost => Ending::LeaseLost,
         End::OutOfSight => Ending::OutOfSight,
-        End::Refused => Ending::NotStarted,
+        End::Short | End::Refused => Ending::NotStarted,
     };
     let why = match report.end {
         End::ByItself if report.out_of_memory && report.exit_code != Some(0) => Some(out_of_memory_in_words(attempt)),
         End::ByItself => report.signal.map(signal_in_words),
         End::TimedOut => Some(format!("took longer than its time-out of {:?}", attempt.timeout)),
         End::LeaseLost | End::OutOfSight => Some("its lease could not be held".to_owned()),
-        End::Stopped | End::CannotStart | End::Refused => None,
+        End::Stopped | End::CannotStart | End::Short | End::Refused => None,
     };
     let error = match (report.error, why) {
         (Some(error), Some(why)) if !matches!(report.end, End::LeaseLost | End::OutOfSight) => Some(format!("{why}; {error}")),

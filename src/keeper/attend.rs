@@ -222,19 +222,28 @@ async fn clear_up(
     let mut pause = Duration::from_millis(5);
     let mut kills = 0;
     loop {
-        let remaining = house.remaining(key);
+        let seen = house.remaining(key);
         let now = BootInstant::now();
-        if remaining.is_empty() {
+        if seen.as_ref().is_some_and(Vec::is_empty) {
             return (left_processes, None);
         }
-        if bounds.end().is_none() && now.since(died) >= SETTLE {
-            left_processes = true;
-            bounds.decide(End::ByItself, now);
-            super::tree::signal_all(&remaining, Signal::TERM);
+        // Without a descriptor to look, something may be there: the end is not told yet.
+        let is_seen = seen.is_some();
+        let remaining = seen.unwrap_or_default();
+        if now.since(died) >= SETTLE {
+            left_processes |= !remaining.is_empty();
+            if bounds.end().is_none() {
+                bounds.decide(End::ByItself, now);
+                super::tree::signal_all(&remaining, Signal::TERM);
+            }
         }
         if now >= bounds.kill_at() {
             if kills == MOST_KILLS {
-                let words = format!("{} of its processes could not be killed and may still run", remaining.len());
+                let words = if is_seen {
+                    format!("{} of its processes could not be killed and may still run", remaining.len())
+                } else {
+                    "its processes could not be looked for, for want of descriptors, and may still run".to_owned()
+                };
                 return (left_processes, Some(words));
             }
             house.kill_cgroup(key);

@@ -226,21 +226,21 @@ impl House {
         Ok(count > 0)
     }
 
-    /// The living processes of a run but its leader. Cheap when there are none.
-    pub(super) fn remaining(&self, key: Key) -> Vec<Process> {
+    /// The living processes of a run but its leader. Cheap when there are none. `None` if this process lacks the descriptors to look.
+    pub(super) fn remaining(&self, key: Key) -> Option<Vec<Process>> {
         // What a dead leader left is our child now, so no living orphan means nothing was left.
         let is_empty = self.cgroup(key).is_none_or(|cgroup| !cgroup.is_populated());
-        if self.living_orphans().is_empty() && is_empty {
-            return Vec::new();
+        if self.living_orphans()?.is_empty() && is_empty {
+            return Some(Vec::new());
         }
         let remaining = || {
-            let (leader, mut members) = self.members(key, &Snapshot::take());
+            let (leader, mut members) = self.members(key, &Snapshot::try_take()?);
             members.retain(|process| Some(process.pid) != leader && !process.is_zombie);
-            members
+            Some(members)
         };
-        let found = remaining();
+        let found = remaining()?;
         // One that changed its parent while we read may have been missed; twice it will not be.
-        if found.is_empty() { remaining() } else { found }
+        if found.is_empty() { remaining() } else { Some(found) }
     }
 
     /// Asks all of a run to end.
@@ -314,15 +314,15 @@ impl House {
         (identity.leader, members)
     }
 
-    /// Our children that are no leaders and alive; the dead are reaped.
-    fn living_orphans(&self) -> Vec<Process> {
+    /// Our children that are no leaders and alive; the dead are reaped. `None` if this process lacks the descriptors to look.
+    fn living_orphans(&self) -> Option<Vec<Process>> {
         let residents = self.residents.borrow();
         let leads = |pid: i32| residents.values().any(|resident| resident.identity.leader == Some(pid));
         let is_leader = |pid: i32| leads(pid) || self.given_up.borrow().contains_key(&pid);
-        let orphans = tree::own_children().into_iter().filter(|child| !is_leader(child.pid));
+        let orphans = tree::own_children()?.into_iter().filter(|child| !is_leader(child.pid));
         let (dead, living): (Vec<_>, Vec<_>) = orphans.partition(|orphan| orphan.is_zombie);
         dead.iter().for_each(Process::reap);
-        living
+        Some(living)
     }
 
     /// Reaps dead orphans and kills those whose run is over. Returns how many children are left beside the residents.
@@ -336,7 +336,8 @@ impl House {
                 true
             })
         });
-        let orphans = self.living_orphans();
+        // Unseen, at least one may be there.
+        let Some(orphans) = self.living_orphans() else { return 1 };
         let residents = self.residents.borrow();
         for orphan in &orphans {
             let mut claims = residents.values().map(|resident| resident.identity.claim(orphan.pid));

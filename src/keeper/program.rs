@@ -32,6 +32,14 @@ fn cannot_start(subject: &str, error: &io::Error, exit_code: Option<i32>) -> Rep
     Report { exit_code, ..Report::of(End::CannotStart, format!("cannot start: {subject}: {}", words(error))) }
 }
 
+/// A report that the keeper is short of what it needs itself to start anything; none if `error` says something else. Only for what
+/// is done before there is a child, and by the fork: what a child lacks may be a limit of its job or of its job's user.
+pub(super) fn short_of(error: &io::Error) -> Option<Report> {
+    let errno = Errno::from_io_error(error)?;
+    let is_short = matches!(errno, Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM);
+    is_short.then(|| Report::of(End::Short, format!("not started: this node cannot start processes: {}", words(error))))
+}
+
 /// A report that the process has no cgroup.
 pub(super) fn no_cgroup(error: &io::Error) -> Report {
     cannot_start("its cgroup", error, None)
@@ -110,6 +118,12 @@ impl Candidates {
 pub(super) fn failed(failure: Failure, launch: &Launch) -> Report {
     let name = launch.argv.first().map_or("", String::as_str);
     let error = failure.errno.into();
+    // The only one of these that is of the whole system, whoever meets it.
+    if failure.errno == Errno::NFILE
+        && let Some(report) = short_of(&error)
+    {
+        return report;
+    }
     let report = match failure.step {
         Step::Ready | Step::Exec => not_executed(name, &error),
         Step::Search => not_found(name, &error),

@@ -127,9 +127,12 @@ async fn obey(house: &Rc<House>, orders: &mut OwnedReadHalf) -> io::Result<()> {
 async fn clear_house(house: &House) -> bool {
     let end = BootInstant::now().saturating_add(PATIENCE);
     loop {
-        let mut below = if tree::own_children().is_empty() { Vec::new() } else { Snapshot::take().descendants() };
+        let has_none = tree::own_children().is_some_and(|children| children.is_empty());
+        let seen = if has_none { Some(Vec::new()) } else { Snapshot::try_take().map(|snapshot| snapshot.descendants()) };
+        let is_seen = seen.is_some();
+        let mut below = seen.unwrap_or_default();
         below.retain(|process| !house.never_begins(process.pid));
-        if house.clear_cgroups() && below.is_empty() && house.is_empty() {
+        if is_seen && house.clear_cgroups() && below.is_empty() && house.is_empty() {
             return true;
         }
         if BootInstant::now() >= end {

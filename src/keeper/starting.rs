@@ -70,9 +70,10 @@ pub(super) async fn start(
 ) -> Result<Starting, Report> {
     may_start(launch, words)?;
     let name = launch.argv.first().cloned().unwrap_or_default();
-    let not_executed = |error: io::Error| program::not_executed(&name, &error);
-    let cgroup = house.make_cgroup(key, &launch.limits).map_err(|error| program::no_cgroup(&error))?;
-    let door = cgroup.as_ref().map(Cgroup::door).transpose().map_err(|error| program::no_cgroup(&error))?;
+    let not_executed = |error: io::Error| program::short_of(&error).unwrap_or_else(|| program::not_executed(&name, &error));
+    let no_cgroup = |error: io::Error| program::short_of(&error).unwrap_or_else(|| program::no_cgroup(&error));
+    let cgroup = house.make_cgroup(key, &launch.limits).map_err(no_cgroup)?;
+    let door = cgroup.as_ref().map(Cgroup::door).transpose().map_err(no_cgroup)?;
     let timer = BootTimer::new().map_err(not_executed)?;
     let (marks, teller) = marks::marks().map_err(not_executed)?;
     let ready = || -> io::Result<_> {
@@ -96,14 +97,17 @@ pub(super) async fn start(
     };
     let (birth, receivers) = ready().map_err(not_executed)?;
     let bounds = Bounds::of_start(launch);
+    // Kept for the descriptor the child is watched by: once there is a child, want of one would be too late.
+    let spare = rustix::io::fcntl_dupfd_cloexec(&birth.stdin, 0).map_err(|errno| not_executed(errno.into()))?;
     let (leader, candidates) = fork_into(birth).map_err(not_executed)?;
+    drop(spare);
     house.note_leader(key, leader.as_raw_nonzero().get());
     let exit = match rustix::process::pidfd_open(leader, PidfdFlags::empty()).map_err(io::Error::from).and_then(Awaited::new) {
         Ok(exit) => exit,
         Err(error) => {
-            // Descriptors ran short after the fork: what cannot be watched must not run.
+            // What cannot be watched must not run. It may have begun, so this is its failure and nobody else's to try.
             undo(house, key, leader).await;
-            return Err(not_executed(error));
+            return Err(program::not_executed(&name, &error));
         }
     };
     let pending = house.pending(key);

@@ -122,14 +122,16 @@ pub(super) fn is_alive_child(pid: Pid) -> bool {
     matches!(rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG), Ok(None))
 }
 
-/// The children of the calling thread, all of them if the process has one thread.
-pub(super) fn own_children() -> Vec<Process> {
+/// The children of the calling thread, all of them if the process has one thread. `None` if this process lacks the descriptors to look.
+pub(super) fn own_children() -> Option<Vec<Process>> {
     if let Ok(pids) = std::fs::read_to_string("/proc/thread-self/children") {
-        return pids.split_ascii_whitespace().filter_map(|pid| Process::read(pid.parse().ok()?)).collect();
+        let pids: Vec<&str> = pids.split_ascii_whitespace().collect();
+        let children: Vec<Process> = pids.iter().filter_map(|pid| Process::read(pid.parse().ok()?)).collect();
+        return (children.len() == pids.len() || Process::read(own_pid()).is_some()).then_some(children);
     }
-    // The kernel was built without that file.
+    // The kernel was built without that file, or no descriptor is left to open it.
     let me = own_pid();
-    Snapshot::take().processes.into_values().filter(|process| process.parent == me).collect()
+    Some(Snapshot::try_take()?.processes.into_values().filter(|process| process.parent == me).collect())
 }
 
 /// All processes at one moment.
@@ -141,14 +143,19 @@ pub(super) struct Snapshot {
 impl Snapshot {
     /// Reads `/proc`. What cannot be seen is not there.
     pub(super) fn take() -> Self {
-        let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        Self::try_take().unwrap_or_else(|| Self { processes: HashMap::new(), children: HashMap::new() })
+    }
+
+    /// Reads `/proc`. `None` if this process lacks the descriptors to do so: then it does not see even itself.
+    pub(super) fn try_take() -> Option<Self> {
+        let pids = std::fs::read_dir("/proc").ok()?.flatten();
         let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let processes: HashMap<i32, Process> = pids.filter_map(|pid| Some((pid, Process::read(pid)?))).collect();
         let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
         for process in processes.values() {
             children.entry(process.parent).or_default().push(process.pid);
         }
-        Self { processes, children }
+        processes.contains_key(&own_pid()).then_some(Self { processes, children })
     }
 
     /// The children of `pid`.
@@ -210,7 +217,11 @@ pub(super) fn kill_runs(runs: &[Identity], patience: Duration) -> bool {
     let mut known = HashSet::new();
     let mut empty_scans = 0;
     while Instant::now() < end {
-        let snapshot = Snapshot::take();
+        let Some(snapshot) = Snapshot::try_take() else {
+            empty_scans = 0;
+            std::thread::sleep(Duration::from_millis(5));
+            continue;
+        };
         let of_run = |run| snapshot.members(run, &HashSet::new(), |orphan, _| known.contains(&(orphan.pid, orphan.started)));
         let members: Vec<Process> = runs.iter().flat_map(of_run).collect();
         known.extend(members.iter().map(|member| (member.pid, member.started)));

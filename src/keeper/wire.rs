@@ -206,6 +206,8 @@ pub enum End {
     OutOfSight,
     /// The program cannot be started.
     CannotStart,
+    /// The keeper could not start it for want of its own means: descriptors, processes, memory. Nothing of it ran.
+    Short,
     /// The keeper would not start it.
     Refused,
 }

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use super::SecretError;
-use super::small_file::{self, Writers};
+use super::small_file;
 use crate::domain::reference;
+use crate::files::Owners;
 
 /// Where credentials are found: one file each, named as they are. Clones are the same.
 #[derive(Debug, Clone, Default)]
@@ -46,7 +47,7 @@ impl Credentials {
             return Err(SecretError::NoDirectory { name: name.to_owned() });
         };
         let path = directory.join(name);
-        let read = small_file::read(&path, Writers::Any);
+        let read = small_file::read(&path, &Owners::of_this_process());
         let mut value = read.map_err(|error| SecretError::Credential { name: name.to_owned(), path, why: error.why })?;
         if value.ends_with('\n') {
             value.pop();

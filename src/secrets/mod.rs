@@ -19,6 +19,10 @@ pub use redis_url::RedisUrl;
 
 use crate::domain::env_file::{self, Absence, EnvFile, LineError};
 use crate::domain::reference::ReferenceError;
+use crate::files::Owners;
+
+/// The user the packaged daemon runs as.
+const DAEMON: &str = "schedd";
 
 /// Why a secret cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -72,15 +76,18 @@ pub enum SecretError {
 }
 
 /// The variables a job says its processes get, as far as they can be had: what `files` hold, a later one before an earlier, and above
-/// them `own`, with its credentials in place. With why the others cannot be had; each names the file or variable it is about.
+/// them `own`, with its credentials in place. With why the others cannot be had; each names the file or variable it is about. A file
+/// may also belong to `job_user`, as whom the processes run.
 pub fn variables(
     files: &[EnvFile],
+    job_user: Option<u32>,
     own: &BTreeMap<String, String>,
     credentials: &Credentials,
 ) -> (BTreeMap<String, String>, Vec<String>) {
     let (mut variables, mut faults) = (BTreeMap::new(), Vec::new());
+    let owners = Owners::of_this_process().and(job_user);
     for file in files {
-        match read_env_file(file) {
+        match read_env_file(file, &owners) {
             Ok(read) => variables.extend(read),
             Err(error) => faults.push(error.to_string()),
         }
@@ -102,15 +109,17 @@ pub fn variables(
 }
 
 /// Why no attempt here could use a file of variables; none if one could, and of one that is not there or that this process may not
-/// read, which says nothing of others.
-pub fn fault_of(file: &EnvFile) -> Option<String> {
+/// read, which says nothing of others. It may also belong to `job_user`, or to the user `schedd`, as whom the daemon may run.
+pub fn fault_of(file: &EnvFile, job_user: Option<&str>) -> Option<String> {
     rustix::fs::access(file.path(), rustix::fs::Access::READ_OK).ok()?;
-    read_env_file(file).err().map(|error| error.to_string())
+    let id_of = |name: &str| nix::unistd::User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());
+    let owners = Owners::of_this_process().and(job_user.and_then(id_of)).and(id_of(DAEMON));
+    read_env_file(file, &owners).err().map(|error| error.to_string())
 }
 
-fn read_env_file(file: &EnvFile) -> Result<BTreeMap<String, String>, SecretError> {
+fn read_env_file(file: &EnvFile, owners: &Owners) -> Result<BTreeMap<String, String>, SecretError> {
     let path = file.path();
-    let text = match small_file::read(path, small_file::Writers::Trusted) {
+    let text = match small_file::read(path, owners) {
         Ok(text) => text,
         Err(error) if error.is_missing && file.absence() == Absence::Allowed => return Ok(BTreeMap::new()),
         Err(error) => return Err(SecretError::EnvFile { path: path.to_owned(), why: error.why }),

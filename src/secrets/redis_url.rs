@@ -3,8 +3,9 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::small_file::{self, Writers};
+use super::small_file;
 use super::{Credentials, SecretError};
+use crate::files::Owners;
 
 /// Where the address is written.
 #[derive(Clone, PartialEq, Eq)]
@@ -30,7 +31,7 @@ impl RedisUrl {
             Self::File(file) => file,
         };
         let fail = |why: String| SecretError::UrlFile { path: file.clone(), why };
-        let text = small_file::read(file, Writers::Any).map_err(|error| fail(error.why))?;
+        let text = small_file::read(file, &Owners::of_this_process()).map_err(|error| fail(error.why))?;
         match text.trim() {
             "" => Err(fail("it is empty, wanted the address of a Redis".to_owned())),
             text => credentials.fill_address(text),

@@ -1,22 +1,11 @@
-//! Reads a small file whose words are secret: whole, as text, and without waiting for anybody to write it.
+//! Reads a small file whose words are secret: whole, as text, and without waiting for anybody to write it. One that somebody else
+//! may change is refused, for what it says is given to programs and servers.
 
-use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
-
 use crate::domain::env_file::LONGEST;
-
-/// Whose files may be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Writers {
-    /// Those not everybody can write: what they say is given to programs.
-    Trusted,
-    /// Any: the directory is what is trusted.
-    Any,
-}
+use crate::files::{self, OpenError, Owners, Way};
 
 /// Why it was not read.
 #[derive(Debug)]
@@ -38,21 +27,17 @@ fn unread(why: impl Into<String>) -> Unread {
     Unread { is_missing: false, why: why.into() }
 }
 
-/// The text of the file at `path`.
-pub(super) fn read(path: &Path, writers: Writers) -> Result<String, Unread> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(io::Error::from)?);
-    let about = file.metadata()?;
-    if !about.is_file() {
-        return Err(unread("not a regular file"));
-    }
-    let mode = about.permissions().mode();
-    if writers == Writers::Trusted && mode & 0o002 != 0 {
-        let mode = mode & 0o7777;
-        return Err(unread(format!("everybody can write it (mode {mode:04o}) and so run commands here, wanted chmod o-w")));
+/// The text of the file at `path`, which nobody but `owners` may change.
+pub(super) fn read(path: &Path, owners: &Owners) -> Result<String, Unread> {
+    let opened = files::open(path, owners, Way::Links).map_err(|error| match error {
+        OpenError::Io(error) => error.into(),
+        OpenError::Kind(_) => unread("not a regular file"),
+    })?;
+    if let Some(doubt) = opened.doubt {
+        return Err(unread(doubt));
     }
     let mut bytes = Vec::new();
-    file.take(LONGEST as u64 + 1).read_to_end(&mut bytes)?;
+    opened.file.take(LONGEST as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > LONGEST {
         return Err(unread("more than 1 MiB long"));
     }

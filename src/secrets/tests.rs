@@ -18,7 +18,7 @@ fn shown(path: &Path) -> String {
 
 /// All of them, or why the first that cannot be had cannot.
 fn had(files: &[EnvFile], own: &BTreeMap<String, String>, credentials: &Credentials) -> Result<BTreeMap<String, String>, String> {
-    let (variables, faults) = variables(files, own, credentials);
+    let (variables, faults) = variables(files, None, own, credentials);
     faults.into_iter().next().map_or(Ok(variables), Err)
 }
 
@@ -28,7 +28,8 @@ fn what_can_be_had_is_given_beside_why_the_rest_cannot() {
     let file = dir.path().join("1.env");
     fs::write(&file, "A=1\nB=1\n").unwrap();
     let own = map(&[("B", "${credential:missing}"), ("C", "own")]);
-    let (had, faults) = variables(&files(&["/no/such.env", &shown(&file)]), &own, &Credentials::within(dir.path().to_owned()));
+    let (had, faults) =
+        variables(&files(&["/no/such.env", &shown(&file)]), None, &own, &Credentials::within(dir.path().to_owned()));
     assert_eq!(had, map(&[("A", "1"), ("C", "own")]), "what a file says in place of a credential was not wanted");
     assert!(
         matches!(&*faults, [file, own] if file.starts_with("env_file /no/such.env") && own.starts_with("env B: ")),
@@ -112,3 +113,30 @@ fn the_address_of_redis_is_read_from_a_credential_a_file_or_both() {
 }
 
 const LONGEST_FOR_TEST: usize = env_file::LONGEST + 1;
+
+/// The user nobody.
+const STRANGER: u32 = 65_534;
+
+#[test]
+fn no_file_that_somebody_else_may_change_is_used() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: not root, so no file of another user was tried");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, "A=1\n").unwrap();
+    std::os::unix::fs::chown(&path, Some(STRANGER), None).unwrap();
+    let credentials = Credentials::within(dir.path().to_owned());
+    let words = "belongs to user 65534, wanted chown to root";
+    let used = had(&files(&[&shown(&path)]), &BTreeMap::new(), &credentials);
+    assert_eq!(used, Err(format!("env_file {} cannot be used: {words}", path.display())));
+    assert!(fault_of(&files(&[&shown(&path)])[0], None).unwrap().contains(words));
+    for error in [credentials.fill("${credential:file}"), RedisUrl::File(path.clone()).read(&credentials)] {
+        assert!(error.unwrap_err().to_string().contains(words));
+    }
+    // The processes run as that user, who gains nothing by it.
+    let (own, faults) = variables(&files(&[&shown(&path)]), Some(STRANGER), &BTreeMap::new(), &credentials);
+    assert_eq!((own, faults), (map(&[("A", "1")]), vec![]));
+    assert_eq!(fault_of(&files(&[&shown(&path)])[0], Some("nobody")), None);
+}

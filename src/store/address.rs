@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use redis::{ConnectionInfo, IntoConnectionInfo};
 
+use crate::domain::redis_url;
+
 /// A Redis URL that can be connected to.
 #[derive(Clone)]
 pub struct Address {
@@ -53,6 +55,9 @@ impl Address {
         // It is shown as it is, and may not steer a terminal.
         if url.contains(char::is_control) {
             return Err(fail("it has a control character"));
+        }
+        if let Some(why) = redis_url::fault_of(url) {
+            return Err(fail(why));
         }
         let info = url.into_connection_info().map_err(|error| fail(error.detail().unwrap_or("it cannot be read")))?;
         // Small commands must not wait for each other's acknowledgement, and a peer that vanished must be noticed.

@@ -81,6 +81,7 @@ impl Store {
             .key("run", keys.run(first))
             .key("job_due", keys.due(lane))
             .key("nudge", keys.nudge())
+            .key("manual", keys.manual(job))
             .arg("now", self.now_arg())
             .arg("id", first.to_string())
             .arg("job_name", job.as_str())

@@ -75,6 +75,8 @@ impl Store {
                 .key("successor_run", self.successor_key(next, job))
                 .key("spread", keys.spread(job))
                 .key("deeds", keys.deeds(job))
+                .key("manual", keys.manual(job))
+                .key("deadlines", keys.deadlines())
                 .arg("now", self.now_arg())
                 .arg("id", order.run.to_string())
                 .arg("job_name", job.as_str())

@@ -234,6 +234,7 @@ impl Store {
                 .key("successor_run", self.successor_key(order.successor.as_ref(), job))
                 .key("spread", keys.spread(job))
                 .key("job_dead", keys.job_dead(job))
+                .key("manual", keys.manual(job))
                 .arg("id", order.run.to_string())
                 .arg("job_name", job.as_str())
                 .arg("due_ms", order.run.due().as_i64())

@@ -127,6 +127,7 @@ fn written(event: &NodeEvent) -> String {
         Befell::QueuePaused { queue, by } => (fields["queue"], fields["by"]) = (json!(queue.as_str()), json!(by)),
         Befell::QueueFull { queue, limit } => (fields["queue"], fields["limit"]) = (json!(queue.as_str()), json!(limit)),
         Befell::QueueRated { queue, rate } => (fields["queue"], fields["rate"]) = (json!(queue.as_str()), json!(rate)),
+        Befell::ClockStepped { by_ms } => fields["by_ms"] = json!(by_ms),
         Befell::FileRefused { why } | Befell::Held { why } => fields["why"] = json!(why),
         Befell::Started { seen_before: None }
         | Befell::Stopped
@@ -159,6 +160,7 @@ fn event(member: &str) -> Option<NodeEvent> {
         Befell::HELD => Befell::Held { why: text("why")?.to_owned() },
         "settling" => Befell::Settling,
         "new_server" => Befell::NewServer,
+        "clock_stepped" => Befell::ClockStepped { by_ms: fields["by_ms"].as_i64()? },
         "file_refused" => Befell::FileRefused { why: text("why")?.to_owned() },
         _ => return None,
     };
@@ -184,6 +186,7 @@ mod tests {
             Befell::ClaimsHeld,
             Befell::Settling,
             Befell::NewServer,
+            Befell::ClockStepped { by_ms: -3_600_000 },
             Befell::Held { why: "load 9 > 8".to_owned() },
             Befell::FileRefused { why: "no \"end\"".to_owned() },
         ] {

@@ -200,12 +200,12 @@ impl Store {
         Ok(names.len())
     }
 
-    /// Forgets those of `jobs`, at most 100, that ended and of which no run is open, waits or is a dead letter, whenever they ended.
+    /// Forgets those hidden jobs, at most 100, of which no notice is still to be sent or is a dead letter, whenever they ended.
     pub async fn forget_idle_jobs(&self, jobs: &[JobName]) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
         for job in jobs {
             pipeline.cmd("EXISTS").arg(self.keys.job(job));
-            pipeline.cmd("ZCARD").arg(self.keys.open(job));
+            pipeline.cmd("ZCARD").arg(self.keys.manual(job));
             pipeline.cmd("ZCARD").arg(self.keys.job_dead(job));
         }
         // One with a spoilt key is left to its age, and to the doctor.
@@ -236,6 +236,7 @@ impl Store {
                 .key("open", self.keys.open(name))
                 .key("waiting", self.keys.waiting(name))
                 .key("spread", self.keys.spread(name))
+                .key("manual", self.keys.manual(name))
                 .key("ledger", self.keys.ledger(name))
                 .key("ledger_before", self.keys.ledger_before(name))
                 .key("deeds", self.keys.deeds(name))

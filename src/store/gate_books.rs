@@ -1,5 +1,7 @@
 //! One gate as the doctor looks at it: who stands there by it, and by the records of runs; and what makes both agree.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use redis::Value;
 
 use super::Store;
@@ -9,7 +11,7 @@ use super::reply::{number_of, text_of};
 use super::scripts::{self, Invocation};
 use crate::domain::books::GateFacts;
 use crate::domain::gate::Gate;
-use crate::domain::ids::{JobName, RunId};
+use crate::domain::ids::RunId;
 use crate::domain::lane::Lane;
 
 /// Runs at a gate that are held against their records, those first by due.
@@ -47,8 +49,11 @@ impl Store {
         pipeline.cmd("ZCARD").arg(keys.queued(gate));
         pipeline.cmd("ZCARD").arg(keys.queued_by_job(gate));
         pipeline.cmd("ZSCORE").arg(keys.gate_wakes()).arg(gate.as_str());
+        for key in [keys.queued_by_job(gate), keys.queued_by_lane(gate), keys.queued_lanes(gate)] {
+            pipeline.cmd("ZRANGE").arg(key).arg(0).arg(RUNS - 1);
+        }
         let answers = self.link.query(&mut pipeline).await?;
-        let [held, queued, waiting, by_job, wake] = answers.as_slice() else {
+        let [held, queued, waiting, count_by_job, wake, by_job, by_lane, lanes] = answers.as_slice() else {
             return Err(StoreError::corrupt("gate", "too few answers"));
         };
         let runs = |value: &Value| match value {
@@ -73,10 +78,13 @@ impl Store {
         }
         let aside = self.among_nowhere(in_quarantine).await?;
         strays.extend(queued.iter().filter(|run| held.contains(run)).cloned());
-        let (waiting, by_job) = (number_of(waiting).unwrap_or(0), number_of(by_job).unwrap_or(0));
+        let (waiting, count_by_job) = (number_of(waiting).unwrap_or(0), number_of(count_by_job).unwrap_or(0));
+        // Of more than are read only the number is judged.
+        let is_read = i64::try_from(RUNS).is_ok_and(|read| waiting.max(count_by_job) <= read);
+        let agree = || orders_agree(&queued, &texts(by_job), &texts(by_lane), &texts(lanes));
         Ok(GateFacts {
             is_open_unnoticed: waiting > 0 && held.is_empty() && matches!(wake, Value::Nil),
-            is_unsorted: waiting != by_job,
+            is_unsorted: waiting != count_by_job || is_read && !agree(),
             aside: aside.into_iter().filter(|run| held.contains(run)).collect(),
             strays,
             queued,
@@ -163,24 +171,6 @@ impl Store {
         Ok(left)
     }
 
-    /// Whether a run of `job` asked for by hand waits at one of these gates.
-    pub async fn has_manual_queued(&self, job: &JobName, gates: &[Gate]) -> Result<bool, StoreError> {
-        if gates.is_empty() {
-            return Ok(false);
-        }
-        let mut pipeline = redis::pipe();
-        for gate in gates {
-            let range = pipeline.cmd("ZRANGE").arg(self.keys.queued_by_job(gate)).arg(format!("[{job} ")).arg(format!("({job}!"));
-            range.arg("BYLEX").arg("LIMIT").arg(0).arg(RUNS);
-        }
-        let answers = self.link.query(&mut pipeline).await?;
-        let entries = answers.iter().filter_map(|answer| match answer {
-            Value::Array(entries) => Some(entries),
-            _ => None,
-        });
-        Ok(entries.flatten().filter_map(text_of).any(|entry| entry.contains('~')))
-    }
-
     /// The runs among `runs` that wait at one of the gates their records name.
     pub async fn queued_among(&self, runs: &[&RunId]) -> Result<Vec<bool>, StoreError> {
         if runs.is_empty() {
@@ -211,5 +201,51 @@ impl Store {
             found.contains(&true)
         };
         Ok(places.iter().map(is_queued).collect())
+    }
+}
+
+fn texts(value: &Value) -> BTreeSet<String> {
+    match value {
+        Value::Array(items) => items.iter().filter_map(text_of).collect(),
+        _ => BTreeSet::new(),
+    }
+}
+
+/// Whether the orders of a gate name the runs that wait there, the first of each job and lane, and the first of each lane.
+fn orders_agree(queued: &[RunId], by_job: &BTreeSet<String>, by_lane: &BTreeSet<String>, lanes: &BTreeSet<String>) -> bool {
+    let waiting: BTreeSet<String> = queued.iter().map(RunId::to_string).collect();
+    let (mut named, mut of_jobs, mut of_lanes) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+    // In the order of their texts: the first of a job in a lane, and of a lane, comes first.
+    for entry in by_job {
+        let Some((job, rest)) = entry.split_once(' ') else { return false };
+        let (Some((lane, _)), Some((_, run))) = (rest.split_once(' '), rest.rsplit_once(' ')) else { return false };
+        named.insert(run.to_owned());
+        of_jobs.entry((job, lane)).or_insert(rest);
+    }
+    let firsts: BTreeSet<String> = of_jobs.into_values().map(str::to_owned).collect();
+    for entry in &firsts {
+        if let (Some((lane, _)), Some((_, run))) = (entry.split_once(' '), entry.rsplit_once(' ')) {
+            of_lanes.entry(lane.to_owned()).or_insert_with(|| format!("{run} {lane}"));
+        }
+    }
+    named == waiting && firsts == *by_lane && of_lanes.into_values().collect::<BTreeSet<_>>() == *lanes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_agree_only_if_each_names_those_that_wait_and_the_first_of_them() {
+        let set = |entries: &[&str]| entries.iter().map(|entry| (*entry).to_owned()).collect::<BTreeSet<_>>();
+        let queued: Vec<RunId> = ["a@5", "a@7", "b@3"].iter().map(|run| run.parse().unwrap()).collect();
+        let by_job = ["a q 000000000000005 a@5", "a q 000000000000007 a@7", "b q 000000000000003 b@3"];
+        let (by_lane, lanes) = (["q 000000000000003 b@3", "q 000000000000005 a@5"], ["b@3 q"]);
+        assert!(orders_agree(&queued, &set(&by_job), &set(&by_lane), &set(&lanes)));
+        assert!(!orders_agree(&queued, &set(&by_job[1..]), &set(&by_lane), &set(&lanes)), "one is not named by job");
+        assert!(!orders_agree(&queued[1..], &set(&by_job), &set(&by_lane), &set(&lanes)), "one is named that does not wait");
+        assert!(!orders_agree(&queued, &set(&by_job), &set(&by_lane[1..]), &set(&lanes)), "one is not named by lane");
+        assert!(!orders_agree(&queued, &set(&by_job), &set(&by_lane), &set(&["a@5 q"])), "the first of the lane is another");
+        assert!(!orders_agree(&queued, &set(&by_job), &set(&by_lane), &set(&[])));
     }
 }

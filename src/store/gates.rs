@@ -11,6 +11,7 @@ use super::Store;
 use super::error::StoreError;
 use super::reply::{Reply, number_of, text_of};
 use super::scripts::{self, Invocation};
+use super::takers::Takers;
 use crate::domain::gate::Gate;
 use crate::domain::ids::{GroupName, JobName, RunId};
 use crate::domain::lane::Lane;
@@ -19,7 +20,7 @@ use crate::domain::time::UnixMillis;
 
 /// How often a call is repeated with the gates the record names: they change with each claim.
 const CALLS: usize = 8;
-/// How often a gate is asked for: each answer may name one lane more, and a group has up to 100 members.
+/// How often a gate is asked for: each answer may name some lanes more, and a group has up to 100 members.
 const OPENINGS: usize = 128;
 
 /// What came of a look at a gate.
@@ -82,8 +83,8 @@ impl Store {
         Err(StoreError::corrupt("places", "the gates a run stands at change with every call"))
     }
 
-    /// Gives the free places of a gate to those that wait there. `lanes` are those known: others are asked for.
-    pub async fn open_gate(&self, gate: &Gate, lanes: &[Lane]) -> Result<Opened, StoreError> {
+    /// Gives the free places of a gate to those that wait there. `lanes` are some that nodes serve; of others `takers` are asked.
+    pub async fn open_gate(&self, gate: &Gate, lanes: &[Lane], takers: &mut Takers) -> Result<Opened, StoreError> {
         let keys = &self.keys;
         // By the text that is kept: one that is no lane leads to the default one.
         let mut places: BTreeMap<(&str, String), String> =
@@ -107,10 +108,13 @@ impl Store {
                     let next = number_of(&reply.value()?).and_then(UnixMillis::new);
                     return Ok(Opened { given, next });
                 }
-                "lane" => {
-                    let text = reply.text()?;
-                    let lane = text.parse().unwrap_or_else(|_| Lane::default_lane());
-                    places.insert(("lane", text), keys.due(&lane));
+                "lanes" => {
+                    let Value::Array(wanted) = reply.value()? else { return Err(reply.unknown()) };
+                    for text in wanted.iter().filter_map(text_of) {
+                        let lane = text.parse().unwrap_or_else(|_| Lane::default_lane());
+                        let kind = if takers.take(self, &lane).await? { "lane" } else { "unserved" };
+                        places.insert((kind, text), keys.due(&lane));
+                    }
                 }
                 "members" => {
                     let members = reply.text()?;

@@ -41,6 +41,8 @@ pub struct RunRecord {
     pub finished_at: Option<UnixMillis>,
     /// From when it may be claimed, if it waits for a retry.
     pub ready: Option<UnixMillis>,
+    /// Since when it waits for that.
+    pub waits_from: Option<UnixMillis>,
     /// The process' exit code.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
@@ -75,6 +77,8 @@ pub struct RunRecord {
     pub ready_at: Option<UnixMillis>,
     /// When it was first claimed, where that was handed back and claimed anew.
     pub first_start: Option<UnixMillis>,
+    /// How long its last attempt took by its node's clock, without the time until Redis took its end; none if no node told.
+    pub told_took: Option<Duration>,
     /// Why a node handed it back unexecuted, if one did.
     pub handed_back: Option<String>,
     /// The open run of its job it met at its claim: it was skipped for that one, or waited for its end.
@@ -171,6 +175,7 @@ impl RunRecord {
             started_at: None,
             finished_at: None,
             ready: Some(run.due()),
+            waits_from: None,
             exit_code: None,
             signal: None,
             http_status: None,
@@ -188,6 +193,7 @@ impl RunRecord {
             planted_at: None,
             ready_at: None,
             first_start: None,
+            told_took: None,
             handed_back: None,
             behind: None,
             waited_from: None,
@@ -197,6 +203,23 @@ impl RunRecord {
             past: Vec::new(),
             run,
         }
+    }
+
+    /// How long its last attempt took, if it is over: what its node told, or else the time until Redis took its end.
+    pub fn took(&self) -> Option<Duration> {
+        let until_recorded = self.finished_at?.since(self.started_at?);
+        Some(self.told_took.map_or(until_recorded, |took| took.min(until_recorded)))
+    }
+
+    /// When its last attempt ended, if it has; Redis may have taken that later, at `finished_at`.
+    pub fn attempt_ended_at(&self) -> Option<UnixMillis> {
+        self.started_at.zip(self.took()).map(|(from, took)| from.saturating_add(took)).or(self.finished_at)
+    }
+
+    /// How long after the end of its last attempt Redis took that.
+    pub fn recorded_after(&self) -> Option<Duration> {
+        let _told = self.told_took?;
+        Some(self.finished_at?.since(self.attempt_ended_at()?))
     }
 
     /// Whether the facts of attempt `attempt` stand in the record itself, not yet among those before.
@@ -235,6 +258,7 @@ impl RunRecord {
             started_at: instant("started_at"),
             finished_at: instant("finished_at"),
             ready: instant("ready").filter(|_| !state.is_final()),
+            waits_from: instant("waits_from"),
             exit_code: text("exit_code").and_then(|code| code.parse().ok()),
             signal: text("signal").and_then(|signal| signal.parse().ok()),
             http_status: text("http_status").and_then(|status| status.parse().ok()),
@@ -252,6 +276,8 @@ impl RunRecord {
             planted_at: instant("planted_at"),
             ready_at: instant("ready_at"),
             first_start: instant("first_start"),
+            // An attempt that was lost told nothing: what stands there is of one before.
+            told_took: number("took_ms").filter(|_| text("settled") == text("fence")).map(Duration::from_millis),
             handed_back: text("handed_back"),
             behind: text("behind").and_then(|run| run.parse().ok()),
             waited_from: instant("waited_from"),
@@ -347,6 +373,11 @@ impl Store {
         let from = format!("({}", after.as_i64());
         pipeline.cmd("ZRANGE").arg(self.keys.open(job)).arg(from).arg("+inf").arg("BYSCORE").arg("LIMIT").arg(0).arg(1_000);
         Ok(ids_of(&self.link.query(&mut pipeline).await?))
+    }
+
+    /// The manual runs of a job that are not over, oldest due first, at most 1,000.
+    pub async fn list_manual(&self, job: &JobName) -> Result<Vec<RunId>, StoreError> {
+        self.run_ids(&self.keys.manual(job), 1_000).await
     }
 
     /// The runs of a job waiting for an open one to end, oldest due first, at most 1,000.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: one look is bounded, and what stays in a set while that is read is met.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use redis::Value;
 
@@ -10,7 +10,7 @@ use super::Store;
 use super::error::StoreError;
 use super::keys::parse_lease_member;
 use super::quarantine::shown_member;
-use super::reply::{number_of, text_of};
+use super::reply::text_of;
 use crate::domain::ids::{Fence, JobName, QueueName, RunId};
 use crate::domain::lane::Lane;
 
@@ -33,6 +33,8 @@ pub enum Index {
     History,
     /// The dead letters.
     Dead,
+    /// The times by which runs are to have started or ended.
+    Deadlines,
 }
 
 /// What one page of an index holds, and where the next begins; 0 = there is none.
@@ -42,15 +44,6 @@ pub struct IndexPage {
     pub members: Vec<String>,
     /// Where the next begins.
     pub cursor: u64,
-}
-
-/// The jobs of which a run asked for by hand is due in one queue.
-#[derive(Debug, Clone, Default)]
-pub struct ManualDue {
-    /// Them, as far as the queue was read.
-    pub jobs: BTreeSet<JobName>,
-    /// Whether it was read to its end.
-    pub is_whole: bool,
 }
 
 impl Store {
@@ -66,6 +59,7 @@ impl Store {
             Index::Stops => ("HSCAN", keys.stops()),
             Index::History => ("ZSCAN", keys.history()),
             Index::Dead => ("ZSCAN", keys.dead()),
+            Index::Deadlines => ("ZSCAN", keys.deadlines()),
         };
         let mut pipeline = redis::pipe();
         pipeline.cmd(command).arg(key).arg(cursor).arg("COUNT").arg(count);
@@ -76,10 +70,10 @@ impl Store {
         Ok(IndexPage { members: flat.chunks_exact(2).filter_map(|pair| shown_member(&pair[0])).collect(), cursor })
     }
 
-    /// The runs of a job that are open, wait or were given a time of their own, at most `limit` of each.
+    /// The runs of a job that are open, manual and not over, wait or were given a time of their own, at most `limit` of each.
     pub async fn list_places(&self, job: &JobName, limit: usize) -> Result<Vec<RunId>, StoreError> {
         let mut pipeline = redis::pipe();
-        for key in [self.keys.open(job), self.keys.waiting(job), self.keys.spread(job)] {
+        for key in [self.keys.open(job), self.keys.manual(job), self.keys.waiting(job), self.keys.spread(job)] {
             pipeline.cmd("ZRANGE").arg(key).arg(0).arg(limit.saturating_sub(1));
         }
         let answers = self.link.query(&mut pipeline).await?;
@@ -98,26 +92,6 @@ impl Store {
         }
         Ok(leased)
     }
-
-    /// The jobs of which a run asked for by hand is due in `lane`; at most `steps` pages of it are read.
-    pub async fn list_manual_due(&self, lane: &Lane, steps: usize) -> Result<ManualDue, StoreError> {
-        let (mut jobs, mut cursor) = (BTreeSet::new(), 0);
-        for _ in 0..steps {
-            let mut pipeline = redis::pipe();
-            let scan = pipeline.cmd("ZSCAN").arg(self.keys.due(lane)).arg(cursor);
-            scan.arg("MATCH").arg("*~*").arg("COUNT").arg(1_000);
-            let answer = self.link.query(&mut pipeline).await?;
-            let Some(Value::Array(parts)) = answer.first() else { break };
-            let [next, Value::Array(flat)] = parts.as_slice() else { break };
-            let run = |pair: &[Value]| text_of(&pair[0])?.parse::<RunId>().ok();
-            jobs.extend(flat.chunks_exact(2).filter_map(run).map(|run| run.job().clone()));
-            cursor = number_of(next).and_then(|next| u64::try_from(next).ok()).unwrap_or(0);
-            if cursor == 0 {
-                return Ok(ManualDue { jobs, is_whole: true });
-            }
-        }
-        Ok(ManualDue { jobs, is_whole: false })
-    }
 }
 
 impl Index {
@@ -125,6 +99,7 @@ impl Index {
     pub fn run_of(&self, member: &str) -> Option<(RunId, Option<Fence>)> {
         match self {
             Self::Leases => parse_lease_member(member).map(|(run, fence)| (run, Some(fence))),
+            Self::Deadlines => Some((member.split_once(' ')?.0.parse().ok()?, None)),
             _ => Some((member.parse().ok()?, None)),
         }
     }

@@ -10,10 +10,11 @@ use super::error::StoreError;
 use super::jobs::JobRecord;
 use super::reply::Reply;
 use super::scripts::{self, Invocation};
-use crate::domain::books::{CountedIn, JobFacts, PendingFacts, Plan, RecordFacts, RunFacts, Standing};
+use crate::domain::books::{CountedIn, JobFacts, PendingFacts, Plan, RecordFacts, RunFacts, Standing, Watched};
 use crate::domain::ids::{Fence, JobName, RunId};
 use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
+use crate::domain::time::UnixMillis;
 
 /// Items of one call of `inspect_runs.lua` at most.
 const ITEMS: usize = 200;
@@ -45,7 +46,7 @@ impl JobToInspect<'_> {
 
 impl Store {
     /// How the keys of each of these jobs stand to each other, all of one job at one moment; none for one that changed since it
-    /// was read. Whether a run asked for by hand is out is not looked at.
+    /// was read.
     pub async fn inspect_jobs(
         &self,
         jobs: &[JobToInspect<'_>],
@@ -76,6 +77,7 @@ impl Store {
             .key("finished", keys.finished())
             .key("job_due", keys.due(&lane))
             .key("open", keys.open(name))
+            .key("manual", keys.manual(name))
             .key("waiting", keys.waiting(name))
             .key("spread", keys.spread(name))
             .key("pending_run", pending.map_or_else(|| keys.job(name), |run| keys.run(run)))
@@ -126,14 +128,15 @@ impl Store {
             .key("leases", keys.leases())
             .key("stops", keys.stops())
             .key("history", keys.history())
-            .key("dead", keys.dead());
+            .key("dead", keys.dead())
+            .key("deadlines", keys.deadlines());
         for (run, fence) in runs {
             let job = run.job();
             for lane in lanes {
                 call = call
                     .key("run", keys.run(run))
                     .key("job", keys.job(job))
-                    .key("open", keys.open(job))
+                    .key("open", keys.open_list(run))
                     .key("waiting", keys.waiting(job))
                     .key("spread", keys.spread(job))
                     .key("job_history", keys.job_history(job))
@@ -156,6 +159,7 @@ impl Store {
                 match (&mut facts, next) {
                     (Some(Ok(before)), Ok(next)) => {
                         before.due_sets += next.due_sets;
+                        before.ready = before.ready.max(next.ready);
                         before.counted = before.counted.and(next.counted);
                     }
                     (Some(Err(_)), _) => {}
@@ -193,11 +197,12 @@ fn job_facts(mut reply: Reply, job: &JobToInspect<'_>) -> Result<Option<JobFacts
         has_ended: ended.is_some(),
         is_paused: paused.is_some(),
         pending,
+        comes_first: None,
         has_held: held.is_some(),
         open: number()?,
         open_unasked: None,
+        manual: number()?,
         waiting: number()?,
-        has_manual_out: false,
         spread: number()?,
         backfill: number()?,
         is_among_backfills: !reply.text()?.is_empty(),
@@ -228,8 +233,9 @@ fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>, lane: &L
     let is_known = !reply.text()?.is_empty();
     let has_ended = !reply.text()?.is_empty();
     let is_pending = reply.number()? == 1;
+    let score = reply.text()?;
+    let due_sets = usize::from(!score.is_empty());
     let mut there = || reply.text().map(|text| !text.is_empty());
-    let due_sets = usize::from(there()?);
     let is_leased = there()?;
     let is_found = there()?;
     let (is_open, is_waiting, is_spread, is_stopped) = (there()?, there()?, there()?, there()?);
@@ -243,6 +249,8 @@ fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>, lane: &L
         },
         is_pending,
         due_sets,
+        ready: score.parse().ok().and_then(UnixMillis::new),
+        ready_by: None,
         is_leased,
         stray: found_under.filter(|fence| is_found && Some(*fence) != own),
         is_open,
@@ -255,6 +263,12 @@ fn run_facts(mut reply: Reply, run: &RunId, found_under: Option<Fence>, lane: &L
             let is_counted = there()?;
             let is_own = reply.text()?.parse::<Lane>().is_ok_and(|own| own.queue() == lane.queue());
             CountedIn { in_own: is_own.then_some(is_counted), elsewhere: usize::from(is_counted && !is_own) }
+        },
+        watched: Watched {
+            start: !reply.text()?.is_empty(),
+            finish: !reply.text()?.is_empty(),
+            is_held: reply.number()? == 1,
+            is_first_behind: reply.number()? == 1,
         },
     })
 }

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use redis::Value;
 
 use super::Store;
-use super::deeds::deed_of;
 use super::error::StoreError;
 use super::reply::{number_of, text_of};
 use super::spreading::Window;
@@ -84,6 +83,8 @@ pub struct JobRecord {
     pub anchor: UnixMillis,
     /// From when its schedule holds.
     pub since: UnixMillis,
+    /// Up to when its occurrences had been dealt with each time its planned run was moved to an earlier one.
+    pub dealt: Vec<UnixMillis>,
     /// Its planted regular run.
     pub pending: Option<RunId>,
     /// The regular run taken out by a pause.
@@ -110,6 +111,10 @@ pub struct JobRecord {
     pub unique: Option<UniqueKey>,
     /// The files that list it, each with its own text's hash.
     pub listed_by: BTreeMap<String, String>,
+}
+
+fn dealt_in(times: &str) -> Vec<UnixMillis> {
+    times.split(' ').filter_map(|at| at.parse().ok()).filter_map(UnixMillis::new).collect()
 }
 
 impl JobRecord {
@@ -142,6 +147,7 @@ impl JobRecord {
             tz: text("tz")?.clone(),
             anchor: instant("anchor").ok_or_else(|| missing("anchor"))?,
             since: instant("since").ok_or_else(|| missing("since"))?,
+            dealt: map.get("dealt").map(|times| dealt_in(times)).unwrap_or_default(),
             pending: run("pending")?,
             held: run("held")?,
             created: instant("created_at").map(|at| (at, map.get("created_by").filter(|by| !by.is_empty()).cloned())),
@@ -172,7 +178,7 @@ pub struct JobSummary {
     pub job: JobRecord,
     /// How many of its regular runs are open.
     pub open: u64,
-    /// Whether one of those executes: of the first ten. A run by hand counts too, if it is among the last ten things done to the job.
+    /// Whether a run executes: of the first ten of its open regular runs and of its manual runs.
     pub is_running: bool,
     /// That of the same runs which is tried again first.
     pub retry: Option<Retry>,
@@ -243,6 +249,44 @@ impl Store {
         self.names_in(&self.keys.jobs(), offset, limit).await
     }
 
+    /// Names of jobs whose planned run is due after `after`, each with that time: `limit` of them from the `offset`-th on. What is no name
+    /// is left out; with them comes how many entries there were.
+    pub async fn list_planned_after(
+        &self,
+        after: UnixMillis,
+        offset: usize,
+        limit: usize,
+    ) -> Result<(Vec<(JobName, UnixMillis)>, usize), StoreError> {
+        let mut pipeline = redis::pipe();
+        let range = pipeline.cmd("ZRANGE").arg(self.keys.jobs());
+        range.arg(format!("({}", after.as_i64())).arg(format!("({}", UnixMillis::END)).arg("BYSCORE");
+        range.arg("LIMIT").arg(offset).arg(limit).arg("WITHSCORES");
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(flat)) = answer.first() else { return Ok((Vec::new(), 0)) };
+        let read = |pair: &[Value]| Some((text_of(&pair[0])?.parse().ok()?, number_of(&pair[1]).and_then(UnixMillis::new)?));
+        Ok((flat.chunks_exact(2).filter_map(read).collect(), flat.len() / 2))
+    }
+
+    /// Removes marks of these jobs that say occurrences still to come were dealt with: Redis' clock was ahead then.
+    pub async fn forget_dealt(&self, names: &[JobName], now: UnixMillis) -> Result<(), StoreError> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let mut pipeline = redis::pipe();
+        for name in names {
+            pipeline.cmd("HGET").arg(self.keys.job(name)).arg("dealt");
+        }
+        // A key that holds something else is told of elsewhere.
+        let answers = self.link.ask(&mut pipeline).await?;
+        for (name, dealt) in names.iter().zip(answers) {
+            let Some(dealt) = dealt.ok().as_ref().and_then(text_of) else { continue };
+            if dealt_in(&dealt).iter().any(|at| *at > now) {
+                self.drop_fields(&self.keys.job(name), &[("dealt".to_owned(), dealt)]).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Names of jobs that ended, in the order they did.
     pub async fn list_finished(&self, offset: usize, limit: usize) -> Result<Vec<JobName>, StoreError> {
         self.names_in(&self.keys.finished(), offset, limit).await
@@ -266,26 +310,22 @@ impl Store {
         }
         let mut pipeline = redis::pipe();
         for job in &jobs {
-            pipeline.cmd("ZCARD").arg(self.keys.open(&job.name));
-            pipeline.cmd("ZRANGE").arg(self.keys.open(&job.name)).arg(0).arg(9);
+            // All runs of a hidden job are manual.
+            let open = if job.name.is_hidden() { self.keys.manual(&job.name) } else { self.keys.open(&job.name) };
+            pipeline.cmd("ZCARD").arg(&open);
+            pipeline.cmd("ZRANGE").arg(&open).arg(0).arg(9);
             pipeline.cmd("ZRANGE").arg(self.keys.job_history(&job.name)).arg(-1).arg(-1);
-            pipeline.cmd("ZRANGE").arg(self.keys.deeds(&job.name)).arg(-10).arg(-1);
+            pipeline.cmd("ZRANGE").arg(self.keys.manual(&job.name)).arg(0).arg(9);
         }
         let answers = self.well_typed(&mut pipeline).await?;
         let ids = |value: &Value| match value {
             Value::Array(ids) => ids.iter().filter_map(text_of).filter_map(|id| id.parse().ok()).collect(),
             _ => Vec::<RunId>::new(),
         };
-        // No list of a job has its runs by hand: what was done to it lately names those.
-        let by_hand = |job: &JobRecord, deeds: &Value| -> Vec<RunId> {
-            let Value::Array(deeds) = deeds else { return Vec::new() };
-            let runs = deeds.iter().filter_map(|deed| deed_of(&text_of(deed)?)?.run?.parse::<RunId>().ok());
-            runs.filter(|run| run.is_manual() && *run.job() == job.name).collect()
-        };
         let asked: Vec<(usize, RunId)> = jobs
             .iter()
             .zip(answers.chunks_exact(4))
-            .map(|(job, of)| [ids(&of[1]), by_hand(job, &of[3])].concat())
+            .map(|(_, of)| [ids(&of[1]), ids(&of[3])].concat())
             .enumerate()
             .flat_map(|(at, runs)| runs.into_iter().map(move |run| (at, run)))
             .collect();

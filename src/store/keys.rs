@@ -133,13 +133,24 @@ impl Keys {
         self.named(&format!("queued:{gate}"))
     }
 
-    /// zset `JOB DUE RUN` of the same runs, all 0: those of one job by due.
+    /// zset `JOB LANE DUE RUN` of the same runs, all 0: those of one job and lane by due.
     pub(crate) fn queued_by_job(&self, gate: &Gate) -> String {
         self.named(&format!("queued_by_job:{gate}"))
     }
 
-    /// hash: the state of a gate. `lane:RUN` where one that waits goes, `job:NAME` what a job allows of a key; of a group `turn`,
-    /// `since` when it is, `last_ended` and `ended`, whose run that was until the turn has passed.
+    /// zset `LANE DUE RUN` of the first of these runs of each job and lane, all 0.
+    pub(crate) fn queued_by_lane(&self, gate: &Gate) -> String {
+        self.named(&format!("queued_by_lane:{gate}"))
+    }
+
+    /// zset `RUN LANE`, the first of these runs in each lane -> due, ms; of a stuck lane until when it is passed over, below zero.
+    pub(crate) fn queued_lanes(&self, gate: &Gate) -> String {
+        self.named(&format!("queued_lanes:{gate}"))
+    }
+
+    /// hash: the state of a gate. `lane:RUN` where one that waits goes, `stuck:LANE` the run of that lane that did not begin and until
+    /// when others of the lane are passed over, `tried` when a stuck lane was last tried again, `job:NAME` what a job allows of a key;
+    /// of a group `turn`, `since` when it is, `last_ended` and `ended`, whose run that was until the turn has passed.
     pub(crate) fn gate(&self, gate: &Gate) -> String {
         self.named(&format!("gate:{gate}"))
     }
@@ -150,9 +161,10 @@ impl Keys {
     }
 
     /// The keys of a gate in the order of the scripts.
-    pub(crate) fn of_gate(&self, gate: &Gate) -> [String; 5] {
+    pub(crate) fn of_gate(&self, gate: &Gate) -> [String; 7] {
         let rules = gate.group().map_or_else(|| self.gate_rate(gate), |group| self.group(&group));
-        [self.held(gate), self.queued(gate), self.queued_by_job(gate), self.gate(gate), rules]
+        let (by_job, by_lane) = (self.queued_by_job(gate), self.queued_by_lane(gate));
+        [self.held(gate), self.queued(gate), by_job, by_lane, self.queued_lanes(gate), self.gate(gate), rules]
     }
 
     /// hash: what holds for a queue, `src:NODE` the hash of what that node's file says of it.
@@ -188,6 +200,16 @@ impl Keys {
     /// zset open regular run -> due, ms.
     pub(crate) fn open(&self, job: &JobName) -> String {
         self.named(&format!("open:{job}"))
+    }
+
+    /// zset manual run that is not over (by hand, for a boot, a backfill or a notice) -> due, ms.
+    pub(crate) fn manual(&self, job: &JobName) -> String {
+        self.named(&format!("manual:{job}"))
+    }
+
+    /// The list on which a run stands until it is over: of the open regular runs of its job, or of the manual ones.
+    pub(crate) fn open_list(&self, run: &RunId) -> String {
+        if run.is_manual() { self.manual(run.job()) } else { self.open(run.job()) }
     }
 
     /// zset run waiting for an open one of its job -> due, ms.

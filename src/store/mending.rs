@@ -55,19 +55,10 @@ pub struct JobMending {
     pub planted: Option<Successor>,
     /// When the run that is planned may start, should it not be due: at its due time if it is not known better.
     pub pending_ready: Option<UnixMillis>,
-    /// What is done about its waiting runs if none is open.
-    pub waiting: Waiting,
     /// How it is to be listed with its first gate.
     pub gated: Option<String>,
-}
-
-/// What is done about the waiting runs of a job of which none is open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waiting {
-    /// Nothing else would free the first of them.
-    Freed,
-    /// The end of a run asked for by hand frees it, or nobody looked.
-    Left,
+    /// What `every` counts from once `planted` stands in the place of a run planned too late; none if that one is to stay.
+    pub anchor: Option<UnixMillis>,
 }
 
 /// A run whose places are to agree with its record.
@@ -79,6 +70,8 @@ pub struct RunMending {
     pub lane: Lane,
     /// The fence of a lease it was found under.
     pub found_under: Option<Fence>,
+    /// When it may start, if it is due later than its job's rules have it wait.
+    pub ready: Option<UnixMillis>,
 }
 
 impl Store {
@@ -109,6 +102,9 @@ impl Store {
             .key("backfill", keys.backfill(name))
             .key("backfills", keys.backfills())
             .key("gated", keys.gated())
+            .key("manual", keys.manual(name))
+            .key("history", keys.history())
+            .key("job_history", keys.job_history(name))
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("rev", record.map_or("", |record| record.rev.as_str()))
@@ -117,8 +113,8 @@ impl Store {
             .arg("planted_due", Successor::due(planted))
             .arg("planted_ready", Successor::ready(planted))
             .arg("pending_ready", pending_ready.map_or(0, UnixMillis::as_i64))
-            .arg("freed_by", if mending.waiting == Waiting::Freed { "" } else { "other" })
-            .arg("gated", mending.gated.as_deref().unwrap_or_default());
+            .arg("gated", mending.gated.as_deref().unwrap_or_default())
+            .arg("anchor", mending.anchor.map_or_else(String::new, |at| at.as_i64().to_string()));
         for lane in lanes {
             call = call.key("due", keys.due(lane));
         }
@@ -150,13 +146,16 @@ impl Store {
             .key("leases", keys.leases())
             .key("spread", keys.spread(job))
             .key("stops", keys.stops())
+            .key("manual", keys.manual(job))
+            .key("deadlines", keys.deadlines())
             .arg("now", self.now_arg())
             .arg("id", run.to_string())
             .arg("job_name", job.as_str())
             .arg("due_ms", run.due().as_i64())
             .arg("kind", if run.is_manual() { "manual" } else { "regular" })
             .arg("fence", mending.found_under.map_or_else(String::new, |fence| fence.to_string()))
-            .arg("gates", names_of(places));
+            .arg("gates", names_of(places))
+            .arg("ready", mending.ready.map_or_else(String::new, |at| at.as_i64().to_string()));
         for lane in lanes {
             let queue = lane.queue();
             call = call.key("due", keys.due(lane)).key("running", keys.running(queue)).arg("queue", queue.as_str());

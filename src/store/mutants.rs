@@ -43,11 +43,13 @@ pub enum Mutant {
     RoomUnbounded,
     /// A node takes of each queue alike, and what is due first, however urgent.
     OrderForgotten,
+    /// A claim takes a run of a removed job for one of the job that was added under its name later.
+    FormerBegins,
 }
 
 impl Mutant {
     /// Each with its word.
-    pub const ALL: [(&str, Self); 12] = [
+    pub const ALL: [(&str, Self); 13] = [
         ("no-token-check", Self::NoTokenCheck),
         ("zrem-first", Self::ZremFirst),
         ("no-start-mark", Self::NoStartMark),
@@ -60,6 +62,7 @@ impl Mutant {
         ("queue-unbounded", Self::QueueUnbounded),
         ("room-unbounded", Self::RoomUnbounded),
         ("order-forgotten", Self::OrderForgotten),
+        ("former-begins", Self::FormerBegins),
     ];
 
     /// The script it breaks, each piece of it and what stands there instead.
@@ -106,6 +109,7 @@ impl Mutant {
                 ("list_ripe", "local limit = whole(set[2], POOL)", "local limit = 0"),
                 ("list_ripe", "if count == 0 or per == 0 then", "if true then"),
             ],
+            Self::FormerBegins => &[("claim_runs", "elseif is_of_former then", "elseif false then")],
             Self::ZremFirst
             | Self::NoStartMark
             | Self::RenewNever

@@ -289,6 +289,7 @@ fn joined<'n>(names: impl Iterator<Item = &'n str>) -> String {
     names.collect::<Vec<_>>().join(",")
 }
 
-fn names<T: FromStr + Ord>(text: &str) -> BTreeSet<T> {
+/// The names in a list with commas; what is no name is passed over.
+pub(super) fn names<T: FromStr + Ord>(text: &str) -> BTreeSet<T> {
     text.split(',').filter_map(|name| name.parse().ok()).collect()
 }

@@ -129,7 +129,7 @@ impl Store {
             .key("job", keys.job(run.job()))
             .key("run", keys.run(run))
             .key("due", keys.due(&lane))
-            .key("open", keys.open(run.job()))
+            .key("manual", keys.manual(run.job()))
             .key("finished", keys.finished())
             .key("totals", keys.totals())
             .key("nudge", keys.nudge())

@@ -74,6 +74,7 @@ impl Store {
             .key("due", self.keys.due(lane))
             .key("nudge", self.keys.nudge())
             .key("boot_runs", self.keys.boot_runs())
+            .key("manual", self.keys.manual(run.job()))
             .arg("now", self.now_arg())
             .arg("id", run.to_string())
             .arg("job_name", run.job().as_str())

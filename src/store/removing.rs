@@ -96,6 +96,7 @@ impl Store {
             .key("uniques", keys.uniques())
             .key("gated", keys.gated())
             .key("passed_run", passed_run.as_ref().map_or_else(|| keys.job(name), |run| keys.run(run)))
+            .key("deadlines", keys.deadlines())
             .arg("now", self.now_arg())
             .arg("job_name", name.as_str())
             .arg("kind", order.kind.as_str())

@@ -52,6 +52,8 @@ pub enum RetryReply {
     Unknown,
     /// Its job is no longer defined; the word for how it ended, if that is known.
     Gone(Option<String>),
+    /// It belongs to an earlier job of this name.
+    Former,
     /// The job changed: read it and decide again.
     Stale,
 }
@@ -67,6 +69,7 @@ impl Store {
             .ended_keys(Invocation::new(&scripts::RETRY_RUN), &order.run, lane)
             .key("deeds", keys.deeds(job))
             .key("deadlines", keys.deadlines())
+            .key("manual", keys.manual(job))
             .arg("now", self.now_arg())
             .arg("id", order.run.to_string())
             .arg("job_name", job.as_str())
@@ -89,6 +92,7 @@ impl Store {
             }
             "unknown" => RetryReply::Unknown,
             "gone" => RetryReply::Gone(Some(reply.text()?).filter(|how| !how.is_empty())),
+            "former" => RetryReply::Former,
             "stale" => RetryReply::Stale,
             _ => return Err(reply.unknown()),
         })

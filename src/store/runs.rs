@@ -178,6 +178,7 @@ impl Store {
             .key("open", keys.open(job))
             .key("waiting", keys.waiting(job))
             .key("notices", keys.notices())
+            .key("deadlines", keys.deadlines())
             .arg("now", self.now_arg())
             .arg("id", order.run.to_string())
             .arg("job_name", job.as_str())
@@ -221,6 +222,7 @@ impl Store {
             let call = self.settling_keys(Invocation::new(&scripts::FINISH_RUN), &claim.run, &claim.lane, lane);
             let call = call
                 .key("deadlines", self.keys.deadlines())
+                .key("manual", self.keys.manual(claim.run.job()))
                 .arg("now", self.now_arg())
                 .arg("id", claim.run.to_string())
                 .arg("job_name", claim.run.job().as_str())
@@ -250,6 +252,7 @@ impl Store {
         let call = |lane: &Lane, read: &str, places: &[Gate]| {
             self.settling_keys(Invocation::new(&scripts::RECOVER_RUN), &lease.run, &recovery.lane, lane)
                 .key("deadlines", self.keys.deadlines())
+                .key("manual", self.keys.manual(lease.run.job()))
                 .arg("now", self.now_arg())
                 .arg("id", lease.run.to_string())
                 .arg("job_name", lease.run.job().as_str())
@@ -343,6 +346,7 @@ impl Store {
             .key("job_due", self.keys.due(lane))
             .key("nudge", self.keys.nudge())
             .key("deeds", self.keys.deeds(run.job()))
+            .key("manual", self.keys.manual(run.job()))
             .arg("now", self.now_arg())
             .arg("id", run.to_string())
             .arg("job_name", run.job().as_str())

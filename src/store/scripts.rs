@@ -138,6 +138,7 @@ scripts! {
     PLANT_MANUAL "plant_manual";
     PLANT_NOTICE "plant_notice";
     PLANT_REBOOT "plant_reboot";
+    PULL_IN "pull_in";
     QUARANTINE_KEY "quarantine_key";
     QUARANTINE_RUN "quarantine_run";
     QUEUE_BACKFILL "queue_backfill";

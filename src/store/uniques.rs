@@ -85,6 +85,16 @@ impl Store {
         Ok(keys.iter().filter_map(text_of).filter_map(|key| key.parse().ok()).collect())
     }
 
+    /// Keys that are to be looked at after `after`: those from the `offset`-th on, at most 100.
+    pub async fn list_uniques_after(&self, after: UnixMillis, offset: usize) -> Result<Vec<UniqueKey>, StoreError> {
+        let mut pipeline = redis::pipe();
+        let range = pipeline.cmd("ZRANGE").arg(self.keys.uniques()).arg(format!("({}", after.as_i64())).arg("+inf");
+        range.arg("BYSCORE").arg("LIMIT").arg(offset).arg(STEP);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(keys)) = answer.first() else { return Ok(Vec::new()) };
+        Ok(keys.iter().filter_map(text_of).filter_map(|key| key.parse().ok()).collect())
+    }
+
     /// Lets those of these keys go that nobody holds any more, at most 100, and has the others looked at again later. Gives how
     /// many went.
     pub async fn forget_uniques(&self, keys: &[UniqueKey]) -> Result<usize, StoreError> {

@@ -65,7 +65,7 @@ impl Store {
     pub async fn read_retried_notices(&self, jobs: &[JobName]) -> Result<Vec<RunRecord>, StoreError> {
         let mut ids = Vec::new();
         for job in jobs {
-            ids.extend(self.list_open(job).await?);
+            ids.extend(self.list_manual(job).await?);
         }
         self.retried_among(&ids).await
     }

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::evidence::{Attempt, Micros, Reach, RunName};
+use crate::jobs::VERSION;
 
 /// The attempts told in `text`, in the order they began. Fails with the first line that is none.
 pub(crate) fn read(text: &str) -> Result<Vec<Attempt>, String> {
@@ -25,6 +26,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<Attempt>, String> {
                 last_sign: telling.at,
                 ended: None,
                 reach: Reach::Process,
+                version: telling.version,
             });
             continue;
         }
@@ -56,12 +58,15 @@ struct Telling {
     pid: u32,
     at: Micros,
     code: i32,
+    version: Option<u32>,
 }
 
 impl Telling {
     fn read(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split(' ').collect();
-        let [word @ ("B" | "T" | "E"), run, attempt, fence, node, pid, wall, _boot, code] = words[..] else { return None };
+        let [word @ ("B" | "T" | "E"), run, attempt, fence, node, pid, wall, _boot, code, version] = words[..] else {
+            return None;
+        };
         Some(Self {
             word: word.to_owned(),
             run: RunName::parse(run)?,
@@ -71,6 +76,7 @@ impl Telling {
             pid: pid.parse().ok()?,
             at: wall.parse().ok()?,
             code: if word == "E" { code.parse().ok()? } else { 0 },
+            version: version.strip_prefix(VERSION).and_then(|version| version.parse().ok()),
         })
     }
 }

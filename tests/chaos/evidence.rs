@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::jobs::Job;
+use crate::schedule::When;
 
 /// Microseconds since 1970, or a length.
 pub(crate) type Micros = i64;
@@ -75,6 +76,8 @@ pub(crate) struct Attempt {
     /// When it ended by itself, and with which code; none = it was cut short.
     pub(crate) ended: Option<(Micros, i32)>,
     pub(crate) reach: Reach,
+    /// The version of the definition it executed, of a job that is removed and added again.
+    pub(crate) version: Option<u32>,
 }
 
 /// How an attempt acts on the world.
@@ -218,6 +221,22 @@ pub(crate) enum Doing {
     Cancelled(String),
     /// A run by hand was accepted.
     Ran(String),
+    /// Past occurrences of a job were asked for.
+    Backfilled(String),
+}
+
+/// One of the jobs that had a name one after the other.
+#[derive(Debug, Clone)]
+pub(crate) struct Generation {
+    /// Of its definition. Two in a row have the same if the definition was the same.
+    pub(crate) version: u32,
+    pub(crate) when: When,
+    /// Between which times it was added.
+    pub(crate) added: (Micros, Micros),
+    /// Between which times it was removed.
+    pub(crate) removed: (Micros, Micros),
+    /// Whether nobody saw it removed before the next was added: the next may be an edit of it.
+    pub(crate) may_be_edited: bool,
 }
 
 /// All of it.
@@ -231,6 +250,8 @@ pub(crate) struct Evidence {
     pub(crate) told: Vec<Recorded>,
     pub(crate) faults: Vec<Inflicted>,
     pub(crate) deeds: Vec<Deed>,
+    /// The jobs that had each name, in the order of time, where there was more than one.
+    pub(crate) generations: BTreeMap<String, Vec<Generation>>,
     /// How much longer than usual this host itself took to start a program, and when.
     pub(crate) host_lags: Vec<(Micros, Micros)>,
     /// The names of all nodes.

@@ -1,5 +1,5 @@
 //! A store jobs write to over HTTP. It takes an effect under a fence no lower than the highest it has seen of that run, and
-//! refuses others with 409: what the README tells receivers to do. Everything it is asked is kept for the checker, which
+//! refuses others with 409: what docs/guarantees.md tells receivers to do. Everything it is asked is kept for the checker, which
 //! judges the fences again for itself.
 
 use std::collections::HashMap;
@@ -121,6 +121,7 @@ impl Shared {
             last_sign: at,
             ended: Some((at, i32::from(!accepted))),
             reach: Reach::Request { accepted },
+            version: None,
         });
         accepted
     }

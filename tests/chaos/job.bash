@@ -1,16 +1,17 @@
 #!/bin/bash
 # One attempt of a job of the chaos test. It tells what it does by appending lines to the file `effects`:
-#   B|T|E run attempt fence node pid wall_us boot_s code
-# B when it begins, T each 100 ms while it lives, E when it ends, with its exit code. A killed attempt leaves no E, and its
+#   B|T|E run attempt fence node pid wall_us boot_s code version
+# B when it begins, T each 100 ms while it lives, E when it ends, with its exit code; each with the version of its definition.
+# A killed attempt leaves no E, and its
 # last T says until when it lived. No process is started to tell a line or to wait: two cores must bear many of these.
-# Usage: job.bash DIR WHAT MILLIS [NUMBER]
-dir=$1 what=$2 millis=$3 number=${4:-0}
+# Usage: job.bash DIR WHAT MILLIS [NUMBER [VERSION]]
+dir=$1 what=$2 millis=$3 number=${4:-0} version=${5:--}
 exec 9<>"$dir/never" # a fifo nobody writes to: reading it with a limit is a sleep
 
 tell() {
   local up rest
   read -r up rest </proc/uptime
-  echo "$1 $SCHEDD_RUN_ID $SCHEDD_ATTEMPT $SCHEDD_FENCE $SCHEDD_NODE $BASHPID ${EPOCHREALTIME/./} $up ${2:--}" >>"$dir/effects"
+  echo "$1 $SCHEDD_RUN_ID $SCHEDD_ATTEMPT $SCHEDD_FENCE $SCHEDD_NODE $BASHPID ${EPOCHREALTIME/./} $up ${2:--} $version" >>"$dir/effects"
 }
 
 work() {
@@ -33,7 +34,7 @@ if [ "$what" = ghost ]; then # what `daemonise` leaves behind: deaf to TERM, and
   exit 0
 fi
 if [ "$what" = is-done ]; then # a check: whether an attempt of this run told that it succeeded; 1 if none did
-  exec grep -q "^E $SCHEDD_RUN_ID .* 0\$" "$dir/effects"
+  exec grep -q "^E $SCHEDD_RUN_ID .* 0 [^ ]*\$" "$dir/effects"
 fi
 tell B
 case $what in

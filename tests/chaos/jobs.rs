@@ -10,6 +10,8 @@ use crate::evidence::{Micros, SECOND};
 use crate::schedule::{Phase, When};
 use crate::sharing::{self, INVOICE, Sharing};
 
+/// What stands before the number of a version.
+pub(crate) const VERSION: &str = "version-";
 /// Slots of the queue `crowd` on each node.
 pub(crate) const CROWD_SLOTS: usize = 4;
 
@@ -107,6 +109,8 @@ pub(crate) struct Job {
     pub(crate) is_sure: bool,
     /// When its `add` was over; 0 for one of the file.
     pub(crate) added: Micros,
+    /// Of its definition, if it is removed and added again.
+    pub(crate) version: Option<u32>,
 }
 
 impl Job {
@@ -131,6 +135,7 @@ impl Job {
             max_count: None,
             is_sure: true,
             added: 0,
+            version: None,
         }
     }
 
@@ -159,7 +164,9 @@ impl Job {
             Act::Poison => ("poison", String::new()),
             Act::Work | Act::Post(_) => ("work", String::new()),
         };
-        script(dir, &[what, &(self.work / 1000).to_string(), &number])
+        let (work, version) = ((self.work / 1000).to_string(), self.version.map(|version| format!("{VERSION}{version}")));
+        let args: Vec<&str> = [what, &work, &number].into_iter().chain(version.as_deref()).collect();
+        script(dir, &args)
     }
 
     /// Whether a failure with this code is tried again while retries are left.

@@ -8,12 +8,13 @@
 //! | `small` | the node of few places, and the runs it has to put in order |
 //! | `stage`, `grounds`, `proxy`, `http_store` | the nodes, what they stand on, their ways to Redis, and the store jobs write to |
 //! | `faults/` | one file a family of faults, each with what its row may do to the promises |
-//! | `hands`, `adding` | what people do meanwhile |
+//! | `hands`, `adding`, `readding` | what people do meanwhile |
 //! | `job.bash`, `effects` | jobs telling what they do, and reading it |
 //! | `settle`, `keys` | the end: everything owed is awaited and read once |
 //! | `metronome`, `soak` | how slow this host itself is, and what nodes use in a long steady run |
 //! | `evidence`, `checker/` | all that is known, and the pure judgement of it, which tests itself at each start |
 //! | `trial`, `report` | one seed from its plan to its findings, and what is printed |
+//! | `redis_clock` | steps of Redis' own clock, with a judgement of their own |
 //! | `mutants`, `play` | daemons that break a rule, and the scene that makes each visible |
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
@@ -33,6 +34,8 @@ mod mutants;
 mod plan;
 mod play;
 mod proxy;
+mod readding;
+mod redis_clock;
 mod report;
 mod schedule;
 mod settle;
@@ -84,6 +87,9 @@ struct Args {
     /// The same with this one only
     #[arg(long, value_name = "NAME", conflicts_with = "mutants")]
     mutant: Option<String>,
+    /// Only steps of Redis' own clock, for so many seconds
+    #[arg(long, conflicts_with_all = ["soak", "mutants", "mutant", "faults", "jobs", "nodes"])]
+    redis_clock: bool,
     /// Only the checker's tests of itself
     #[arg(long)]
     self_test: bool,
@@ -109,6 +115,10 @@ fn main() -> ExitCode {
         return end(mutants::run(args.mutant.as_deref(), &interrupted), "mutants");
     }
     let seed = args.seed.unwrap_or_else(|| evidence::now().unsigned_abs());
+    if args.redis_clock {
+        let length = Duration::from_secs(args.seconds).saturating_sub(plan::SETTLING);
+        return end(redis_clock::run(seed, length, interrupted), &format!("seed={seed}"));
+    }
     let Args { faults, jobs, .. } = args;
     let trial = trial::Trial {
         seed,

@@ -13,6 +13,7 @@ use crate::checker::{Finding, Verdict, check};
 use crate::evidence::{SECOND, now, span};
 use crate::jobs::{Act, Job, Overlap};
 use crate::play::{Play, Scene};
+use crate::readding::{Place, Readded};
 use crate::report;
 use crate::schedule::When;
 use crate::sharing::{self, Sharing};
@@ -110,6 +111,12 @@ const MUTANTS: &[Mutant] = &[
         wanted: &[Verdict::Rank],
         scene: Scene { nodes: 2, var: None, has_small: true, jobs: by_hand, act: add_batch },
     },
+    Mutant {
+        name: "former-begins",
+        rule: "a removed job's run goes on as the job added again",
+        wanted: &[Verdict::Wrong],
+        scene: Scene { nodes: 1, var: None, has_small: false, jobs: Vec::new, act: readd_while_it_executes },
+    },
 ];
 
 fn once(name: &str, act: Act, work_ms: i64) -> Job {
@@ -193,6 +200,18 @@ fn queueing() -> Vec<Job> {
 
 fn look_on_long(play: &mut Play<'_>) -> Result<(), Interrupted> {
     play.pause(Duration::from_secs(13))
+}
+
+/// A job is removed and added again with another definition while a run of it executes. The run fails and is tried again.
+fn readd_while_it_executes(play: &mut Play<'_>) -> Result<(), Interrupted> {
+    let failing = Job { retries: 1, retry_delay: SECOND, ..Job::new("readded", Act::FailFirst(1), 2_500) };
+    let when = When::Seconds(10);
+    play.add_first(Readded::new(failing.due(when), Place::Api), when)?;
+    if play.await_begin(1)?.is_none() {
+        return Ok(());
+    }
+    play.readd(when)?;
+    play.pause(Duration::from_secs(6))
 }
 
 /// A node whose clock is ahead joins the one that has a run.

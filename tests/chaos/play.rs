@@ -3,6 +3,7 @@
 //!
 //! Invariant: what a scene does to nodes is in its fault log, with the harm its row promises; the checker knows no more of it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,6 +17,8 @@ use crate::grounds::Grounds;
 use crate::http_store::HttpStore;
 use crate::jobs::Job;
 use crate::plan::toml_of;
+use crate::readding::Readded;
+use crate::schedule::When;
 use crate::stage::{Interrupted, Node, Stage};
 use crate::trial::{Ended, Failure, await_jobs, close_phases, open_phases};
 use crate::{effects, metronome, settle, small, soak};
@@ -40,6 +43,7 @@ pub(crate) struct Scene {
 pub(crate) struct Play<'a> {
     stage: &'a Stage,
     jobs: Vec<Job>,
+    readded: Vec<Readded>,
     log: Vec<Inflicted>,
 }
 
@@ -60,12 +64,13 @@ impl Scene {
         let ready = await_jobs(&stage, jobs.len())?;
         open_phases(&mut jobs, set_at, ready);
         let usage = soak::usage(&stage);
-        let mut play = Play { stage: &stage, jobs, log: Vec::new() };
+        let mut play = Play { stage: &stage, jobs, readded: Vec::new(), log: Vec::new() };
         let (stopped, history, told, leftovers, crashes, host_lags) = std::thread::scope(|scope| {
             let metronome = scope.spawn(|| metronome::tick(&stage));
             let reader = scope.spawn(|| read_on(&stage));
             let ended = Ended(&stage);
             (self.act)(&mut play)?;
+            play.readded.iter_mut().try_for_each(|readded| readded.remove(&stage))?;
             for node in stage.nodes() {
                 node.start_again(stage.dir());
             }
@@ -79,8 +84,13 @@ impl Scene {
             drop(ended);
             Ok::<_, Failure>((stopped, history, reader.join().unwrap(), leftovers, crashes, metronome.join().unwrap()))
         })?;
-        let Play { mut jobs, log, .. } = play;
+        let Play { mut jobs, readded, log, .. } = play;
         close_phases(&mut jobs, stopped);
+        let mut generations = BTreeMap::new();
+        for (job, of_name) in readded.into_iter().map(Readded::told) {
+            generations.insert(job.name.clone(), of_name);
+            jobs.push(job);
+        }
         let jobs = jobs.into_iter().map(|job| (job.name.clone(), job)).collect();
         let attempts = effects::so_far(dir);
         Ok(Evidence {
@@ -91,6 +101,7 @@ impl Scene {
             told,
             faults: log,
             deeds: Vec::new(),
+            generations,
             host_lags,
             nodes: stage.nodes().iter().map(|node| node.name.clone()).collect(),
             labelled: Vec::new(),
@@ -121,6 +132,22 @@ impl Play<'_> {
     pub(crate) fn add(&mut self, mut jobs: Vec<Job>) {
         adding::add(self.stage, &mut jobs);
         self.jobs.append(&mut jobs);
+    }
+
+    /// Adds this job with its first definition.
+    pub(crate) fn add_first(&mut self, mut readded: Readded, when: When) -> Result<(), Interrupted> {
+        readded.add(self.stage, when, 1)?;
+        self.readded.push(readded);
+        Ok(())
+    }
+
+    /// Removes the jobs added so, and adds each again with another definition.
+    pub(crate) fn readd(&mut self, when: When) -> Result<(), Interrupted> {
+        for readded in &mut self.readded {
+            readded.remove(self.stage)?;
+            readded.add(self.stage, when, 2)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn pause(&self, length: Duration) -> Result<(), Interrupted> {

@@ -41,6 +41,8 @@ pub(crate) const PACED: Rate = Rate { count: 2, seconds: 1, burst: 3 };
 const CUSTOMER: Rate = Rate { count: 10, seconds: 10, burst: 3 };
 /// The members of the group `turns`, in their order: not that of their names, in which they are due.
 pub(crate) const ORDER: [&str; 3] = ["turn-c", "turn-b", "turn-a"];
+/// The group of jobs that are removed and added again, and of one that keeps them waiting.
+pub(crate) const READDING: &str = "readding";
 /// The unique key of jobs that are added.
 pub(crate) const INVOICE: &str = "invoice-7";
 /// Between the end of a member and the next begin.
@@ -149,7 +151,7 @@ pub(crate) fn head() -> String {
     let Rate { count, seconds, burst } = PACED;
     format!(
         "[queues.aside]\n[queues.narrow]\nlimit = {NARROW}\n[queues.paced]\nrate = \"{count}/{seconds}s\"\nburst = {burst}\n\
-         [groups.alone]\nmode = \"exclusive\"\n[groups.turns]\nmode = \"alternate\"\norder = {ORDER:?}\ngap = \"{}ms\"\n\
+         [groups.alone]\nmode = \"exclusive\"\n[groups.{READDING}]\nmode = \"exclusive\"\n[groups.turns]\nmode = \"alternate\"\norder = {ORDER:?}\ngap = \"{}ms\"\n\
          patience = \"{}ms\"\n{}",
         GAP / 1000,
         PATIENCE / 1000,
@@ -200,6 +202,7 @@ pub(crate) fn zoo(rng: &mut Rng) -> Vec<Job> {
         let sharing = Sharing { not_while: Some("backup"), ..Sharing::default() };
         add(&format!("report-{number}"), rng.i64(300..900), When::Seconds(3 + number), sharing);
     }
+    add("holding", rng.i64(1_000..2_000), When::Seconds(3), Sharing { group: Some(READDING), ..Sharing::default() });
     add("labelled", rng.i64(200..900), When::Seconds(3), Sharing { requires: Some(LABEL), ..Sharing::default() });
     jobs
 }

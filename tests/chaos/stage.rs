@@ -1,6 +1,7 @@
 //! What is on stage: a Redis with an append-only file, nodes that reach it through a proxy each, and the hub that starts again
 //! what died. Everything lives below one directory and ends when the stage is dropped, also after a panic or Ctrl-C.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
@@ -29,9 +30,17 @@ pub(crate) struct Stage {
     redis_url: String,
     nodes: Vec<Node>,
     deaths: Mutex<Vec<Death>>,
-    jobs_text: Mutex<String>,
+    jobs_text: Mutex<JobsText>,
     interrupted: Arc<AtomicBool>,
     is_over: AtomicBool,
+}
+
+/// What `jobs.toml` of every node is to say.
+#[derive(Default)]
+struct JobsText {
+    main: String,
+    /// What stands behind it, by the name of a job.
+    sections: BTreeMap<String, String>,
 }
 
 /// One node.
@@ -67,7 +76,7 @@ impl Stage {
         fs::write(dir.join("job.bash"), include_str!("job.bash")).unwrap();
         fs::write(dir.join("effects"), "").unwrap();
         rustix::fs::mknodat(rustix::fs::CWD, dir.join("never"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
-        let redis = TestRedis::durable();
+        let redis = TestRedis::with_clock(0);
         let redis_url = redis.url();
         let start = |(at, footing)| Node::start(&format!("n{}", at + 1), dir, &redis_url, jobs, mutant, footing);
         let nodes = footings.into_iter().enumerate().map(start).collect();
@@ -77,7 +86,7 @@ impl Stage {
             redis_url,
             nodes,
             deaths: Mutex::default(),
-            jobs_text: Mutex::new(jobs.to_owned()),
+            jobs_text: Mutex::new(JobsText { main: jobs.to_owned(), sections: BTreeMap::new() }),
             interrupted,
             is_over: AtomicBool::new(false),
         }
@@ -97,13 +106,31 @@ impl Stage {
 
     /// What `jobs.toml` of every node is to say.
     pub(crate) fn jobs_text(&self) -> String {
-        locked(&self.jobs_text).clone()
+        locked(&self.jobs_text).whole()
     }
 
-    /// Writes `jobs.toml` of every node and has it read.
+    /// Writes `jobs.toml` of every node and has it read; what stands behind it stays.
     pub(crate) fn write_jobs(&self, text: &str) {
+        self.change_jobs(|kept| text.clone_into(&mut kept.main));
+    }
+
+    /// Writes one job behind the others, or takes it away.
+    pub(crate) fn write_section(&self, job: &str, text: Option<String>) {
+        self.change_jobs(|kept| match text {
+            Some(text) => drop(kept.sections.insert(job.to_owned(), text)),
+            None => drop(kept.sections.remove(job)),
+        });
+    }
+
+    /// Writes what it is to say once more.
+    pub(crate) fn rewrite_jobs(&self) {
+        self.change_jobs(|_| ());
+    }
+
+    fn change_jobs(&self, change: impl FnOnce(&mut JobsText)) {
         let mut kept = locked(&self.jobs_text);
-        text.clone_into(&mut kept);
+        change(&mut kept);
+        let text = &kept.whole();
         for node in &self.nodes {
             let file = node.daemon().jobs_file();
             let new = file.with_extension("new");
@@ -199,6 +226,12 @@ impl Stage {
         for node in &self.nodes {
             fs::write(self.dir.join(format!("{}.log", node.name)), node.daemon().log()).unwrap();
         }
+    }
+}
+
+impl JobsText {
+    fn whole(&self) -> String {
+        self.sections.values().fold(self.main.clone(), |text, section| text + section)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use serde_json::Value;
 
 use crate::checker;
@@ -16,6 +17,7 @@ use crate::hands::{Hands, Spite};
 use crate::http_store::HttpStore;
 use crate::jobs::Job;
 use crate::plan::{Plan, Wanted};
+use crate::readding::{self, Readding};
 use crate::schedule::When;
 use crate::stage::{Death, Interrupted, Stage, schedctl};
 use crate::{effects, metronome, report, settle, sharing, small, soak};
@@ -115,19 +117,24 @@ impl Trial {
             plan.jobs,
             if is_soak || !self.jobs.is_empty() { Spite::None } else { Spite::Poison },
         );
+        let mut readded = readding::zoo();
+        readded.retain(|readded| self.jobs.is_empty() || self.jobs.iter().any(|name| readded.name().starts_with(name.as_str())));
+        let mut readding = Readding::new(&stage, Rng::with_seed(self.seed ^ 1), readded);
         let is_enough = AtomicBool::new(false);
         let played = std::thread::scope(|scope| {
             let metronome = scope.spawn(|| metronome::tick(&stage));
             let watch = scope.spawn(|| if is_soak { soak::watch(&stage) } else { Vec::new() });
             let hub = scope.spawn(|| stage.resurrect());
             let people = scope.spawn(|| hands.work(|| is_enough.load(Ordering::SeqCst)));
+            let others = scope.spawn(|| readding.work(|| is_enough.load(Ordering::SeqCst)));
             // Whatever happens in here, the others are told to end: the scope waits for them.
             let ended = Ended(&stage);
             let log = conduct(&stage, plan.faults, self.length);
             is_enough.store(true, Ordering::SeqCst);
-            let people = people.join().unwrap();
+            let (people, others) = (people.join().unwrap(), others.join().unwrap());
             let (log, added, told) = log?;
             people?;
+            others?;
             stage.pause(CALM)?;
             let stopped = settle::stop_recurring(&stage, TIMING.lease)?;
             let mut leftovers = settle::await_owed(&stage, settle::OWED)?;
@@ -142,9 +149,12 @@ impl Trial {
             Ok::<_, Failure>((log, added, told, stopped, history, leftovers, crashes, metronome.join().unwrap()))
         });
         let (mut log, added, told, stopped, history, leftovers, mut crashes, host_lags) = played?;
-        let Hands { mut jobs, deeds, .. } = hands;
+        let Hands { mut jobs, mut deeds, .. } = hands;
         close_phases(&mut jobs, stopped);
         jobs.extend(added);
+        let (more, readded, generations) = readding.told();
+        deeds.extend(more);
+        jobs.extend(readded);
         let text = std::fs::read_to_string(dir.join("effects")).unwrap();
         let mut attempts = effects::read(&text).map_err(Failure::Test)?;
         for death in stage.deaths() {
@@ -164,6 +174,7 @@ impl Trial {
             told,
             faults: log,
             deeds,
+            generations,
             host_lags,
             nodes: stage.nodes().iter().map(|node| node.name.clone()).collect(),
             labelled,

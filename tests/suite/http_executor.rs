@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use schedd::domain::job::{Action, HttpRequest};
 use schedd::domain::run::{Ending, Outcome};
+use schedd::domain::secret_headers::SECRET_HEADERS;
+use schedd::domain::webhook::SigningSecret;
 use schedd::executor::{Attempt, StopReason, Stream};
 use schedd::keeper::BootInstant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -20,6 +22,10 @@ fn request(method: &str, url: String) -> HttpRequest {
 
 fn of(request: HttpRequest) -> Attempt {
     attempt(Action::Http(request))
+}
+
+fn signing_secret() -> SigningSecret {
+    SigningSecret::Given("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".parse().unwrap())
 }
 
 #[tokio::test]
@@ -106,6 +112,46 @@ async fn redirects_are_followed_as_far_as_the_job_says_and_secrets_stay_at_home(
     let last = &away.requests()[0];
     assert_eq!((last.method.as_str(), last.body.as_str(), last.header("authorization")), ("GET", "", None));
     assert!(last.header("idempotency-key").is_some());
+}
+
+#[tokio::test]
+async fn another_origin_gets_no_secret_header_by_a_redirect() {
+    let bench = Bench::start().await;
+    for status in [301, 302, 303, 307, 308] {
+        let away = HttpSink::start([]).await;
+        let sink = HttpSink::start([Answer::status(status).header("location", away.url("/away"))]).await;
+        let mut job = request("GET", sink.url("/"));
+        job.redirects = 1;
+        job.headers = SECRET_HEADERS.iter().map(|name| (name.to_uppercase(), "s3cret".to_owned())).collect();
+        job.headers.insert("X-Other".to_owned(), "kept".to_owned());
+        let mut attempt = of(job);
+        attempt.webhook_secrets = vec![signing_secret()];
+        let (outcome, _) = bench.run(&attempt).await;
+        assert_eq!((outcome.ending, outcome.http_status), (Ending::Succeeded, Some(200)), "{status}");
+        assert!(sink.requests()[0].header("webhook-signature").is_some());
+        let sent = &away.requests()[0];
+        assert_eq!((sent.header("x-other"), sent.body.as_str()), (Some("kept"), ""), "{status}");
+        assert!(sent.header("idempotency-key").is_some(), "{status}");
+        let told = sent.headers.iter().find(|(name, value)| value == "s3cret" || name.starts_with("webhook-"));
+        assert_eq!(told, None, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_that_would_send_the_body_to_another_origin_ends_the_attempt() {
+    let bench = Bench::start().await;
+    let away = HttpSink::start([]).await;
+    for (method, status) in [("POST", 307), ("PUT", 308), ("GET", 302), ("GET", 307)] {
+        let sink = HttpSink::start([Answer::status(status).header("location", away.url("/away"))]).await;
+        let mut job = request(method, sink.url("/"));
+        (job.redirects, job.body) = (5, "text".to_owned());
+        let (outcome, _) = bench.run(&of(job)).await;
+        let told = format!("status {status} leads to another origin ({}), which is not given the body", away.url(""));
+        let error = outcome.error.unwrap();
+        assert!(error.starts_with(&told) && error.contains("wanted its URL in the job"), "{method}: {error}");
+        assert_eq!(outcome.ending, Ending::Failed);
+    }
+    assert!(away.requests().is_empty());
 }
 
 #[tokio::test]

@@ -55,6 +55,8 @@ fn all_is_installed_below_a_prefix_and_goes_again_but_for_the_jobs_file() {
         "opt/schedd/share/man/man8/schedd.8",
         "opt/schedd/share/bash-completion/completions/schedctl",
         "opt/schedd/share/doc/schedd/examples/schedd.service.d/hardened.conf",
+        "opt/schedd/share/doc/schedd/README.md",
+        "opt/schedd/share/doc/schedd/docs/jobs-toml.md",
         "etc/schedd/jobs.toml",
     ] {
         assert!(place(path).exists(), "{path}");

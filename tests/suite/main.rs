@@ -6,6 +6,7 @@
 )]
 
 mod cli;
+mod docs;
 mod doctor;
 mod fuzzed;
 mod http_executor;

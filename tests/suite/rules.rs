@@ -4,15 +4,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of `src`, each with those it may import from beside itself.
-const MAY_IMPORT: [(&str, &[&str]); 9] = [
+const MAY_IMPORT: [(&str, &[&str]); 10] = [
     ("domain", &[]),
-    ("config", &["domain"]),
+    ("files", &[]),
+    ("config", &["domain", "files"]),
     ("keeper", &["domain"]),
-    ("secrets", &["domain"]),
+    ("secrets", &["domain", "files"]),
     ("executor", &["domain", "keeper", "secrets"]),
-    ("store", &["domain"]),
+    ("store", &["domain", "files"]),
     ("engine", &["domain", "config", "keeper", "secrets", "executor", "store"]),
-    ("daemon", &["domain", "config", "keeper", "secrets", "executor", "store", "engine"]),
+    ("daemon", &["domain", "files", "config", "keeper", "secrets", "executor", "store", "engine"]),
     ("cli", &["domain", "config", "secrets", "store", "engine"]),
 ];
 

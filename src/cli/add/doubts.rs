@@ -9,10 +9,12 @@ use std::path::Path;
 use super::Added;
 use crate::cli::failure::Failure;
 use crate::cli::render::Console;
-use crate::config::{NamedJob, Problem};
+use crate::config::{self, NamedJob, Problem};
 use crate::domain::env_file::Absence;
 use crate::domain::ids::JobName;
+use crate::domain::process::RunAs;
 use crate::domain::schedule::Schedule;
+use crate::secrets;
 use crate::store::{JobRecord, Store};
 
 /// Doubts of lines that are told.
@@ -25,7 +27,8 @@ const USERS: usize = 1_000;
 /// What this host has, looked up once where that may take long.
 #[derive(Debug, Default)]
 pub(super) struct Host {
-    users: BTreeMap<String, bool>,
+    /// By user and group: what is lacking.
+    users: BTreeMap<String, Option<String>>,
 }
 
 impl Host {
@@ -33,15 +36,21 @@ impl Host {
     pub(super) fn lacks(&mut self, job: &NamedJob) -> Vec<Problem> {
         let spec = &job.spec;
         let mut found = Vec::new();
-        let mut lack = |key: &str, what: &str, name: &str| {
-            let message = format!("no {what} {name:?} on this host; a run starts only where there is one");
+        let mut note = |key: &str, message: String| {
             found.push(Problem { path: key.to_owned(), span: None, message, within: None });
+        };
+        if let Some(lack) = spec.process.user.as_ref().and_then(|run_as| self.lack_of_user(run_as)) {
+            note("user", format!("{lack}; a run starts only where that is otherwise"));
+        }
+        let user = spec.process.user.as_ref().map(RunAs::user);
+        for fault in spec.env_files.iter().filter_map(|file| secrets::fault_of(file, user)) {
+            note("env_file", format!("{fault}; a run starts only where that is otherwise"));
+        }
+        let mut lack = |key: &str, what: &str, name: &str| {
+            note(key, format!("no {what} {name:?} on this host; a run starts only where there is one"));
         };
         if let Some(cwd) = spec.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
             lack("cwd", "directory", &cwd.display().to_string());
-        }
-        if let Some(run_as) = spec.process.user.as_ref().filter(|run_as| !self.has_user(run_as.user())) {
-            lack("user", "user", run_as.user());
         }
         if let Some(program) = spec.process.shell_program.as_ref().filter(|program| is_missing(program)) {
             lack("shell_program", "program", &program.display().to_string());
@@ -52,16 +61,17 @@ impl Host {
         found
     }
 
-    /// Whether there is a user of this name, as far as it can be known.
-    fn has_user(&mut self, name: &str) -> bool {
-        if let Some(known) = self.users.get(name) {
-            return *known;
+    /// What keeps this host from running anything as that user, as far as it can be known.
+    fn lack_of_user(&mut self, run_as: &RunAs) -> Option<String> {
+        let name = run_as.to_string();
+        if let Some(known) = self.users.get(&name) {
+            return known.clone();
         }
-        let is_there = !matches!(nix::unistd::User::from_name(name), Ok(None));
+        let lack = config::account_lack(run_as);
         if self.users.len() < USERS {
-            self.users.insert(name.to_owned(), is_there);
+            self.users.insert(name, lack.clone());
         }
-        is_there
+        lack
     }
 }
 

@@ -27,7 +27,8 @@ A line for --stdin is an object with the keys of [jobs.X] in jobs.toml, plus nam
 A unique key is \"unique\": \"K\" with \"unique_for\", or
   \"unique\": {\"key\": \"K\", \"for\": \"1h\", \"mode\": \"throttle\"}
 A bad line is told with its number and the others go in; the code is 1 then. An at of a line that is
-already past runs at once. What is doubtful of a line goes in with a warning, of which 20 are told.";
+already past runs at once, of several the newest. What is doubtful of a line goes in with a warning,
+of which 20 are told.";
 
 const USAGE: &str = "\
 schedctl add [OPTIONS] -- COMMAND [ARG]...
@@ -42,6 +43,16 @@ pub(super) enum Fold {
     First,
     #[value(alias = "1")]
     Second,
+}
+
+/// A text that is no finite number of processors.
+#[derive(Debug, thiserror::Error)]
+#[error("wanted a number such as 0.5, more than 0, at most 1000")]
+pub(in crate::cli) struct ProcessorsError;
+
+/// The number `text` means. JSON, by which the flags are judged, has none that is not finite.
+fn processors(text: &str) -> Result<f64, ProcessorsError> {
+    text.parse().ok().filter(|number: &f64| number.is_finite()).ok_or(ProcessorsError)
 }
 
 /// Adds a job and prints its name. Without a schedule it runs only when asked (schedctl run).
@@ -118,7 +129,7 @@ pub(in crate::cli) struct AddArgs {
     /// Which one of a local --at that comes twice, as the clock goes back [default: first]
     #[arg(long, value_name = "WHICH", requires = "at", value_enum, help_heading = "When")]
     pub(super) fold: Option<Fold>,
-    /// Take an --at that is past: it runs at once
+    /// Take an --at that is past: it runs at once; of several past ones the newest is wanted alone
     #[arg(long, requires = "at", help_heading = "When")]
     pub(super) allow_past: bool,
     /// When the clock goes forward over a time of --cron, --calendar or --rrule: run-after (once, right after) or skip [default:
@@ -171,7 +182,7 @@ pub(in crate::cli) struct AddArgs {
     #[arg(long, value_name = "SIZE", help_heading = "What")]
     pub(super) limit_memory: Option<String>,
     /// Processor time of all of them together, in processors, such as 0.5
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "What")]
+    #[arg(long, value_name = "N", value_parser = processors, allow_negative_numbers = true, help_heading = "What")]
     pub(super) limit_cpu: Option<f64>,
     /// Processes and threads it may have
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "What")]

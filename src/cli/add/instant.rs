@@ -8,7 +8,11 @@ use super::AddArgs;
 use super::flags::Fold;
 use crate::cli::failure::Failure;
 use crate::cli::render::{Console, Relative, rfc3339, shown, span};
+use crate::config::NamedJob;
 use crate::domain::human_time::{Instant, parse_instant};
+use crate::domain::job::JobSpec;
+use crate::domain::lateness::{Decision, Due, judge};
+use crate::domain::schedule::Timetable;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
@@ -87,28 +91,68 @@ pub(super) fn tell_due(at: UnixMillis, now: UnixMillis, zone: &Zone, console: &m
     console.note(&format!("at {} ({}), {}", rfc3339(at, zone), zone.name(), Relative { now }.either(at)));
 }
 
-/// Refuses an instant that is past, and says which one was understood.
-pub(super) fn judge_instant(
+/// Refuses an instant that is past, unless that is allowed.
+pub(super) fn refuse_past(args: &AddArgs, instants: &[Instant], now: UnixMillis, zone: &Zone) -> Result<(), Failure> {
+    let past = args.at.iter().zip(instants).find(|(_, instant)| instant.at < now);
+    let Some((text, Instant { at, .. })) = past.filter(|_| !args.allow_past) else { return Ok(()) };
+    let (ago, name) = (span(now.since(*at)), zone.name());
+    Err(Failure::Invalid(format!(
+        "--at {text:?} is {ago} ago: {} in {name}; wanted a time to come, or --allow-past to run it at once",
+        shown(*at, zone)
+    )))
+}
+
+/// Says which instants were understood and run, and which of them do not. A past one that does not run is refused: it was to run
+/// at once. Gives the past one that is to run: whether it has run before is known once the job is applied.
+pub(super) fn tell_instants(
     args: &AddArgs,
-    text: &str,
-    instant: &Instant,
+    instants: &[Instant],
+    job: &NamedJob,
     now: UnixMillis,
     zone: &Zone,
     console: &mut Console,
-) -> Result<(), Failure> {
-    let (at, name) = (instant.at, zone.name());
-    if at < now && !args.allow_past {
-        let ago = span(now.since(at));
-        return Err(Failure::Invalid(format!(
-            "--at {text:?} is {ago} ago: {} in {name}; wanted a time to come, or --allow-past to run it at once",
-            shown(at, zone)
-        )));
+) -> Result<Option<UnixMillis>, Failure> {
+    let table = Timetable::shaped(job.spec.schedule.clone(), &job.spec.shape, zone.clone(), now);
+    let mut owed = None;
+    for (text, instant) in args.at.iter().zip(instants) {
+        let at = instant.at;
+        match (why_not(&job.spec, &table, at, now), at < now) {
+            (Some(why), true) => return Err(Failure::Invalid(format!("--at {text:?} is past and would not run at once: {why}"))),
+            (Some(why), false) => console.warn(&format!("--at {text:?} does not run: {why}")),
+            (None, true) => owed = Some(at),
+            (None, false) => tell_due(at, now, zone, console),
+        }
+        if let Some(note) = &instant.note {
+            console.note(note);
+        }
     }
-    tell_due(at, now, zone, console);
-    if let Some(note) = &instant.note {
-        console.note(note);
+    Ok(owed)
+}
+
+/// Why a job that is applied `now` does not run at that instant of its list.
+fn why_not(spec: &JobSpec, table: &Timetable, at: UnixMillis, now: UnixMillis) -> Option<String> {
+    if table.count_in(at, at) == 0 {
+        return Some("--exclude, --only-on, --start or --end leaves it out".to_owned());
     }
-    Ok(())
+    let first = table.latest_in(UnixMillis::EPOCH, now).unwrap_or(now);
+    if at < first {
+        return Some(format!("of several past times only the newest runs, {first}; leave the others out"));
+    }
+    let due = Due {
+        timetable: table,
+        since: now,
+        taken: UnixMillis::EPOCH,
+        catch_up: &spec.catch_up,
+        skip_if_late: spec.shape.skip_if_late,
+        late_after: spec.late_after,
+        due: at,
+        now,
+    };
+    if at < now && matches!(judge(due), Decision::Skip { .. }) {
+        return Some("--catch-up skip, --max-age or --skip-if-late skips what is so late".to_owned());
+    }
+    let most = spec.shape.max_runs.filter(|most| table.count_in(first, at) > u64::from(*most))?;
+    Some(format!("--max-runs {most} is reached before it"))
 }
 
 #[cfg(test)]

@@ -20,8 +20,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use doubts::{Host, timeless};
-pub(super) use flags::AddArgs;
-use instant::{bounds_of, instants_of, judge_instant};
+pub(super) use flags::{AddArgs, ProcessorsError};
+use instant::{bounds_of, instants_of};
 use pools::Pools;
 use taken_key::key_taken;
 
@@ -61,13 +61,12 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
         console.warn(&skew);
     }
     let instants = instants_of(args, now, &zone)?;
-    for (text, instant) in args.at.iter().zip(&instants) {
-        judge_instant(args, text, instant, now, &zone, console)?;
-    }
+    instant::refuse_past(args, &instants, now, &zone)?;
     let bounds = bounds_of(args, now, &zone)?;
-    instant::tell_bounds(&bounds, now, &zone, console);
     let at: Vec<UnixMillis> = instants.iter().map(|instant| instant.at).collect();
     let job = from_flags::job_of_flags(args, &at, &bounds, &host_zone)?;
+    let owed = instant::tell_instants(args, &instants, &job, now, &zone, console)?;
+    instant::tell_bounds(&bounds, now, &zone, console);
     if let Some(why) = Pools::read(&store).await?.unknown_to(&job) {
         return Err(Failure::Invalid(why));
     }
@@ -79,6 +78,12 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
         console.warn(&format!("--not-while: {}", doubts::stranger_words(&other)));
     }
     let mut added = apply(&store, args, &job, seen, &host_zone).await?;
+    match owed {
+        Some(at) if added.2 == Some(at) => instant::tell_due(at, now, &zone, console),
+        Some(at) => console
+            .warn(&format!("job {} does not run for {at}: it has run then, or was there before and is left as it is", added.0)),
+        None => {}
+    }
     if let Some(since) = paused_since(&store, &added).await? {
         let (name, since) = (&added.0, shown(since, &host_zone));
         console.warn(&format!("job {name} is paused since {since}: what is due of it waits for schedctl resume {name}"));

@@ -89,8 +89,14 @@ async fn retry_run(store: &Store, run: &RunId) -> Result<Told, Failure> {
         RetryReply::Over { state, at } => Err(not_dead(run, &state, at, &format!("schedctl rerun {run} does its work anew"))),
         RetryReply::Gone(how) => {
             let how = how.map_or_else(String::new, |how| format!(" ({how})"));
-            Err(Failure::Conflict(format!("run {run} cannot be retried: job {job} is gone{how}; add it again, then retry")))
+            Err(Failure::Conflict(format!(
+                "run {run} cannot be retried: job {job} is gone{how}; add it again as it was, then retry"
+            )))
         }
+        RetryReply::Former => Err(Failure::Conflict(format!(
+            "run {run} cannot be retried: it belongs to an earlier job {job} with another definition; \
+             schedctl rerun {run} does its work by the definition of now"
+        ))),
         RetryReply::Unknown | RetryReply::Stale => Err(no_such_run(store, run).await),
     }
 }

@@ -13,7 +13,7 @@ use super::args::Global;
 use super::connect::connect;
 use super::failure::Failure;
 use super::render::{Console, one_line};
-use crate::config::{self, Config, DaemonConfig, HistoryConfig, OutputConfig, Rendering, ServingConfig};
+use crate::config::{self, Config, DaemonConfig, FilePlace, HistoryConfig, OutputConfig, Rendering, ServingConfig};
 use crate::domain::ids::NodeName;
 use crate::domain::source::SourceName;
 use crate::domain::zone::Zone;
@@ -160,7 +160,7 @@ struct Read {
 impl Read {
     fn of(path: &Path, console: &mut Console) -> Result<Self, Failure> {
         let file = one_line(&path.display().to_string());
-        let config = config::read_file(path, &Zone::of_host())
+        let config = config::read_file(&FilePlace::named(path), &Zone::of_host())
             .map_err(|error| Failure::Config(error.rendered(Rendering::Lines).lines().map(str::to_owned).collect()))?;
         for warning in &config.warnings {
             console.warn(&format!("{file}: {warning}"));

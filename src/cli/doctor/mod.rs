@@ -103,8 +103,10 @@ pub(in crate::cli) async fn doctor(global: &Global, args: &DoctorArgs, console: 
     let nodes = match store.list_nodes().await {
         Ok((_, nodes)) => {
             let mut checks = surroundings::nodes(&nodes, now);
+            checks.extend(surroundings::clock_steps(&store, now).await.or_else(surroundings::spoilt)?);
             checks.extend(surroundings::overdue(&store, &nodes, now).await.or_else(surroundings::spoilt)?);
             checks.extend(surroundings::unserved(&store, &nodes, now).await.or_else(surroundings::spoilt)?);
+            checks.extend(surroundings::unserved_at_gates(&store, &nodes, now).await.or_else(surroundings::spoilt)?);
             report.add("nodes", checks);
             nodes
         }

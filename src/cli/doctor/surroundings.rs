@@ -10,16 +10,21 @@ use crate::cli::nodes::{differences, is_present, serving, sources as sources_of}
 use crate::config;
 use crate::domain::ids::{JobName, QueueName};
 use crate::domain::lane::Lane;
+use crate::domain::node_event::{Befell, step_text};
 use crate::domain::serving::Unserved;
 use crate::domain::time::UnixMillis;
-use crate::store::{Check, JobRecord, Level, NodeRecord, Section, Store, StoreError};
+use crate::store::{Check, JobRecord, Level, NodeEvents, NodeRecord, Section, Store, StoreError};
 
 /// Clocks that differ by less are right for a person, ms.
 const TOLERATED_MS: u64 = 1_000;
 /// A loss is a warning for so long, and then good to know.
 pub(super) const RECENT: Duration = Duration::from_secs(7 * 86_400);
+/// A step of Redis' clock is told for so long.
+const STEPPED_LATELY: Duration = Duration::from_secs(86_400);
 /// Jobs read in one call.
 const PAGE: usize = 500;
+/// Gates named at which runs wait that nobody takes.
+const GATES: usize = 20;
 /// Jobs named of one trouble.
 pub(super) const SHOWN: usize = 5;
 
@@ -87,6 +92,29 @@ pub(super) fn nodes(nodes: &[NodeRecord], now: UnixMillis) -> Vec<Check> {
     checks
 }
 
+/// The steps of Redis' clock within a day, as noted by the node that saw most of them.
+pub(super) async fn clock_steps(store: &Store, now: UnixMillis) -> Result<Vec<Check>, StoreError> {
+    let is_of_late = |at: UnixMillis| now.since(at) < STEPPED_LATELY && at.since(now) < STEPPED_LATELY;
+    let steps = |node: &NodeEvents| {
+        let of_late = node.events.iter().filter(|event| is_of_late(event.from));
+        let steps = of_late.filter_map(|event| match event.what {
+            Befell::ClockStepped { by_ms } => Some((event.from, by_ms)),
+            _ => None,
+        });
+        steps.collect::<Vec<_>>()
+    };
+    let nodes = store.read_events(now).await?;
+    let Some(steps) = nodes.iter().map(steps).max_by_key(Vec::len).filter(|steps| !steps.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let told: Vec<String> = steps.iter().take(SHOWN).map(|(at, by)| format!("{} to {at}", step_text(*by))).collect();
+    let text = format!(
+        "Redis' clock was set {}; runs were early or late by that: see that its host keeps the time (NTP)",
+        told.join(", then ")
+    );
+    Ok(vec![Check::new("redis clock", Level::Warn, text)])
+}
+
 /// What is due while nobody is there to start it.
 pub(super) async fn overdue(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -> Result<Vec<Check>, StoreError> {
     if nodes.iter().any(|node| is_present(node, now)) {
@@ -112,6 +140,35 @@ pub(super) async fn unserved(store: &Store, nodes: &[NodeRecord], now: UnixMilli
         Some(Check::new(format!("lane {lane}"), Level::Warn, format!("{runs} there that nobody takes: {why}")))
     });
     Ok(told.collect())
+}
+
+/// The gates at which runs wait that none of the nodes that run takes.
+pub(super) async fn unserved_at_gates(store: &Store, nodes: &[NodeRecord], now: UnixMillis) -> Result<Vec<Check>, StoreError> {
+    let running = serving(nodes, now);
+    let gates = store.list_waited_at().await?;
+    let lanes = store.read_waiting_lanes(&gates).await?;
+    let mut told = Vec::new();
+    for (gate, lanes) in gates.iter().zip(lanes) {
+        let unserved = |(lane, _)| Unserved::of(&lane, &running).map(|why| format!("lane {lane} ({why})"));
+        let found: Vec<String> = lanes.into_iter().filter_map(unserved).collect();
+        if !found.is_empty() {
+            let more = found.len().saturating_sub(SHOWN);
+            let more = if more > 0 { format!(", and {more} more lanes") } else { String::new() };
+            let named = found.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+            let text = format!("runs wait there that nobody takes, and all others pass them: {named}{more}");
+            told.push(Check::new(format!("gate {}", gate.words()), Level::Warn, text));
+        }
+    }
+    let more = told.len().saturating_sub(GATES);
+    told.truncate(GATES);
+    if more > 0 {
+        let text = format!(
+            "runs that nobody takes wait at {} as well",
+            counted(u64::try_from(more).unwrap_or(0), "more gate", "more gates")
+        );
+        told.push(Check::new("gates", Level::Warn, text));
+    }
+    Ok(told)
 }
 
 fn node_check(node: &NodeRecord, now: UnixMillis) -> Check {

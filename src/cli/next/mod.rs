@@ -10,7 +10,7 @@ use super::connect::connect;
 use super::failure::Failure;
 use super::render::{Console, day_rules, one_line, rfc3339, shown};
 use super::target::find_job;
-use crate::config::{self, Rendering, start_of_rule};
+use crate::config::{self, FilePlace, Rendering, start_of_rule};
 use crate::domain::clock_changes::ClockChanges;
 use crate::domain::duration::format_duration;
 use crate::domain::human_time::{Instant, parse_instant};
@@ -221,7 +221,7 @@ async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Resul
 fn of_file(file: &Path) -> Result<Found, Failure> {
     let now = own_now()?;
     let host_zone = Zone::of_host();
-    let config = config::read_file(file, &host_zone)
+    let config = config::read_file(&FilePlace::named(file), &host_zone)
         .map_err(|error| Failure::Config(error.rendered(Rendering::Lines).lines().map(str::to_owned).collect()))?;
     let mut planned = Vec::new();
     for (name, spec) in config.jobs {

@@ -56,7 +56,7 @@ pub(in crate::cli) fn attempts_json(run: &RunRecord) -> Value {
             "fence": run.fence.map(Fence::as_u64),
             "node": run.node,
             "started_at": run.started_at.map(|at| at.to_string()),
-            "finished_at": run.finished_at.map(|at| at.to_string()),
+            "finished_at": run.attempt_ended_at().map(|at| at.to_string()),
             "exit_code": run.exit_code.filter(|_| ended),
             "signal": run.signal.filter(|_| ended),
             "http_status": run.http_status.filter(|_| ended),

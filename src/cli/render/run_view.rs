@@ -102,11 +102,6 @@ impl RunView {
         self.record.state == RunState::Running
     }
 
-    /// How long its last attempt took.
-    fn took(&self) -> Option<Duration> {
-        Some(self.record.finished_at?.since(self.record.started_at?))
-    }
-
     /// How long after its due time its first attempt started.
     fn late(&self) -> Option<Duration> {
         let kind = self.record.run.kind();
@@ -158,7 +153,8 @@ impl RunView {
             ("started_at", json!(utc(record.started_at))),
             ("finished_at", json!(utc(record.finished_at))),
             ("late_ms", json!(self.late().map(millis))),
-            ("duration_ms", json!(self.took().map(millis))),
+            ("duration_ms", json!(self.record.took().map(millis))),
+            ("recorded_after_ms", json!(record.recorded_after().map(millis))),
             ("exit_code", json!(record.exit_code.filter(|_| ended))),
             ("signal", json!(record.signal.filter(|_| ended))),
             ("http_status", json!(record.http_status.filter(|_| ended))),
@@ -180,7 +176,7 @@ impl RunView {
         [
             Cell::new(shown_in(detail, record.run.due(), local, record.finished_at.unwrap_or(record.run.due()))),
             Cell::maybe(self.late().map(span)),
-            Cell::maybe(self.took().map(span)),
+            Cell::maybe(self.record.took().map(span)),
             Cell::new(record.state.as_str()).coloured(record.state.into()),
             Cell::maybe(attempt),
             Cell::maybe(record.node.as_deref()),

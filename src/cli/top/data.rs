@@ -160,7 +160,7 @@ async fn recent(store: &Store, when: Relative) -> Result<Vec<Row>, Failure> {
             Colour::Green => Colour::Plain,
             colour => colour,
         };
-        let took = record.started_at.zip(record.finished_at).map(|(from, to)| span(to.since(from)));
+        let took = record.took().map(span);
         let ended = record.finished_at.map(|at| when.passed(at));
         let facts = facts_in_words(&record);
         let view = RunView { record, zone: Zone::utc(), let_in: None };

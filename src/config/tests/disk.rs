@@ -3,10 +3,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use super::host;
-use crate::config::{Config, ConfigError, MAX_FILE_BYTES, read_file};
+use crate::config::{Config, ConfigError, FilePlace, MAX_FILE_BYTES, read_file};
 
 fn read(path: &Path) -> Result<Config, ConfigError> {
-    read_file(path, &host())
+    read_file(&FilePlace::named(path), &host())
 }
 
 /// The error of a path, which names it.

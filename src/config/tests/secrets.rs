@@ -1,7 +1,7 @@
 use super::bad_jobs::job_fault;
 use super::{compile, fault, good, host, job, warnings};
-use crate::config::compile_file::compile_file;
-use crate::config::exposure::Exposure;
+use crate::config::compile_file::{compile_file, compile_redis_alone};
+use crate::config::exposure::{Exposure, Provenance};
 use crate::config::{from_surface, job_from_json, to_surface};
 
 #[test]
@@ -71,6 +71,20 @@ fn files_of_variables_are_listed_in_their_order_and_the_jobs_replace_the_default
 }
 
 #[test]
+fn an_address_in_a_file_of_somebody_else_is_given_no_credential() {
+    let doubted = Provenance { exposure: Exposure::Private, doubt: Some("belongs to user 7".to_owned()) };
+    let read = |text: &str| compile_file(text, "jobs.toml", &host(), &doubted);
+    for faulty in ["", "[jobs.a]\nshel = 1"] {
+        let text = format!("[redis]\nurl = 'redis://:${{credential:x}}@h/'\n{faulty}");
+        let error = read(&text).unwrap_err().to_string();
+        assert!(error.contains("redis.url: no credential is sent to an address of this file: belongs to user 7"), "{error}");
+        assert_eq!(compile_redis_alone(&text, &doubted), None);
+    }
+    assert!(read("[redis]\nurl = 'redis://h/'").is_ok());
+    assert!(compile_redis_alone("[redis]\nurl = 'redis://h/'\n[jobs.a]\nshel = 1", &doubted).is_some());
+}
+
+#[test]
 fn a_secret_in_a_file_everybody_can_read_is_doubted_and_for_root_refused() {
     let http = |value: &str| format!("[jobs.a]\nhttp = {{ url = 'http://h/', headers = {{ authorization = '{value}' }} }}");
     let notice = |table: &str, value: &str| {
@@ -89,7 +103,7 @@ fn a_secret_in_a_file_everybody_can_read_is_doubted_and_for_root_refused() {
         signed(&format!("['${{credential:x}}', '{key}']")),
     ];
     for text in &secrets {
-        let read = |exposure| compile_file(text, "jobs.toml", &host(), exposure);
+        let read = |exposure| compile_file(text, "jobs.toml", &host(), &Provenance { exposure, doubt: None });
         assert_eq!(read(Exposure::Private).unwrap().warnings, []);
         let doubt = read(Exposure::Public).unwrap().warnings[0].to_string();
         let refused = read(Exposure::PublicOfRoot).unwrap_err().to_string();
@@ -104,7 +118,12 @@ fn a_secret_in_a_file_everybody_can_read_is_doubted_and_for_root_refused() {
         notice("[defaults]", "Bearer ${credential:x}"),
         signed("'${credential:x}'"),
     ] {
-        assert_eq!(compile_file(&text, "jobs.toml", &host(), Exposure::PublicOfRoot).unwrap().warnings, []);
+        assert_eq!(
+            compile_file(&text, "jobs.toml", &host(), &Provenance { exposure: Exposure::PublicOfRoot, doubt: None })
+                .unwrap()
+                .warnings,
+            []
+        );
     }
 }
 

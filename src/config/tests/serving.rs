@@ -45,6 +45,8 @@ fn what_cannot_be_served_or_required_is_refused_with_what_is_wanted() {
         ("labels = ['GPU']", "label name \"GPU\" is not valid"),
         ("labels = ['a', 'a']", "found \"a\" twice, wanted each label once"),
         ("max_load = 0", "found integer 0, wanted a number such as 8, more than 0, at most 100000"),
+        ("max_load = nan", "wanted a number such as 8, more than 0, at most 100000"),
+        ("max_load = 1e400", "wanted a number such as 8, more than 0, at most 100000"),
         ("max_load = '8'", "wanted a number such as 8"),
         ("min_free_memory = 5", "wanted a size such as \"256MiB\""),
         ("max_running = 0", "wanted an integer from 1 to 100000"),

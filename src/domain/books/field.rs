@@ -95,7 +95,7 @@ fn judge_gate_state(field: &str, value: &str) -> Option<&'static str> {
         (Some(("lane", run)), _) => run.parse::<RunId>().is_ok() && value.parse::<Lane>().is_ok(),
         (Some(("job", job)), _) => job.parse::<JobName>().is_ok() && is_limits(),
         (None, "turn" | "ended") => value.parse::<JobName>().is_ok(),
-        (None, "since" | "last_ended") => is_instant(value),
+        (None, "since" | "last_ended" | "tried") => is_instant(value),
         _ => true,
     };
     (!is_sound).then_some("no gate says that of itself")

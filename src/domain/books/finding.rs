@@ -13,6 +13,10 @@ pub enum Rule {
     NotDue,
     /// A planned run has not been executed yet.
     PlannedOver,
+    /// A planned run is the first occurrence still to come that has no end.
+    PlannedFar,
+    /// A run that is to start again, or when it can, waits no longer than its job's rules have it wait.
+    ReadyFar,
     /// A paused job has a held run and none planned.
     PausedPlanned,
     /// A job that is over has nothing planned and stands among those that ended.
@@ -59,6 +63,8 @@ pub enum Rule {
     PlannedBeside,
     /// Only runs that are not over are asked to stop.
     StopWrong,
+    /// A time to have started or ended by is kept only of runs that may yet do so.
+    DeadlineWrong,
     /// History names runs that are over, and all of them.
     HistoryWrong,
     /// Dead letters are runs that failed, timed out or were lost, and all of them.
@@ -92,6 +98,9 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// What is planned by a clock of Redis that was ahead.
+    pub const OF_CLOCKS: [Self; 2] = [Self::PlannedFar, Self::ReadyFar];
+
     /// Those that only many keys together tell.
     pub const OF_MANY_KEYS: [Self; 3] = [Self::Count, Self::Fence, Self::OutputWrong];
 
@@ -101,6 +110,8 @@ impl Rule {
             Self::Unplanned => "unplanned",
             Self::NotDue => "not_due",
             Self::PlannedOver => "planned_over",
+            Self::PlannedFar => "planned_far",
+            Self::ReadyFar => "ready_far",
             Self::PausedPlanned => "paused_planned",
             Self::EndedWrong => "ended_wrong",
             Self::JobIndex => "job_index",
@@ -124,6 +135,7 @@ impl Rule {
             Self::LedgerWrong => "ledger_wrong",
             Self::PlannedBeside => "planned_beside",
             Self::StopWrong => "stop_wrong",
+            Self::DeadlineWrong => "deadline_wrong",
             Self::HistoryWrong => "history_wrong",
             Self::DeadWrong => "dead_wrong",
             Self::RunningWrong => "running_wrong",

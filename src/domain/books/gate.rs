@@ -14,7 +14,7 @@ pub struct GateFacts {
     pub queued: Vec<RunId>,
     /// Whether runs wait, nobody has a place, and nothing says when it is to be looked at.
     pub is_open_unnoticed: bool,
-    /// Whether the order by job names others than wait there.
+    /// Whether the orders by job or by lane name others than wait there.
     pub is_unsorted: bool,
 }
 
@@ -30,7 +30,7 @@ pub fn judge_gate(key: &str, facts: &GateFacts) -> Option<Finding> {
     } else if facts.is_open_unnoticed {
         format!("{} runs wait at its gate, nobody has a place there, and nothing will let them in", facts.queued.len())
     } else if facts.is_unsorted {
-        "the order by job of its gate names others than wait there".to_owned()
+        "the order by job or by lane of its gate names others than wait there".to_owned()
     } else {
         return None;
     };

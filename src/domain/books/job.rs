@@ -5,6 +5,7 @@ use super::finding::{Finding, Rule, Subject};
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::run::RunState;
 use crate::domain::source::SourceName;
+use crate::domain::time::UnixMillis;
 
 /// What a job's definition says of its next run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,16 +58,18 @@ pub struct JobFacts {
     pub is_paused: bool,
     /// Its planned run.
     pub pending: Option<PendingFacts>,
+    /// The first occurrence before its planned run that has no run, as after Redis' clock was ahead.
+    pub comes_first: Option<UnixMillis>,
     /// Whether it has a held run.
     pub has_held: bool,
     /// Its open runs.
     pub open: u64,
     /// Of one that comes again after each run and has a planned one: an open one that no person asked for again.
     pub open_unasked: Option<RunId>,
+    /// Its manual runs that are not over and do not wait: the end of one frees a run that waits.
+    pub manual: u64,
     /// Its waiting runs.
     pub waiting: u64,
-    /// Whether a run asked for by hand is due or executes, whose end frees one that waits.
-    pub has_manual_out: bool,
     /// Its spread runs.
     pub spread: u64,
     /// Its backfill runs, out or still to come.
@@ -117,7 +120,7 @@ pub fn judge_job(facts: &JobFacts) -> Vec<Finding> {
         }
         return findings;
     }
-    if facts.waiting > 0 && facts.open == 0 && !facts.has_manual_out {
+    if facts.waiting > 0 && facts.open + facts.manual == 0 {
         let found = format!("{} of its runs wait, and none is open that they could wait for", facts.waiting);
         fixed(Rule::Blocked, found, "an open run before one that waits", "lets the first of them run");
     }
@@ -153,7 +156,7 @@ pub fn judge_job(facts: &JobFacts) -> Vec<Finding> {
                 let found = "it comes again by its schedule, and no run of it is planned".to_owned();
                 fixed(Rule::Unplanned, found, "one planned run", "plants its first one after now");
             }
-            _ if facts.is_paused || facts.open + facts.waiting + facts.spread > 0 || facts.has_manual_out => {}
+            _ if facts.is_paused || facts.open + facts.manual + facts.waiting + facts.spread > 0 => {}
             Plan::AfterEnd => {
                 let found = "it comes again after each run, and no run of it is planned, open or waits".to_owned();
                 fixed(Rule::Unplanned, found, "one run that is planned or open", "plants it, its delay from now");
@@ -175,12 +178,22 @@ pub fn judge_job(facts: &JobFacts) -> Vec<Finding> {
         };
         fixed(Rule::JobIndex, found, "its place in the index by its planned run", "puts it there");
     }
+    findings.extend(planned_far(facts));
     findings.extend(gate_unlisted(facts));
     findings.extend(planned_beside(facts));
     if let Plan::Unreadable { why, advice } = &facts.plan {
         findings.push(unreadable_job(&facts.name, why, *advice));
     }
     findings
+}
+
+/// What there is to say of a job whose planned run lies behind an occurrence that comes first.
+fn planned_far(facts: &JobFacts) -> Option<Finding> {
+    let first = facts.comes_first?;
+    let PendingFacts { run, state: None, .. } = facts.pending.as_ref().filter(|_| !facts.is_paused)? else { return None };
+    let found = format!("its planned run {run} is due {}, and by its schedule one is due {first}", run.due());
+    let wanted = "the first occurrence still to come, planned";
+    Some(Finding::fixed(Rule::PlannedFar, Subject::Job(facts.name.clone()), found, wanted, "plants that one instead"))
 }
 
 /// What there is to say of a job with a planned run and a gate to pass that is not listed with it.

@@ -70,10 +70,11 @@ pub const SINGLE_KEYS: [(&str, &str); 33] = [
 ];
 
 /// The families of keys, `FAMILY:OF`, with what each of them holds.
-pub const FAMILIES: [(&str, &str); 29] = [
+pub const FAMILIES: [(&str, &str); 32] = [
     ("due", "zset"),
     ("running", "zset"),
     ("open", "zset"),
+    ("manual", "zset"),
     ("waiting", "zset"),
     ("spread", "zset"),
     ("history", "zset"),
@@ -87,6 +88,8 @@ pub const FAMILIES: [(&str, &str); 29] = [
     ("held", "zset"),
     ("queued", "zset"),
     ("queued_by_job", "zset"),
+    ("queued_by_lane", "zset"),
+    ("queued_lanes", "zset"),
     ("job", "hash"),
     ("run", "hash"),
     ("output", "hash"),
@@ -160,8 +163,10 @@ pub enum Member {
 /// What the member of the sorted set `rest` is, or why it cannot be there.
 pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, String> {
     let family = rest.split(':').next().unwrap_or_default();
-    let is_run =
-        matches!(family, "due" | "running" | "open" | "waiting" | "spread" | "history" | "dead" | "backfill" | "held" | "queued");
+    let is_run = matches!(
+        family,
+        "due" | "running" | "open" | "manual" | "waiting" | "spread" | "history" | "dead" | "backfill" | "held" | "queued"
+    );
     let read = match family {
         "leases" => {
             let parts =
@@ -192,12 +197,22 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
         "queued_by_job" => {
             let run = member.rsplit_once(' ').and_then(|(_, run)| run.parse::<RunId>().ok());
             let is_entry = run.is_some_and(|run| member.starts_with(&format!("{} ", run.job())));
-            is_entry.then_some(Member::Other).ok_or_else(|| "it is no run in its order (JOB DUE RUN)".to_owned())
+            is_entry.then_some(Member::Other).ok_or_else(|| "it is no run in its order (JOB LANE DUE RUN)".to_owned())
+        }
+        "queued_by_lane" => {
+            let run = member.rsplit_once(' ').and_then(|(_, run)| run.parse::<RunId>().ok());
+            let is_entry = run.is_some() && member.split(' ').count() == 3;
+            is_entry.then_some(Member::Other).ok_or_else(|| "it is no run in its order (LANE DUE RUN)".to_owned())
+        }
+        "queued_lanes" => {
+            let parts = member.split_once(' ').filter(|(run, lane)| run.parse::<RunId>().is_ok() && lane.parse::<Lane>().is_ok());
+            parts.map(|_| Member::Other).ok_or_else(|| "it is no first run of a lane (RUN LANE)".to_owned())
         }
         "deadlines" => {
             let parts =
                 member.split_once(' ').filter(|(run, kind)| run.parse::<RunId>().is_ok() && Deadline::parse(kind).is_some());
-            parts.map(|_| Member::Other).ok_or_else(|| "it is no time of a run (RUN start, RUN finish)".to_owned())
+            let run = parts.and_then(|(run, _)| run.parse().ok());
+            run.map(|run| Member::Run(run, None)).ok_or_else(|| "it is no time of a run (RUN start, RUN finish)".to_owned())
         }
         "uniques" => match String::from_utf8(member_bytes(member)).map(|text| text.parse()) {
             Ok(Ok(key)) => Ok(Member::Unique(key)),
@@ -228,8 +243,8 @@ pub fn judge_member(rest: &str, member: &str, score: &str) -> Result<Member, Str
         _ => Ok(Member::Other),
     }?;
     // A lease with an end no lease has is one all the same, and a place in the index of jobs has its own rule.
-    // A run that was let in at a gate and has not begun stands there by that time below zero.
-    let score_read = score.parse::<f64>().map(|at| if family == "held" { at.abs() } else { at });
+    // A run that was let in at a gate and has not begun stands there by that time below zero, as does the first of a stuck lane.
+    let score_read = score.parse::<f64>().map(|at| if matches!(family, "held" | "queued_lanes") { at.abs() } else { at });
     let ready = score_read.ok().filter(|ready| ready.is_finite());
     #[expect(clippy::cast_precision_loss, reason = "the end of time is far below 2^53")]
     let is_instant = ready.is_some_and(|ready| (0.0..UnixMillis::END as f64).contains(&ready));

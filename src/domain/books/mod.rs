@@ -26,7 +26,7 @@ pub use key::{
     unknown_lane,
 };
 pub use ledger::{told_over, told_twice};
-pub use places::{CountedIn, RecordFacts, RunFacts, Standing};
+pub use places::{CountedIn, RecordFacts, RunFacts, Standing, Watched};
 pub use run::judge_run;
 pub use stretch::{StretchFacts, judge_stretch};
 pub use text::{has_judged_text, judge_text};

@@ -2,6 +2,7 @@
 
 use crate::domain::ids::{Fence, RunId};
 use crate::domain::run::RunState;
+use crate::domain::time::UnixMillis;
 
 /// What a run's record says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,11 +45,15 @@ pub struct RunFacts {
     pub is_pending: bool,
     /// In how many due sets it stands.
     pub due_sets: usize,
+    /// When it may start by the last of those.
+    pub ready: Option<UnixMillis>,
+    /// When it may start at the latest by its job's rules, if that is before.
+    pub ready_by: Option<UnixMillis>,
     /// Whether there is a lease under its record's fence.
     pub is_leased: bool,
     /// The fence of another lease of it.
     pub stray: Option<Fence>,
-    /// Whether it is open.
+    /// Whether it stands on the list of its job's open regular runs, or manual runs, as it is.
     pub is_open: bool,
     /// Whether it waits, for an open run of its job or at a gate.
     pub is_waiting: bool,
@@ -62,6 +67,22 @@ pub struct RunFacts {
     pub dead: [bool; 2],
     /// Whether it is counted among those that run in a queue.
     pub counted: CountedIn,
+    /// Which of its times are kept, and why they may be.
+    pub watched: Watched,
+}
+
+/// The times by which a run is to have started and ended, as `deadlines` has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts, each by its own name")]
+pub struct Watched {
+    /// Whether the time of its start is kept.
+    pub start: bool,
+    /// Whether the time of its end is kept.
+    pub finish: bool,
+    /// Whether a pause of its job holds it.
+    pub is_held: bool,
+    /// Whether it was skipped first behind a run that is open: it is told of if that one hangs.
+    pub is_first_behind: bool,
 }
 
 /// Where a run is counted among those that run in a queue.

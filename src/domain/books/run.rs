@@ -21,6 +21,7 @@ pub fn judge_run(facts: &RunFacts) -> Vec<Finding> {
         RecordFacts::Known { state, .. } => book.over(*state),
     }
     book.counted();
+    book.watched();
     book.findings
 }
 
@@ -48,6 +49,23 @@ impl Book<'_> {
         if elsewhere > 0 || !executes && in_own == Some(true) {
             let found = "it is counted among those that execute in a queue, and does not execute there";
             self.fixed(Rule::RunningWrong, found, wanted, "counts it there no more");
+        }
+    }
+
+    fn watched(&mut self) {
+        let facts = self.facts;
+        let is_to_come = match &facts.record {
+            RecordFacts::None => facts.is_pending || facts.watched.is_held,
+            RecordFacts::Known { state, .. } => !state.is_final(),
+            RecordFacts::Unreadable(_) => true,
+        };
+        if !is_to_come && (facts.watched.finish || facts.watched.start && !facts.watched.is_first_behind) {
+            self.fixed(
+                Rule::DeadlineWrong,
+                "it is over or no longer planned, and a time by which it is to start or end is kept",
+                "times of runs that are planned or not over",
+                "takes the time off the list",
+            );
         }
     }
 
@@ -145,8 +163,8 @@ impl Book<'_> {
                 self.findings.push(Finding::by_hand(Rule::NoLease, subject, found, "a lease of each run that executes", advice));
             }
         }
-        if !facts.is_open && !facts.run.is_manual() {
-            self.fixed(Rule::OpenWrong, "it executes and is not open", "open regular runs that execute", "opens it");
+        if !facts.is_open {
+            self.fixed(Rule::OpenWrong, "it executes and is not open", "open runs that execute", "opens it");
         }
         self.not_due("it executes and is due");
         self.not_waiting("it executes and waits");
@@ -183,6 +201,9 @@ impl Book<'_> {
             self.fixed(Rule::WaitingWrong, "it waits and is due", "one of both", "lets it run");
         } else if facts.due_sets > 1 {
             self.due_twice();
+        } else if let (Some(ready), Some(by)) = (facts.ready, facts.ready_by) {
+            let found = format!("it is to start {ready}, and its job's rules have it wait until {by} at the most");
+            self.fixed(Rule::ReadyFar, found, "runs that wait as long as their job says", "has it start in time");
         }
         if facts.is_leased || facts.stray.is_some() {
             self.fixed(
@@ -191,6 +212,10 @@ impl Book<'_> {
                 "leases of runs that execute",
                 "takes the lease out",
             );
+        }
+        if facts.run.is_manual() && !facts.is_open {
+            let found = "it is to run, and is not on its job's list of manual runs";
+            self.fixed(Rule::OpenWrong, found, "all manual runs that are not over on that list", "puts it there");
         }
         if facts.is_spread && facts.due_sets == 0 {
             self.fixed(

@@ -66,6 +66,8 @@ findings! {
             /// Who.
             by: Option<String>,
         },
+        /// Its job was removed or over, and a later job has the name.
+        "of_earlier_job" OfEarlierJob,
         /// An earlier run was still open.
         "skipped_overlap" SkippedOverlap {
             /// That one.
@@ -142,6 +144,10 @@ findings! {
             turn: Option<String>,
             /// Until when time alone keeps it shut, if it is a group's.
             shut: Shut,
+            /// Its own lane, if no node serves that, and why.
+            unserved: Option<String>,
+            /// Lanes that no node serves and of which runs stand before it there.
+            passed_over: Vec<String>,
         },
         /// It was let in at a gate and has not begun.
         "let_in" LetIn {
@@ -160,6 +166,8 @@ findings! {
             let_in: Option<String>,
             /// Since when it is due.
             since: UnixMillis,
+            /// Its lane, if no node serves that.
+            unserved: Option<String>,
         },
         /// It is tried again later.
         "retry_at" RetryAt {
@@ -297,6 +305,7 @@ impl Became {
             Self::Cancelled { by: Some(by), at } => format!("It was cancelled by {by}{}.", on(at)),
             Self::Replaced => "It was stopped because the next run of its job took its place.".to_owned(),
             Self::RemovedWithJob { by } => format!("It ended because its job was removed{}.", by_words(by.as_ref())),
+            Self::OfEarlierJob => "It was cancelled because it belongs to an earlier job of this name.".to_owned(),
             Self::SkippedOverlap { behind: Some(run) } => format!("It was skipped because the run {run} was still open."),
             Self::SkippedOverlap { behind: None } => "It was skipped because an earlier run was still open.".to_owned(),
             Self::SkippedMissed => "It was skipped because it was missed: it could not be started in time.".to_owned(),

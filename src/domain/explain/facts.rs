@@ -13,7 +13,7 @@ use crate::domain::notice::Deadline;
 use crate::domain::rate::Rate;
 use crate::domain::run::RunState;
 use crate::domain::schedule::Timetable;
-use crate::domain::serving::Serving;
+use crate::domain::serving::{Serving, Unserved};
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
@@ -259,6 +259,10 @@ pub struct AtGate {
     pub hindrance: Option<String>,
     /// The rate of its job there, and when that lets one more begin.
     pub rate: Option<(Rate, UnixMillis)>,
+    /// Why no node serves its own lane, with that lane.
+    pub unserved: Option<(Lane, Unserved)>,
+    /// Lanes that no node serves and of which runs stand before it there.
+    pub passed_over: Vec<Lane>,
     /// Until when it waited; none while it does.
     pub until: Option<UnixMillis>,
 }
@@ -272,6 +276,8 @@ pub struct Passed {
     pub since: Option<UnixMillis>,
     /// A run that has a place there now, and whether it has begun; never itself.
     pub holder: Option<(RunId, bool)>,
+    /// Its lane, if no node serves that.
+    pub unserved: Option<Lane>,
 }
 
 /// One attempt of a run.
@@ -363,5 +369,10 @@ impl RunFacts {
     pub(super) fn is_owed(&self, now: UnixMillis) -> bool {
         let is_ready = self.ready.is_none_or(|ready| ready <= now);
         self.state == RunState::Scheduled && self.run.due() <= now && is_ready && self.place == Place::Queue
+    }
+
+    /// Whether a node handed it back without a start, and none has claimed it since.
+    pub(super) fn is_back(&self, now: UnixMillis) -> bool {
+        self.handed_back.is_some() && self.is_owed(now)
     }
 }

@@ -6,6 +6,7 @@ use super::facts::{Facts, Passed, Place, RunFacts, Subject};
 use super::loss::hidden;
 use crate::domain::deed::Deed;
 use crate::domain::ids::{RunId, RunKind};
+use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::shown;
@@ -68,6 +69,10 @@ fn of_job(facts: &Facts, open: &[RunFacts], more: u64, last: Option<&RunFacts>) 
     let mut found = Vec::new();
     for run in open {
         let mut states = standing(facts, run);
+        if let Some(why) = run.handed_back.as_ref().filter(|_| run.is_back(facts.now)) {
+            let what = Box::new(Became::HandedBack { why: why.clone() });
+            found.push(Became::Open { run: run.run.to_string(), what });
+        }
         if let Some(what) = (!states.is_empty()).then(|| states.remove(0)) {
             found.push(Became::Open { run: run.run.to_string(), what: Box::new(what) });
         }
@@ -139,6 +144,7 @@ fn standing(facts: &Facts, run: &RunFacts) -> Vec<Became> {
         },
         RunState::Cancelled => match reason.as_deref() {
             Some("replaced") => Became::Replaced,
+            Some("of an earlier job of this name") => Became::OfEarlierJob,
             Some("removed" | "job removed") => Became::RemovedWithJob { by: run.by.clone() },
             _ => Became::Cancelled { by: run.by.clone(), at },
         },
@@ -190,7 +196,7 @@ fn let_in(passed: &Passed, ready: UnixMillis) -> Became {
         return Became::LetIn { gate, since };
     }
     let (holder, let_in) = holders(passed.holder.as_ref());
-    Became::GaveUpPlace { gate, holder, let_in, since: ready }
+    Became::GaveUpPlace { gate, holder, let_in, since: ready, unserved: passed.unserved.as_ref().map(Lane::to_string) }
 }
 
 fn scheduled(facts: &Facts, run: &RunFacts) -> Became {
@@ -209,6 +215,8 @@ fn scheduled(facts: &Facts, run: &RunFacts) -> Became {
                 rate: run.gate.as_ref().and_then(|at| at.rate),
                 turn: run.gate.as_ref().and_then(|at| at.turn.clone()),
                 shut: run.gate.as_ref().map(|at| at.shut.clone()).unwrap_or_default(),
+                unserved: run.gate.as_ref().and_then(|at| at.unserved.as_ref()).map(|(lane, why)| format!("{lane}: {why}")),
+                passed_over: run.gate.iter().flat_map(|at| &at.passed_over).map(Lane::to_string).collect(),
             }
         }
         _ if run.place == Place::Waiting => Became::Waits { behind: run.behind.as_ref().map(ToString::to_string) },

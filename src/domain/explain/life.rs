@@ -53,6 +53,8 @@ impl Window {
         let due = run.run.due();
         let is_skipped_missed = run.first_start.is_none() && run.reason.as_deref() == Some("missed") && run.state.is_final();
         match run.first_start {
+            // A node had claimed it and started nothing: what kept it from then on is what matters.
+            Some(start) if run.is_back(now) => Some(Self { from: run.ready.unwrap_or(start).max(due), to: now }),
             Some(start) => Some(Self { from: run.ready_at.max(due).min(start), to: start }),
             None if is_skipped_missed => Some(Self { from: due, to: run.finished_at.unwrap_or(now) }),
             None if run.is_owed(now) => Some(Self { from: run.ready.unwrap_or(due).max(due), to: now }),
@@ -180,7 +182,7 @@ pub(super) fn obstacles<'f>(
             event.what.queue() == Some(lane.queue())
         }
         Befell::SlotsTaken { queue: taken } => taken == lane.queue(),
-        Befell::Started { .. } | Befell::Stopped | Befell::FileRefused { .. } => false,
+        Befell::Started { .. } | Befell::Stopped | Befell::ClockStepped { .. } | Befell::FileRefused { .. } => false,
     };
     let closed = move |event: &NodeEvent| NodeEvent { to: event.to.or_else(|| over_with(node, event, now)), ..event.clone() };
     node.events.iter().filter(is_one).map(closed).filter(move |event| window.meets(event))

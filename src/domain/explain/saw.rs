@@ -12,7 +12,7 @@ use super::sentences::{findings, stretch_words};
 use crate::domain::deed::Deed;
 use crate::domain::ids::{Label, QueueName, RunKind};
 use crate::domain::lane::Lane;
-use crate::domain::node_event::Befell;
+use crate::domain::node_event::{Befell, step_text};
 use crate::domain::serving::Serving;
 use crate::domain::time::UnixMillis;
 use crate::domain::wording::shown;
@@ -20,6 +20,9 @@ use crate::domain::zone::Zone;
 
 /// How long before the time asked about a refused file is still told.
 const REFUSED_LATELY: Duration = Duration::from_secs(3600);
+
+/// How near the time asked about a step of Redis' clock is told.
+const STEPPED_LATELY: Duration = Duration::from_secs(3600);
 
 findings! {
     /// What a node saw.
@@ -142,6 +145,15 @@ findings! {
             /// Until when.
             to: Option<UnixMillis>,
         },
+        /// It saw Redis' clock jump.
+        "clock_stepped" ClockStepped {
+            /// The node.
+            node: String,
+            /// When, by the new time.
+            at: UnixMillis,
+            /// By how many ms; below zero it was set back.
+            by_ms: i64,
+        },
         /// It did not take its file.
         "file_refused" FileRefused {
             /// The node.
@@ -214,6 +226,13 @@ impl Saw {
                 "{node} started nothing{}: Redis had been restarted or replaced, and nodes looked whether data was missing.",
                 stretch_words(*from, *to, zone)
             ),
+            Self::ClockStepped { node, at, by_ms } => {
+                format!(
+                    "{node} saw Redis' clock set {}, to {}: runs may have been early or late by that.",
+                    step_text(*by_ms),
+                    shown(*at, zone)
+                )
+            }
             Self::FileRefused { node, at, why } => {
                 format!("{node} refused its jobs file as it was on {}: {why}.", shown(*at, zone))
             }
@@ -241,7 +260,7 @@ pub(super) fn saw(facts: &Facts) -> Vec<Saw> {
         Some(start) if is_of_another_day(run) => Some(start.since(run.ready_at.max(run.run.due()))),
         _ => run.late(),
     };
-    let is_on_time = run.and_then(waited).is_some_and(|waited| waited <= ON_TIME);
+    let is_on_time = run.filter(|run| !run.is_back(facts.now)).and_then(waited).is_some_and(|waited| waited <= ON_TIME);
     // What nodes did then went with the data, and what kept them from starting it again is no reason.
     let window = Window::told_of(facts).filter(|_| hidden(facts).is_none());
     if let (Some(window), Some(run)) = (window, run) {
@@ -274,6 +293,7 @@ pub(super) fn saw(facts: &Facts) -> Vec<Saw> {
             found.push(Saw::Claimed { node: node.clone() });
         }
     }
+    found.extend(clock_steps(facts));
     found.extend(refused_files(facts));
     found
 }
@@ -325,6 +345,29 @@ fn not_served(serving: &Serving, lane: &Lane) -> Option<String> {
     }
     let missing: Vec<&str> = lane.requires().difference(&serving.labels).map(Label::as_str).collect();
     (!missing.is_empty()).then(|| format!("it does not carry {}", missing.join(", ")))
+}
+
+/// The steps of Redis' clock a while before or after the time asked about, as the first node noted them that noted any.
+fn clock_steps(facts: &Facts) -> Vec<Saw> {
+    let at = facts.at().unwrap_or(facts.now);
+    let steps = |node: &NodeFacts| {
+        let of_node = node.events.iter().filter_map(|event| match event.what {
+            Befell::ClockStepped { by_ms } => {
+                // What was planned then may have been meant for the time before the step or for that after it.
+                let before = UnixMillis::new(event.from.as_i64().saturating_sub(by_ms)).unwrap_or(event.from);
+                let is_near = |to: UnixMillis| to.since(at) <= STEPPED_LATELY && at.since(to) <= STEPPED_LATELY;
+                let is_between = before.min(event.from) <= at && at <= before.max(event.from);
+                (is_near(event.from) || is_near(before) || is_between).then(|| Saw::ClockStepped {
+                    node: node.name.clone(),
+                    at: event.from,
+                    by_ms,
+                })
+            }
+            _ => None,
+        });
+        of_node.collect::<Vec<_>>()
+    };
+    facts.nodes.iter().map(steps).find(|steps| !steps.is_empty()).unwrap_or_default()
 }
 
 /// Files refused a while before the time asked about: what should have been planned may not have been. None that mattered no more: the

@@ -29,15 +29,16 @@ impl Claimer {
     }
 
     fn due<'a>(&self, definition: &'a Definition, run: &RunId, now: UnixMillis) -> Due<'a> {
+        let now = definition.judged_at(now);
         Due {
             timetable: &definition.timetable,
-            since: definition.since(),
+            since: definition.since_at(now),
             taken: self.occupied.get(run).copied().unwrap_or(UnixMillis::EPOCH),
             catch_up: &definition.spec.catch_up,
             skip_if_late: definition.spec.shape.skip_if_late,
             late_after: definition.spec.late_after,
             due: run.due(),
-            now: definition.judged_at(now),
+            now,
         }
     }
 
@@ -46,12 +47,12 @@ impl Claimer {
         &mut self,
         definition: &Definition,
         run: &RunId,
-        last: UnixMillis,
-        count: u64,
-        next: Option<UnixMillis>,
+        (last, count, next): (UnixMillis, u64, Option<UnixMillis>),
+        now: UnixMillis,
     ) -> Result<Dealt, StoreError> {
+        let since = definition.since_at(definition.judged_at(now));
         let taken = self.occupied.get(run).copied().unwrap_or(UnixMillis::EPOCH);
-        let stretch = passed::up_to_recorded(&self.shared.store, definition, run, (last, count, next), taken).await;
+        let stretch = passed::up_to_recorded(&self.shared.store, definition, run, (last, count, next), (taken, since)).await;
         let (last, count, next) = match stretch {
             Ok(stretch) => stretch,
             Err(error) => return self.cannot(run, error),

@@ -76,7 +76,7 @@ impl Claimer {
                         }
                     }
                     Decision::Skip { last, count, successor: next } => {
-                        dealt = self.skip(&definition, &ripe.run, last, count, next).await?;
+                        dealt = self.skip(&definition, &ripe.run, (last, count, next), now).await?;
                     }
                 }
                 match dealt {

@@ -5,6 +5,8 @@ use crate::domain::explain::{AtGate, Passed};
 use crate::domain::gate::Gate;
 use crate::domain::group::{GroupSettings, Shut, Turns};
 use crate::domain::ids::{GroupName, JobName, RunId};
+use crate::domain::lane::Lane;
+use crate::domain::serving::{Serving, Unserved};
 use crate::domain::time::UnixMillis;
 use crate::store::{GroupStanding, LetIn, RunRecord, Store, StoreError};
 
@@ -45,7 +47,7 @@ async fn is_awaited(
 
 impl Known<'_> {
     /// A gate where a run waits.
-    pub(super) async fn waits_at(&self, run: &RunId, gate: &Gate) -> Result<AtGate, StoreError> {
+    pub(super) async fn waits_at(&self, run: &RunId, lane: &Lane, gate: &Gate) -> Result<AtGate, StoreError> {
         let standing = match gate.group() {
             Some(group) => self.store.read_group_standings(std::slice::from_ref(&group)).await?.pop().map(|found| (group, found)),
             None => None,
@@ -69,7 +71,22 @@ impl Known<'_> {
             Some(rate) => self.store.read_key_opens(gate, rate).await?.filter(|at| *at > self.now).map(|at| (rate, at)),
             None => None,
         };
-        Ok(AtGate { gate: gate.words(), turn, shut, holder, stuck, hindrance, rate, until: None })
+        let serving = self.serving().await?;
+        let unserved = Unserved::of(lane, &serving).map(|why| (lane.clone(), why));
+        let lanes = self.store.read_waiting_lanes(std::slice::from_ref(gate)).await?.pop().unwrap_or_default();
+        let is_before = |other: &Lane, first: &RunId| {
+            other != lane
+                && (first.due(), first.to_string()) < (run.due(), run.to_string())
+                && Unserved::of(other, &serving).is_some()
+        };
+        let passed_over = lanes.into_iter().filter(|(other, first)| is_before(other, first)).map(|(other, _)| other).collect();
+        Ok(AtGate { gate: gate.words(), turn, shut, holder, stuck, hindrance, rate, unserved, passed_over, until: None })
+    }
+
+    /// What the nodes that are there serve.
+    async fn serving(&self) -> Result<Vec<Serving>, StoreError> {
+        let (now, present) = self.store.list_nodes().await?;
+        Ok(there(&present, now).into_iter().map(|node| node.serving.clone()).collect())
     }
 
     /// Whether a run has ended, or nothing is kept of it. A spoilt record is the doctor's.
@@ -102,6 +119,7 @@ impl Known<'_> {
             LetIn::Since(since) => (Some(*since), None),
             LetIn::GaveUp => (None, self.store.read_holder(gate).await?),
         };
-        Ok(Some(Passed { gate: gate.words(), since, holder }))
+        let unserved = Unserved::of(&record.lane, &self.serving().await?).map(|_| record.lane.clone());
+        Ok(Some(Passed { gate: gate.words(), since, holder, unserved }))
     }
 }

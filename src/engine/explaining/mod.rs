@@ -243,7 +243,7 @@ impl Known<'_> {
             }
         };
         let waits_at = match &standing.gate {
-            Some(gate) => Some(Box::pin(self.waits_at(&record.run, gate)).await?),
+            Some(gate) => Some(Box::pin(self.waits_at(&record.run, &record.lane, gate)).await?),
             None => None,
         };
         // One that is over keeps nobody out.
@@ -309,9 +309,7 @@ impl Known<'_> {
             rest.extend(some.split_off(some.len().min(OPEN_SHOWN)));
             ids.extend(some);
         }
-        // Manual runs stand in no index of their job; those asked for lately are known by that.
-        let asked = self.deeds.iter().rev().filter(|deed| deed.what == Deed::RUN_ASKED).take(OPEN_SHOWN);
-        ids.extend(asked.filter_map(|deed| deed.run.as_ref()?.parse::<RunId>().ok()));
+        ids.extend(store.list_manual(name).await?.into_iter().take(OPEN_SHOWN));
         ids.extend(self.record.as_ref().and_then(|job| job.pending.clone()).filter(|run| run.due() <= self.now));
         ids.extend(made_up.cloned());
         ids.sort_by(|a, b| a.due().cmp(&b.due()).then_with(|| a.cmp(b)));

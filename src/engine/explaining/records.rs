@@ -18,6 +18,8 @@ pub(super) fn run_facts(record: RunRecord, standing: Standing, place: Place, wai
         holder: None,
         stuck: None,
         hindrance: None,
+        unserved: None,
+        passed_over: Vec::new(),
         until: Some(until),
     });
     let attempts = attempts(&record);
@@ -82,7 +84,7 @@ fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
         number: record.attempt,
         node: record.node.clone(),
         started_at: record.started_at,
-        finished_at: record.finished_at,
+        finished_at: record.attempt_ended_at(),
         end: (record.state != RunState::Running).then(|| {
             with_unenforced(
                 record.not_enforced.as_deref(),

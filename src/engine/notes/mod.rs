@@ -239,6 +239,11 @@ impl Notes {
         }
     }
 
+    /// Redis' clock jumped by so many ms.
+    pub(super) fn clock_stepped(&self, by_ms: i64) {
+        self.happened(Befell::ClockStepped { by_ms });
+    }
+
     /// The jobs file is not taken.
     pub(super) fn file_refused(&self, why: &str) {
         self.happened(Befell::FileRefused { why: why.chars().take(LONGEST_REASON).collect() });

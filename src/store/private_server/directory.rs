@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::error::io_error;
 use super::{PrivateServerError, places};
+use crate::files;
 
 const LOCK_FILE: &str = "schedd.lock";
 const GROUP: &str = "schedd";
@@ -90,6 +91,11 @@ pub(super) fn prepare(dir: &Path, access: Access) -> Result<PathBuf, PrivateServ
     };
     for parent in missing.into_iter().rev() {
         make_missing(parent, parent_mode)?;
+    }
+    make_missing(&dir, access.dir_mode())?;
+    // Its owner may put data there, which is jobs that this process runs.
+    if let Some(doubt) = files::doubt_of_owner(&dir).map_err(io_error("look at", &dir))? {
+        return Err(PrivateServerError::Untrusted { doubt });
     }
     access.make_dir(&dir)?;
     dir.canonicalize().map_err(io_error("find", &dir))

@@ -19,6 +19,12 @@ pub enum PrivateServerError {
         /// The daemon that holds it: `pid N`.
         holder: String,
     },
+    /// Somebody else may put data into the directory.
+    #[error("state directory: {doubt}; whoever owns it can run commands here")]
+    Untrusted {
+        /// Who, and what mends it.
+        doubt: String,
+    },
     /// Neither `redis-server` nor `valkey-server` was found.
     #[error("no redis-server found; install redis-server (Debian: apt-get install redis-server) or give --redis URL")]
     NoProgram,

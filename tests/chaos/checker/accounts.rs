@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::shared::begins_by;
 use super::view::View;
+use super::wrong::{is_readded, was_removed};
 use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Doing, KILLED, Micros, Reach, Recorded, SECOND};
 use crate::jobs::{Act, Check, Job, Overlap};
@@ -55,9 +56,9 @@ fn was_superseded(view: &View<'_>, job: &Job, due: Micros) -> bool {
         .any(|phase| attempts.iter().any(|attempt| attempt.run.due < due && attempt.number == 1 && attempt.began > phase.sure_to))
 }
 
-/// Whether it was due once and Redis lost what it had written of it.
+/// Whether it was due once, or is removed and added again, and Redis lost what it had written of it.
 fn is_lost_one_shot(view: &View<'_>, job: &Job) -> bool {
-    !job.is_recurring() && view.is_forgotten(&job.name)
+    (!job.is_recurring() || is_readded(view, &job.name)) && view.is_forgotten(&job.name)
 }
 
 /// How many one-shots were accepted and then lost by Redis, so that nothing is known of them.
@@ -121,7 +122,10 @@ fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> 
             "missed" => {
                 let has_waited =
                     begins_by(view, job, run.due, finished).is_some_and(|latest| latest >= finished.min(run.due + LATE_AFTER));
-                allow(was_disturbed || has_waited || has_lagged(view, run.due, finished), "nothing kept it from running")
+                allow(
+                    was_disturbed || has_waited || has_lagged(view, run.due, finished) || was_removed(view, recorded),
+                    "nothing kept it from running",
+                )
             }
             "paused" => {
                 let paused = |from: Micros, to: Micros| from <= finished && run.due <= to;
@@ -137,7 +141,7 @@ fn judge(view: &View<'_>, job: &Job, recorded: &Recorded) -> Result<(), String> 
             let is_asked = view.evidence.deeds.iter().any(|deed| deed.what == Doing::Cancelled(run.id.clone()));
             let is_replaced = job.overlap == Overlap::Replace && recorded.reason == "replaced" && has_newer(view, recorded);
             let is_removed = job.phases.iter().all(|phase| phase.sure_to <= finished) && recorded.reason.contains("removed");
-            allow(is_asked || is_replaced || is_removed, "nobody asked for that")
+            allow(is_asked || is_replaced || is_removed || was_removed(view, recorded), "nobody asked for that")
         }
         "lost" if job.check != Check::Never && recorded.reason.contains("unclear") => {
             let is_near = |fault: &crate::evidence::Inflicted| fault.from <= finished && run.due <= fault.to + SECOND;

@@ -18,6 +18,8 @@ mod small_self_test;
 mod timing;
 mod unique;
 mod view;
+mod wrong;
+mod wrong_self_test;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -40,6 +42,7 @@ pub(crate) enum Verdict {
     Rank,
     Starved,
     Stale,
+    Wrong,
     Phantom,
     Silent,
     Drift,
@@ -49,7 +52,7 @@ pub(crate) enum Verdict {
 
 impl Verdict {
     /// All of them, in the order of the report.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Missing,
         Self::Early,
         Self::Late,
@@ -62,6 +65,7 @@ impl Verdict {
         Self::Rank,
         Self::Starved,
         Self::Stale,
+        Self::Wrong,
         Self::Phantom,
         Self::Silent,
         Self::Drift,
@@ -89,6 +93,10 @@ impl Verdict {
                 "nothing waits for ever, nor for what is due later at a gate passed in due order, nor for its priority beyond ten starts"
             }
             Self::Stale => "fences rise with attempts, and nothing is accepted under an old one",
+            Self::Wrong => {
+                "an attempt executes the definition its job has at the claim; a run owed when its job is removed never begins, and \
+                 one that has begun goes on only with the same definition"
+            }
             Self::Phantom => "what is recorded as done was done",
             Self::Silent => "what was done is recorded",
             Self::Drift => "a job is due when plain arithmetic says so, no more and no less often",
@@ -176,6 +184,7 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Finding> {
     small::rank(&view, &mut findings);
     repeats::stale(&view, &mut findings);
     repeats::unsteady(&view, &mut findings);
+    wrong::wrong(&view, &mut findings);
     drift::drift(&view, &mut findings);
     catch_up::rounds(&view, &mut findings);
     crowd::crowd(&view, &mut findings);

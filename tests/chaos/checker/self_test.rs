@@ -31,6 +31,7 @@ pub(crate) fn run() -> usize {
     super::hard_self_test::judge(&mut expect);
     super::shared_self_test::judge(&mut expect);
     super::small_self_test::judge(&mut expect);
+    super::wrong_self_test::judge(&mut expect);
     assert!(misjudged.is_empty(), "the checker misjudges\n{}", misjudged.join("\n"));
     count
 }
@@ -282,6 +283,7 @@ impl World {
             told: Vec::new(),
             faults: Vec::new(),
             deeds: Vec::new(),
+            generations: BTreeMap::new(),
             host_lags: Vec::new(),
             nodes: ["n1", "n2", "n3"].map(Into::into).into(),
             labelled: vec!["n1".into()],
@@ -309,6 +311,7 @@ impl World {
             last_sign: ended,
             ended: Some((ended, 0)),
             reach: Reach::Process,
+            version: None,
         });
         self.evidence.history.push(Recorded {
             run,

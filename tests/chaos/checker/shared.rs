@@ -3,10 +3,10 @@
 //! A run has its place from its claim to when its end is told, which holds all of the time it gives a sign of life; so of what was
 //! alive at once each had its place. Excused is what OVERLAP excuses: one on a frozen host, and one whose claim Redis lost.
 
-use super::timing::given_up;
+use super::timing::{given_up, lost_unseen};
 use super::view::View;
 use super::{Finding, Verdict};
-use crate::evidence::{Attempt, Delay, Excuse, Inflicted, Micros, SECOND, span};
+use crate::evidence::{Attempt, Delay, Excuse, Inflicted, Micros, Recorded, SECOND, span};
 use crate::jobs::Job;
 use crate::sharing::{GAP, NARROW, ORDER, PATIENCE, Rate, Thing};
 
@@ -178,7 +178,7 @@ fn burst_within(thing: Thing, rate: Rate, claims: &[(Micros, &Attempt)], finding
 
 /// The earliest it can have been claimed. Of the last attempt of a run its record says when that was by Redis' clock; of others it
 /// was a second before they began, more where the host was slow, or before a fault.
-fn claimed_since(view: &View<'_>, attempt: &Attempt) -> Micros {
+pub(super) fn claimed_since(view: &View<'_>, attempt: &Attempt) -> Micros {
     let near =
         view.evidence.host_lags.iter().filter(|(at, lag)| at - START <= attempt.began && attempt.began - START <= at + lag);
     let mut from = attempt.began - START - near.map(|(_, lag)| *lag).max().unwrap_or(0);
@@ -245,7 +245,13 @@ fn overtaken(view: &View<'_>, thing: Thing, attempts: &[&Attempt], findings: &mu
     for (at, &first) in attempts.iter().enumerate() {
         let is_its_first_gate = job_of(view, first).sharing.things(&first.run.job).first() == Some(&thing);
         let Some(from) = view.recorded.get(&*first.run.id).and_then(|run| run.waited_from) else { continue };
-        if first.number > 1 || !is_first(view, first) || !is_its_first_gate || lost_between(view, from, first.began) {
+        // What a manual run waits for first is the open run of its job.
+        if first.run.is_manual
+            || first.number > 1
+            || !is_first(view, first)
+            || !is_its_first_gate
+            || lost_between(view, from, first.began)
+        {
             continue;
         }
         let is_alone = matches!(thing, Thing::Group(_)) || thing == Thing::Key("customer-1");
@@ -285,6 +291,12 @@ pub(super) fn begins_by(view: &View<'_>, job: &Job, ready: Micros, until: Micros
             free = free.max(next + gap);
         }
     }
+    // A run that was lost with its node before it could begin holds what it shares until its lease is given up.
+    let shares = |other: &&&Recorded| {
+        let job = view.evidence.jobs.get(&other.run.job);
+        other.run.due < ready && job.is_some_and(|job| job.sharing.things(&job.name).iter().any(|thing| things.contains(thing)))
+    };
+    free = view.recorded.values().filter(shares).filter_map(|other| lost_unseen(view, other, until)).fold(free, Micros::max);
     let others = Micros::try_from(ORDER.len() - 1).unwrap_or(0);
     let patience = if things.contains(&Thing::Group("turns")) { PATIENCE * others } else { 0 };
     Some(view.put_off(ready, free + patience + view.timing.clean))

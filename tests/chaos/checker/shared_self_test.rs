@@ -239,6 +239,15 @@ fn late(expect: Expect<'_>) {
     };
     expect("late by the gap and the patience with two others", &patient(15_800).evidence, &[]);
     expect("later than any patience", &patient(16_000).evidence, &[Verdict::Late]);
+    let unbegun = |number: u32, name: &'static str| {
+        let mut w = ran(World::calm(), "a1", group("alone"), 10_000, (17_300, 17_800));
+        w.evidence.attempts.last_mut().unwrap().number = number;
+        w.evidence.history.last_mut().unwrap().attempt = number;
+        let w = ran(w, "a2", group(name), 12_000, (16_900, 17_200));
+        w.fault(10, 11, Hit::Nodes(vec!["n1".into()]), Delay::AtBegin, true)
+    };
+    expect("late by a run of its group that was lost with its node before it could begin", &unbegun(2, "alone").evidence, &[]);
+    expect("the same, and that run was of another group", &unbegun(2, "other").evidence, &[Verdict::Late]);
 }
 
 fn uniques(expect: Expect<'_>) {

@@ -3,6 +3,7 @@
 use super::shared::begins_by;
 use super::small;
 use super::view::View;
+use super::wrong::is_readded;
 use super::{Finding, Verdict};
 use crate::evidence::{Attempt, Delay, Inflicted, Micros, Recorded, SECOND, span};
 use crate::jobs::{Check, Overlap};
@@ -34,7 +35,9 @@ pub(super) fn late(view: &View<'_>, findings: &mut Vec<Finding>) {
     for attempts in view.attempts.values() {
         let Some((first, _)) = attempts.split_first() else { continue };
         let latest = latest_first(view, first);
-        if first.began > latest {
+        // A manual run waits for the open run of a job that was removed as well, which may wait for an attempt yet.
+        let is_judged = !first.run.is_manual || !is_readded(view, &first.run.job);
+        if is_judged && first.began > latest {
             let what = format!(
                 "{} began {:.3} s after it was due, {:.3} s after the latest allowed",
                 first.run.id,
@@ -104,15 +107,19 @@ pub(super) fn given_up(view: &View<'_>, other: &Attempt, next: &Attempt) -> Opti
 /// nothing but its number tells of it.
 fn never_begun(view: &View<'_>, first: &Attempt) -> impl Iterator<Item = Micros> {
     let before = view.recorded.values().filter(|other| other.run.job == first.run.job && other.run.due < first.run.due);
-    before.filter_map(|other| {
-        let told = view.attempts_of(&other.run.id);
-        let is_told = |number: u32| told.iter().any(|attempt| attempt.number == number);
-        if (1..=other.attempt).all(is_told) {
-            return None;
-        }
-        let since = told.iter().filter(|attempt| attempt.began < first.began).map(|attempt| attempt.last_sign).max();
-        Some(view.latest(other.run.due.max(since.unwrap_or(0)), view.timing.clean))
-    })
+    before.filter_map(|other| lost_unseen(view, other, first.began))
+}
+
+/// Until when a run may be held by a node that was lost before an attempt of the run could begin; none if each attempt told that it
+/// began. Only attempts that began before `until` count.
+pub(super) fn lost_unseen(view: &View<'_>, run: &Recorded, until: Micros) -> Option<Micros> {
+    let told = view.attempts_of(&run.run.id);
+    let is_told = |number: u32| told.iter().any(|attempt| attempt.number == number);
+    if (1..=run.attempt).all(is_told) {
+        return None;
+    }
+    let since = told.iter().filter(|attempt| attempt.began < until).map(|attempt| attempt.last_sign).max();
+    Some(view.latest(run.run.due.max(since.unwrap_or(0)), view.timing.clean))
 }
 
 /// When a run that a fault took from this attempt, over at `ready`, is taken back at the latest. One that is cut off, not dead, is

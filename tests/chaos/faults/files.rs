@@ -65,6 +65,6 @@ impl Fault for Storm {
         }
     }
     fn heal(&mut self, stage: &Stage) {
-        stage.write_jobs(&stage.jobs_text());
+        stage.rewrite_jobs();
     }
 }

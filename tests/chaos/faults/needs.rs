@@ -16,7 +16,7 @@ pub(crate) fn missing(fault: &str) -> Option<String> {
 
 /// Rows of the table of faults that nothing here makes, and why.
 pub(crate) const NOT_MADE: &[&str] = &[
-    "F17: not made here: redis-server takes its time from the host; the suite gives scripts a time instead",
+    "F17: not among these: steps of Redis' clock have a run and a judgement of their own, --redis-clock",
     "F20: fork refused with EAGAIN is not made here: a limit on processes does not hold for root, and for others it hits the test too",
 ];
 

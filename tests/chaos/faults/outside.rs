@@ -78,7 +78,7 @@ fn kill(stage: &Stage, pid: i32) {
         let _ = kill_process(process, Signal::CONT);
         return;
     }
-    let line = format!("E {run} {attempt} {fence} {node} {pid} {} 0 {KILLED}\n", now());
+    let line = format!("E {run} {attempt} {fence} {node} {pid} {} 0 {KILLED} -\n", now());
     if kill_process(process, Signal::KILL).is_ok() {
         OpenOptions::new().append(true).open(effects).unwrap().write_all(line.as_bytes()).unwrap();
     }

@@ -4,6 +4,7 @@ use std::fs;
 
 use redis::Commands;
 use schedd::config::job_from_json;
+use schedd::domain::run::RunState;
 use schedd::domain::zone::Zone;
 use schedd::engine::planting::{Applied, Request, apply_one};
 use schedd::store::{Existing, SourceKind};
@@ -264,6 +265,7 @@ fn what_cannot_be_meant_is_refused_in_one_line_before_redis_is_asked() {
         (&["--cwd", "rel", "--", "x"], &["--cwd", "absolute"]),
         (&["--limit-memory", "5", "--", "x"], &["--limit-memory", "256MiB"]),
         (&["--limit-cpu", "-1", "--", "x"], &["--limit-cpu", "more than 0"]),
+        (&["--limit-cpu", "x", "--", "x"], &["--limit-cpu: found \"x\", wanted a number such as 0.5"]),
         (&["--nice", "20", "--", "x"], &["--nice", "0 to 19"]),
         (&["--umask", "28", "--", "x"], &["--umask", "3 or 4 octal digits"]),
         (&["--shell-program", "bash", "--shell", "x"], &["--shell-program", "an absolute path"]),
@@ -306,6 +308,92 @@ fn an_instant_is_told_as_it_was_understood_and_a_past_one_refused() {
     bench.ctl.run(&past).refused(2, &["ago", "2020-01-01 09:00:00 CET", "Europe/Berlin", "--allow-past"]);
     bench.add(&["--name", "p", "--at", "2020-01-01 09:00", "--tz", "Europe/Berlin", "--allow-past", "--", "x"]);
     assert_eq!(bench.node.claim("p").run.to_string(), "p@1577865600000");
+}
+
+#[test]
+fn a_past_time_of_several_runs_at_once_and_one_that_ran_is_not_accepted() {
+    let bench = Bench::start();
+    let (past, told) = ("2020-01-01T09:00Z", "at 2020-01-01T09:00:00.000Z");
+    let add =
+        |more: &[&str]| bench.ctl.run(&[&["add", "--name", "p", "--allow-past", "--at", past], more, &["--", "x"]].concat());
+    let added = add(&["--at", "2099-01-01"]).good();
+    assert!(added.stderr.contains(told) && added.stderr.contains("at 2099-01-01"), "{added:?}");
+    let looked = bench.ctl.run(&["doctor"]);
+    assert!(looked.stdout.contains("they agree"), "{looked:?}");
+    let claim = bench.node.claim("p");
+    assert_eq!(claim.run.to_string(), "p@1577869200000");
+    bench.node.finish(&claim, RunState::Succeeded, &[]);
+    let next = |job: &str| bench.ctl.run(&["show", job, "--json"]).good().json()["next_due"].as_str().unwrap().to_owned();
+    assert!(next("p").starts_with("2099-01-01"));
+
+    // By an edit, which has the past time still, and by a new job of the name.
+    for verb in ["--replace", "--if-absent"] {
+        let again = add(&["--at", "2099-01-02", verb]).good();
+        assert!(
+            !again.stderr.contains(told)
+                && again.stderr.contains("job p does not run for 2020-01-01T09:00:00.000Z: it has run then"),
+            "{again:?}"
+        );
+        assert!(next("p").starts_with("2099-01-02"), "{again:?}");
+        bench.ctl.run(&["cancel", "p"]).good();
+    }
+    // A single one is refused, as before.
+    add(&[]).refused(4, &["has run at 2020-01-01T09:00:00.000Z already"]);
+}
+
+#[test]
+fn a_time_that_would_not_run_is_refused_if_it_is_past_and_warned_of_if_not() {
+    let bench = Bench::start();
+    let add = |args: &str| {
+        let words: Vec<&str> = args.split(' ').collect();
+        bench.ctl.run(&[&["add", "--json"], &words[..], &["--", "x"]].concat())
+    };
+    for (args, words) in [
+        ("--at 2020-01-01 --at 2021-01-01 --allow-past", "only the newest runs, 2021-01-01T00:00:00.000Z"),
+        ("--at 2020-01-01 --allow-past --skip-if-late 1h", "--skip-if-late skips what is so late"),
+        ("--at 2020-01-01 --allow-past --max-age 1h", "--skip-if-late skips what is so late"),
+        ("--at 2020-01-01 --at 2099-01-01 --allow-past --catch-up skip", "--catch-up skip"),
+    ] {
+        add(args).refused(2, &["--at \"2020-01-01\" is past and would not run at once", words]);
+    }
+    for (args, gone, why) in [
+        ("--at 2099-12-24 --at 2099-12-27 --exclude 2099-12-24", "2099-12-24", "--exclude, --only-on, --start or --end"),
+        ("--at 2099-12-27 --at 2099-12-28 --end 2099-12-27", "2099-12-28", "--exclude, --only-on, --start or --end"),
+        ("--at 2099-12-27 --at 2099-12-28 --max-runs 1", "2099-12-28", "--max-runs 1 is reached"),
+    ] {
+        let added = add(args).good();
+        assert!(added.stderr.contains(&format!("warning: --at {gone:?} does not run: {why}")), "{added:?}");
+        assert!(!added.stderr.contains(&format!("at {gone}T")), "{added:?}");
+        assert!(added.json()["next_due"].as_str().unwrap().starts_with("2099-12-27"), "{added:?}");
+    }
+    let line = "{\"name\": \"l\", \"shell\": \"x\", \"at\": [\"2020-01-01T00:00:00Z\", \"2021-01-01T00:00:00Z\", \"2099-01-01T00:00:00Z\"]}\n";
+    bench.ctl.run_with_input(&["add", "--stdin"], line.as_bytes()).good();
+    assert_eq!(bench.node.claim("l").run.to_string(), "l@1609459200000");
+}
+
+#[test]
+fn a_number_that_is_not_finite_is_refused_in_flags_and_in_lines() {
+    let bench = Bench::start();
+    for number in ["NaN", "nan", "inf", "infinity", "1e400", "1e9"] {
+        let finished = bench.ctl.run(&["add", "--name", "n", "--limit-cpu", number, "--", "x"]);
+        finished.refused(2, &["--limit-cpu", "wanted a number such as 0.5, more than 0, at most 1000"]);
+    }
+    bench.ctl.run(&["add", "--name", "n", "--limit-cpu=-inf", "--", "x"]).refused(2, &["--limit-cpu", "wanted a number"]);
+    let keys = [
+        r#""limits": {"cpu": 1e400}"#,
+        r#""limits": {"cpu": NaN}"#,
+        r#""limits": {"cpu": "inf"}"#,
+        r#""limits": {"pids": 1e300}"#,
+        r#""retry": 99999999999999999999"#,
+        r#""priority": 1e1"#,
+        r#""max_runs": -1"#,
+    ];
+    for key in keys {
+        let line = format!("{{\"name\": \"n\", \"shell\": \"x\", {key}}}\n");
+        let finished = bench.ctl.run_with_input(&["add", "--stdin"], line.as_bytes());
+        assert!(finished.code == 1 && finished.stderr.starts_with("schedctl: line 1: "), "{key}: {finished:?}");
+    }
+    assert_eq!(bench.ctl.run(&["list", "--json"]).good().json(), serde_json::json!([]));
 }
 
 #[test]

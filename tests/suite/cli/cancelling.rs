@@ -85,7 +85,13 @@ fn a_running_run_is_asked_to_stop_and_a_recurring_jobs_only_if_asked_for() {
     assert!(asked.stdout.contains("asked to stop"), "{asked:?}");
     bench.node.finish(&claim, RunState::Cancelled, &[]);
 
-    for (flags, said) in [(&[][..], "goes on (schedctl cancel b --stop stops it)\n"), (&["--stop"], "is being stopped\n")] {
+    for (flags, said) in [
+        (
+            &[][..],
+            "goes on (schedctl cancel b --stop stops it); a job added under this name with another definition ends its retries\n",
+        ),
+        (&["--stop"], "is being stopped\n"),
+    ] {
         bench.add(&["--name", "b", "--every", "1s", "--", "x"]);
         let claim = bench.node.claim("b");
         let told = bench.ctl.run(&[&["cancel", "b"], flags].concat()).good().stdout;

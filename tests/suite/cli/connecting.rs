@@ -147,6 +147,25 @@ fn an_address_that_is_none_is_bad_usage() {
         assert!(matches!(finished.code, 2 | 69), "{finished:?}");
         assert!(!finished.stderr.contains("hunter2"), "{finished:?}");
     }
+    for (url, words) in [
+        ("redis://h/-1", "its database number is not valid: wanted 0 or more"),
+        ("redis://h/1.5", "its database number is not valid: wanted 0 or more"),
+        ("unix:///run/r.sock?db=-1", "its database number is not valid: wanted 0 or more"),
+        ("redis://h:70000", "its port is not valid: wanted 1 to 65535"),
+        ("redis://u:hunter2@h:70000/0", "its port is not valid: wanted 1 to 65535"),
+        ("redis://h:0/", "its port is not valid: wanted 1 to 65535"),
+        ("redis://", "it names no host"),
+        ("redis://[::1", "its host is not valid"),
+    ] {
+        let finished = alone.run(&["list", "--redis", url]);
+        finished.refused(2, &[words, "redis://HOST:PORT/DB"]);
+        assert!(!finished.stderr.contains("hunter2"), "{finished:?}");
+        std::fs::write(alone.home().join("jobs.toml"), format!("[redis]\nurl = \"{url}\"\n")).unwrap();
+        let finished = alone.run(&["check", "jobs.toml"]);
+        assert!(finished.code == 78 && finished.stderr.contains(words), "{finished:?}");
+        assert!(finished.stderr.lines().count() == 1 && !finished.stderr.contains("hunter2"), "{finished:?}");
+    }
+    std::fs::remove_file(alone.home().join("jobs.toml")).unwrap();
     alone.run(&["list", "--redis", "redis://127.0.0.1:1/"]).refused(69, &["redis://127.0.0.1:1/", "refused"]);
 }
 

@@ -103,8 +103,10 @@ fn every_run_named_is_tried_and_what_cannot_be_is_said_with_what_to_do() {
     bench.node.finish(&claim, RunState::Failed, &[]);
     bench.ctl.run(&["cancel", "gone"]).good();
     bench.ctl.run(&["retry", &claim.run.to_string()]).refused(4, &["job gone is gone", "add it again"]);
-    bench.add(&["--name", "gone", "--", "x"]);
-    bench.ctl.run(&["retry", &claim.run.to_string()]).good();
+    bench.add(&["--name", "gone", "--", "y"]);
+    let earlier = bench.ctl.run(&["retry", &claim.run.to_string()]);
+    earlier.refused(4, &["it belongs to an earlier job gone", &format!("schedctl rerun {} ", claim.run)]);
+    bench.ctl.run(&["rerun", &claim.run.to_string()]).good();
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod showing;
 mod switching;
 mod terminal;
 mod transcripts;
+mod trusting;
 
 use crate::support::ctl::Schedctl;
 use crate::support::redis::TestRedis;

@@ -191,6 +191,7 @@ fn history_has_every_field_and_says_why_in_words() {
             "finished_at",
             "late_ms",
             "duration_ms",
+            "recorded_after_ms",
             "exit_code",
             "http_status",
             "reason",

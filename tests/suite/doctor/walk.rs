@@ -7,13 +7,14 @@ use schedd::domain::ids::RunId;
 use schedd::domain::notice::notice_job;
 use schedd::domain::run::RunState;
 use schedd::domain::time::UnixMillis;
+use schedd::engine::backfilling::{self, Window};
 use schedd::engine::examination::examine;
 use schedd::engine::{Definition, orphans, retrying};
-use schedd::store::{ClaimReply, Ended, LaneAsk, LanePoll, NoticeOrder, Verdict};
+use schedd::store::{ClaimReply, Ended, JobRecord, LaneAsk, LanePoll, NoticeOrder, Verdict};
 use serde_json::{Value, json};
 
 use crate::scripts::accounting::{Play, Step, rules, steps};
-use crate::scripts::world::{claimant, queue, t, token};
+use crate::scripts::world::{claimant, name, queue, t, token};
 use crate::support::cases::cases;
 
 #[derive(Debug, Clone)]
@@ -30,6 +31,10 @@ enum Deed {
     Told(bool),
     /// A node looks which runs are late.
     Judge,
+    /// A person asks that so many of the past occurrences are made up for.
+    Backfill(usize),
+    /// Nobody is to make up for anything any more.
+    DropBackfill,
 }
 
 fn deeds() -> impl Strategy<Value = Vec<Deed>> {
@@ -41,7 +46,9 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
         1 => Just(Deed::ForgetJob),
         4 => Just(Deed::Tell),
         6 => any::<bool>().prop_map(Deed::Told),
-        2 => Just(Deed::Judge),
+        4 => Just(Deed::Judge),
+        1 => (1..4_usize).prop_map(Deed::Backfill),
+        1 => Just(Deed::DropBackfill),
     ];
     (steps(), prop::collection::vec((any::<prop::sample::Index>(), more), 0..20)).prop_map(|(steps, more)| {
         let mut deeds: Vec<Deed> = steps.into_iter().map(Deed::Of).collect();
@@ -91,8 +98,20 @@ async fn do_it(play: &mut Play, deed: &Deed) {
                 store.judge_deadline(&deadline).await.unwrap();
             }
         }
+        Deed::Backfill(most) => backfill(play, *most).await,
+        Deed::DropBackfill => drop(store.drop_backfill(&name("a")).await.unwrap()),
         Deed::Of(_) | Deed::Die(..) | Deed::ForgetJob => {}
     }
+}
+
+/// Has past occurrences of the job made up for, as a person does.
+async fn backfill(play: &Play, most: usize) {
+    let store = play.world.at(play.now);
+    let record = store.read_job(&name("a")).await.unwrap().filter(JobRecord::is_live);
+    let Some(definition) = record.map(|record| Definition::of(record).unwrap()) else { return };
+    let window = Window { from: t(0), to: t(play.now) };
+    let planned = backfilling::plan(&store, &definition, window, most).await.unwrap();
+    store.queue_backfill(&name("a"), &planned.runs).await.unwrap();
 }
 
 /// Plants the notices there are, of the definition their job has by now.
@@ -125,17 +144,21 @@ async fn told(play: &Play, is_good: bool) {
     }
 }
 
-/// Rules of a job that wants this and that told.
+/// Rules of a job that wants this and that told, and whose runs may have to pass a gate one by one.
 fn telling_rules() -> impl Strategy<Value = Value> {
-    (rules(), any::<[bool; 4]>(), any::<bool>()).prop_map(|(mut rules, wanted, is_timed)| {
+    let within = prop::option::of(prop::sample::select(vec![("30s", "2m"), ("1m", "300d"), ("200d", "300d")]));
+    (rules(), any::<[bool; 4]>(), within, any::<bool>()).prop_map(|(mut rules, wanted, within, has_key)| {
         let keys = rules.as_object_mut().unwrap();
         let kinds = ["on_failure", "on_success", "on_recovered", "on_late"];
         for (kind, _) in kinds.into_iter().zip(wanted).filter(|(_, is_wanted)| *is_wanted) {
             keys.insert(kind.to_owned(), json!({"shell": "true"}));
         }
-        if is_timed && wanted[3] {
-            keys.insert("must_start_within".to_owned(), json!("30s"));
-            keys.insert("must_finish_within".to_owned(), json!("2m"));
+        if let Some((start, finish)) = within.filter(|_| wanted[3]) {
+            keys.insert("must_start_within".to_owned(), json!(start));
+            keys.insert("must_finish_within".to_owned(), json!(finish));
+        }
+        if has_key {
+            keys.insert("key".to_owned(), json!("k"));
         }
         rules
     })
@@ -145,6 +168,8 @@ async fn walk(rules: Value, deeds: &[Deed]) {
     let mut play = Play::begin(rules).await;
     for (at, deed) in deeds.iter().enumerate() {
         Box::pin(do_it(&mut play, deed)).await;
+        // Whoever ends a backfill run plants the next, and the janitor does for those that end otherwise.
+        backfilling::advance(&play.world.at(play.now), &name("a")).await.unwrap();
         if at % 8 == 7 || at + 1 == deeds.len() {
             let exam = examine(&play.world.at(play.now)).await.unwrap();
             assert!(exam.findings.is_empty() && exam.partial.is_none(), "after {deed:?}: {:#?}", exam.findings);

@@ -6,6 +6,7 @@ mod ending;
 mod hanging;
 mod leases;
 mod listening;
+mod shortages;
 mod starting;
 mod users;
 

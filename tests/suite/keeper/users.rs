@@ -103,6 +103,44 @@ async fn who_cannot_be_and_where_that_one_may_not_go_is_told() {
 }
 
 #[tokio::test]
+async fn an_env_file_may_belong_to_the_user_of_its_job_and_to_no_other() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::start().await;
+    let file = std::path::PathBuf::from(bench.path("own.env"));
+    std::fs::write(&file, "WHO=me\n").unwrap();
+    let id_of = |name: &str| nix::unistd::User::from_name(name).unwrap().unwrap().uid.as_raw();
+    let mut attempt = shell("printf %s \"$WHO\"");
+    attempt.env_files = vec![file.display().to_string().parse().unwrap()];
+    for (owner, user, is_used) in [
+        ("nobody", Some("nobody"), true),
+        ("root", Some("nobody"), true),
+        ("daemon", Some("nobody"), false),
+        ("nobody", None, false),
+    ] {
+        std::os::unix::fs::chown(&file, Some(id_of(owner)), None).unwrap();
+        attempt.process.user = user.map(|user| user.parse().unwrap());
+        let (outcome, output) = bench.run(&attempt).await;
+        if is_used {
+            assert_eq!((outcome.error, stdout(&output)), (None, "me".to_owned()), "of {owner} for {user:?}");
+        } else {
+            let error = outcome.error.unwrap();
+            assert!(error.contains(&format!("own.env cannot be used: belongs to user {}", id_of(owner))), "{error}");
+        }
+    }
+    // A link of that user shows it no file that only root may read.
+    std::os::unix::fs::chown(&file, Some(0), None).unwrap();
+    let link = std::path::PathBuf::from(bench.path("link.env"));
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    std::os::unix::fs::lchown(&link, Some(id_of("nobody")), None).unwrap();
+    attempt.env_files = vec![link.display().to_string().parse().unwrap()];
+    attempt.process.user = Some("nobody".parse().unwrap());
+    let (outcome, _) = bench.run(&attempt).await;
+    assert!(outcome.error.unwrap().contains("a symbolic link on the way to it belongs to user"));
+}
+
+#[tokio::test]
 async fn a_job_that_cannot_become_its_user_says_which_step_failed() {
     let Some(setpriv) = setpriv().filter(|_| is_root()) else { return };
     for (right, call) in [("setgid", "setgroups"), ("setuid", "setresuid")] {

@@ -52,6 +52,12 @@ fn a_reaper_that_trusts_the_clock_takes_a_run_from_a_node_at_work() {
 }
 
 #[test]
+fn a_claim_that_does_not_ask_for_the_job_of_a_run_begins_it_as_a_later_job_of_the_name() {
+    let may = Budget { removals: 1, failures: 1, ..NONE };
+    assert_breaks("a former job's run begins", with(Broken::FormerBegins, may), Property::OwnDefinition);
+}
+
+#[test]
 fn a_retry_that_does_not_name_the_fence_it_read_brings_a_run_back_that_died_again() {
     let may = Budget { failures: 2, retries: 1, losses: 1, ..NONE };
     let rules = with(Broken::RetryOfAnyFence, may);

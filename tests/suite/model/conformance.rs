@@ -19,7 +19,7 @@ const WALKS: u32 = 300;
 const STEPS: usize = 40;
 
 /// The replies the walks must meet, all together.
-const WORDS: [&str; 19] = [
+const WORDS: [&str; 21] = [
     "Planted",
     "Claimed",
     "Gone",
@@ -39,6 +39,8 @@ const WORDS: [&str; 19] = [
     "Retried",
     "Already",
     "Over",
+    "Removed",
+    "Stale",
 ];
 
 /// The configuration of a walk: everything may go wrong, under some overlap rule and delivery.
@@ -54,6 +56,7 @@ fn rules_of(random: &mut fastrand::Rng) -> Rules {
         cancels: random.u8(0..3),
         retries: random.u8(0..3),
         failovers: random.u8(0..2),
+        removals: random.u8(0..3),
     };
     Rules {
         occurrences: 3,
@@ -89,7 +92,7 @@ async fn walk(real: &mut Real, seed: u64) -> BTreeSet<String> {
             _ => {}
         }
         if let Some((call, reply)) = did {
-            let answered = real.call(call, reply).await;
+            let answered = real.call(call, reply, &next.redis).await;
             assert_eq!(answered, reply, "what the script answered (left), and the model (right):\n{told}");
             met.insert(format!("{reply:?}").split('(').next().unwrap().to_owned());
         }

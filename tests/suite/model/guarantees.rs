@@ -103,6 +103,19 @@ fn every_promise_holds_for_dead_runs_that_a_person_retries() {
 }
 
 #[test]
+fn every_promise_holds_for_a_job_that_is_removed_and_added_again() {
+    for overlap in [Overlap::Skip, Overlap::Replace, Overlap::Allow, QUEUE] {
+        // Under `allow` a crash as well makes ten times as many states.
+        let crashes = u8::from(overlap != Overlap::Allow);
+        for may in [Budget { removals: 1, failures: 1, crashes, ..NONE }, Budget { removals: 1, losses: 1, ..NONE }] {
+            assert_holds(&format!("readded, {overlap:?}"), Rules { overlap, may, ..Rules::CALM }, &Property::ALL, 1_000);
+        }
+    }
+    let may = Budget { removals: 2, failures: 1, retries: 1, ..NONE };
+    assert_holds("readded twice", Rules { may, ..Rules::CALM }, &Property::ALL, 1_000);
+}
+
+#[test]
 fn every_promise_holds_for_runs_asked_about_without_a_clear_answer() {
     for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
         let may = Budget { unclear: 2, crashes: 1, cancels: 1, ..NONE };

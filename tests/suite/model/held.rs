@@ -30,7 +30,10 @@ impl Real {
         }
         let pending = redis.pending.map(|run| id(run.into()).to_string()).unwrap_or_default();
         let once = if redis.is_once_pending { id(ONCE).to_string() } else { String::new() };
-        text + &format!("pending {pending:?} and {once:?}, one-shot over: {}\n", redis.is_once_over)
+        text + &format!(
+            "pending {pending:?} and {once:?}, removed: {}, one-shot over: {}\n",
+            redis.cron.is_removed, redis.is_once_over
+        )
     }
 
     /// The same of what the real Redis holds.
@@ -38,7 +41,7 @@ impl Real {
         let runs: Vec<usize> = State::runs(&self.rules).collect();
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.world.key("leases")).arg(0).arg(-1);
-        for (job, fields) in [("cron", &["pending"][..]), ("once", &["pending", "ended"])] {
+        for (job, fields) in [("cron", &["pending", "ended"][..]), ("once", &["pending", "ended"])] {
             pipeline.cmd("HMGET").arg(self.world.key(&format!("job:{job}"))).arg(fields);
         }
         for run in &runs {
@@ -53,7 +56,7 @@ impl Real {
         let mut answers = pipeline.query::<Vec<Value>>(&mut self.connection).unwrap().into_iter();
         let mut next = || answers.next().unwrap();
         let leases: Vec<String> = redis::from_redis_value(next()).unwrap();
-        let [cron]: [Option<String>; 1] = redis::from_redis_value(next()).unwrap();
+        let [cron, removed]: [Option<String>; 2] = redis::from_redis_value(next()).unwrap();
         let [once, ended]: [Option<String>; 2] = redis::from_redis_value(next()).unwrap();
         let mut text = String::new();
         for run in runs {
@@ -67,7 +70,7 @@ impl Real {
             writeln!(text, "{run}: {indexes:?} lease {:?}, {}", fences.first(), record_line(&record)).unwrap();
         }
         let (cron, once) = (cron.unwrap_or_default(), once.unwrap_or_default());
-        text + &format!("pending {cron:?} and {once:?}, one-shot over: {}\n", ended.is_some())
+        text + &format!("pending {cron:?} and {once:?}, removed: {}, one-shot over: {}\n", removed.is_some(), ended.is_some())
     }
 }
 

@@ -5,7 +5,8 @@
 //!   rule is broken if one is.
 //! - [`search`] visits all of it, nearest first; [`properties`] are the promises. A promise that is broken is told with the
 //!   shortest way there, one step a line, each with the word the script answered ([`told`]).
-//! - Left out: what changes a job or needs its clock (edits, pauses, `max_age`, runs freed because the rule became `allow`), and
+//! - A person may remove the cron job and add it again under its name, with the same definition or another.
+//! - Left out: what else changes a job or needs its clock (edits, pauses, `max_age`, runs freed because the rule became `allow`), and
 //!   manual runs. The script tests have those.
 //! - A lease may run out at any step. That one step stands for a pause, a stopped process, a skewed clock and a partition.
 //! - [`guarantees`] holds the promises against the rules as they are, [`broken`] shows that the model sees each broken rule, and

@@ -30,12 +30,15 @@ pub(super) enum Property {
     PlantedOnce,
     /// Once a run of a cron job has a record, the one after it is known.
     SuccessorPlanted,
+    /// No run is claimed with the definition of another job of its name than the one that planted it, but for one that has begun
+    /// and goes on with the same definition.
+    OwnDefinition,
     /// If nothing goes wrong any more, every run comes to its end.
     EveryRunEnds,
 }
 
 impl Property {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::NothingLost,
         Self::OneResult,
         Self::NoStaleEnd,
@@ -46,6 +49,7 @@ impl Property {
         Self::OneOfAJob,
         Self::PlantedOnce,
         Self::SuccessorPlanted,
+        Self::OwnDefinition,
         Self::EveryRunEnds,
     ];
 
@@ -64,7 +68,8 @@ impl Property {
             Self::RetriedAsAsked => seen.retried.iter().sum::<u8>() <= rules.may.retries - state.may.retries,
             Self::OneStart => !rules.is_at_most_once() || (0..RUNS).all(|run| seen.starts[run] <= 1 + seen.retried[run]),
             Self::StartsHaveCauses => {
-                let causes = rules.may.sum() - state.may.sum();
+                let removals = rules.may.removals - state.may.removals;
+                let causes = rules.may.sum() - state.may.sum() - removals;
                 seen.starts.iter().all(|starts| *starts <= 1 + causes)
             }
             Self::NoOverlap => (0..RUNS).all(|run| state.processes(run) <= 1),
@@ -74,8 +79,10 @@ impl Property {
             }
             Self::PlantedOnce => seen.planted.iter().all(|planted| *planted <= 1),
             Self::SuccessorPlanted => {
-                (1..rules.occurrences).all(|run| redis.runs[run - 1].record.is_none() || redis.runs[run].is_known())
+                let is_followed = |run: usize| redis.runs[run - 1].record.is_none() || redis.runs[run].is_known();
+                redis.cron.is_removed || (1..rules.occurrences).all(is_followed)
             }
+            Self::OwnDefinition => !seen.is_wrong,
             Self::EveryRunEnds => true,
         }
     }

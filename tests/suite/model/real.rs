@@ -12,13 +12,15 @@ use schedd::domain::lane::Lane;
 use schedd::domain::run::RunState;
 use schedd::store::{
     ApplyOrder, ApplyReply, Beside, Blocking, CancelReply, Claim, ClaimOrder, ClaimReply, Claimant, ExpiredLease, FinishReply,
-    LeaseWord, RecoverReply, RetryOrder, RetryReply, Rev, SkipOrder, SkipReply, Store, Verdict as RealVerdict,
+    LeaseWord, RecoverReply, RemoveReply, RetryOrder, RetryReply, Rev, SkipOrder, SkipReply, StopRunning, Store,
+    Verdict as RealVerdict,
 };
 
 use super::redis::{Call, ONCE, Redis, Reply, Token, Verdict};
 use super::rules::Rules;
 use super::state::State;
 use crate::scripts::recovering::recovery;
+use crate::scripts::removing::removal;
 use crate::scripts::world::{LEASE, World, definition, queue, run_of, successor, t, token};
 
 /// A real Redis, and what ties its fences and leases to those of the walk under way.
@@ -26,8 +28,8 @@ pub(super) struct Real {
     pub(super) world: World,
     pub(super) connection: Connection,
     pub(super) rules: Rules,
-    /// Of each job as it was planted: a call on its way has it also after the job is gone.
-    revs: HashMap<&'static str, Rev>,
+    /// Of each job, by the model's number: a call on its way has it also after the job is gone or added again.
+    revs: HashMap<(&'static str, u8), Rev>,
     calls: i64,
     /// The walk's fences, from the model's 1 on.
     fences: Vec<Fence>,
@@ -70,7 +72,7 @@ impl Real {
         self.world.server::<()>(&["FLUSHALL"]);
         self.world.plant("cron", 0).await;
         self.rules = *rules;
-        self.revs = HashMap::from([("cron", self.world.job("cron").await.rev)]);
+        self.revs = HashMap::from([(("cron", 1), self.world.job("cron").await.rev)]);
         self.calls = 0;
         self.fences.clear();
         self.watched.clear();
@@ -114,8 +116,8 @@ impl Real {
         self.fences[usize::from(fence) - 1]
     }
 
-    /// Makes the model's `call`, which the model answered `reply`; gives the real answer.
-    pub(super) async fn call(&mut self, call: Call, reply: Reply) -> Reply {
+    /// Makes the model's `call`, which the model answered `reply` and after which it is `after`; gives the real answer.
+    pub(super) async fn call(&mut self, call: Call, reply: Reply, after: &Redis) -> Reply {
         self.calls += 1;
         // Past every due time, and later with each call, so that a renewed lease is seen to have moved.
         let store = self.world.at(20_000 + self.calls);
@@ -123,10 +125,10 @@ impl Real {
             Call::Add => {
                 let order = ApplyOrder { is_once: true, ..definition("once", 0) };
                 assert_eq!(store.apply_job(&order).await.unwrap(), ApplyReply::Created);
-                self.revs.insert("once", self.world.job("once").await.rev);
+                self.revs.insert(("once", 0), self.world.job("once").await.rev);
                 Reply::Planted
             }
-            Call::Claim { run, token } => self.claim(&store, run.into(), token, reply).await,
+            Call::Claim { run, token, rev } => self.claim(&store, run.into(), (token, rev), reply).await,
             Call::Renew { run, fence } => {
                 let held = [(id(run.into()), self.fence(fence))];
                 match &store.renew_leases(LEASE, &held).await.unwrap()[..] {
@@ -148,11 +150,11 @@ impl Real {
                     other => panic!("{other:?}"),
                 }
             }
-            Call::Retry { run, fence } => {
+            Call::Retry { run, fence, rev } => {
                 let order = RetryOrder {
                     run: id(run.into()),
                     fence: Some(self.fence(fence)),
-                    job: Some((self.revs[job_of(run.into())].clone(), Lane::default_lane())),
+                    job: Some((self.revs[&(job_of(run.into()), rev)].clone(), Lane::default_lane())),
                     beside: if self.rules.overlap == Overlap::Allow { Beside::Allowed } else { Beside::Waits },
                     past: "{}".to_owned(),
                 };
@@ -162,11 +164,32 @@ impl Real {
                     RetryReply::Already => Reply::Already,
                     RetryReply::Over { .. } => Reply::Over,
                     RetryReply::Unknown => Reply::Unknown,
-                    other => panic!("{other:?}"),
+                    RetryReply::Gone(_) => Reply::NoJob,
+                    RetryReply::Former => Reply::Former,
+                    RetryReply::Stale => Reply::Stale,
                 }
             }
+            Call::Remove => {
+                let order = removal(&self.world.job("cron").await, StopRunning::No);
+                assert!(matches!(store.remove_job(&order).await.unwrap(), RemoveReply::Removed(0)));
+                Reply::Removed
+            }
+            Call::Readd { is_same } => self.readd(&store, is_same, after).await,
             Call::Zrem { .. } => unreachable!("only a broken claim is made of two calls"),
         }
+    }
+
+    /// Adds the cron job again, with the run the model planted.
+    async fn readd(&mut self, store: &Store, is_same: bool, after: &Redis) -> Reply {
+        let former = self.world.job("cron").await;
+        let order = ApplyOrder {
+            hash: if is_same { former.hash } else { format!("{} again", former.hash) },
+            planted: after.pending.map(|run| successor("cron", due_of(run.into()))),
+            ..definition("cron", 0)
+        };
+        assert_eq!(store.apply_job(&order).await.unwrap(), ApplyReply::Created);
+        self.revs.insert(("cron", after.cron.rev), self.world.job("cron").await.rev);
+        Reply::Planted
     }
 
     /// When the one after a run is due, as the engine computes it.
@@ -174,10 +197,10 @@ impl Real {
         (run + 1 < self.rules.occurrences).then(|| due_of(run + 1))
     }
 
-    async fn claim(&mut self, store: &Store, run: usize, by: Token, wanted: Reply) -> Reply {
+    async fn claim(&mut self, store: &Store, run: usize, (by, rev): (Token, u8), wanted: Reply) -> Reply {
         let order = ClaimOrder {
             run: id(run),
-            rev: self.revs[job_of(run)].clone(),
+            rev: self.revs[&(job_of(run), rev)].clone(),
             overlap: self.rules.overlap,
             max_age: None,
             latest_start: None,
@@ -203,6 +226,7 @@ impl Real {
                 wanted
             }
             [ClaimReply::Gone] => Reply::Gone,
+            [ClaimReply::Stale] => Reply::Stale,
             [ClaimReply::Blocked(Blocking::Skipped)] => Reply::Skipped,
             [ClaimReply::Blocked(Blocking::Waiting)] => Reply::Waiting,
             [ClaimReply::Blocked(Blocking::Cancelled)] => Reply::Cancelled,
@@ -259,7 +283,7 @@ impl Real {
     async fn skip(&self, store: &Store, run: usize) -> Reply {
         let order = SkipOrder {
             run: id(run),
-            rev: self.revs[job_of(run)].clone(),
+            rev: self.world.job(job_of(run)).await.rev,
             lane: Lane::default_lane(),
             reason: "missed",
             last_due: id(run).due(),

@@ -15,12 +15,23 @@ pub(super) const POISON: u8 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Redis {
     pub(super) runs: [Run; RUNS],
+    pub(super) cron: Job,
     /// The cron job's one planted run.
     pub(super) pending: Option<u8>,
     /// Whether the one-shot's run is planted and not yet claimed.
     pub(super) is_once_pending: bool,
     /// Whether the one-shot is over.
     pub(super) is_once_over: bool,
+}
+
+/// The cron job's record. Its revs count from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct Job {
+    /// The rev it was added at: nothing edits it.
+    pub(super) rev: u8,
+    /// The rev of the first job of this name, of those in a row with this definition.
+    pub(super) same_since: u8,
+    pub(super) is_removed: bool,
 }
 
 /// One run's place in the indexes, and its record.
@@ -57,6 +68,8 @@ pub(super) struct Record {
     pub(super) recoveries: u8,
     /// Answers in a row of its `done_check` that were none.
     pub(super) unclear: u8,
+    /// The rev of its job it was last claimed at; 0 = never, or it is the one-shot's.
+    pub(super) rev: u8,
 }
 
 /// Who claimed, and the call it did so by. Number 0 is a call nobody repeats.
@@ -90,6 +103,8 @@ pub(super) enum Call {
     Claim {
         run: u8,
         token: Token,
+        /// Of its job as it was read.
+        rev: u8,
     },
     Renew {
         run: u8,
@@ -116,6 +131,14 @@ pub(super) enum Call {
     Retry {
         run: u8,
         fence: u8,
+        /// Of its job as it was read.
+        rev: u8,
+    },
+    /// `remove_job` of the cron job.
+    Remove,
+    /// `apply_job` of a cron job under the name of the removed one.
+    Readd {
+        is_same: bool,
     },
     /// Broken claim only: the first of two calls.
     Zrem {
@@ -147,6 +170,13 @@ pub(super) enum Reply {
     Already,
     Over,
     Unknown,
+    /// The job has another rev than the call names.
+    Stale,
+    Removed,
+    /// Its job was removed.
+    NoJob,
+    /// It is of an earlier job of its name.
+    Former,
 }
 
 /// What has happened, whatever Redis says by now.
@@ -164,6 +194,14 @@ pub(super) struct Seen {
     pub(super) starts: [u8; RUNS],
     /// An end was taken under a fence that is not the run's.
     pub(super) took_stale_end: bool,
+    /// Revs issued.
+    pub(super) revs: u8,
+    /// The rev of the cron job that planted each run.
+    pub(super) planted_by: [u8; RUNS],
+    /// The definition each run was first claimed with, by the first rev it had.
+    pub(super) begun_as: [u8; RUNS],
+    /// A run was claimed with a definition it is not to execute.
+    pub(super) is_wrong: bool,
 }
 
 impl Verdict {
@@ -174,6 +212,18 @@ impl Verdict {
             Self::Release => unclear,
             _ => 0,
         }
+    }
+}
+
+impl Redis {
+    /// The rev of a run's job; 0 of the one-shot, which is never removed.
+    pub(super) fn rev_of(&self, run: usize) -> u8 {
+        if run == ONCE { 0 } else { self.cron.rev }
+    }
+
+    /// The first of so many occurrences of which nothing is known.
+    pub(super) fn next_unknown(&self, occurrences: usize) -> Option<usize> {
+        (0..occurrences).find(|run| !self.runs[*run].is_known())
     }
 }
 
@@ -201,6 +251,7 @@ impl Run {
             settled: None,
             recoveries: 0,
             unclear: 0,
+            rev: 0,
         })
     }
 }

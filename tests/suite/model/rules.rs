@@ -42,6 +42,8 @@ pub(super) enum Broken {
     ReaperTrustsClock,
     /// `retry_run` brings back whatever is dead, under whichever fence it died.
     RetryOfAnyFence,
+    /// A claim does not ask which of the jobs of a name a run is of.
+    FormerBegins,
 }
 
 /// How often each thing may happen that nobody wants.
@@ -65,6 +67,8 @@ pub(super) struct Budget {
     pub(super) retries: u8,
     /// Failovers to a replica that lags.
     pub(super) failovers: u8,
+    /// The cron job removed by a person, who adds it again.
+    pub(super) removals: u8,
 }
 
 impl Rules {
@@ -86,6 +90,7 @@ impl Rules {
             cancels: 0,
             retries: 0,
             failovers: 0,
+            removals: 0,
         },
     };
 
@@ -97,7 +102,7 @@ impl Rules {
 impl Budget {
     /// How much of it is left, all kinds together.
     pub(super) fn sum(self) -> u8 {
-        let Self { crashes, expiries, losses, failures, hand_backs, unclear, cancels, retries, failovers } = self;
-        crashes + expiries + losses + failures + hand_backs + unclear + cancels + retries + failovers
+        let Self { crashes, expiries, losses, failures, hand_backs, unclear, cancels, retries, failovers, removals } = self;
+        crashes + expiries + losses + failures + hand_backs + unclear + cancels + retries + failovers + removals
     }
 }

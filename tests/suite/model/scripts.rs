@@ -5,7 +5,7 @@
 use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
 
-use super::redis::{Call, Lease, ONCE, RUNS, Redis, Reply, Run, Seen, Token, Verdict};
+use super::redis::{Call, Job, Lease, ONCE, RUNS, Redis, Reply, Run, Seen, Token, Verdict};
 use super::rules::{Broken, Rules};
 
 /// One script at work.
@@ -24,13 +24,15 @@ pub(super) fn call(redis: &mut Redis, seen: &mut Seen, rules: &Rules, call: Call
             script.plant(ONCE);
             Reply::Planted
         }
-        Call::Claim { run, token } => script.claim_runs(run.into(), token),
+        Call::Claim { run, token, rev } => script.claim_runs(run.into(), token, rev),
         Call::Renew { run, fence } => script.renew_leases(run.into(), fence),
         Call::Finish { run, fence, verdict } => script.finish_run(run.into(), fence, verdict),
         Call::Recover { run, fence, end, is_poison } => script.recover_run(run.into(), fence, end, is_poison),
         Call::Skip { run } => script.skip_run(run.into()),
         Call::Cancel { run } => script.cancel_run(run.into()),
-        Call::Retry { run, fence } => script.retry_run(run.into(), fence),
+        Call::Retry { run, fence, rev } => script.retry_run(run.into(), fence, rev),
+        Call::Remove => script.remove_job(),
+        Call::Readd { is_same } => script.apply_job(is_same),
         Call::Zrem { run } => {
             let was_due = std::mem::take(&mut script.run(run.into()).due);
             if was_due { Reply::Held } else { Reply::Gone }
@@ -51,6 +53,7 @@ impl Script<'_> {
     fn plant(&mut self, run: usize) {
         self.run(run).due = true;
         self.seen.planted[run] += 1;
+        self.seen.planted_by[run] = self.redis.rev_of(run);
     }
 
     fn is_pending(&self, run: usize) -> bool {
@@ -100,7 +103,29 @@ impl Script<'_> {
         }
     }
 
-    fn claim_runs(&mut self, run: usize, token: Token) -> Reply {
+    /// Whether a run is of an earlier job of the cron job's name, or goes on with another definition than it began with.
+    fn is_former(&self, run: usize, is_first: bool) -> bool {
+        let Job { rev, same_since, .. } = self.redis.cron;
+        let of_run = self.redis.runs[run].record.map_or(0, |record| record.rev);
+        run != ONCE && of_run > 0 && of_run < if is_first { rev } else { same_since }
+    }
+
+    /// Notes the definition a run is claimed with.
+    fn note_definition(&mut self, run: usize) {
+        let Job { rev, same_since, .. } = self.redis.cron;
+        if run == ONCE {
+            return;
+        }
+        match self.seen.begun_as[run] {
+            0 => {
+                self.seen.is_wrong |= self.seen.planted_by[run] != rev;
+                self.seen.begun_as[run] = same_since;
+            }
+            begun_as => self.seen.is_wrong |= begun_as != same_since,
+        }
+    }
+
+    fn claim_runs(&mut self, run: usize, token: Token, rev: u8) -> Reply {
         let broken = self.rules.broken;
         let record = self.run(run).record;
         if !self.run(run).due && broken != Some(Broken::ZremFirst) {
@@ -111,9 +136,14 @@ impl Script<'_> {
                 _ => Reply::Gone,
             };
         }
+        if rev != self.redis.rev_of(run) {
+            return Reply::Stale;
+        }
         let is_pending = self.is_pending(run);
         let is_first = record.is_none_or(|record| record.fence == 0);
-        let fate = if self.run(run).stop {
+        let is_removed = run != ONCE && self.redis.cron.is_removed;
+        let is_former = self.is_former(run, is_first) && broken != Some(Broken::FormerBegins);
+        let fate = if self.run(run).stop || is_removed && is_first || is_former {
             Some(Reply::Cancelled)
         } else if is_first && !self.run(run).open && self.is_any_open(run) {
             self.blocked(run)
@@ -125,6 +155,7 @@ impl Script<'_> {
             Some(Reply::Cancelled) => self.end_run(run, RunState::Cancelled),
             Some(_) => self.end_run(run, RunState::Skipped),
             None => {
+                self.note_definition(run);
                 self.seen.fences += 1;
                 let fence = self.seen.fences;
                 let record = self.run(run).record();
@@ -134,6 +165,7 @@ impl Script<'_> {
                 self.run(run).open = true;
             }
         }
+        self.run(run).record().rev = rev;
         if is_pending && broken != Some(Broken::SuccessorAtCompletion) {
             self.plant_successor(run);
         }
@@ -293,7 +325,35 @@ impl Script<'_> {
         Reply::Cancelled
     }
 
-    fn retry_run(&mut self, run: usize, fence: u8) -> Reply {
+    /// What is open goes on; what waits is asked to stop.
+    fn remove_job(&mut self) -> Reply {
+        if let Some(pending) = self.redis.pending.take().map(usize::from) {
+            if !self.run(pending).is_over() {
+                self.end_run(pending, RunState::Cancelled);
+            }
+            self.run(pending).due = false;
+        }
+        for run in self.redis.runs[..ONCE].iter_mut().filter(|run| run.waiting) {
+            run.stop = true;
+        }
+        self.redis.cron.is_removed = true;
+        Reply::Removed
+    }
+
+    /// The job added again goes on with the first occurrence of which nothing is known.
+    fn apply_job(&mut self, is_same: bool) -> Reply {
+        self.seen.revs += 1;
+        let rev = self.seen.revs;
+        let same_since = if is_same { self.redis.cron.same_since } else { rev };
+        self.redis.cron = Job { rev, same_since, is_removed: false };
+        if let Some(next) = self.redis.next_unknown(self.rules.occurrences) {
+            self.redis.pending = u8::try_from(next).ok();
+            self.plant(next);
+        }
+        Reply::Planted
+    }
+
+    fn retry_run(&mut self, run: usize, fence: u8, rev: u8) -> Reply {
         let found = *self.run(run);
         let Some(record) = found.record else { return Reply::Unknown };
         if !record.state.is_final() {
@@ -304,6 +364,15 @@ impl Script<'_> {
         }
         if record.fence != fence && self.rules.broken != Some(Broken::RetryOfAnyFence) {
             return Reply::Already;
+        }
+        if run != ONCE && self.redis.cron.is_removed {
+            return Reply::NoJob;
+        }
+        if rev != self.redis.rev_of(run) {
+            return Reply::Stale;
+        }
+        if self.is_former(run, false) {
+            return Reply::Former;
         }
         let waits = self.rules.overlap != Overlap::Allow && self.is_any_open(run);
         self.seen.retried[run] += 1;

@@ -1,6 +1,6 @@
 //! The whole at one instant: Redis, the replica it may fail over to, two nodes with their keepers, and calls still on their way.
 
-use super::redis::{Call, ONCE, RUNS, Redis, Seen, Token, Verdict};
+use super::redis::{Call, Job, ONCE, RUNS, Redis, Seen, Token, Verdict};
 use super::rules::{Budget, Hosts, Rules};
 
 pub(super) const NODES: usize = 2;
@@ -39,6 +39,8 @@ pub(super) struct Node {
 pub(super) struct Asking {
     pub(super) run: u8,
     pub(super) token: Token,
+    /// Of the run's job as it was read.
+    pub(super) rev: u8,
     /// Its deadline has passed: what it won will not be started.
     pub(super) is_too_late: bool,
 }
@@ -64,10 +66,11 @@ pub(super) enum At {
 impl State {
     /// The cron job with its first run planted, and nothing else.
     pub(super) fn first(rules: &Rules) -> Self {
-        let mut redis = Redis { pending: Some(0), ..Redis::default() };
+        let cron = Job { rev: 1, same_since: 1, is_removed: false };
+        let mut redis = Redis { cron, pending: Some(0), ..Redis::default() };
         redis.runs[0].due = true;
-        let mut seen = Seen::default();
-        seen.planted[0] = 1;
+        let mut seen = Seen { revs: 1, ..Seen::default() };
+        (seen.planted[0], seen.planted_by[0]) = (1, 1);
         Self { redis, replica: None, nodes: [Node::default(); NODES], late: [None; LATE], may: rules.may, seen }
     }
 

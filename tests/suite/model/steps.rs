@@ -95,6 +95,12 @@ pub(super) enum Step {
     Replicate,
     /// The replica becomes the primary.
     FailOver,
+    /// A person removes the cron job.
+    Remove,
+    /// A person adds it again, with the definition it had or another.
+    Readd {
+        is_same: bool,
+    },
 }
 
 /// What becomes of a call and its answer.
@@ -133,6 +139,11 @@ pub(super) fn possible(state: &State, rules: &Rules) -> Vec<Step> {
     steps.extend((0..state.late.len()).filter(|at| state.late[*at].is_some()).map(|at| Step::LateCall { at }));
     if rules.has_once && state.seen.planted[ONCE] == 0 {
         steps.push(Step::Add);
+    }
+    if state.redis.cron.is_removed {
+        steps.extend([true, false].map(|is_same| Step::Readd { is_same }));
+    } else if state.may.removals > 0 {
+        steps.push(Step::Remove);
     }
     match state.replica {
         None if state.may.failovers > 0 => steps.push(Step::Replicate),

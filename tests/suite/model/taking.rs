@@ -27,7 +27,8 @@ impl State {
             Step::Add => Some(self.call(rules, Call::Add)),
             Step::Claim { node, run, answer } => {
                 let token = Token { node: small(node), incarnation: self.nodes[node].incarnation, number: 0 };
-                self.claim(rules, node, Asking { run: small(run), token, is_too_late: false }, answer)
+                let rev = self.redis.rev_of(run);
+                self.claim(rules, node, Asking { run: small(run), token, rev, is_too_late: false }, answer)
             }
             Step::ClaimAgain { node, answer } => {
                 self.nodes[node].asking.and_then(|asking| self.claim(rules, node, asking, answer))
@@ -43,7 +44,8 @@ impl State {
             Step::Lock { node } => {
                 let run = self.nodes[node].taken.take()?;
                 let token = Token { node: small(node), incarnation: self.nodes[node].incarnation, number: 0 };
-                self.claim(rules, node, Asking { run, token, is_too_late: false }, Answer::Comes)
+                let rev = self.redis.rev_of(run.into());
+                self.claim(rules, node, Asking { run, token, rev, is_too_late: false }, Answer::Comes)
             }
             Step::Start { node, run } => {
                 let task = self.nodes[node].tasks[run].as_mut()?;
@@ -110,12 +112,18 @@ impl State {
             }
             Step::Retry { run, answer } => {
                 self.may.retries -= 1;
-                let call = Call::Retry { run: small(run), fence: self.redis.runs[run].record?.fence };
+                let fence = self.redis.runs[run].record?.fence;
+                let call = Call::Retry { run: small(run), fence, rev: self.redis.rev_of(run) };
                 if answer == Answer::CallIsLate {
                     self.put_off(call);
                 }
                 Some(self.call(rules, call))
             }
+            Step::Remove => {
+                self.may.removals -= 1;
+                Some(self.call(rules, Call::Remove))
+            }
+            Step::Readd { is_same } => Some(self.call(rules, Call::Readd { is_same })),
             Step::Crash { node } => {
                 self.may.crashes -= 1;
                 self.kill_node(node);
@@ -165,7 +173,7 @@ impl State {
             // Every claim that is asked for more than once has a token of its own.
             asking.token.number = self.may.losses;
         }
-        let call = Call::Claim { run: asking.run, token: asking.token };
+        let call = Call::Claim { run: asking.run, token: asking.token, rev: asking.rev };
         if answer == Answer::CallIsLate {
             self.nodes[node].asking = Some(asking);
             return self.put_off(call);

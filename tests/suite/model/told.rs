@@ -45,6 +45,9 @@ impl fmt::Display for Step {
             Self::Restart { node } => write!(f, "n{node}: starts again"),
             Self::LateCall { at } => write!(f, "the late call {} is done", at + 1),
             Self::Replicate => f.write_str("the replica has all up to here"),
+            Self::Remove => f.write_str("remove_job cron"),
+            Self::Readd { is_same: true } => f.write_str("apply_job adds cron again, as it was"),
+            Self::Readd { is_same: false } => f.write_str("apply_job adds cron again, with another definition"),
             Self::FailOver => f.write_str("the replica becomes the primary; the tail is lost"),
         }
     }

@@ -7,6 +7,7 @@ use redis::Commands;
 use rustix::process::Signal;
 use serde_json::json;
 
+use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
 use crate::support::effects::Effects;
 use crate::support::eye::Eye;
@@ -197,4 +198,25 @@ fn two_hundred_runs_due_at_once_on_four_slots_run_once_each_and_the_oldest_first
     all.sort_by_key(|effect| effect.fence);
     let dues: Vec<i64> = all.iter().map(|effect| effect.run.split('@').nth(1).unwrap().parse().unwrap()).collect();
     assert!(dues.is_sorted(), "a younger run was claimed before an older one: {dues:?}");
+}
+
+#[test]
+fn how_long_a_run_took_is_told_apart_from_how_long_redis_did_not_take_its_end() {
+    let (redis, dir) = (TestRedis::start(), tempfile::tempdir().unwrap());
+    let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
+    let _node = Schedd::on(&redis).start();
+    let (begun, go) = (dir.path().join("begun"), dir.path().join("go"));
+    let line = format!("touch {}; until [ -e {} ]; do sleep 0.02; done", begun.display(), go.display());
+    eye.add(&json!({"name": "work", "in": "0s", "shell": line}));
+    until("it has begun", LONG, || begun.exists().then_some(()));
+    let () = redis::cmd("CLIENT").arg("PAUSE").arg(4_000).arg("WRITE").query(&mut redis.connection()).unwrap();
+    std::fs::write(&go, "").unwrap();
+    let run = eye.wait_for_history("work", 1).remove(0);
+    let found = ctl.run(&["history", "work", "--json"]).good().json()[0].clone();
+    let ms = |field: &str| found[field].as_u64().unwrap();
+    let whole = run.finished_at.unwrap().since(run.started_at.unwrap()).as_millis();
+    assert!(ms("recorded_after_ms") >= 2_000, "{found}");
+    assert_eq!(u128::from(ms("duration_ms") + ms("recorded_after_ms")), whole, "{found}");
+    let shown = ctl.run(&["show", &run.run.to_string()]).good().stdout;
+    assert!(shown.contains("after the attempt ended: Redis did not take it before"), "{shown}");
 }

@@ -90,6 +90,63 @@ fn a_key_s_rate_is_kept_by_runs_that_were_held_up_together() {
     }
 }
 
+/// Runs by hand of `crowd` in its lane, due one after the other, as `run` plants them.
+fn plant_crowd(redis: &TestRedis, lane: &str, count: i64) {
+    let mut connection = redis.connection();
+    for first in (0..count).step_by(1_000) {
+        let mut pipeline = redis::pipe();
+        for number in first..count.min(first + 1_000) {
+            let due = 1_700_000_000_000_i64 + number;
+            let id = format!("crowd@{due}~x");
+            let record = pipeline.cmd("HSET").arg(format!("{{schedd}}:run:{id}"));
+            let record = record.arg("job").arg("crowd").arg("due").arg(due).arg("queue").arg(lane);
+            record.arg("kind").arg("manual").arg("state").arg("scheduled").ignore();
+            pipeline.cmd("ZADD").arg(format!("{{schedd}}:due:{lane}")).arg(due).arg(&id).ignore();
+        }
+        let () = pipeline.query(&mut connection).unwrap();
+    }
+}
+
+#[test]
+fn a_free_run_starts_behind_11_000_nobody_serves_and_is_told_of_their_lane() {
+    const CROWD: i64 = 11_000;
+    let (redis, effects) = (TestRedis::start(), Effects::new());
+    let (ctl, eye) = (Schedctl::on(&redis), Eye::on(&redis));
+    let _plain = Schedd::on(&redis).node("plain").jobs("").start();
+    let mut gpu = Schedd::on(&redis).node("gpu").jobs("[daemon]\nlabels = [\"gpu\"]\n").start();
+    eye.add(&json!({"name": "holder", "in": "0s", "key": "k", "shell": effects.shell("sleep 600")}));
+    until("the key is taken", LONG, || effects.of("holder").into_iter().next());
+    let crowd = json!({"name": "crowd", "key": "k", "requires": ["gpu"], "overlap": "allow", "shell": effects.shell("true")});
+    eye.add(&crowd);
+    let lane = eye.ask(eye.store().read_job(&"crowd".parse().unwrap())).unwrap().unwrap().lane.to_string();
+    plant_crowd(&redis, &lane, CROWD);
+    until("all of them wait", LONG, || {
+        let waiting: i64 = redis::cmd("ZCARD").arg("{schedd}:queued:key:k").query(&mut redis.connection()).unwrap();
+        (waiting == CROWD).then_some(())
+    });
+    gpu.term();
+    gpu.wait_exit();
+    until("one node is left", LONG, || Some(()).filter(|()| eye.ask(eye.store().list_nodes()).unwrap().1.len() == 1));
+    eye.add(&json!({"name": "free", "in": "0s", "key": "k", "shell": effects.shell("true")}));
+    let told = |of: &str, part: &str| Some(explained(&redis, &[of]).0).filter(|text| text.contains(part));
+    let before = format!("Runs of lane {lane} stand before it there; no node serves that lane, and it passes them.");
+    let text = until("it is told what it passes", LONG, || told("free", &before));
+    assert!(text.contains("It waits for its place at key k, behind holder@"), "{text}");
+    let unserved = format!("Nobody takes runs of its lane {lane}: requires gpu: no node that runs");
+    assert!(told("crowd@1700000000007~x", &unserved).is_some(), "{}", explained(&redis, &["crowd@1700000000007~x"]).0);
+    let doctor = ctl.run(&["doctor"]).stdout;
+    assert!(doctor.contains("gate key k") && doctor.contains(&format!("lane {lane} (requires gpu: no node")), "{doctor}");
+    ctl.run(&["cancel", "holder", "--stop"]).good();
+    eye.wait_for_history("free", 1);
+    assert_eq!((effects.of("free").len(), effects.of("crowd").len()), (1, 0));
+    let first = "No node serves its lane";
+    assert!(told("crowd@1700000000000~x", first).is_some(), "{}", explained(&redis, &["crowd@1700000000000~x"]).0);
+    gpu.start_again();
+    until("they come to their right in due order", LONG, || effects.of("crowd").into_iter().nth(1));
+    let begun: Vec<String> = effects.of("crowd").into_iter().map(|effect| effect.run).collect();
+    assert_eq!(begun[..2], ["crowd@1700000000000~x", "crowd@1700000000001~x"]);
+}
+
 #[test]
 fn whoever_was_let_in_and_cannot_begin_is_told_so_and_what_became_of_its_place() {
     let (redis, effects) = (TestRedis::start(), Effects::new());

@@ -7,25 +7,19 @@ use schedd::domain::books::{CountFacts, JobFacts, Plan, judge_job, judge_run};
 use schedd::domain::ids::{Fence, RunId};
 use schedd::domain::job::Overlap;
 use schedd::domain::lane::Lane;
-use schedd::store::{AuditNote, JobMending, JobRecord, JobToInspect, MendReply, RunMending, Store, Waiting};
+use schedd::store::{AuditNote, JobMending, JobRecord, JobToInspect, MendReply, RunMending, Store};
 
 use super::world::{World, queue, run_of, successor, t};
 
 async fn mend_job(store: &Store, job: &JobRecord, planted: Option<i64>, queues: &[Lane]) -> MendReply {
     let planted = planted.map(|due| successor("a", due));
-    let mending = JobMending {
-        name: job.name.clone(),
-        record: Some(job.clone()),
-        planted,
-        pending_ready: None,
-        waiting: Waiting::Freed,
-        gated: None,
-    };
+    let mending =
+        JobMending { name: job.name.clone(), record: Some(job.clone()), planted, pending_ready: None, gated: None, anchor: None };
     store.mend_jobs(&[mending], queues).await.unwrap().remove(0).unwrap()
 }
 
 async fn mend_run(store: &Store, run: &RunId, found_under: Option<Fence>, queues: &[Lane]) -> MendReply {
-    let mending = RunMending { run: run.clone(), lane: queue("default"), found_under };
+    let mending = RunMending { run: run.clone(), lane: queue("default"), found_under, ready: None };
     store.mend_runs(&[mending], queues).await.unwrap().remove(0).unwrap()
 }
 

@@ -42,6 +42,24 @@ async fn occurrences_are_made_up_for_one_after_the_other_and_the_schedule_is_lef
 }
 
 #[tokio::test]
+async fn an_earlier_occurrence_asked_for_meanwhile_waits_for_the_one_that_is_out() {
+    let world = World::new();
+    world.plant("a", 1000).await;
+    world.at(500).queue_backfill(&name("a"), &[backfill(200)]).await.unwrap();
+    assert_eq!(planted(&world, 200).await, PlantReply::Planted);
+    world.at(500).queue_backfill(&name("a"), &[backfill(100)]).await.unwrap();
+    assert_eq!(planted(&world, 100).await, PlantReply::Busy);
+    let claim = world.win(501, &backfill(200)).await;
+    assert_eq!(planted(&world, 100).await, PlantReply::Busy);
+    world.succeed(502, &claim).await;
+    assert_eq!(planted(&world, 100).await, PlantReply::Planted);
+    let claim = world.win(503, &backfill(100)).await;
+    world.succeed(504, &claim).await;
+    assert_eq!([planted(&world, 100).await, planted(&world, 200).await], [PlantReply::Over, PlantReply::Over]);
+    world.assert_sound();
+}
+
+#[tokio::test]
 async fn an_occurrence_asked_for_twice_is_made_up_for_once() {
     let world = World::new();
     world.plant("a", 1000).await;
@@ -124,5 +142,6 @@ async fn a_backfill_run_waits_for_an_open_run_of_its_job_whatever_the_rule_and_i
     world.succeed(5, &claim).await;
     // A regular run that comes due beside one is not in its way.
     assert_eq!(world.job("a").await.pending, Some(run_of("a", 1000)));
+    assert_eq!(world.at(6).plant_backfill(&backfill(-100), &queue("default")).await.unwrap(), PlantReply::Over);
     world.assert_sound();
 }

@@ -4,9 +4,13 @@ use schedd::domain::ids::RunId;
 use schedd::domain::job::Overlap;
 use schedd::domain::notice::Deadline as DeadlineKind;
 use schedd::domain::run::RunState;
-use schedd::store::{Blocking, Claim, ClaimReply, DeadlineReply, NoticeReply, RetryReply, Verdict, WatchReply};
+use schedd::store::{
+    ApplyOrder, ApplyReply, Blocking, Claim, ClaimOrder, ClaimReply, DeadlineReply, NoticeReply, RemoveReply, RestoreOrder,
+    RestoreReply, ResumeReply, RetryReply, SkipOrder, SkipReply, StopRunning, Verdict, WatchReply,
+};
 
-use super::world::{World, run_of, t};
+use super::losing::{LATER, restore, restoring};
+use super::world::{World, definition, queue, run_of, successor, t};
 
 pub(super) const TIMED: &str = "on_late late=1000 start=1000 finish=5000";
 
@@ -172,7 +176,7 @@ async fn one_skipped_behind_what_has_ended_or_was_paused_since_is_not_told_of() 
             assert_eq!(world.judge_all(1_100).await, [DeadlineReply::Met, DeadlineReply::Early]);
         } else {
             world.finish(500, &open, Verdict::Final(RunState::Cancelled)).await;
-            assert_eq!(world.judge_all(1_100).await, [DeadlineReply::Met]);
+            assert_eq!(world.judge_all(1_100).await, [], "nobody looks any more");
         }
         assert!(world.notices().await.is_empty());
         world.assert_sound();
@@ -198,4 +202,123 @@ async fn a_run_tried_again_is_to_have_ended_by_the_same_time_as_before_unless_th
     assert_eq!(world.told().await, [("on_late", run.clone())]);
     again(6_000, 6_010).await;
     assert!(world.store.list_deadlines(0, 10).await.unwrap().is_empty(), "a person asked for it after that time");
+}
+
+/// Runs are to have ended within 300 days.
+const IN_A_YEAR: &str = "on_late start=17280000000 finish=25920000000";
+
+impl World {
+    /// Whose times are kept, as they stand there.
+    fn watched(&self) -> Vec<String> {
+        self.raw("ZRANGE", "deadlines", &["0", "-1"])
+    }
+}
+
+#[tokio::test]
+async fn no_time_is_kept_of_a_run_that_was_cancelled_while_it_waited() {
+    let world = World::new();
+    let first = world.telling(IN_A_YEAR).await;
+    world.win_with(0, &first, Overlap::Skip, 100).await;
+    let open = [format!("{first} finish")];
+    for is_claimed in [false, true] {
+        let at = if is_claimed { 200 } else { 100 };
+        let second = run_of("a", at);
+        let order = world.order_with(&second, Overlap::Queue { max: 1 }, at + 100).await;
+        assert!(matches!(world.claim(at, &order).await, ClaimReply::Blocked(Blocking::Waiting)));
+        assert_eq!(world.watched().len(), 3);
+        if is_claimed {
+            // As `cancel --stop` has it: the first that waits is made due, and its claim ends it.
+            let _: i64 = world.raw("HSET", "stops", &[&second.to_string(), "cancelled"]);
+            let _: i64 = world.raw("ZREM", "waiting:a", &[&second.to_string()]);
+            let _: i64 = world.raw("HINCRBY", "totals", &["waiting", "-1"]);
+            let _: i64 = world.raw("ZADD", "due:default", &["0", &second.to_string()]);
+            world.claim(at, &ClaimOrder { successor: None, ..order }).await;
+        } else {
+            world.at(at).cancel_run(&world.cancelling(&second, None).await).await.unwrap();
+        }
+        assert_eq!(world.state(&second).await, RunState::Cancelled);
+        assert_eq!(world.watched(), open, "claimed: {is_claimed}");
+    }
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn no_time_is_kept_of_an_overdue_run_that_is_skipped_removed_or_given_back() {
+    for way in ["skipped", "removed", "given back", "resumed"] {
+        let world = World::new();
+        let run = world.telling(IN_A_YEAR).await;
+        assert_eq!(world.at(900).watch_run(&run).await.unwrap(), WatchReply::Watched);
+        let job = world.job("a").await;
+        match way {
+            "skipped" => {
+                let order = SkipOrder {
+                    run: run.clone(),
+                    rev: job.rev,
+                    lane: queue("default"),
+                    reason: "missed",
+                    last_due: t(0),
+                    count: 1,
+                    successor: Some(successor("a", 60_000)),
+                };
+                assert_eq!(world.at(1_000).skip_run(&order).await.unwrap(), SkipReply::Skipped);
+            }
+            "removed" => {
+                let order = super::removing::removal(&job, StopRunning::No);
+                assert_eq!(world.at(1_000).remove_job(&order).await.unwrap(), RemoveReply::Removed(0));
+            }
+            "given back" => {
+                let planned = Some((job.rev, Some(successor("a", 60_000))));
+                let order = RestoreOrder { planned, ..restoring(&run, "", LATER) };
+                assert_eq!(restore(&world, 1_000, &order).await, RestoreReply::Restored);
+            }
+            _ => {
+                world.at(1_000).pause_job(&job, None, &[]).await.unwrap();
+                assert_eq!(world.watched().len(), 2, "its pause may end in time");
+                let order = super::pausing::resuming(&world.job("a").await, Some((0, 1)), Some(60_000));
+                assert_eq!(world.at(2_000).resume_job(&order).await.unwrap(), ResumeReply::Resumed);
+            }
+        }
+        assert!(world.state(&run).await.is_final());
+        assert_eq!(world.watched(), Vec::<String>::new(), "{way}");
+        world.assert_sound();
+    }
+}
+
+#[tokio::test]
+async fn no_time_is_kept_of_a_planned_run_that_an_edit_replaced_and_a_new_one_is_watched() {
+    let world = World::new();
+    let run = world.telling(IN_A_YEAR).await;
+    // Due, and not ready yet: an edit replaces it.
+    let _: i64 = world.raw("ZADD", "due:default", &[&t(5_000).as_i64().to_string(), &run.to_string()]);
+    assert_eq!(world.at(900).watch_run(&run).await.unwrap(), WatchReply::Watched);
+    let edit = async |hash: &str, due: i64| {
+        let job = world.job("a").await;
+        let order = ApplyOrder {
+            read: Some((job.rev, job.lane)),
+            hash: hash.to_owned(),
+            planned: job.pending,
+            tells: IN_A_YEAR.to_owned(),
+            ..definition("a", due)
+        };
+        assert_eq!(world.at(1_000).apply_job(&order).await.unwrap(), ApplyReply::Updated);
+    };
+    edit("hash2", 4_000).await;
+    assert_eq!(world.watched(), Vec::<String>::new());
+    edit("hash3", 0).await;
+    assert_eq!(world.at(1_001).watch_run(&run).await.unwrap(), WatchReply::Watched, "it is planned again");
+    world.assert_sound();
+}
+
+#[tokio::test]
+async fn no_time_is_kept_of_one_skipped_behind_a_run_that_goes_on_no_more() {
+    let world = World::new();
+    let open = world.telling(IN_A_YEAR).await;
+    let open = world.win_with(0, &open, Overlap::Skip, 100).await;
+    let skipped = run_of("a", 100);
+    let order = world.order_with(&skipped, Overlap::Skip, 60_000).await;
+    assert!(matches!(world.claim(100, &order).await, ClaimReply::Blocked(Blocking::Skipped)));
+    assert_eq!(world.watched(), [format!("{skipped} start"), format!("{} finish", open.run)]);
+    world.succeed(200, &open).await;
+    assert_eq!(world.watched(), Vec::<String>::new());
+    world.assert_sound();
 }

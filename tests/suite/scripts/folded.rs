@@ -194,7 +194,9 @@ async fn a_run_given_back_before_its_turn_keeps_its_record_until_its_job_has_com
     let order = ClaimOrder { successor: Some(successor("a", 1000)), ..world.order(&planned).await };
     assert!(matches!(world.claim(7000, &order).await, ClaimReply::Occupied));
     let definition = Definition::of(world.job("a").await).unwrap();
-    let told = passed::up_to_recorded(&world.at(7000), &definition, &planned, (t(5000), 6, Some(t(6000))), t(0)).await;
+    let told =
+        passed::up_to_recorded(&world.at(7000), &definition, &planned, (t(5000), 6, Some(t(6000))), (t(0), definition.since()))
+            .await;
     assert_eq!(told.unwrap(), (t(0), 1, Some(t(2000))));
     assert_eq!(ranges(&world).await, []);
     // Its job comes past the first of them.

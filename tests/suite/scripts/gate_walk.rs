@@ -10,13 +10,14 @@ use schedd::domain::ids::{JobName, RunId};
 use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
 use schedd::store::{
-    ApplyOrder, ApplyReply, CancelReply, Change, Claim, ClaimOrder, ClaimReply, LaneAsk, LanePoll, PauseReply, Recovery,
-    ResumeOrder, ResumeReply, Verdict,
+    ApplyOrder, ApplyReply, Beat, BeatReply, CancelReply, Change, Claim, ClaimOrder, ClaimReply, LaneAsk, LanePoll, NameClaim,
+    PauseReply, Recovery, ResumeOrder, ResumeReply, Takers, Verdict,
 };
 
 use super::recovering::recovery;
 use super::world::{World, claimant, definition, gate, name, queue, t, token};
 use crate::support::cases::cases;
+use crate::support::facts::node_facts;
 
 const JOBS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 /// The lane of each job in turn.
@@ -51,6 +52,8 @@ struct Walk {
     paused: BTreeSet<&'static str>,
     /// Lanes no node takes runs from now.
     shut: BTreeSet<&'static str>,
+    /// Whether others know which lanes those are.
+    says_what_it_serves: bool,
     edits: u64,
     is_winding_up: bool,
     started: u64,
@@ -75,6 +78,7 @@ impl Walk {
             waits_since: BTreeMap::new(),
             paused: BTreeSet::new(),
             shut: BTreeSet::new(),
+            says_what_it_serves: seed % 2 == 1,
             edits: 0,
             is_winding_up: false,
             started: 0,
@@ -150,12 +154,15 @@ impl Walk {
     /// What a node does at a poll: it opens gates, and claims what is ripe.
     async fn poll(&mut self) {
         let store = self.world.at(self.now);
+        let open: Vec<&str> = LANES.into_iter().filter(|lane| !self.shut.contains(lane)).collect();
+        if self.says_what_it_serves && !open.is_empty() {
+            self.beat(&open).await;
+        }
         for _ in 0..50 {
-            let open: Vec<&str> = LANES.into_iter().filter(|lane| !self.shut.contains(lane)).collect();
             let asks: Vec<LaneAsk> = open.iter().map(|lane| LaneAsk::new(queue(lane), 50)).collect();
             let poll = store.list_ripe(&asks).await.unwrap();
             for gate in &poll.gates {
-                store.open_gate(gate, &[]).await.unwrap();
+                store.open_gate(gate, &[], &mut Takers::default()).await.unwrap();
             }
             self.excuse_kept_out();
             let mut ripe = Vec::new();
@@ -183,6 +190,17 @@ impl Walk {
                 *since = self.now + 1;
             }
         }
+    }
+
+    /// The one node there is says that it serves these queues.
+    async fn beat(&self, queues: &[&str]) {
+        let mut facts = node_facts(t(0));
+        facts.serving.queues = Some(queues.iter().map(|queue| queue.parse().unwrap()).collect());
+        let node = "n0".parse().unwrap();
+        let gone_after = Duration::from_secs(15);
+        let beat = Beat { node: &node, incarnation: "i", gone_after, claim: NameClaim::Take, facts: &facts };
+        let reply = self.world.at(self.now).beat_node(&beat).await.unwrap();
+        assert!(matches!(reply, BeatReply::Present { .. }), "{reply:?}");
     }
 
     async fn claim(&mut self, lane: &str, run: &RunId) {

@@ -8,7 +8,7 @@ use schedd::store::{JobRecord, PauseReply, ResumeOrder, ResumeReply};
 
 use super::world::{World, definition, run_of, successor, t};
 
-fn resuming(job: &JobRecord, skipped: Option<(i64, u64)>, next: Option<i64>) -> ResumeOrder {
+pub(super) fn resuming(job: &JobRecord, skipped: Option<(i64, u64)>, next: Option<i64>) -> ResumeOrder {
     ResumeOrder {
         name: job.name.clone(),
         rev: job.rev.clone(),

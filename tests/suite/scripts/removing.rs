@@ -8,7 +8,7 @@ use schedd::store::{ApplyOrder, ApplyReply, JobRecord, LeaseWord, RemoveOrder, R
 use super::world::{LEASE, World, definition, name, run_of, t};
 
 /// An order to take out a job of the command line, as the engine makes it.
-pub(super) fn removal(job: &JobRecord, running: StopRunning) -> RemoveOrder {
+pub(crate) fn removal(job: &JobRecord, running: StopRunning) -> RemoveOrder {
     RemoveOrder {
         name: job.name.clone(),
         kind: job.kind,

@@ -165,7 +165,7 @@ async fn beyond_ten_that_wait_a_notice_is_only_counted_and_the_next_one_tells_ho
     assert_eq!(world.total("suppressed"), 3);
     assert_eq!(world.job("a").await.suppressed, [(NoticeKind::Failure, 3)].into());
     // One of them is told: there is room for another.
-    let waiting: Vec<String> = world.raw("ZRANGE", "open:a/on_failure", &["0", "0"]);
+    let waiting: Vec<String> = world.raw("ZRANGE", "manual:a/on_failure", &["0", "0"]);
     world.tell(20_001, &waiting[0]).await;
     world.end(21_000, &run, RunState::Failed).await;
     let last = world.notices().await.pop().unwrap().run;
@@ -187,7 +187,7 @@ async fn those_only_counted_are_told_of_in_one_when_no_other_is_open() {
     world.tell_all(20_000).await;
     let rest = world.notices().await.remove(0);
     assert_eq!((rest.kind, &rest.about), (NoticeKind::Failure, &run_of("a", 10_000)));
-    let waiting: Vec<String> = world.raw("ZRANGE", "open:a/on_failure", &["0", "-1"]);
+    let waiting: Vec<String> = world.raw("ZRANGE", "manual:a/on_failure", &["0", "-1"]);
     for (at, told) in (20_001..).zip(&waiting) {
         assert_eq!(world.tell_all(20_001).await, [NoticeReply::Waits]);
         world.tell(at, told).await;
@@ -372,7 +372,7 @@ async fn what_is_only_counted_a_second_time_of_one_run_is_told_a_second_time() {
     let run = world.telling(TIMED).await;
     let fill = || {
         for number in 0..MOST_OPEN {
-            let _: i64 = world.raw("ZADD", "open:a/on_late", &["1", &format!("a/on_late@{number}~x")]);
+            let _: i64 = world.raw("ZADD", "manual:a/on_late", &["1", &format!("a/on_late@{number}~x")]);
         }
     };
     world.at(900).watch_run(&run).await.unwrap();
@@ -381,7 +381,7 @@ async fn what_is_only_counted_a_second_time_of_one_run_is_told_a_second_time() {
         fill();
         world.judge_all(at).await;
         assert!(world.tell_all(at + 1).await.contains(&NoticeReply::Suppressed));
-        let _: i64 = world.raw("DEL", "open:a/on_late", &[]);
+        let _: i64 = world.raw("DEL", "manual:a/on_late", &[]);
         rests.push(world.notices().await.remove(0).run);
         assert_eq!(world.tell_all(at + 2).await, [NoticeReply::Planted]);
         world.tell(at + 3, &rests[rests.len() - 1].to_string()).await;
@@ -420,6 +420,6 @@ async fn a_notice_that_failed_for_good_is_told_by_doctor_by_its_job_and_in_the_n
 
 /// The one notice that is planned.
 fn run_of_notice(world: &World) -> RunId {
-    let ids: Vec<String> = world.raw("ZRANGE", "open:a/on_failure", &["0", "-1"]);
+    let ids: Vec<String> = world.raw("ZRANGE", "manual:a/on_failure", &["0", "-1"]);
     ids[0].parse().unwrap()
 }

@@ -14,7 +14,7 @@ use schedd::domain::run::RunState;
 use schedd::domain::time::UnixMillis;
 use schedd::store::{
     Address, ApplyOrder, ApplyReply, CancelOrder, Change, Claim, ClaimOrder, ClaimReply, Claimant, Existing, FinishReply,
-    JobRecord, Keys, RunRecord, SourceKind, Store, Successor, Verdict,
+    JobRecord, Keys, RunRecord, SourceKind, Store, Successor, Takers, Verdict,
 };
 
 use crate::support::redis::TestRedis;
@@ -220,7 +220,7 @@ impl World {
 
     /// Gives the free places of a gate to those that wait; how many there were.
     pub(crate) async fn open(&self, offset: i64, name: &str) -> u64 {
-        self.at(offset).open_gate(&gate(name), &[]).await.unwrap().given
+        self.at(offset).open_gate(&gate(name), &[], &mut Takers::default()).await.unwrap().given
     }
 
     /// Looks at every gate that is to be looked at, as a node does.
@@ -231,7 +231,7 @@ impl World {
                 return;
             }
             for gate in poll.gates {
-                self.at(offset).open_gate(&gate, &[]).await.unwrap();
+                self.at(offset).open_gate(&gate, &[], &mut Takers::default()).await.unwrap();
             }
         }
         panic!("the gates are to be looked at for ever");
@@ -305,12 +305,13 @@ impl World {
         let (mut queued, mut held) = (BTreeMap::new(), BTreeMap::<String, Vec<String>>::new());
         for name in self.names_under("queued:") {
             for run in self.members(&format!("queued:{name}")).into_keys() {
-                assert_eq!(queued.insert(run.clone(), name.clone()), None, "{run} waits at two gates");
-                let lane: Option<String> = self.raw("HGET", &format!("gate:{name}"), &[&format!("lane:{run}")]);
-                assert!(lane.is_some(), "nobody knows where {run} goes from {name}");
+                assert_eq!(queued.insert(run, name.clone()), None, "one waits at two gates");
             }
-            let by_job = self.members(&format!("queued_by_job:{name}")).len();
-            assert_eq!(by_job, self.members(&format!("queued:{name}")).len(), "those that wait at {name} by job");
+        }
+        let families = ["queued", "queued_by_job", "queued_by_lane", "queued_lanes"];
+        let names: BTreeSet<String> = families.iter().flat_map(|family| self.names_under(&format!("{family}:"))).collect();
+        for name in &names {
+            self.assert_orders_sound(name);
         }
         for name in self.names_under("held:") {
             for run in self.members(&format!("held:{name}")).into_keys() {
@@ -318,6 +319,40 @@ impl World {
             }
         }
         (queued, held)
+    }
+
+    /// Fails unless the orders by job and by lane of a gate name those that wait there and no others.
+    #[track_caller]
+    fn assert_orders_sound(&self, name: &str) {
+        let state: BTreeMap<String, String> = self.raw("HGETALL", &format!("gate:{name}"), &[]);
+        let (mut by_job, mut firsts) = (BTreeSet::new(), BTreeMap::<(String, String), String>::new());
+        for run in self.members(&format!("queued:{name}")).into_keys() {
+            let lane = state.get(&format!("lane:{run}")).unwrap_or_else(|| panic!("nobody knows where {run} goes from {name}"));
+            let id: RunId = run.parse().unwrap();
+            let dated = format!("{:015} {run}", id.due().as_i64());
+            by_job.insert(format!("{} {lane} {dated}", id.job()));
+            let first = firsts.entry((lane.clone(), id.job().to_string())).or_insert_with(|| dated.clone());
+            *first = dated.min(first.clone());
+        }
+        let by_lane: BTreeSet<String> = firsts.iter().map(|((lane, _), dated)| format!("{lane} {dated}")).collect();
+        let mut lanes = BTreeMap::new();
+        for (lane, dated) in firsts.into_iter().map(|((lane, _), dated)| (lane, dated)) {
+            let first = lanes.entry(lane).or_insert_with(|| dated.clone());
+            *first = dated.min(first.clone());
+        }
+        let lanes: BTreeMap<String, i64> = lanes
+            .into_iter()
+            .map(|(lane, dated)| {
+                let (due, run) = dated.split_once(' ').unwrap();
+                let stuck =
+                    state.get(&format!("stuck:{lane}")).map(|mark| -mark.split_once(' ').unwrap().1.parse::<i64>().unwrap());
+                (format!("{run} {lane}"), stuck.unwrap_or_else(|| due.parse().unwrap()))
+            })
+            .collect();
+        let names = |family: &str| self.members(&format!("{family}:{name}")).into_keys().collect::<BTreeSet<_>>();
+        assert_eq!(names("queued_by_job"), by_job, "those that wait at {name} by job");
+        assert_eq!(names("queued_by_lane"), by_lane, "the first of each job and lane at {name}");
+        assert_eq!(self.members(&format!("queued_lanes:{name}")), lanes, "the first of each lane at {name}");
     }
 
     /// Fails unless whoever stands at a gate is to by its record.
@@ -348,6 +383,8 @@ impl World {
     /// Fails unless indexes, counters and records agree.
     #[track_caller]
     pub(crate) fn assert_sound(&self) {
+        let over_or_gone = self.stale_entries();
+        assert!(over_or_gone.is_empty(), "indexes name what is over or gone: {over_or_gone:#?}");
         let (queued, held) = self.at_gates();
         self.assert_gates_sound(&queued, &held);
         let (jobs, leases) = (self.members("jobs"), self.members("leases"));
@@ -437,6 +474,10 @@ impl World {
                 assert_eq!(self.members(&index).get(&run).copied(), ended_at.filter(|_| is_dead), "{run} is {state}, in {index}");
             }
             assert!(is_final || ended_at.is_none(), "{run} is {state} and has ended");
+            if run.contains('~') {
+                let is_listed = self.members(&format!("manual:{job}")).contains_key(&run);
+                assert_eq!(is_listed, !is_final, "manual run {run} is {state} and listed: {is_listed}");
+            }
             if is_final {
                 assert!(!due.contains_key(&run), "{run} is over and due");
                 assert_eq!(self.raw::<Option<String>>("HGET", "stops", &[&run]), None, "{run} is over");

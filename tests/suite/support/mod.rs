@@ -17,4 +17,5 @@ pub(crate) mod redis;
 pub(crate) mod replica;
 pub(crate) mod silent_mount;
 pub(crate) mod snapshot;
+pub(crate) mod stepped_clock;
 pub(crate) mod wait;

@@ -7,11 +7,13 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::stepped_clock::SteppedClock;
 use super::wait::{LONG, until};
 
 pub(crate) struct TestRedis {
     dir: TempDir,
     persistence: &'static [&'static str],
+    clock: Option<SteppedClock>,
     child: Child,
 }
 
@@ -32,11 +34,28 @@ impl TestRedis {
         Self::start_as(&["--appendonly", "yes", "--appendfsync", "everysec"])
     }
 
+    /// A durable server with a clock of its own, which is so many seconds ahead of the true time.
+    #[allow(dead_code, reason = "not of every test program")]
+    pub(crate) fn with_clock(seconds: i64) -> Self {
+        let dir = directory();
+        let clock = SteppedClock::within(dir.path());
+        clock.set(seconds);
+        Self::start_in(dir, &["--appendonly", "yes", "--appendfsync", "no"], Some(clock))
+    }
+
+    /// Sets the clock of a server that has one of its own so many seconds ahead of the true time, or behind it.
+    #[allow(dead_code, reason = "not of every test program")]
+    pub(crate) fn set_clock(&self, seconds: i64) {
+        self.clock.as_ref().unwrap().set(seconds);
+    }
+
     fn start_as(persistence: &'static [&'static str]) -> Self {
-        // Not below TMPDIR: a socket's path is short.
-        let dir = tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap();
-        let child = spawn(&dir, persistence);
-        let mut server = Self { dir, persistence, child };
+        Self::start_in(directory(), persistence, None)
+    }
+
+    fn start_in(dir: TempDir, persistence: &'static [&'static str], clock: Option<SteppedClock>) -> Self {
+        let child = spawn(&dir, persistence, clock.as_ref());
+        let mut server = Self { dir, persistence, clock, child };
         server.await_answer();
         server
     }
@@ -58,7 +77,7 @@ impl TestRedis {
     /// Starts the server again on the same socket and files, killing it first if it runs.
     pub(crate) fn restart(&mut self) {
         self.kill9();
-        self.child = spawn(&self.dir, self.persistence);
+        self.child = spawn(&self.dir, self.persistence, self.clock.as_ref());
         self.await_answer();
     }
 
@@ -96,9 +115,18 @@ impl Drop for TestRedis {
     }
 }
 
-fn spawn(dir: &TempDir, persistence: &[&str]) -> Child {
+/// Not below TMPDIR: a socket's path is short.
+fn directory() -> TempDir {
+    tempfile::Builder::new().prefix("schedd-test-").tempdir_in("/tmp").unwrap()
+}
+
+fn spawn(dir: &TempDir, persistence: &[&str], clock: Option<&SteppedClock>) -> Child {
     let start = |program: &str| {
-        Command::new(program)
+        let mut command = Command::new(program);
+        if let Some(clock) = clock {
+            clock.give_to(&mut command);
+        }
+        command
             .args(["--port", "0", "--unixsocket", "redis.sock", "--unixsocketperm", "600", "--dir", "."])
             .args(persistence)
             .args(["--save", "", "--enable-debug-command", "yes"])

@@ -12,7 +12,9 @@ use crate::domain::explain::became::Became;
 use crate::domain::explain::{AtGate, AttemptFacts, Facts, NodeFacts, Passed, Place, RunFacts, Subject};
 use crate::domain::group::Shut;
 use crate::domain::ids::RunId;
+use crate::domain::lane::Lane;
 use crate::domain::run::RunState;
+use crate::domain::serving::{Serving, Unserved};
 
 const BECAME: &[Example] = &[
     ("attempt", || about(started(0)), "Attempt 1 on n1 started Sat 2026-11-21 12:00:00 UTC, ended after 5s: succeeded."),
@@ -73,6 +75,11 @@ const BECAME: &[Example] = &[
         "removed_with_job",
         || about(RunFacts { by: Some(ana()), ..ended(RunState::Cancelled, Some("removed")) }),
         "It ended because its job was removed by ana@h1.",
+    ),
+    (
+        "of_earlier_job",
+        || about(ended(RunState::Cancelled, Some("of an earlier job of this name"))),
+        "It was cancelled because it belongs to an earlier job of this name.",
     ),
     (
         "skipped_overlap",
@@ -216,9 +223,38 @@ const BECAME: &[Example] = &[
         "It waits for its place at group night; it is the turn of b, of which none waits: its patience of 1m lasts until Sat 2026-11-21 12:01:00 UTC.",
     ),
     (
+        "waits_at",
+        || {
+            let holder = Some(("l@6".parse().unwrap(), true));
+            let lane: Lane = "default+gpu".parse().unwrap();
+            let unserved = Unserved::of(&lane, &[Serving::default()]).map(|why| (lane, why));
+            let gate = AtGate { holder, unserved, ..gate("key k") };
+            about(RunFacts { place: Place::AtGate, gate: Some(gate), ..fresh() })
+        },
+        "It waits for its place at key k, behind l@6. Nobody takes runs of its lane default+gpu: requires gpu: no node that runs and serves its queue carries it.",
+    ),
+    (
+        "waits_at",
+        || {
+            let holder = Some(("l@6".parse().unwrap(), true));
+            let gate = AtGate { holder, passed_over: vec!["default+gpu".parse().unwrap()], ..gate("key k") };
+            about(RunFacts { place: Place::AtGate, gate: Some(gate), ..fresh() })
+        },
+        "It waits for its place at key k, behind l@6. Runs of lane default+gpu stand before it there; no node serves that lane, and it passes them.",
+    ),
+    (
+        "waits_at",
+        || {
+            let passed_over = ["a", "b", "c+gpu", "d", "e"].iter().map(|lane| lane.parse().unwrap()).collect();
+            let gate = AtGate { passed_over, ..gate("key k") };
+            about(RunFacts { place: Place::AtGate, gate: Some(gate), ..fresh() })
+        },
+        "It waits for its place at key k. Runs of lanes a, b, c+gpu and 2 more stand before it there; no node serves those lanes, and it passes them.",
+    ),
+    (
         "let_in",
         || {
-            let passed = Passed { gate: "group night".to_owned(), since: Some(s(5)), holder: None };
+            let passed = Passed { gate: "group night".to_owned(), since: Some(s(5)), holder: None, unserved: None };
             about(RunFacts { passed: Some(passed), ready: Some(s(5)), ..fresh() })
         },
         "It was let in at group night on Sat 2026-11-21 12:00:05 UTC, and has not begun: no node has claimed it yet.",
@@ -226,7 +262,8 @@ const BECAME: &[Example] = &[
     (
         "gave_up_place",
         || {
-            let passed = Passed { gate: "group night".to_owned(), since: None, holder: Some(("l@6".parse().unwrap(), true)) };
+            let holder = Some(("l@6".parse().unwrap(), true));
+            let passed = Passed { gate: "group night".to_owned(), since: None, holder, unserved: None };
             about(RunFacts { passed: Some(passed), ready: Some(s(5)), ..fresh() })
         },
         "It was let in at group night, did not begin while others waited, and gave its place up; l@6 has it now. It is ready since Sat 2026-11-21 12:00:05 UTC, and needs a place anew when a node can claim it.",
@@ -234,10 +271,20 @@ const BECAME: &[Example] = &[
     (
         "gave_up_place",
         || {
-            let passed = Passed { gate: "group night".to_owned(), since: None, holder: Some(("l@6".parse().unwrap(), false)) };
+            let holder = Some(("l@6".parse().unwrap(), false));
+            let passed = Passed { gate: "group night".to_owned(), since: None, holder, unserved: None };
             about(RunFacts { passed: Some(passed), ready: Some(s(5)), ..fresh() })
         },
         "It was let in at group night, did not begin while others waited, and gave its place up; l@6 was let in after it and has not begun. It is ready since Sat 2026-11-21 12:00:05 UTC, and needs a place anew when a node can claim it.",
+    ),
+    (
+        "gave_up_place",
+        || {
+            let (holder, unserved) = (Some(("l@6".parse().unwrap(), true)), Some("default+gpu".parse().unwrap()));
+            let passed = Passed { gate: "key k".to_owned(), since: None, holder, unserved };
+            about(RunFacts { passed: Some(passed), ready: Some(s(5)), ..fresh() })
+        },
+        "No node serves its lane default+gpu, and others pass it at key k; l@6 has it now. It is ready since Sat 2026-11-21 12:00:05 UTC, and needs a place there when a node can claim it.",
     ),
     ("waits", || about(RunFacts { place: Place::Waiting, ..fresh() }), "It waits for an open run of its job to end."),
     (

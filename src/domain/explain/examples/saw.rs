@@ -98,6 +98,14 @@ const SAW: &[Example] = &[
         "n1 was running when it was last seen, on Sat 2026-11-21 11:59:57 UTC, a moment before that.",
     ),
     (
+        "clock_stepped",
+        || {
+            let stepped = event(Befell::ClockStepped { by_ms: -86_400_000 }, -60, None);
+            Facts { nodes: vec![node("n1", &[stepped])], ..facts(Subject::NotDue { at: s(30), before: None, after: None }) }
+        },
+        "n1 saw Redis' clock set back by 1d, to Sat 2026-11-21 11:59:00 UTC: runs may have been early or late by that.",
+    ),
+    (
         "file_refused",
         || {
             let refused = event(Befell::FileRefused { why: "line 3: unknown key".to_owned() }, -60, None);

@@ -35,6 +35,8 @@ pub(super) fn gate(name: &str) -> AtGate {
         holder: None,
         stuck: None,
         hindrance: None,
+        unserved: None,
+        passed_over: Vec::new(),
         rate: None,
         until: None,
     }

@@ -55,7 +55,7 @@ fn rows() -> Vec<(String, &'static str, Vec<&'static str>, &'static Judged)> {
         let of = match *family {
             "due" | "running" => "default",
             "events" => "one",
-            "held" | "queued" | "queued_by_job" | "gate_rate" => "key:k",
+            "held" | "queued" | "queued_by_job" | "queued_by_lane" | "queued_lanes" | "gate_rate" => "key:k",
             _ => "a",
         };
         (format!("{family}:{of}"), *kind)

@@ -2,9 +2,10 @@
 
 use schedd::domain::books::Rule;
 use schedd::domain::ids::RunId;
+use schedd::domain::job::Overlap;
 use schedd::domain::run::RunState;
 use schedd::engine::backfilling;
-use schedd::store::{OutputFrames, Stream, Verdict};
+use schedd::store::{OutputFrames, Stream, Verdict, WatchReply};
 use serde_json::json;
 
 use crate::doctor::desk::Desk;
@@ -227,4 +228,40 @@ async fn a_counter_that_moves_while_it_is_counted_is_no_finding() {
         desk.demand_sound("output is written").await;
     }
     writer.abort();
+}
+
+#[tokio::test]
+async fn a_time_kept_of_a_run_that_is_over_or_was_never_planned_is_taken_off() {
+    let mut desk = Desk::new();
+    let run = desk.done("a").await;
+    let planned = desk.pending("a").await;
+    for entry in [format!("{run} start"), format!("{run} finish"), "a@5 finish".to_owned(), format!("{planned} finish")] {
+        desk.break_by("ZADD", "deadlines", &["1800000000000", &entry]);
+    }
+    desk.mend(Rule::DeadlineWrong, &run.to_string()).await;
+    assert_eq!(desk.get::<Vec<String>>("ZRANGE", "deadlines", &["0", "-1"]), [format!("{planned} finish")]);
+}
+
+#[tokio::test]
+async fn times_of_an_overdue_a_held_and_an_open_run_and_of_one_behind_it_are_sound() {
+    let mut desk = Desk::new();
+    let rules = json!({"every": "1m", "on_late": {"shell": "true"}, "must_start_within": "200d", "must_finish_within": "300d"});
+    let open = desk.add("a", rules.clone()).await;
+    let held = desk.add("b", rules).await;
+    assert_eq!(desk.at(held.due().as_i64() - t(0).as_i64()).watch_run(&held).await.unwrap(), WatchReply::Watched);
+    desk.at(desk.now()).pause_job(&desk.job("b").await, None, &[]).await.unwrap();
+    let _open = desk.win_due(&open).await;
+    let skipped = desk.pending("a").await;
+    let now = skipped.due().as_i64() - t(0).as_i64();
+    let order = desk.order_with(&skipped, Overlap::Skip, now + 60_000).await;
+    desk.claim(now, &order).await;
+    desk.go_on_to(now);
+    assert!(desk.state(&skipped).await.is_final());
+    let mut wanted =
+        vec![format!("{held} start"), format!("{held} finish"), format!("{open} finish"), format!("{skipped} start")];
+    let mut kept = desk.get::<Vec<String>>("ZRANGE", "deadlines", &["0", "-1"]);
+    wanted.sort();
+    kept.sort();
+    assert_eq!(kept, wanted);
+    desk.demand_sound("each of them may yet be told of").await;
 }

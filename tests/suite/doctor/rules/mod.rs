@@ -1,5 +1,6 @@
 //! Each rule of the books, broken by hand: it is told, and mended or told how.
 
+mod clocks;
 mod garbage;
 mod indexes;
 mod jobs;

@@ -131,6 +131,18 @@ async fn a_regular_run_that_executes_and_is_not_open_is_opened() {
 }
 
 #[tokio::test]
+async fn a_manual_run_to_come_that_is_not_listed_is_listed() {
+    let desk = Desk::new();
+    desk.minutely("a").await;
+    let run = RunId::manual("a".parse().unwrap(), t(desk.now()), "hand").unwrap();
+    desk.at(desk.now()).plant_manual(&run, &Lane::default_lane()).await.unwrap();
+    desk.break_by("DEL", "manual:a", &[]);
+    desk.mend(Rule::OpenWrong, &run.to_string()).await;
+    desk.break_by("ZADD", "manual:a", &["5", "a@5~hand"]);
+    desk.mend(Rule::OpenWrong, "a@5~hand").await;
+}
+
+#[tokio::test]
 async fn what_waits_and_is_over_or_due_waits_no_more() {
     let mut desk = Desk::new();
     let (claim, next) = desk.one_behind_another("a").await;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use schedd::config;
+use schedd::domain::gate::gates_of;
 use schedd::domain::ids::RunId;
 use schedd::domain::lateness::{self, Decision, Due};
 use schedd::domain::run::RunState;
@@ -214,6 +215,7 @@ impl Play {
     async fn cancel(&mut self, at: usize) {
         let mut ids: Vec<String> =
             self.world.raw("ZRANGE", "due:default", &["-inf", &t(self.now).as_i64().to_string(), "BYSCORE"]);
+        ids.extend(self.world.at_gates().0.into_keys());
         ids.extend(self.world.raw::<Vec<String>>("ZRANGE", "waiting:a", &["0", "-1"]));
         ids.extend(self.running.iter().map(|(claim, _)| claim.run.to_string()));
         if let Some(id) = ids.get(at) {
@@ -224,6 +226,7 @@ impl Play {
     /// Takes what is ripe as a node does, until nothing more is.
     async fn claim_all(&mut self) {
         for _ in 0..60 {
+            self.world.open_all(self.now).await;
             let poll = self.world.at(self.now).list_ripe(&[LaneAsk::new(queue("default"), 50)]).await.unwrap();
             let LanePoll::Due { ripe, .. } = &poll.lanes[0] else { panic!("{poll:?}") };
             if ripe.is_empty() {
@@ -263,9 +266,9 @@ impl Play {
             max_runs: None,
             successor: None,
             job_lane: record.lane.clone(),
-            gates: Vec::new(),
-            stands_at: Vec::new(),
-            per_key: schedd::domain::gate::PerKey::default(),
+            gates: gates_of(run.job(), spec, false),
+            stands_at: store.read_run(run).await.unwrap().map_or_else(Vec::new, |record| record.places),
+            per_key: spec.per_key,
         };
         let next = |due: Option<UnixMillis>| due.map(|due| Successor::on_time(run.job(), due));
         if !run.is_manual() {
@@ -283,7 +286,7 @@ impl Play {
                 Decision::Skip { last, count, successor } => {
                     let stretch = (last, count, successor);
                     let (last, count, successor) =
-                        passed::up_to_recorded(&store, &definition, run, stretch, taken).await.unwrap();
+                        passed::up_to_recorded(&store, &definition, run, stretch, (taken, definition.since())).await.unwrap();
                     let skip = SkipOrder {
                         run: run.clone(),
                         rev: record.rev.clone(),

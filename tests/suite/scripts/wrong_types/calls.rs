@@ -12,7 +12,7 @@ use schedd::domain::unique::Second;
 use schedd::store::{
     ApplyOrder, ClaimReply, Deadline, EventNote, JobMending, JobRecord, JobToInspect, LaneAsk, LanePoll, LedgerRange,
     NoticeOrder, QueueSwitch, RemoveOrder, RestoreOrder, ResumeOrder, RunMending, Section, SectionText, SkipOrder, SourceKind,
-    SpreadOrder, StopRunning, StoreError, Successor, Verdict, Waiting,
+    SpreadOrder, StopRunning, StoreError, Successor, Takers, Verdict,
 };
 
 use super::super::losing::{loss, report, restoring};
@@ -148,6 +148,7 @@ pub(super) async fn call(script: &str, scene: &Scene) -> Result<String, StoreErr
             let deadline = Deadline { run: run.clone(), kind: schedd::domain::notice::Deadline::Start, at: t(0) };
             format!("{:?}", store.judge_deadline(&deadline).await?)
         }
+        "pull_in" => format!("{}", world.at(-600).pull_in(&[job.name.clone()].into()).await?),
         "plant_reboot" => format!("{:?}", store.plant_reboot(&by_hand(), &Lane::of_host("one"), "b1").await?),
         "quarantine_run" => format!("{:?}", store.quarantine_run(&queue("default"), entry, "x").await?),
         "recover_run" => format!("{:?}", store.recover_run(&expired(&claim(), 10_000), &recovery(None)).await?),
@@ -199,7 +200,7 @@ async fn call_on_the_books(script: &str, scene: &Scene) -> Result<String, StoreE
         }
         "inspect_runs" => format!("{:?}", store.inspect_runs(&[(run.clone(), None)], &[queue("default")]).await?.remove(0)?),
         "mend_gate" => format!("{}", store.mend_gate(&gate("key:k"), std::slice::from_ref(run)).await?),
-        "open_gate" => format!("{:?}", store.open_gate(&gate("key:k"), &[queue("default")]).await?),
+        "open_gate" => format!("{:?}", store.open_gate(&gate("key:k"), &[queue("default")], &mut Takers::default()).await?),
         "drop_fields" => {
             let seen = [("a@5".to_owned(), "x".to_owned())];
             format!("{:?}", store.drop_fields(&world.key("stops"), &seen).await?)
@@ -207,14 +208,8 @@ async fn call_on_the_books(script: &str, scene: &Scene) -> Result<String, StoreE
         "mend_counts" => format!("{:?}", store.mend_counts(&CountFacts::default()).await?),
         "mend_job" => {
             let (name, record) = (job.name.clone(), Some(job.clone()));
-            let mending = JobMending {
-                name,
-                record,
-                planted: Some(successor("a", 1000)),
-                pending_ready: None,
-                waiting: Waiting::Freed,
-                gated: None,
-            };
+            let mending =
+                JobMending { name, record, planted: Some(successor("a", 1000)), pending_ready: None, gated: None, anchor: None };
             format!("{:?}", store.mend_jobs(&[mending], &[queue("default")]).await?.remove(0)?)
         }
         "mend_stretch" => {
@@ -226,7 +221,7 @@ async fn call_on_the_books(script: &str, scene: &Scene) -> Result<String, StoreE
             format!("{:?}", store.mend_range(run, &range, None).await?)
         }
         "mend_run" => {
-            let mending = RunMending { run: run.clone(), lane: queue("default"), found_under: None };
+            let mending = RunMending { run: run.clone(), lane: queue("default"), found_under: None, ready: None };
             format!("{:?}", store.mend_runs(&[mending], &[queue("default")]).await?.remove(0)?)
         }
         "quarantine_key" => format!("{:?}", world.at(0).quarantine_key("output_bytes", "a test", Some("a")).await?),

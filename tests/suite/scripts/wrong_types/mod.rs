@@ -27,6 +27,7 @@ fn is_only_passed_over(script: &str, name: &str) -> bool {
                     | "gated"
                     | "job"
                     | "open"
+                    | "manual"
                     | "waiting"
                     | "spread"
                     | "ledger"

@@ -65,6 +65,8 @@ pub(super) async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Sc
     world.succeed(-499, &claim).await;
     beat(&world).await.unwrap();
     let run = run_of("a", 0);
+    // A time that has come.
+    let _: i64 = world.raw("ZADD", "deadlines", &["1", &format!("{run} start")]);
     let mut claim = None;
     if stage == Stage::Claimed {
         let won = world.win_with(0, &run, Overlap::Skip, 1000).await;
@@ -86,8 +88,6 @@ pub(super) async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Sc
     }
     // A node nobody has seen for long.
     let _: i64 = world.raw("ZADD", "nodes", &["1", "n2"]);
-    // A time that has come.
-    let _: i64 = world.raw("ZADD", "deadlines", &["1", &format!("{run} start")]);
     // A lane nobody has used for long.
     let _: i64 = world.raw("ZADD", "lanes", &["1", "q!9"]);
     if stage == Stage::Backfilled {
@@ -112,7 +112,7 @@ pub(super) async fn scene(redis: TestRedis, namespace: &str, stage: Stage) -> Sc
         world.at(0).quarantine_run(&queue("default"), &entry, "a test").await.unwrap();
     }
     if stage == Stage::KeyAside {
-        let _: i64 = world.raw("HSET", "stops", &["b@5", "x"]);
+        let _: i64 = world.raw("HSET", "stops", &[&run.to_string(), "x"]);
         world.at(0).quarantine_key("stops", "a test", None).await.unwrap();
     }
     let notice = world.at(0).list_notices(0, 1).await.unwrap().0.pop();
@@ -158,10 +158,10 @@ pub(super) fn key_named(script: &str, name: &str, scene: &Scene) -> Option<Strin
         "aside" if script == "discard_entries" => return None,
         "key" => "stops".to_owned(),
         "aside" => format!("quarantined:stops:{}", t(0).as_i64()),
-        "job" | "open" if script == "plant_notice" => format!("{name}:a/on_success"),
+        "job" | "manual" if script == "plant_notice" => format!("{name}:a/on_success"),
         "run" if script == "plant_notice" => format!("run:{}", scene.notice.as_ref().unwrap().run),
         "due" if script == "plant_notice" => "due:@@notices".to_owned(),
-        "job" | "open" | "waiting" | "spread" | "ledger" | "ledger_before" | "deeds" | "eras" => format!("{name}:a"),
+        "job" | "open" | "manual" | "waiting" | "spread" | "ledger" | "ledger_before" | "deeds" | "eras" => format!("{name}:a"),
         "job_dead" => "dead:a".to_owned(),
         "job_history" => "history:a".to_owned(),
         "job_outputs" => "outputs:a".to_owned(),

@@ -1,0 +1,181 @@
+//! Looks for what was planned by a clock of Redis that was ahead, and has it planned anew by the clock as it is now.
+//!
+//! Runs at the start of a node, because nobody may have seen the clock step, and after each step. Findings are judged and mended as
+//! `doctor --fix` does it, so that any number of nodes may do it at once. The slow check does the same, a slice at a time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::info;
+
+use super::books::{self, Books};
+use super::definition::Definition;
+use super::far_plans;
+use super::mending;
+use super::shared::Shared;
+use crate::domain::books::{Finding, Rule};
+use crate::domain::ids::{Fence, JobName, RunId};
+use crate::domain::lane::Lane;
+use crate::domain::time::UnixMillis;
+use crate::store::{Store, StoreError};
+
+/// It is looked again soon: what was computed before a step may have been written after it.
+const AGAIN: [Duration; 5] =
+    [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(2), Duration::from_secs(5), Duration::from_secs(10)];
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// Jobs read in one call at most.
+const JOBS: usize = 200;
+/// Entries of a due set read in one call at most.
+const RUNS: usize = 1_000;
+
+/// Looks, for ever.
+pub(super) async fn run(shared: Arc<Shared>) {
+    let mut again = AGAIN.iter();
+    loop {
+        let pause = match look(&shared.store).await {
+            Ok(()) => again.next().copied(),
+            Err(error) => {
+                shared.weather.failed(&error, "what a clock of Redis planned that was ahead is not planned anew");
+                Some(TRY_AGAIN)
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
+            () = shared.redis_clock.stepped.notified() => again = AGAIN.iter(),
+        }
+    }
+}
+
+async fn look(store: &Store) -> Result<(), StoreError> {
+    look_at_jobs(store).await?;
+    look_at_runs(store).await?;
+    look_at_marks(store).await
+}
+
+/// Those of the planned runs that come too late.
+async fn look_at_jobs(store: &Store) -> Result<(), StoreError> {
+    let now = store.now().await?;
+    let mut pages = Pages::after(now);
+    loop {
+        let (names, count) = store.list_planned_after(pages.after, pages.offset, JOBS).await?;
+        if names.is_empty() && count < JOBS {
+            return Ok(());
+        }
+        let records = store.read_jobs(&names.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()).await?;
+        let now = store.now().await?;
+        // What cannot be worked with is told where it is to run.
+        let definitions = records.into_iter().filter_map(|record| Definition::of(record.ok()??).ok());
+        let far: Vec<JobName> = definitions
+            .filter(|definition| far_plans::may_be_far(definition, now).is_some())
+            .map(|definition| definition.record.name.clone())
+            .collect();
+        if !far.is_empty() {
+            let findings = Books::open(store, &BTreeSet::new()).await?.look_at_jobs(&far).await?;
+            mend(store, findings).await?;
+        }
+        if !pages.turn(names.last().map(|(_, due)| *due), count, JOBS) {
+            return Ok(());
+        }
+    }
+}
+
+/// Those of the other runs that are to start later than their jobs' rules have them wait.
+async fn look_at_runs(store: &Store) -> Result<(), StoreError> {
+    let mut lanes: BTreeSet<Lane> = store.list_lanes().await?;
+    lanes.extend(store.list_host_lanes().await?);
+    for lane in &lanes {
+        let mut pages = Pages::after(store.now().await?);
+        loop {
+            let (due, count) = store.list_due_after(lane, pages.after, pages.offset, RUNS).await?;
+            let last = due.last().map(|(_, ready)| *ready);
+            // A planned run is ready when it is due, but for jitter and splay.
+            let odd: Vec<(RunId, UnixMillis)> =
+                due.into_iter().filter(|(run, ready)| run.is_manual() || run.due() != *ready).collect();
+            let far = far_plans::ready_instead_of(store, &odd).await?;
+            if !far.is_empty() {
+                let runs: Vec<(RunId, Option<Fence>)> = far.into_keys().map(|run| (run, None)).collect();
+                let findings = Books::open(store, &BTreeSet::new()).await?.look_at_runs(&runs).await?;
+                mend(store, findings).await?;
+            }
+            if !pages.turn(last, count, RUNS) {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What else was written down with a time that is yet to come.
+async fn look_at_marks(store: &Store) -> Result<(), StoreError> {
+    store.pull_in(&BTreeSet::new()).await?;
+    let now = store.now().await?;
+    let mut offset = 0;
+    loop {
+        let keys = store.list_uniques_after(now, offset).await?;
+        if keys.is_empty() {
+            return Ok(());
+        }
+        offset += keys.len();
+        // One that is sound only gets another time to be looked at.
+        store.forget_uniques(&keys).await?;
+    }
+}
+
+/// Mends those of some findings that are of this kind, if they are found again a moment later.
+pub(super) async fn mend(store: &Store, findings: Vec<Finding>) -> Result<(), StoreError> {
+    let of_kind: Vec<Finding> = findings.into_iter().filter(|finding| Rule::OF_CLOCKS.contains(&finding.rule)).collect();
+    let found = books::confirm(store, &BTreeSet::new(), of_kind).await?;
+    let found: Vec<&Finding> = found.iter().filter(|finding| Rule::OF_CLOCKS.contains(&finding.rule)).collect();
+    for (at, done) in mending::mend(store, &BTreeSet::new(), &found).await? {
+        if let Some(finding) = found.get(at) {
+            info!(
+                rule = finding.rule.as_str(),
+                done = done.join(", "),
+                "Planned anew by Redis' clock: {}: {}.",
+                finding.subject,
+                finding.found
+            );
+        }
+    }
+    Ok(())
+}
+
+/// How far a look at a sorted set has come.
+struct Pages {
+    after: UnixMillis,
+    /// Of those that have come since `after`, so many were looked at.
+    offset: usize,
+}
+
+impl Pages {
+    fn after(after: UnixMillis) -> Self {
+        Self { after, offset: 0 }
+    }
+
+    /// Moves on behind a page of `count` entries, of `most` at most, that ends at `last`. Returns false if that page was the last.
+    fn turn(&mut self, last: Option<UnixMillis>, count: usize, most: usize) -> bool {
+        // Those at the same instant may be more than a page.
+        match last.map(|last| last.saturating_sub(Duration::from_millis(1))).filter(|last| *last > self.after) {
+            Some(last) => (self.after, self.offset) = (last, 0),
+            None => self.offset += count,
+        }
+        count >= most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_go_on_at_the_last_instant_and_pass_one_that_fills_them() {
+        let at = |ms| UnixMillis::new(ms).unwrap();
+        let mut pages = Pages::after(at(10));
+        assert!(pages.turn(Some(at(20)), 5, 5));
+        assert_eq!((pages.after, pages.offset), (at(19), 0));
+        assert!(pages.turn(Some(at(20)), 5, 5), "all of them at one instant");
+        assert_eq!((pages.after, pages.offset), (at(19), 5));
+        assert!(!pages.turn(Some(at(30)), 2, 5));
+    }
+}

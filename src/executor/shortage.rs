@@ -1,0 +1,130 @@
+//! Whether this node can start anything, as its last tries told.
+//!
+//! Invariant: what was not started for want of the node's own means (descriptors, processes, memory) ran nothing and is handed back.
+//! The node then claims nothing for a moment, tries one, and waits longer each time until a start succeeds: others may have the means.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use crate::domain::run::{Ending, Outcome};
+use crate::keeper::BootInstant;
+
+/// How long nothing is claimed after the first try that failed so.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+/// How long at most.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How long a try is waited for before another is made.
+const TRY: Duration = Duration::from_secs(2);
+
+/// What this node is short of.
+#[derive(Debug, Default)]
+pub(super) struct Shortage {
+    /// None = the last start succeeded, or there was none.
+    state: Mutex<Option<Short>>,
+}
+
+#[derive(Debug)]
+struct Short {
+    why: String,
+    pause: Duration,
+    until: BootInstant,
+    /// Whether a try is on since the pause was over.
+    is_tried: bool,
+}
+
+impl Shortage {
+    fn lock(&self) -> MutexGuard<'_, Option<Short>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing was started, and `error` says why.
+    pub(super) fn note(&self, error: &str) {
+        let why = error.strip_prefix("not started: ").unwrap_or(error).to_owned();
+        let now = BootInstant::now();
+        let mut state = self.lock();
+        let pause = match &*state {
+            // Claimed together with the one that told of it first.
+            Some(short) if now < short.until && !short.is_tried => return,
+            Some(short) => (short.pause * 2).min(LONGEST_PAUSE),
+            None => FIRST_PAUSE,
+        };
+        warn!("Nothing can be started: {why}; what was claimed is handed back, and nothing is claimed for {pause:?}.");
+        *state = Some(Short { why, pause, until: now.saturating_add(pause), is_tried: false });
+    }
+
+    /// Something was started.
+    pub(super) fn clear(&self) {
+        if self.lock().take().is_some() {
+            info!("This node starts runs again.");
+        }
+    }
+
+    /// What a request of this node tells.
+    pub(super) fn judge_request(&self, outcome: &Outcome) {
+        match (&outcome.error, outcome.http_status) {
+            (Some(error), _) if outcome.ending == Ending::NotStarted && error.contains("cannot connect") => self.note(error),
+            (_, Some(_)) => self.clear(),
+            _ => {}
+        }
+    }
+
+    /// What it is short of; none once a start has succeeded, or nothing was tried for long after the pause.
+    pub(super) fn why(&self) -> Option<String> {
+        let now = BootInstant::now();
+        self.lock().as_ref().filter(|short| now < short.until.saturating_add(LONGEST_PAUSE)).map(|short| short.why.clone())
+    }
+
+    /// How many runs may be claimed: none during the pause, then one, which is the try.
+    pub(super) fn room(&self) -> usize {
+        let now = BootInstant::now();
+        match &*self.lock() {
+            Some(short) if now < short.until => 0,
+            // Long after, nobody knows: nothing of this kind was tried.
+            Some(short) if now < short.until.saturating_add(LONGEST_PAUSE) => 1,
+            Some(_) | None => usize::MAX,
+        }
+    }
+
+    /// A run is about to be started. If it is the try, nothing more is claimed until it tells.
+    pub(super) fn begin(&self) {
+        let now = BootInstant::now();
+        if let Some(short) = self.lock().as_mut().filter(|short| short.until <= now) {
+            short.is_tried = true;
+            short.until = now.saturating_add(TRY);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_is_short_pauses_longer_after_each_try_until_one_succeeds() {
+        let shortage = Shortage::default();
+        assert_eq!(shortage.room(), usize::MAX);
+        let mut pauses = Vec::new();
+        for _ in 0..6 {
+            shortage.begin();
+            shortage.note("not started: this node cannot start processes: x");
+            shortage.note("not started: y, which was claimed together with the first");
+            assert_eq!((shortage.why().as_deref(), shortage.room()), (Some("this node cannot start processes: x"), 0));
+            let mut state = shortage.lock();
+            let short = state.as_mut().unwrap();
+            pauses.push(short.pause.as_secs());
+            short.until = BootInstant::now();
+            drop(state);
+            assert!(shortage.why().is_some());
+            assert_eq!(shortage.room(), 1, "one is tried");
+            shortage.begin();
+            assert_eq!(shortage.room(), 0, "it has not told yet");
+        }
+        assert_eq!(pauses, [2, 4, 8, 16, 30, 30]);
+        shortage.clear();
+        assert_eq!((shortage.why(), shortage.room()), (None, usize::MAX));
+        shortage.note("not started: x");
+        assert_eq!(shortage.lock().as_ref().unwrap().pause, FIRST_PAUSE);
+    }
+}

@@ -1,0 +1,118 @@
+//! The way to a file, name by name: what was opened at its end, and which directories and symbolic links led there.
+
+use std::ffi::OsString;
+use std::fs::{File, FileType};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
+
+/// Symbolic links followed at most, as the kernel does.
+const MOST_LINKS: usize = 40;
+
+/// What is at the end of the way.
+pub(super) enum Found {
+    /// A regular file when it was looked up.
+    File(File),
+    /// Something else, which is not opened: a device may act on that.
+    Other(&'static str),
+}
+
+/// A way that was walked.
+pub(super) struct Walked {
+    pub(super) found: Found,
+    /// Each directory a name was looked up in.
+    pub(super) directories: Vec<(PathBuf, File)>,
+    /// The owner of each symbolic link that was followed.
+    pub(super) links: Vec<u32>,
+}
+
+/// Walks to `path`.
+pub(super) fn walk(path: &Path) -> io::Result<Walked> {
+    let (mut directories, mut links) = (Vec::new(), Vec::new());
+    let mut ahead = names(path);
+    let (mut shown, mut here) = beginning(path)?;
+    while let Some(name) = ahead.pop() {
+        let entry = File::from(openat(&here, &name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?);
+        let about = entry.metadata()?;
+        let is_followed_by_kernel = about.is_symlink() && is_on_proc(&entry);
+        if about.is_symlink() && !is_followed_by_kernel {
+            if links.len() == MOST_LINKS {
+                return Err(rustix::io::Errno::LOOP.into());
+            }
+            links.push(about.uid());
+            let target = PathBuf::from(OsString::from_vec(readlinkat(&entry, "", Vec::new())?.into_bytes()));
+            ahead.extend(names(&target));
+            if target.is_absolute() {
+                let root = beginning(&target)?;
+                directories.push((std::mem::replace(&mut shown, root.0), std::mem::replace(&mut here, root.1)));
+            }
+            continue;
+        }
+        let follow = if is_followed_by_kernel { OFlags::empty() } else { OFlags::NOFOLLOW };
+        if ahead.is_empty() {
+            let about = if is_followed_by_kernel { open_path(&here, &name)?.metadata()? } else { about };
+            let found = if about.is_file() {
+                let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | follow;
+                Found::File(File::from(openat(&here, &name, flags, Mode::empty())?))
+            } else {
+                Found::Other(kind_of(about.file_type()))
+            };
+            directories.push((shown, here));
+            return Ok(Walked { found, directories, links });
+        }
+        // Asked for as a directory, so that what is mounted on demand is.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | follow;
+        let next = File::from(openat(&here, &name, flags, Mode::empty())?);
+        let next_shown = shown.join(&name);
+        directories.push((std::mem::replace(&mut shown, next_shown), std::mem::replace(&mut here, next)));
+    }
+    Ok(Walked { found: Found::Other("a directory"), directories, links })
+}
+
+/// Opens a directory, whichever way leads there.
+pub(super) fn open_directory(path: &Path) -> io::Result<File> {
+    let opened: OwnedFd = openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    Ok(File::from(opened))
+}
+
+/// Where a way begins, and how that is shown.
+fn beginning(path: &Path) -> io::Result<(PathBuf, File)> {
+    let beginning = Path::new(if path.is_absolute() { "/" } else { "." });
+    Ok((beginning.to_owned(), open_directory(beginning)?))
+}
+
+/// The names to be looked up, the first one last.
+fn names(path: &Path) -> Vec<OsString> {
+    let name = |component: Component<'_>| match component {
+        Component::ParentDir => Some(OsString::from("..")),
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    };
+    path.components().rev().filter_map(name).collect()
+}
+
+/// Follows what is no name of a path: `/proc/self/fd/0`.
+fn open_path(here: &File, name: &OsString) -> io::Result<File> {
+    Ok(File::from(openat(here, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?))
+}
+
+fn is_on_proc(entry: &File) -> bool {
+    rustix::fs::fstatfs(entry).is_ok_and(|about| about.f_type == rustix::fs::PROC_SUPER_MAGIC)
+}
+
+/// The kind of what is no regular file, for a message.
+pub(super) fn kind_of(file_type: FileType) -> &'static str {
+    if file_type.is_dir() {
+        "a directory"
+    } else if file_type.is_fifo() {
+        "a FIFO"
+    } else if file_type.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    }
+}

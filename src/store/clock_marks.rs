@@ -1,0 +1,79 @@
+//! Marks of times that lie later than now: those written while Redis' clock was ahead among them.
+
+use std::collections::BTreeSet;
+
+use redis::Value;
+
+use super::Store;
+use super::error::StoreError;
+use super::reply::{number_of, text_of};
+use super::scripts::{self, Invocation};
+use crate::domain::ids::{JobName, RunId};
+use crate::domain::lane::Lane;
+use crate::domain::time::UnixMillis;
+
+/// Runs looked at in one go.
+const PAGE: usize = 200;
+
+impl Store {
+    /// The runs of a lane that may start after `after`, each with that time: `limit` of them from the `offset`-th on. What is no run is
+    /// left out; with them comes how many entries there were.
+    pub async fn list_due_after(
+        &self,
+        lane: &Lane,
+        after: UnixMillis,
+        offset: usize,
+        limit: usize,
+    ) -> Result<(Vec<(RunId, UnixMillis)>, usize), StoreError> {
+        let mut pipeline = redis::pipe();
+        let range = pipeline.cmd("ZRANGE").arg(self.keys.due(lane));
+        range.arg(format!("({}", after.as_i64())).arg(format!("({}", UnixMillis::END)).arg("BYSCORE");
+        range.arg("LIMIT").arg(offset).arg(limit).arg("WITHSCORES");
+        // A lane that holds something else is told of where it is met.
+        let answer = self.link.ask(&mut pipeline).await?.pop();
+        let Some(Ok(Value::Array(flat))) = answer else { return Ok((Vec::new(), 0)) };
+        let read = |pair: &[Value]| Some((text_of(&pair[0])?.parse().ok()?, number_of(&pair[1]).and_then(UnixMillis::new)?));
+        Ok((flat.chunks_exact(2).filter_map(read).collect(), flat.len() / 2))
+    }
+
+    /// The jobs whose runs ended, or wrote output, after `after` by the marks there are; of the first 200 of each.
+    pub async fn list_ended_after(&self, after: UnixMillis) -> Result<BTreeSet<JobName>, StoreError> {
+        let mut pipeline = redis::pipe();
+        for key in [self.keys.history(), self.keys.dead(), self.keys.outputs()] {
+            let range = pipeline.cmd("ZRANGE").arg(key);
+            range.arg(format!("({}", after.as_i64())).arg(format!("({}", UnixMillis::END)).arg("BYSCORE");
+            range.arg("LIMIT").arg(0).arg(PAGE);
+        }
+        let mut jobs = BTreeSet::new();
+        for answer in self.link.ask(&mut pipeline).await?.into_iter().flatten() {
+            let Value::Array(members) = answer else { continue };
+            let names = members.iter().filter_map(text_of).filter_map(|member| member.split_once('@')?.0.parse().ok());
+            jobs.extend(names);
+        }
+        Ok(jobs)
+    }
+
+    /// Moves times later than now back to now: when gates are to be looked at and when nodes were seen; for `jobs` also when runs ended
+    /// or wrote output, these jobs' and all. Gives how many marks were.
+    pub async fn pull_in(&self, jobs: &BTreeSet<JobName>) -> Result<usize, StoreError> {
+        let keys = &self.keys;
+        let mut call = Invocation::new(&scripts::PULL_IN)
+            .key("gate_wakes", keys.gate_wakes())
+            .key("nodes", keys.nodes())
+            .arg("now", self.now_arg());
+        if !jobs.is_empty() {
+            call = call.key("history", keys.history()).key("dead", keys.dead()).key("outputs", keys.outputs());
+        }
+        for job in jobs {
+            call = call
+                .key("job_history", keys.job_history(job))
+                .key("job_dead", keys.job_dead(job))
+                .key("job_outputs", keys.job_outputs(job));
+        }
+        let mut reply = self.link.invoke(&call).await?;
+        match reply.word.as_str() {
+            "pulled" => Ok(usize::try_from(reply.number()?).unwrap_or(0)),
+            _ => Err(reply.unknown()),
+        }
+    }
+}

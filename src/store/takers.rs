@@ -1,0 +1,63 @@
+//! Which lanes the nodes that run take runs from, as the nodes themselves say.
+//!
+//! Invariant: what is known is a guess of a moment ago. Whoever asks does nothing by it that another answer would make wrong.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use redis::Value;
+
+use super::Store;
+use super::error::StoreError;
+use super::nodes::names;
+use super::reply::text_of;
+use crate::domain::explain::GONE_AFTER;
+use crate::domain::lane::Lane;
+use crate::domain::serving::{Serving, Unserved};
+
+/// How long what was read of the nodes is taken for true.
+const KNOWN_FOR: Duration = Duration::from_secs(5);
+
+/// What the nodes that run serve, read when it is first asked for.
+#[derive(Debug, Default)]
+pub struct Takers {
+    read: Option<(Instant, Vec<Serving>)>,
+}
+
+impl Takers {
+    /// Whether a node that runs takes runs of `lane`. So it is taken to be where no node is known to run.
+    pub(super) async fn take(&mut self, store: &Store, lane: &Lane) -> Result<bool, StoreError> {
+        if self.read.as_ref().is_none_or(|(at, _)| at.elapsed() > KNOWN_FOR) {
+            self.read = Some((Instant::now(), store.read_serving().await?));
+        }
+        Ok(self.read.as_ref().is_none_or(|(_, serving)| Unserved::of(lane, serving).is_none()))
+    }
+}
+
+impl Store {
+    /// What each node that was seen lately serves, at most 1,000 of them.
+    async fn read_serving(&self) -> Result<Vec<Serving>, StoreError> {
+        let since = self.now().await?.saturating_sub(GONE_AFTER);
+        let mut pipeline = redis::pipe();
+        let seen = pipeline.cmd("ZRANGE").arg(self.keys.nodes()).arg("+inf").arg(since.as_i64());
+        seen.arg("BYSCORE").arg("REV").arg("LIMIT").arg(0).arg(1_000);
+        let answer = self.link.query(&mut pipeline).await?;
+        let Some(Value::Array(seen)) = answer.first() else { return Ok(Vec::new()) };
+        let mut pipeline = redis::pipe();
+        for node in seen.iter().filter_map(text_of).filter_map(|name| name.parse().ok()) {
+            pipeline.cmd("HMGET").arg(self.keys.node(&node)).arg(&["queues", "labels"]);
+        }
+        if pipeline.is_empty() {
+            return Ok(Vec::new());
+        }
+        let records = self.link.ask(&mut pipeline).await?;
+        Ok(records.iter().map(|record| serving(record.as_ref().ok())).collect())
+    }
+}
+
+/// What a node's record says that it serves: all queues if it does not say.
+fn serving(record: Option<&Value>) -> Serving {
+    let Some(Value::Array(fields)) = record else { return Serving::default() };
+    let text = |at: usize| fields.get(at).and_then(text_of).unwrap_or_default();
+    Serving { queues: Some(names(&text(0))).filter(|queues: &BTreeSet<_>| !queues.is_empty()), labels: names(&text(1)) }
+}

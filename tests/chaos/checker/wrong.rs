@@ -1,0 +1,128 @@
+//! WRONG: which definition an attempt executed, of jobs that are removed and added again under their name.
+//!
+//! A run is of the job that had the name when it was planned. It begins while that job is there, with its definition. Once begun
+//! it may go on after the removal, until a job with another definition has the name. While an addition or a removal is being
+//! acknowledged the name has either job.
+
+use super::shared::claimed_since;
+use super::view::View;
+use super::{Finding, Verdict};
+use crate::evidence::{Attempt, Deed, Doing, Excuse, Generation, Micros, Recorded, RunName, SECOND};
+use crate::schedule::When;
+
+/// How a run by hand and one for a past occurrence differ in their ids.
+const BACKFILL: &str = "~backfill";
+/// For how long after a loss of Redis it may have another job than the one that was acknowledged: until somebody removes that.
+const LOST: Micros = 10 * SECOND;
+
+/// WRONG: an effect of a definition its run was not to execute at that time.
+pub(super) fn wrong(view: &View<'_>, findings: &mut Vec<Finding>) {
+    for attempt in &view.evidence.attempts {
+        let Some(of_name) = view.evidence.generations.get(&attempt.run.job) else { continue };
+        if attempt.version.is_none() || is_lost(view, attempt) {
+            continue;
+        }
+        if let Err(why) = judge(view, of_name, attempt) {
+            let version = attempt.version.map_or(String::new(), |version| version.to_string());
+            let what = format!("{} executed version {version}: {why}", attempt.run.id);
+            findings.push(Finding::new(Verdict::Wrong, attempt.began, what, view.attempts_of(&attempt.run.id)));
+        }
+    }
+}
+
+fn judge(view: &View<'_>, of_name: &[Generation], attempt: &Attempt) -> Result<(), &'static str> {
+    let claim = (claimed_since(view, attempt), attempt.began);
+    let own = planned_by(view, of_name, &attempt.run);
+    if own.is_empty() {
+        return Err("no job of this name planned that run");
+    }
+    let has_version = |generation: &Generation| Some(generation.version) == attempt.version;
+    let is_live = |generation: &Generation| meet(claim, (generation.added.0, generation.removed.1));
+    if is_first(view, attempt) && attempt.number == 1 && !may_have_begun(view, &attempt.run, of_name, &own) {
+        let begins = |at: &usize| has_version(&of_name[*at]) && is_live(&of_name[*at]);
+        let edits = own.iter().flat_map(|at| edits_of(of_name, *at));
+        return if own.iter().copied().chain(edits).any(|at| begins(&at)) {
+            Ok(())
+        } else if of_name.iter().any(|other| has_version(other) && is_live(other)) {
+            Err("it was planned by an earlier job of this name and had not begun when that was removed")
+        } else {
+            Err("that was not the definition of the job when it was claimed")
+        };
+    }
+    // After its removal a job keeps its definition until another has the name.
+    let until = |at: usize| of_name.get(at + 1).map_or(Micros::MAX, |next| next.added.1);
+    let goes_on = |at: usize| has_version(&of_name[at]) && meet(claim, (of_name[at].added.0, until(at)));
+    let is_right = own.iter().any(|at| goes_on(*at) || same_as(of_name, *at).any(goes_on));
+    if is_right { Ok(()) } else { Err("it had begun with another definition than the job has that was added later") }
+}
+
+/// The jobs that may have planned a run.
+fn planned_by(view: &View<'_>, of_name: &[Generation], run: &RunName) -> Vec<usize> {
+    let lives =
+        |from: Micros, to: Micros| move |generation: &Generation| meet((from, to), (generation.added.0, generation.removed.1));
+    let all = |is_of: &dyn Fn(&Generation) -> bool| (0..of_name.len()).filter(|at| is_of(&of_name[*at])).collect();
+    if run.id.ends_with(BACKFILL) {
+        let is_asked = |deed: &&Deed| deed.what == Doing::Backfilled(run.job.clone()) && deed.to >= run.due;
+        let asked: Vec<(Micros, Micros)> = view.evidence.deeds.iter().filter(is_asked).map(|deed| (deed.from, deed.to)).collect();
+        return all(&|generation| asked.iter().any(|(from, to)| lives(*from, *to)(generation)));
+    }
+    if run.is_manual {
+        // Its time is that of the asking.
+        let deed = view.evidence.deeds.iter().find(|deed| deed.what == Doing::Ran(run.id.clone()));
+        let (from, to) = deed.map_or((run.due, run.due + LOST), |deed| (deed.from, deed.to));
+        return all(&lives(from, to));
+    }
+    all(&|generation| match generation.when {
+        When::Once(due) => due == run.due,
+        when => when.allows(run.due, None) && lives(run.due, run.due)(generation),
+    })
+}
+
+/// The jobs behind this one that may be edits of it.
+fn edits_of(of_name: &[Generation], at: usize) -> impl Iterator<Item = usize> {
+    (at + 1..of_name.len()).take_while(|next| of_name[next - 1].may_be_edited)
+}
+
+/// The jobs behind this one whose definition is the same, or that may be edits of it.
+fn same_as(of_name: &[Generation], at: usize) -> impl Iterator<Item = usize> {
+    let is_same = |next: &usize| {
+        let (before, next) = (&of_name[next - 1], &of_name[*next]);
+        before.may_be_edited || before.version == next.version
+    };
+    (at + 1..of_name.len()).take_while(is_same)
+}
+
+fn is_first(view: &View<'_>, attempt: &Attempt) -> bool {
+    view.attempts_of(&attempt.run.id).first().is_some_and(|first| first.fence == attempt.fence)
+}
+
+/// Whether a run may have been claimed while its own job was there, and handed back before it told anything.
+fn may_have_begun(view: &View<'_>, run: &RunName, of_name: &[Generation], own: &[usize]) -> bool {
+    own.iter().any(|at| view.is_disturbed(run.due - SECOND, of_name[*at].removed.1))
+}
+
+/// Whether Redis lost something of this job shortly before the attempt, so that nobody knows which definition it had.
+fn is_lost(view: &View<'_>, attempt: &Attempt) -> bool {
+    let from = attempt.run.due.min(attempt.began) - LOST;
+    view.evidence.faults.iter().any(|fault| {
+        let is_named = |names: &std::collections::BTreeSet<String>| names.contains(&attempt.run.job);
+        let is_loss = matches!(&fault.excuse, Some(Excuse::Forgot(names)) if is_named(names));
+        is_loss && fault.from <= attempt.began && from <= fault.to
+    })
+}
+
+fn meet(one: (Micros, Micros), other: (Micros, Micros)) -> bool {
+    one.0 <= other.1 && other.0 <= one.1
+}
+
+/// Whether the job that planned a run was being removed, or had been, when the run ended so.
+pub(super) fn was_removed(view: &View<'_>, recorded: &Recorded) -> bool {
+    let Some(of_name) = view.evidence.generations.get(&recorded.run.job) else { return false };
+    let finished = recorded.finished.unwrap_or(recorded.run.due);
+    planned_by(view, of_name, &recorded.run).iter().any(|at| of_name[*at].removed.0 <= finished + SECOND / 20)
+}
+
+/// Whether a job is one that is removed and added again.
+pub(super) fn is_readded(view: &View<'_>, job: &str) -> bool {
+    view.evidence.generations.contains_key(job)
+}

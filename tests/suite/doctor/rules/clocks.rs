@@ -1,0 +1,116 @@
+//! The rules of plans that a clock of Redis made which was ahead.
+
+use std::time::Duration;
+
+use schedd::domain::books::Rule;
+use schedd::store::{SkipOrder, SkipReply, Verdict};
+use serde_json::json;
+
+use crate::doctor::desk::Desk;
+use crate::scripts::world::{successor, t};
+
+const DAY: i64 = 86_400_000;
+
+#[tokio::test]
+async fn what_was_planned_by_a_clock_that_was_ahead_is_planned_anew_by_the_one_that_is_right() {
+    // The tests' zero is a Monday, 13:33:20; jobs are added a second before it.
+    for (schedule, first) in [
+        (json!({"cron": "* * * * * *"}), -DAY + 1_000),
+        (json!({"cron": "0 * * * *", "tz": "UTC"}), -DAY + 2_800_000),
+        (json!({"every": "2s"}), -DAY + 1_000),
+        (json!({"every": "2s", "anchor": "2026-01-01T00:00:00Z"}), -DAY + 2_000),
+        (json!({"delay": "5s"}), -DAY + 5_000),
+        (json!({"schedules": [{"every": "4s"}, {"every": "6s"}]}), -DAY + 3_000),
+    ] {
+        let mut desk = Desk::new();
+        let planned = desk.add("a", schedule.clone()).await;
+        desk.demand_sound("by the clock that planned it").await;
+        desk.go_on_to(-DAY);
+        desk.mend(Rule::PlannedFar, "job a").await;
+        let pending = desk.pending("a").await;
+        assert_eq!(pending.due(), t(first), "{schedule}: {planned}");
+        desk.demand_sound("mended").await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_truly_planned_far_ahead_stays() {
+    let mut desk = Desk::new();
+    desk.add("once", json!({"at": "2031-01-01T00:00:00Z"})).await;
+    desk.add("yearly", json!({"cron": "0 0 1 1 *", "tz": "UTC"})).await;
+    desk.add("starts", json!({"every": "1h", "start": "2031-01-01T00:00:00Z"})).await;
+    desk.demand_sound("as they are").await;
+    desk.go_on_to(-DAY);
+    desk.demand_sound("a day before they were added").await;
+}
+
+#[tokio::test]
+async fn an_occurrence_that_ran_before_its_time_came_is_not_planned_again() {
+    let mut desk = Desk::new();
+    let run = desk.add("a", json!({"every": "1m"})).await;
+    let claim = desk.win_due(&run).await;
+    desk.succeed(desk.now(), &claim).await;
+    let next = desk.pending("a").await;
+    // One minute before it ran.
+    desk.go_on_to(run.due().as_i64() - t(0).as_i64() - 60_000);
+    desk.demand_sound("the next is the first that has not run").await;
+    // Ten minutes before: those between have not run.
+    desk.go_on_to(desk.now() - 9 * 60_000);
+    desk.mend(Rule::PlannedFar, "job a").await;
+    assert!(desk.pending("a").await.due() < run.due());
+    assert_eq!(desk.job("a").await.dealt, [next.due().saturating_sub(Duration::from_millis(1))]);
+}
+
+#[tokio::test]
+async fn a_retry_waits_no_longer_than_its_rule_from_when_the_clock_is_right() {
+    let mut desk = Desk::new();
+    let run = desk.add("a", json!({"every": "1m", "retry": {"limit": 3, "delay": "10s", "jitter": false}})).await;
+    let claim = desk.win_due(&run).await;
+    desk.finish(desk.now(), &claim, Verdict::Retry(Duration::from_secs(10))).await;
+    desk.demand_sound("by that clock").await;
+    let next = desk.pending("a").await;
+    desk.go_on_to(desk.now() - 4_000);
+    desk.demand_sound("a little before").await;
+    desk.go_on_to(-DAY);
+    let mended = desk.mend(Rule::ReadyFar, &run.to_string()).await;
+    assert_eq!(desk.score("due:default", &run.to_string()), Some(-DAY + 10_000), "{mended:?}");
+    assert!(desk.pending("a").await.due() < next.due());
+}
+
+#[tokio::test]
+async fn a_run_asked_for_by_hand_while_the_clock_was_ahead_is_due_now() {
+    let mut desk = Desk::new();
+    desk.add("a", json!({"at": "2031-01-01T00:00:00Z"})).await;
+    let run = desk.by_hand("a", 0).await;
+    desk.go_on_to(-DAY);
+    desk.mend(Rule::ReadyFar, &run.to_string()).await;
+    assert_eq!(desk.score("due:default", &run.to_string()), Some(-DAY));
+}
+
+#[tokio::test]
+async fn what_was_told_of_as_skipped_before_its_time_came_is_told_so_no_more() {
+    let mut desk = Desk::new();
+    let run = desk.add("a", json!({"every": "1m"})).await;
+    // A day is skipped by a clock that is a day ahead.
+    desk.go_on_to(DAY);
+    let job = desk.job("a").await;
+    let order = SkipOrder {
+        run: run.clone(),
+        rev: job.rev,
+        lane: job.lane,
+        reason: "missed",
+        last_due: run.due().saturating_add(Duration::from_secs(1_439 * 60)),
+        count: 1_440,
+        successor: Some(successor("a", run.due().as_i64() - t(0).as_i64() + 1_440 * 60_000)),
+    };
+    assert_eq!(desk.at(DAY).skip_run(&order).await.unwrap(), SkipReply::Skipped);
+    desk.go_on_to(10 * 60_000);
+    desk.mend(Rule::PlannedFar, "job a").await;
+    let told = desk.run(&run).await.skipped.unwrap();
+    assert!(told.0 <= t(desk.now()) && told.1 <= 11, "{told:?}");
+    let pending = desk.pending("a").await;
+    assert_eq!(pending.due(), told.0.saturating_add(Duration::from_secs(60)));
+    let claim = desk.win_due(&pending).await;
+    desk.succeed(desk.now(), &claim).await;
+    desk.demand_sound("what was skipped and what ran are told once each").await;
+}
