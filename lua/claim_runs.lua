@@ -301,6 +301,8 @@ local function claim(k, a)
 
   -- By the fence, not the attempt: a run handed back at a shutdown may have started, and is neither skipped nor dropped.
   local first = not run[4]
+  -- A manual run is not among the open ones: another of its job may have begun since this one was handed back.
+  local is_back = not first and a.kind == 'manual' and whole(run[1], COUNT) == 0
   -- A one-shot that is over still has its definition for the manual runs asked for before, and for what it was before: a run
   -- that was spread, and may have waited for another since.
   local is_spread = redis.call('ZSCORE', k.spread, id)
@@ -331,8 +333,8 @@ local function claim(k, a)
     fate, reason = 'skipped', 'missed'
   elseif too_late then
     fate, reason = 'failed', 'its next attempt came too late for max_age'
-  elseif first then
-    fate, reason = blocked(k, a, id, run[10]), 'overlap'
+  elseif first or is_back then
+    fate, reason = blocked(k, a, id, is_back or run[10]), 'overlap'
   end
   if not fate and queue.room and taken >= queue.room then return {'held', queue.why or ''} end
   local gate, stands = nil, {}
@@ -345,7 +347,7 @@ local function claim(k, a)
   end
   -- Only what differs from the plan is written down: of a run on time nothing.
   if first and ready ~= a.due_ms then base[#base + 1], base[#base + 2] = 'ready_at', int(tonumber(ready)) end
-  local behind = first and fate and reason == 'overlap' and (redis.call('ZRANGE', k.open, 0, 0)[1] or '')
+  local behind = (first or is_back) and fate and reason == 'overlap' and (redis.call('ZRANGE', k.open, 0, 0)[1] or '')
   if behind then base[#base + 1], base[#base + 2] = 'behind', behind end
 
   if gate then

@@ -1,10 +1,10 @@
 //! What nodes are to stand on before they are started, for the sake of faults to come: a network of their own, a clock that can
 //! be set. Whoever lays it leaves a guard here that takes it away, after the nodes and whatever becomes of the test.
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+use crate::support::program::write_program;
 
 /// Of all nodes.
 pub(crate) struct Grounds {
@@ -54,8 +54,7 @@ impl Footing {
         let text =
             format!("#!/bin/sh\n[ ! -e {} ] || exec 2>/dev/full\nexec {enter}{} \"$@\"\n", full.display(), program.display());
         let starter = dir.join(format!("start.{node}"));
-        fs::write(&starter, text).unwrap();
-        fs::set_permissions(&starter, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&starter, text);
         starter
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,6 +13,7 @@ use serde_json::Value;
 
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
+use crate::support::program::write_program;
 use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 
@@ -162,8 +162,7 @@ impl Journal {
         let steps = format!(
             "mount -t tmpfs tmpfs /run && mkdir /run/systemd && ln -s {dir} /run/systemd/journal && exec {schedd} \"$@\""
         );
-        fs::write(&program, format!("#!/bin/sh\nexec unshare {flags} sh -c '{steps}' sh \"$@\"\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&program, format!("#!/bin/sh\nexec unshare {flags} sh -c '{steps}' sh \"$@\"\n"));
         program
     }
 }

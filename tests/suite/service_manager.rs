@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use crate::support::daemon::{Schedd, ScheddBuilder};
 use crate::support::eye::Eye;
 use crate::support::notified::Notified;
+use crate::support::program::write_program;
 use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 
@@ -204,9 +205,7 @@ impl Service {
     }
 
     fn write(&self, name: &str, script: &str) {
-        let file = self.dir.path().join(name);
-        fs::write(&file, script).unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&self.dir.path().join(name), script);
     }
 }
 

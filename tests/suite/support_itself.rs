@@ -1,8 +1,7 @@
 //! The support of the tests is right itself: a server is as durable as it says, a daemon is heard, signalled and reaped. The
 //! programs are played by small scripts, so that a failure here is never one of schedd.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,14 +11,14 @@ use tempfile::TempDir;
 
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::Schedd;
+use crate::support::program::write_program;
 use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 
 fn script(text: &str) -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("script");
-    fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    write_program(&path, format!("#!/bin/sh\n{text}\n"));
     (dir, path)
 }
 

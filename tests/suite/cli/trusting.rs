@@ -9,6 +9,7 @@ use std::process::Output;
 
 use super::Bench;
 use crate::support::ctl::Schedctl;
+use crate::support::program::copy_program;
 
 /// The user nobody.
 const STRANGER: u32 = 65_534;
@@ -184,7 +185,7 @@ fn a_user_is_warned_of_a_named_file_of_another_and_its_address_gets_no_credentia
     trap.chmod(".", 0o755);
     trap.chown("jobs.toml", 1);
     let copy = trap.ctl.home().join("schedctl");
-    fs::copy(env!("CARGO_BIN_EXE_schedctl"), &copy).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_schedctl"), &copy, "755");
     let Some(ended) = as_nobody(&trap.ctl, &[copy.to_str().unwrap(), "list", "--jobs", "jobs.toml"]) else { return };
     let told = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(ended.status.code() == Some(78) && told.contains("no credential is sent to an address of this file"), "{told}");

@@ -2,7 +2,6 @@
 //! test nothing; where there are no controllers those that need one do.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -13,6 +12,7 @@ use serde_json::json;
 use crate::support::ctl::Schedctl;
 use crate::support::daemon::{Schedd, ScheddBuilder};
 use crate::support::eye::Eye;
+use crate::support::program::write_program;
 use crate::support::redis::TestRedis;
 use crate::support::wait::{LONG, until};
 
@@ -57,8 +57,7 @@ impl Plot {
         let program = self.dir.path().join("schedd");
         let door = self.base.join("cgroup.procs");
         let script = format!("#!/bin/sh\necho 0 >{} && exec {} \"$@\"\n", door.display(), env!("CARGO_BIN_EXE_schedd"));
-        fs::write(&program, script).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&program, script);
         Schedd::on(redis).played_by(&program)
     }
 

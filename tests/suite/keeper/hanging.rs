@@ -1,6 +1,5 @@
 //! Starts that a file system holds up, and processes that it keeps alive: each is its own trouble and nobody else's.
 
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use schedd::executor::{Attempt, StopReason};
 
 use super::{children_of, stdout};
 use crate::support::attempt::{Bench, Running, command, shell};
+use crate::support::program::write_program;
 use crate::support::silent_mount::{Silence, SilentMount};
 use crate::support::wait::eventually;
 
@@ -67,8 +67,7 @@ async fn is_well(bench: &Bench, beside: Running, keeper: Option<u32>) {
 async fn a_program_that_cannot_be_opened_yet_holds_up_nobody_else_and_is_given_up_in_its_time() {
     let bench = Bench::start().await;
     let file = bench.path("held");
-    std::fs::write(&file, "#!/bin/sh\necho ran\n").unwrap();
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(file.as_ref(), "#!/bin/sh\necho ran\n");
     let Some(holder) = Holder::of(&file) else { return };
     let keeper = bench.keeper.pid();
     let beside = beside(&bench).await;

@@ -14,6 +14,7 @@ use schedd::keeper::{BootInstant, Launch, OutputBounds, Variables};
 
 use super::{children_of, stdout};
 use crate::support::attempt::{Bench, command, shell};
+use crate::support::program::{copy_program, write_program};
 
 #[tokio::test]
 async fn the_exit_code_and_the_output_are_the_jobs_own() {
@@ -130,8 +131,7 @@ async fn a_home_that_is_not_there_is_another_place_and_one_that_refuses_is_the_e
     let bench = Bench::start().await;
     let other = PathBuf::from(bench.path("other"));
     std::fs::create_dir(&other).unwrap();
-    std::fs::write(other.join("program"), "#!/bin/sh\n/bin/pwd\n").unwrap();
-    std::fs::set_permissions(other.join("program"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&other.join("program"), "#!/bin/sh\n/bin/pwd\n");
     std::fs::write(bench.path("file"), "").unwrap();
     std::os::unix::fs::symlink(bench.path("loop"), bench.path("loop")).unwrap();
     for (home, program, error) in [
@@ -209,7 +209,7 @@ async fn what_cannot_start_is_127_if_it_is_not_there_and_126_if_it_cannot_be_exe
 async fn a_program_open_for_writing_is_tried_again_until_it_is_closed() {
     let bench = Bench::start().await;
     let path = bench.path("program");
-    std::fs::copy("/bin/true", &path).unwrap();
+    copy_program("/bin/true", path.as_ref(), "755");
     let writer = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
     let attempt = command(&[&path]);
     let (outcome, _) = bench.run(&attempt).await;

@@ -8,6 +8,7 @@ use schedd::domain::run::Ending;
 
 use super::{NONE, alive, children_of, exists, stdout};
 use crate::support::attempt::{Bench, shell};
+use crate::support::program::{copy_program, write_program};
 use crate::support::wait::eventually;
 
 /// Whether this process may become another user.
@@ -168,8 +169,7 @@ fn setpriv() -> Option<&'static str> {
 async fn bench_by(dir: &tempfile::TempDir, before: &str) -> Bench {
     let program = dir.path().join("schedd");
     let script = format!("#!/bin/sh\nexec {before} -- {} \"$@\"\n", env!("CARGO_BIN_EXE_schedd"));
-    std::fs::write(&program, script).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&program, script);
     Bench::start_with_keeper(&program).await
 }
 
@@ -201,8 +201,7 @@ async fn what_another_job_made_of_the_same_user_is_not_taken_for_what_a_job_of_t
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         // As sudo does it: whoever calls it becomes anyone.
         let sudo = dir.path().join("sudo");
-        std::fs::copy(setpriv, &sudo).unwrap();
-        std::fs::set_permissions(&sudo, std::fs::Permissions::from_mode(0o4755)).unwrap();
+        copy_program(setpriv, &sudo, "4755");
         let bench = bench_by(&dir, &format!("{setpriv} {rights}")).await;
         let become_daemon = format!("{} --reuid 1 --regid 1 --clear-groups", sudo.display());
         let worker = "env -i setsid sh -c 'id -u; echo $$; exec sleep 1000'";

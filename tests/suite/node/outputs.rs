@@ -1,12 +1,12 @@
 //! The daemon's own standard output and error, closed, gone or unread: neither schedd nor its jobs are harmed.
 
-use std::os::unix::fs::PermissionsExt;
 
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use serde_json::json;
 
 use crate::support::daemon::{Schedd, ScheddBuilder};
 use crate::support::eye::Eye;
+use crate::support::program::write_program;
 use crate::support::redis::TestRedis;
 use schedd::domain::run::RunState;
 
@@ -32,8 +32,7 @@ fn closed_outputs_harm_neither_schedd_nor_its_jobs() {
     let redis = TestRedis::start();
     let dir = tempfile::tempdir_in("/tmp").unwrap();
     let script = dir.path().join("schedd");
-    std::fs::write(&script, format!("#!/bin/sh\nexec {} \"$@\" >&- 2>&-\n", env!("CARGO_BIN_EXE_schedd"))).unwrap();
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&script, format!("#!/bin/sh\nexec {} \"$@\" >&- 2>&-\n", env!("CARGO_BIN_EXE_schedd")));
     works_and_stops(&redis, Schedd::on(&redis).played_by(&script), 3);
 }
 

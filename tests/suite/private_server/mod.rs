@@ -5,9 +5,9 @@ mod keeping;
 mod programs;
 mod sockets;
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -16,6 +16,7 @@ use schedd::store::private_server::{Access, PrivateServer, ProgramSearch};
 use tempfile::TempDir;
 
 use crate::support::daemon::end_private_server;
+use crate::support::program::write_program;
 use crate::support::wait::{LONG, until};
 
 /// A state directory whose server is ended with it, also when the test fails.
@@ -89,8 +90,7 @@ fn await_connection(server: &PrivateServer) -> redis::Connection {
 fn fake_program(name: &str, version: &str) -> (TempDir, ProgramSearch) {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join(name);
-    fs::write(&program, format!("#!/bin/sh\necho '{version}'\n")).unwrap();
-    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    write_program(&program, format!("#!/bin/sh\necho '{version}'\n"));
     let search = ProgramSearch::only_in(vec![dir.path().to_owned()]);
     (dir, search)
 }

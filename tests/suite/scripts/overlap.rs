@@ -283,3 +283,24 @@ async fn a_run_handed_back_is_not_judged_again_and_does_not_wait_for_itself() {
     world.succeed(1005, &two).await;
     world.assert_sound();
 }
+
+#[tokio::test]
+async fn a_manual_run_handed_back_waits_for_a_run_that_began_meanwhile() {
+    for overlap in [Overlap::Skip, QUEUE] {
+        let world = World::new();
+        let first = world.plant("a", 0).await;
+        let hand = world.by_hand("a", -10).await;
+        let mut order = world.order(&hand).await;
+        order.overlap = overlap;
+        let claim = World::won(world.claim(-9, &order).await);
+        world.finish(-8, &claim, Verdict::Release).await;
+        let open = world.win_with(0, &first, overlap, 1000).await;
+        assert!(is_waiting(&world.claim(1, &order).await), "{overlap:?}");
+        world.assert_sound();
+        world.succeed(2, &open).await;
+        let claim = World::won(world.claim(3, &order).await);
+        assert_eq!(claim.attempt, 1);
+        world.succeed(4, &claim).await;
+        world.assert_sound();
+    }
+}

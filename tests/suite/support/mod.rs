@@ -12,6 +12,7 @@ pub(crate) mod eye;
 pub(crate) mod facts;
 pub(crate) mod http_sink;
 pub(crate) mod notified;
+pub(crate) mod program;
 pub(crate) mod proxy;
 pub(crate) mod redis;
 pub(crate) mod replica;
