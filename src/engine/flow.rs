@@ -10,6 +10,7 @@ use super::presence::HostFacts;
 use crate::config::FlowLimits;
 use crate::domain::time::UnixMillis;
 use crate::keeper::BootInstant;
+use crate::store::FULL;
 
 /// How often the host is looked at, at most.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -71,7 +72,7 @@ impl Flow {
         state.short = held(short, state.short.take(), now);
         let look = if state.short.is_some() == was_short { Look::Same } else { Look::News };
         let FlowLimits { max_running, .. } = state.limits;
-        let full = max_running.filter(|most| running >= *most as usize).map(|most| format!("running {running} of {most}"));
+        let full = max_running.filter(|most| running >= *most as usize).map(|most| format!("{FULL} {running} of {most}"));
         state.full = held(full, state.full.take(), now);
         let at = BootInstant::now();
         if state.looked.is_some_and(|looked| at.since(looked) < LOOK_EVERY) {

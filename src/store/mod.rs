@@ -93,7 +93,7 @@ pub use keys::{DEFAULT_NAMESPACE, Keys};
 pub use ledger::{Ledger, LedgerRange};
 pub use losses::{EpochReply, JOBS_NAMED, Loss, LossKind, LossRecord, LossReport, ReportReply, begun_at, new_epoch};
 pub use mending::{JobMending, MendReply, RunMending};
-pub use nodes::{Beat, BeatReply, NameClaim, NodeFacts, NodeRecord};
+pub use nodes::{Beat, BeatReply, FULL, NameClaim, NodeFacts, NodeRecord};
 pub use notices::{About, MOST_OPEN, Notice, NoticeOrder, NoticeReply};
 pub use outputs::{KeptOutput, OutputFrames, OutputMark, OutputSoFar, Stream};
 pub use polling::{LaneAsk, LanePoll, Marks, Met, Poll, RipeEntry};

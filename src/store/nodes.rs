@@ -147,9 +147,18 @@ pub struct NodeRecord {
     pub own_user: String,
 }
 
+/// The first word of the reason why a node claims nothing that runs as many as its file allows.
+pub const FULL: &str = "running";
 /// The words for whether each run has a cgroup of its own.
 const OWN: &str = "own";
 const NO_CGROUPS: &str = "none";
+
+impl NodeRecord {
+    /// Why it claims nothing though it does not run as much as it may, and since when.
+    pub fn hindrance(&self) -> Option<&(String, UnixMillis)> {
+        self.held.as_ref().filter(|(why, _)| !why.starts_with(FULL))
+    }
+}
 
 impl Store {
     /// Writes a sign of life.

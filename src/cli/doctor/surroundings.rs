@@ -110,7 +110,7 @@ pub(super) async fn clock_steps(store: &Store, now: UnixMillis) -> Result<Vec<Ch
     let told: Vec<String> = steps.iter().take(SHOWN).map(|(at, by)| format!("{} to {at}", step_text(*by))).collect();
     let text = format!(
         "Redis' clock was set {}; runs were early or late by that: see that its host keeps the time (NTP)",
-        told.join(", then ")
+        told.join(", and ")
     );
     Ok(vec![Check::new("redis clock", Level::Warn, text)])
 }
@@ -177,6 +177,9 @@ fn node_check(node: &NodeRecord, now: UnixMillis) -> Check {
     }
     let held = node.held.as_ref().map_or_else(String::new, |(why, since)| format!(", takes no runs since {since}: {why}"));
     let about = format!("{}, version {}, host {}{held}", node.state, node.version, node.host);
+    if node.hindrance().is_some() {
+        return Check::new(&node.name, Level::Warn, about);
+    }
     match node.clock_offset_ms {
         None => Check::new(&node.name, Level::Ok, format!("{about}; how far its clock is off is not known yet")),
         Some(offset) if offset.unsigned_abs() >= TOLERATED_MS => {

@@ -1,6 +1,5 @@
 //! The daemon's own standard output and error, closed, gone or unread: neither schedd nor its jobs are harmed.
 
-
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use serde_json::json;
 
