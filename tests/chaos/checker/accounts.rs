@@ -226,6 +226,9 @@ fn was_open(view: &View<'_>, job: &Job, skipped: &Recorded) -> bool {
     others.iter().filter(|other| other.run.id != skipped.run.id).any(|other| {
         let attempts = view.attempts_of(&other.run.id);
         let last = attempts.iter().map(|attempt| attempt.last_sign).max().unwrap_or(other.began);
+        // A run that waits for its next attempt is open until it is cancelled.
+        let cancelled = view.recorded.get(&*other.run.id).filter(|recorded| recorded.state == "cancelled");
+        let last = cancelled.and_then(|recorded| recorded.finished).unwrap_or(0).max(last);
         // A claim comes just before the first sign, and the end is told just after the last.
         attempts[0].began - SECOND / 2 <= to && from <= last + SECOND
     })

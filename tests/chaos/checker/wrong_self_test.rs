@@ -103,6 +103,14 @@ fn ended(expect: Expect<'_>) {
     let reason = "of an earlier job of this name";
     let w = readded().end(20, "cancelled", reason).recorded(20, |run| run.finished = Some(at(27)));
     expect("cancelled after its job was removed", &w.evidence, &[]);
+    let waited = |until: Micros| {
+        let w = readded().job(|job| (job.retries, job.retry_delay) = (1, 15 * SECOND)).code(20, 1);
+        w.end(30, "skipped", "overlap").recorded(20, move |run| {
+            (run.state, run.reason, run.finished) = ("cancelled".into(), reason.into(), Some(until));
+        })
+    };
+    expect("skipped for one that waited for its retry until it was cancelled", &waited(at(31)).evidence, &[]);
+    expect("skipped after such a one was cancelled", &waited(at(28)).evidence, &[Verdict::Missing]);
     let w = readded().end(20, "cancelled", reason);
     expect("cancelled before its job was removed", &w.evidence, &[Verdict::Missing]);
     let w = readded().end(40, "cancelled", reason);
