@@ -86,7 +86,9 @@ impl Runner {
             return;
         };
         let outcome = course.into_outcome();
-        if outcome.ending == Ending::NotStarted && settled.verdict == Verdict::Release {
+        // A node that is short of its own means claims nothing for a while, so another node may have the run at once.
+        let is_refused = outcome.ending == Ending::NotStarted && shared.executors.short_of().is_none();
+        if is_refused && settled.verdict == Verdict::Release {
             tokio::time::sleep(NOT_STARTED_PAUSE).await;
         }
         let took = started.elapsed();
