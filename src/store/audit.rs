@@ -40,7 +40,7 @@ pub struct AuditNote {
     pub place: String,
     /// The findings that still apply, the newest first.
     pub list: String,
-    /// The number of findings, including those beyond the list.
+    /// The number of findings, including findings that the list has no room for.
     pub findings: u64,
 }
 

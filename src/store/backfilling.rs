@@ -1,4 +1,5 @@
-//! Backfills: past occurrences wait in a list of their job, and one of them at a time has a run.
+//! Backfills: past occurrences wait in a list of their job. Only the first of them has a run at a
+//! time.
 
 use redis::Value;
 

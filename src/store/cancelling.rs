@@ -39,7 +39,7 @@ pub enum CancelReply {
     Requested,
     /// The run had ended before.
     Over {
-        /// Its final state.
+        /// The final state.
         state: String,
         /// The time it ended.
         at: Option<UnixMillis>,

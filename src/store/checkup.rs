@@ -29,7 +29,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Returns the word for this verdict.
+    /// Returns the name of this verdict.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -91,7 +91,7 @@ impl Store {
         let millis = best.as_secs_f64() * 1_000.0;
         Ok(if best > SLOW_SCRIPT {
             let text = format!(
-                "a script that does nothing takes {millis:.1} ms to be answered; each start waits so long: look at the network and at what else this Redis does"
+                "a script that does nothing takes {millis:.1} ms, and every start of a run waits that long: check the network and the load of this Redis"
             );
             Check::new("script time", Level::Warn, text)
         } else {
@@ -110,7 +110,7 @@ fn info_text(value: &Value) -> Option<String> {
 /// Checks the slow log for commands of any client.
 fn slow_log(answer: Option<&Value>) -> Check {
     let Some(Value::Array(entries)) = answer else {
-        return Check::new("slow log", Level::Ok, "not known: this user may not ask it (SLOWLOG)");
+        return Check::new("slow log", Level::Ok, "not known: this Redis user may not run SLOWLOG");
     };
     let took = |entry: &Value| match entry {
         Value::Array(parts) => number_of(parts.get(2)?),
@@ -119,7 +119,7 @@ fn slow_log(answer: Option<&Value>) -> Check {
     let slowest = entries.iter().filter_map(took).max().unwrap_or(0);
     // In microseconds. Such a command keeps all other clients waiting.
     if slowest > 100_000 {
-        let text = format!("a command took {} ms, in which nothing else was answered: see SLOWLOG GET", slowest / 1_000);
+        let text = format!("a command blocked Redis for {} ms: see SLOWLOG GET", slowest / 1_000);
         return Check::new("slow log", Level::Warn, text);
     }
     let text = if entries.is_empty() {
@@ -168,7 +168,7 @@ fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>)
         (_, Some("no")) => say(
             "persistence",
             Level::Warn,
-            "the append-only file is written out only when the system likes (appendfsync no): a power cut loses up to half a minute; set appendfsync everysec".to_owned(),
+            "the append-only file is synced only when the operating system decides (appendfsync no): a power cut loses up to half a minute; set appendfsync everysec".to_owned(),
         ),
         _ => say("persistence", Level::Ok, format!("append-only file{fsync}")),
     }
@@ -197,14 +197,14 @@ fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>)
     let used = number("used_memory").unwrap_or(0);
     let shown = |bytes: u64| format!("{}.{} MiB", bytes / (1 << 20), bytes % (1 << 20) * 10 / (1 << 20));
     match number("maxmemory").filter(|most| *most > 0) {
-        None => say("memory", Level::Ok, format!("{} used, no bound (maxmemory 0)", shown(used))),
+        None => say("memory", Level::Ok, format!("{} used, no limit (maxmemory 0)", shown(used))),
         Some(most) => {
             let percent = used.saturating_mul(100) / most;
             let text = format!("{} of {} used ({percent} %)", shown(used), shown(most));
             if percent >= 100 {
                 say("memory", Level::Fail, format!("{text}: nothing can be added; raise maxmemory"));
             } else if percent >= 80 {
-                say("memory", Level::Warn, format!("{text}; at the bound nothing can be added: raise maxmemory"));
+                say("memory", Level::Warn, format!("{text}; at the limit nothing can be added: raise maxmemory"));
             } else {
                 say("memory", Level::Ok, text);
             }
@@ -213,13 +213,13 @@ fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>)
 
     let replicas = number("connected_slaves").unwrap_or(0);
     let wanted = min_replicas.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-    let meaning = "what was not yet copied is lost by a failover, and may be done again";
+    let meaning = "a failover loses writes that were not yet copied, and their runs may run again";
     match (replicas, wanted) {
-        (0, _) => say("replicas", Level::Ok, "none: when this server is lost for good, so is the data".to_owned()),
+        (0, _) => say("replicas", Level::Ok, "none: if this server is lost for good, so is the data".to_owned()),
         (count, 0) => {
-            say("replicas", Level::Warn, format!("{count}, and none has to follow (min-replicas-to-write 0): {meaning}"));
+            say("replicas", Level::Warn, format!("{count}, and a write waits for none (min-replicas-to-write 0): {meaning}"));
         }
-        (count, wanted) => say("replicas", Level::Ok, format!("{count}, {wanted} have to follow; {meaning}")),
+        (count, wanted) => say("replicas", Level::Ok, format!("{count}, {wanted} must be connected; {meaning}")),
     }
     checks
 }

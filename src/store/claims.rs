@@ -186,8 +186,8 @@ impl Store {
         self.claim_runs_within(orders.len(), claimant, lane, token, orders).await
     }
 
-    /// Claims at most `slots` runs of `lane`. Runs that must not start now are settled beyond that
-    /// limit. `token` names the call: a repeated call with the same token gives the same answer.
+    /// Claims at most `slots` runs of `lane`. A run that does not start now uses no slot. `token`
+    /// names the call: a repeated call with the same token gives the same answer.
     pub async fn claim_runs_within(
         &self,
         slots: usize,
@@ -264,7 +264,7 @@ impl Store {
         }
         let now = instant(&mut reply)?;
         if reply.number()? == 1 {
-            tracing::error!(key = keys.fence(), "The fence counter in Redis was spoilt; fences go on rising from the clock.");
+            tracing::error!(key = keys.fence(), "The fence counter in Redis was corrupt; new fences continue from the clock.");
         }
         orders.iter().map(|order| claim_reply(reply.reply()?, order, lane, now)).collect()
     }

@@ -1,4 +1,5 @@
-//! Times in Redis that lie in the future, such as those written while Redis' clock was ahead.
+//! Times in Redis that lie in the future. They were written, for example, while Redis' clock was
+//! ahead.
 
 use std::collections::BTreeSet;
 

@@ -18,7 +18,7 @@ use crate::domain::time::UnixMillis;
 pub struct Deadline {
     /// The run.
     pub run: RunId,
-    /// The event that the run should reach: start or finish.
+    /// The kind of deadline: for the start or for the end.
     pub kind: Kind,
     /// The time of the deadline.
     pub at: UnixMillis,

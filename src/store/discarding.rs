@@ -23,7 +23,7 @@ const KEPT: usize = 200;
 /// A discarded quarantine entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discarded {
-    /// Its name in quarantine, cut to 200 characters.
+    /// The name in quarantine, cut to 200 characters.
     pub name: String,
     /// The original key, or the set that contained the entry.
     pub key: String,
@@ -36,9 +36,9 @@ pub struct Discarded {
 }
 
 impl Store {
-    /// Discards those of `entries` that are unchanged since they were read, in steps of 100, and
-    /// logs each. `dropped` is the count of entries that found no room, as read; an unchanged count
-    /// is cleared. Returns for each entry whether it was discarded.
+    /// Discards the entries that are unchanged since they were read, in steps of 100, and logs
+    /// each. `dropped` is the count of entries that found no room, as read; an unchanged count is
+    /// cleared. Returns for each entry whether it was discarded.
     pub async fn discard(&self, entries: &[QuarantineEntry], dropped: Option<u64>) -> Result<Vec<bool>, StoreError> {
         let wish = format!("{:016x}", fastrand::u64(..));
         let mut done = Vec::with_capacity(entries.len());

@@ -7,8 +7,8 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 /// The reason why a call to the store failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// Redis gave no answer, or one that means "not now". The call may be repeated, and may already
-    /// have been executed.
+    /// Redis gave no answer, or answered "not now". The call may be repeated, and may already have
+    /// been executed.
     #[error("Redis at {address} cannot be reached: {why}")]
     Unavailable {
         /// The address of Redis.
@@ -21,7 +21,7 @@ pub enum StoreError {
     Denied {
         /// The address of Redis.
         address: String,
-        /// The refused command or login.
+        /// The reason for the refusal.
         why: String,
     },
     /// Redis answers, but its configuration makes it unusable for schedd.
@@ -34,7 +34,7 @@ pub enum StoreError {
     },
     /// The call relies on facts read from another server, or before this server restarted. The
     /// caller must read again.
-    #[error("Redis at {address} is not the server that was asked before; it is looked at first")]
+    #[error("Redis at {address} was restarted or failed over; checking for lost data first")]
     Replaced {
         /// The address of Redis.
         address: String,
@@ -45,7 +45,7 @@ pub enum StoreError {
         /// The address of Redis.
         address: String,
     },
-    /// A key of schedd has the wrong Redis type.
+    /// A key of the namespace has the wrong Redis type.
     #[error("key {key} holds a {found}, wanted a {wanted}: schedctl doctor --fix moves it to quarantine, and it is made anew")]
     WrongType {
         /// The key.
@@ -56,7 +56,7 @@ pub enum StoreError {
         wanted: String,
     },
     /// A script gave an unknown reply, or a record cannot be read.
-    #[error("{subject} in Redis is not understood: {found}")]
+    #[error("corrupt data in Redis: {subject}: {found}")]
     Corrupt {
         /// The script or key.
         subject: String,
@@ -115,7 +115,7 @@ fn describe(error: &RedisError) -> String {
             (Some("WRONGPASS"), _) => "wrong user name or password".to_owned(),
             (Some("BUSY"), _) => "it is busy running a script".to_owned(),
             (Some("MASTERDOWN"), _) => "it is a replica that has lost its primary; give the address of the primary".to_owned(),
-            (Some("NOREPLICAS"), _) => "it takes nothing in, for too few replicas follow it (min-replicas-to-write)".to_owned(),
+            (Some("NOREPLICAS"), _) => "it accepts no writes: too few replicas follow it (min-replicas-to-write)".to_owned(),
             (_, Some(detail)) if detail.contains("max number of clients") => {
                 "it takes no more connections (maxclients)".to_owned()
             }

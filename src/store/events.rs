@@ -15,7 +15,7 @@ use crate::domain::ids::{NodeName, QueueName};
 use crate::domain::node_event::{Befell, NodeEvent};
 use crate::domain::time::UnixMillis;
 
-/// Nodes read: those with the latest events.
+/// The number of nodes read: the nodes with the latest events.
 const NODES: usize = 50;
 /// Events kept of one node; must equal the limit in `note_events.lua`.
 const KEPT: i64 = 1000;
@@ -27,7 +27,7 @@ const EVENTS: usize = 100;
 pub struct EventNote {
     /// The event.
     pub event: NodeEvent,
-    /// The same event as written at its beginning, which this entry replaces.
+    /// The event as written at its beginning, which this entry replaces.
     pub replaces: Option<NodeEvent>,
 }
 

@@ -63,8 +63,8 @@ impl Store {
         self.trim(&index, before, most, [Reach::Dead, Reach::Dead]).await
     }
 
-    /// Deletes those of `runs` that are dead letters, in steps of 100, and writes it to the audit
-    /// log of each job. Returns how many it deleted.
+    /// Deletes the dead letters among `runs`, in steps of 100, and writes it to the audit log of
+    /// each job. Returns how many it deleted.
     pub async fn purge_dead(&self, runs: &[RunId]) -> Result<u64, StoreError> {
         let (mut purged, wish) = (0, format!("{:016x}", fastrand::u64(..)));
         for step in runs.chunks(STEP) {
@@ -207,7 +207,7 @@ impl Store {
         Ok(names.len())
     }
 
-    /// Deletes those of these hidden jobs that have neither a notice to send nor a dead letter,
+    /// Deletes the hidden jobs among `jobs` without a notice to send and without a dead letter,
     /// however recently they ended. At most 100 jobs.
     pub async fn forget_idle_jobs(&self, jobs: &[JobName]) -> Result<(), StoreError> {
         let mut pipeline = redis::pipe();
@@ -282,8 +282,8 @@ impl Store {
         Ok(names.iter().filter_map(text_of).filter_map(|name| name.parse().ok()).collect())
     }
 
-    /// Deletes those of `nodes` that were last seen before `before` and whose files list no job,
-    /// queue or group. At most 100; returns how many it deleted.
+    /// Deletes nodes that were last seen before `before` and whose files list no job, queue or
+    /// group, at most 100. Returns how many it deleted.
     pub async fn forget_nodes(&self, nodes: &[NodeName], before: UnixMillis) -> Result<usize, StoreError> {
         if nodes.is_empty() {
             return Ok(0);

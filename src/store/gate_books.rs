@@ -117,7 +117,7 @@ impl Store {
         Ok(answers.chunks_exact(2).map(read).collect())
     }
 
-    /// Returns those of `runs` that are neither due nor waiting at a gate.
+    /// Returns the runs among `runs` that are neither due nor waiting at a gate.
     async fn among_nowhere(&self, runs: Vec<(RunId, AtGate)>) -> Result<Vec<RunId>, StoreError> {
         if runs.is_empty() {
             return Ok(Vec::new());

@@ -84,7 +84,7 @@ impl Store {
             }
             gates = Gate::all_in(&reply.text()?);
         }
-        Err(StoreError::corrupt("places", "the gates a run stands at change with every call"))
+        Err(StoreError::corrupt("places", "the gates of the run changed during every call"))
     }
 
     /// Gives the free places of a gate to waiting runs. `lanes` are lanes that nodes serve;
@@ -136,7 +136,7 @@ impl Store {
                 _ => return Err(reply.unknown()),
             }
         }
-        Err(StoreError::corrupt("open_gate", "its lanes or members change with every call"))
+        Err(StoreError::corrupt("open_gate", "the lanes or members of the gate changed during every call"))
     }
 
     /// Returns the state of each of these groups.
@@ -205,8 +205,8 @@ impl Store {
         Ok(opens.and_then(|ms| UnixMillis::new(i64::try_from(ms).ok()?)))
     }
 
-    /// Returns a run that has a place at a gate, and true if it has begun. Among several it returns
-    /// the run that began last; without a begun run, one that was let in.
+    /// Returns a run that has a place at a gate, and true if it has begun. If several runs have
+    /// begun, it returns the last of them; if none has, a run that was let in.
     pub async fn read_holder(&self, gate: &Gate) -> Result<Option<(RunId, bool)>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.held(gate)).arg(-1).arg(-1).arg("WITHSCORES");

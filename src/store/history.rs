@@ -153,7 +153,7 @@ impl Ended {
     }
 }
 
-/// One page of ended runs, newest first.
+/// A page of ended runs, newest first.
 #[derive(Debug, Clone)]
 pub struct HistoryPage {
     /// The runs.

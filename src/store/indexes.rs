@@ -37,7 +37,7 @@ pub enum Index {
     Deadlines,
 }
 
-/// One page of an index.
+/// A page of an index.
 #[derive(Debug, Clone, Default)]
 pub struct IndexPage {
     /// The members as text; bytes that are not text are written `\xNN`.

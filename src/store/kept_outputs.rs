@@ -20,7 +20,7 @@ const INDEXES: usize = 20;
 pub struct OutputFacts {
     /// Members without an output, each with its index, by names within the namespace.
     pub missing: Vec<(String, String)>,
-    /// Outputs missing in one of their indexes, by names within the namespace.
+    /// Outputs that at least one index misses, by names within the namespace.
     pub unlisted: Vec<String>,
 }
 

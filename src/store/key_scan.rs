@@ -33,7 +33,7 @@ impl Store {
         Ok(found.into_values().collect())
     }
 
-    /// Scans about `count` keys of the whole Redis from `cursor` on. Returns those of the
+    /// Scans about `count` keys of the whole Redis from `cursor` on. Returns the keys of the
     /// namespace, and the next cursor; 0 at the end.
     pub async fn scan_some_keys(&self, cursor: u64, count: usize) -> Result<(Vec<KeyFacts>, u64), StoreError> {
         let (names, next) = self.scan_page(&self.keys.whole("*"), cursor, count).await?;

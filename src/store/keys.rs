@@ -76,7 +76,7 @@ impl Keys {
         lanes;
         /// hash declared group -> its mode.
         groups;
-        /// zset job with an unfinished backfill -> start time of the backfill, ms.
+        /// zset job with an unfinished backfill -> time it was first queued, ms.
         backfills;
         /// zset claimed unique key -> next time to check that its job still owns it, ms.
         uniques;
@@ -167,7 +167,8 @@ impl Keys {
 
     /// hash: the state of a gate.
     ///
-    /// - `lane:RUN`: the lane from which a waiting run will start.
+    /// - `lane:RUN`: the lane from which a run that waits or was let in will start.
+    /// - `before:RUN`: the earlier gates at which a waiting run has places.
     /// - `stuck:LANE`: the run of that lane that did not begin, and the time until which other runs
     ///   of the lane are skipped.
     /// - `tried`: the time a stuck lane was last tried again.

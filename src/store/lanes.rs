@@ -30,7 +30,7 @@ impl Store {
         Ok(lanes.iter().filter_map(|lane| text_of(lane)?.parse().ok()).collect())
     }
 
-    /// Returns all lanes except those of hosts: the plain lanes of declared queues and the
+    /// Returns all lanes except the lanes of hosts: the plain lanes of declared queues and the
     /// registered lanes. A registry of the wrong type counts as empty; the consistency check
     /// reports it.
     pub async fn list_lanes(&self) -> Result<BTreeSet<Lane>, StoreError> {

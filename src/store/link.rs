@@ -35,8 +35,8 @@ const LOADS: usize = 3;
 /// The number of unanswered calls in a row after which the connection counts as dead. A time-out
 /// alone does not prove it dead.
 const SILENT_CALLS: u32 = 3;
-/// The same limit for a link with one call at a time. Three calls would take longer than a short
-/// lease lasts.
+/// The number of unanswered calls for a link with one call at a time. Three calls would take longer
+/// than a short lease lasts.
 const SILENT_CALLS_ALONE: u32 = 1;
 
 /// Returns the time limit for the answer to a pipeline. An empty pipeline gets `limit`.

@@ -1,8 +1,8 @@
 //! The epoch, which is the mark of the data, and the records of data losses.
 //!
 //! Invariant: one data loss leads to one new epoch, whichever node notices it first. Each loss
-//! record names the epoch before it. A node that was away can thus separate a loss of its own data
-//! from losses before.
+//! record names the epoch before it. A node that was away can thus distinguish a loss of the data
+//! it knew from a loss of other data.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ impl LossKind {
         match self {
             Self::Flushed => "its data was deleted",
             Self::Older => "an older state of its data came back (a snapshot, or a failover that lost the end)",
-            Self::Unmarked => "the mark of its data was deleted or begun anew",
+            Self::Unmarked => "the mark of its data was deleted or replaced",
         }
     }
 }

@@ -161,8 +161,8 @@ impl Store {
         self.link.address()
     }
 
-    /// Returns the number of connections made so far, without those for renewals. After a new
-    /// connection, Redis may have lost what it acknowledged on an earlier one.
+    /// Returns the number of connections made so far, except for renewals. After a new connection,
+    /// Redis may have lost writes acknowledged on an earlier connection.
     pub fn connections_made(&self) -> u64 {
         self.link.connections_made()
     }

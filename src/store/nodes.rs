@@ -68,7 +68,7 @@ pub enum NameClaim {
     Take,
 }
 
-/// One heartbeat.
+/// A heartbeat of a node.
 #[derive(Debug, Clone)]
 pub struct Beat<'a> {
     /// The node's name.
@@ -150,7 +150,7 @@ pub struct NodeRecord {
     pub own_user: String,
 }
 
-/// The first word of the reason why a node claims nothing when it runs as many runs as its file
+/// The start of the reason why a node claims nothing when it already runs as many runs as its file
 /// allows.
 pub const FULL: &str = "running";
 /// The field values for a node with and without a cgroup for each run.
@@ -158,7 +158,8 @@ const OWN: &str = "own";
 const NO_CGROUPS: &str = "none";
 
 impl NodeRecord {
-    /// Returns why the node claims nothing although it has free slots, and since when.
+    /// Returns why the node claims nothing, and since when, unless it already runs as many runs as
+    /// its file allows.
     pub fn hindrance(&self) -> Option<&(String, UnixMillis)> {
         self.held.as_ref().filter(|(why, _)| !why.starts_with(FULL))
     }

@@ -1,5 +1,5 @@
-//! Notifications: reads those that wait, plants the runs that deliver them, and reads them again
-//! for delivery.
+//! Notifications: reads the waiting entries, plants the runs that deliver them, and reads them
+//! again for delivery.
 //!
 //! Invariant: an entry leaves `notices` only in the step that plants its run or decides that no run
 //! is needed.
@@ -65,7 +65,7 @@ pub struct NoticeOrder {
 /// The result of planting a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoticeReply {
-    /// Its run is due.
+    /// The run of the notice is due.
     Planted,
     /// The notice was planted before, or no summary is needed any more.
     Told,

@@ -174,8 +174,9 @@ impl Store {
         Ok(Some(OutputSoFar { head: owned(head), tail: owned(tail), dropped_bytes: mark.dropped, mark }))
     }
 
-    /// Deletes outputs of one job or of all, at most 100: those written before `before`, and the
-    /// oldest while more than `most_bytes` are stored. Returns how many it deleted.
+    /// Deletes outputs of one job or of all, at most 100. It deletes outputs written before
+    /// `before`, and the oldest while more than `most_bytes` are stored. Returns how many it
+    /// deleted.
     pub async fn forget_outputs(&self, job: Option<&JobName>, before: UnixMillis, most_bytes: u64) -> Result<usize, StoreError> {
         let mut pipeline = redis::pipe();
         let index = if let Some(job) = job {

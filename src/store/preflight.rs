@@ -56,7 +56,7 @@ pub(crate) fn judge(info: &str, appendfsync: Option<&str>, eviction: Eviction) -
     }
     if appendfsync == Some("no") {
         warnings.push(
-            "its append-only file is written out only when the system likes (appendfsync no): a power cut loses up to half a minute; set appendfsync everysec"
+            "its append-only file is synced only when the operating system decides (appendfsync no): a power cut loses up to half a minute; set appendfsync everysec"
                 .to_owned(),
         );
     }

@@ -46,7 +46,7 @@ impl Store {
             ("leases", None, _) => return Ok(PutBackReply::Refused("it is no lease (RUN#FENCE)".to_owned())),
             (set, _, Ok(run)) if set.starts_with("due:") => (run, None),
             (set, _, Err(error)) if set.starts_with("due:") => return Ok(PutBackReply::Refused(format!("{error}"))),
-            _ => return Ok(PutBackReply::Refused(format!("it stood in {:?}, which is no set of runs", entry.key))),
+            _ => return Ok(PutBackReply::Refused(format!("it comes from {:?}, which is not a set of runs", entry.key))),
         };
         let ready = match fence {
             Some(_) => self.now().await?,
@@ -86,7 +86,7 @@ impl Store {
     async fn restore_key(&self, entry: &QuarantineEntry, aside: &str) -> Result<PutBackReply, StoreError> {
         let rest = self.keys.rest(&entry.key).unwrap_or_default();
         let Known::Type(kind) = known_key(rest) else {
-            return Ok(PutBackReply::Refused(format!("{:?} is no key of this schedd", entry.key)));
+            return Ok(PutBackReply::Refused(format!("{:?} is not a key of this version of schedd", entry.key)));
         };
         let call = Invocation::new(&scripts::RESTORE_KEY)
             .key("quarantine", self.keys.quarantine())

@@ -45,7 +45,7 @@ pub enum SetAside {
 /// An entry of the quarantine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuarantineEntry {
-    /// Its name in quarantine; bytes that are not text are written `\xNN`.
+    /// The name in quarantine; bytes that are not text are written `\xNN`.
     pub name: String,
     /// The original key, or the set that contained the entry.
     pub key: String,

@@ -43,18 +43,18 @@ impl Reply {
     /// Reads the next item as text.
     pub(crate) fn text(&mut self) -> Result<String, StoreError> {
         let value = self.value()?;
-        text_of(&value).ok_or_else(|| StoreError::corrupt(self.script, format!("{value:?} where a text was wanted")))
+        text_of(&value).ok_or_else(|| StoreError::corrupt(self.script, format!("found {value:?}, wanted a text")))
     }
 
     /// Reads the next item as a whole number, sent as an integer or as text.
     pub(crate) fn number(&mut self) -> Result<i64, StoreError> {
         let value = self.value()?;
-        number_of(&value).ok_or_else(|| StoreError::corrupt(self.script, format!("{value:?} where a number was wanted")))
+        number_of(&value).ok_or_else(|| StoreError::corrupt(self.script, format!("found {value:?}, wanted a number")))
     }
 
     /// Returns the error for a status word that the caller does not know.
     pub(crate) fn unknown(&self) -> StoreError {
-        StoreError::corrupt(self.script, format!("the word {:?}", self.word))
+        StoreError::corrupt(self.script, format!("unknown reply {:?}", self.word))
     }
 }
 

@@ -71,8 +71,8 @@ pub enum SkipReply {
     Skipped,
     /// Another node was first.
     Gone,
-    /// The run's record says that the run began or ended, or cannot be read. A claim removes the
-    /// run from the due set.
+    /// The run's record says that the run began or ended, or cannot be read. A later claim settles
+    /// the run.
     Over,
     /// The job changed. The caller must read the job and decide again.
     Stale,

@@ -133,8 +133,8 @@ impl Store {
         self.call_declare(source, section, text, "say").await
     }
 
-    /// Returns true if declaring this text would change the settings. A text that another file
-    /// declared before changes nothing.
+    /// Returns true if declaring this text would make it the settings of the section. A text that
+    /// another file declared before changes nothing.
     pub async fn would_declare(&self, source: &SourceName, section: &Section, text: &SectionText) -> Result<bool, StoreError> {
         Ok(self.call_declare(source, section, Some(text), "look").await? == DeclareReply::Declared)
     }

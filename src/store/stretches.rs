@@ -59,8 +59,8 @@ impl KeptStretch {
         let Value::Array(fields) = fields else { return None };
         let text = |at: usize| fields.get(at).and_then(text_of).filter(|text| !text.is_empty());
         let instant = |at: usize| text(at).and_then(|ms| ms.parse().ok()).and_then(UnixMillis::new);
-        // The record of a run that was claimed and then skipped stands for that run only, and does
-        // not say that it never ran.
+        // A run that was claimed and then skipped is recorded for itself only. It is not a range of
+        // occurrences that never ran.
         if text(0)? != "skipped" || text(1).is_some() {
             return None;
         }

@@ -49,7 +49,7 @@ impl Store {
                 let spoilt = || {
                     StoreError::corrupt(
                         format!("unique key {key:?}"),
-                        format!("held by {job:?}, which is no job; schedctl doctor --fix mends it"),
+                        format!("its owner {job:?} is not a job name; schedctl doctor --fix repairs it"),
                     )
                 };
                 Ok(Some(UniqueHolder {
@@ -97,8 +97,8 @@ impl Store {
         Ok(keys.iter().filter_map(text_of).filter_map(|key| key.parse().ok()).collect())
     }
 
-    /// Deletes those of these keys that have no owner any more, at most 100, and schedules the next
-    /// check of the rest. Returns how many it deleted.
+    /// Deletes the keys that have no owner any more, at most 100, and schedules the next check of
+    /// the rest. Returns how many it deleted.
     pub async fn forget_uniques(&self, keys: &[UniqueKey]) -> Result<usize, StoreError> {
         let keys = keys.get(..STEP).unwrap_or(keys);
         if keys.is_empty() {

@@ -17,9 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The answer of a server to PING.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It serves. Errors such as MISCONF or BUSY count as answers.
+    /// The server serves. Errors such as MISCONF or BUSY count as answers.
     Serving,
-    /// It is loading its append-only file and will serve then.
+    /// The server is loading its append-only file and will serve then.
     Loading,
 }
 

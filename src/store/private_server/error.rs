@@ -22,7 +22,7 @@ pub enum PrivateServerError {
     /// Another user may put data into the directory.
     #[error("state directory: {doubt}; whoever owns it can run commands here")]
     Untrusted {
-        /// That user and the remedy.
+        /// The other user, and the remedy.
         doubt: String,
     },
     /// Neither `redis-server` nor `valkey-server` was found.
@@ -43,7 +43,7 @@ pub enum PrivateServerError {
     NoVersion {
         /// The program.
         program: PathBuf,
-        /// Its output, or the reason why it did not run.
+        /// The output of the program, or the reason why it did not run.
         found: String,
     },
     /// Another process answers at the socket.
@@ -59,9 +59,9 @@ pub enum PrivateServerError {
     Died {
         /// The exit status.
         status: String,
-        /// The last line of its log.
+        /// The last line of the server's log.
         last_words: String,
-        /// The path of its log.
+        /// The path of the log.
         log: PathBuf,
     },
     /// The server runs but does not answer.
@@ -73,7 +73,7 @@ pub enum PrivateServerError {
         socket: PathBuf,
         /// The time without an answer, in seconds.
         seconds: u64,
-        /// The path of its log.
+        /// The path of the server's log.
         log: PathBuf,
     },
     /// An operation on a file or process failed.

@@ -1,4 +1,4 @@
-//! One server process, started by this daemon or an earlier one: started, recognised, signalled,
+//! A server process, started by this daemon or an earlier one: started, recognised, signalled,
 //! awaited.
 //!
 //! Invariant: a [`Server`] is proven to be the server of its state directory. Its pid cannot be
