@@ -217,7 +217,7 @@ fn judge_info(info: &str, appendfsync: Option<&str>, min_replicas: Option<&str>)
     match (replicas, wanted) {
         (0, _) => say("replicas", Level::Ok, "none: if this server is lost for good, so is the data".to_owned()),
         (count, 0) => {
-            say("replicas", Level::Warn, format!("{count}, and a write waits for none (min-replicas-to-write 0): {meaning}"));
+            say("replicas", Level::Warn, format!("{count}, and none must be connected (min-replicas-to-write 0): {meaning}"));
         }
         (count, wanted) => say("replicas", Level::Ok, format!("{count}, {wanted} must be connected; {meaning}")),
     }

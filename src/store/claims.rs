@@ -143,7 +143,7 @@ pub enum ClaimReply {
     Stale,
     /// The run's job is unknown.
     Orphan,
-    /// Nobody planned the run or asked for it.
+    /// The run was neither planned nor asked for.
     Foreign,
     /// The run's record has an unknown state.
     Spoilt,

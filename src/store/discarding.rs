@@ -88,8 +88,8 @@ impl Store {
         Ok(flat.chunks_exact(2).filter_map(|pair| discarded(&text_of(&pair[0])?, &pair[1])).collect())
     }
 
-    /// Returns the renamed key of an entry. None if the name is not a quarantined key: it may
-    /// belong to somebody else, and stays.
+    /// Returns the renamed key of an entry; None for a set member. Also None if the name is not a
+    /// quarantined key: that key may belong to somebody else, and stays.
     fn key_aside(&self, entry: &QuarantineEntry) -> Option<Vec<u8>> {
         let EntryKind::Key { aside } = &entry.kind else { return None };
         let rest = self.keys.rest(aside)?;

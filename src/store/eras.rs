@@ -37,7 +37,7 @@ impl KeptEra {
 
 impl Store {
     /// Returns the kept schedule versions of a job, oldest first. Versions older than an unreadable
-    /// one are left out with it.
+    /// version are left out with it.
     pub async fn read_eras(&self, job: &JobName) -> Result<Vec<KeptEra>, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZRANGE").arg(self.keys.eras(job)).arg(-i64::try_from(MOST).unwrap_or(i64::MAX)).arg(-1);

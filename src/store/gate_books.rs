@@ -212,8 +212,11 @@ fn texts(value: &Value) -> BTreeSet<String> {
     }
 }
 
-/// Returns true if the sorted sets of a gate agree: `by_job` names all waiting runs, `by_lane` the
-/// first of each job and lane, `lanes` the first of each lane.
+/// Returns true if the sorted sets of a gate agree with the waiting runs.
+///
+/// - `by_job` names all of them.
+/// - `by_lane` names the first of each job and lane.
+/// - `lanes` names the first of each lane.
 fn orders_agree(queued: &[RunId], by_job: &BTreeSet<String>, by_lane: &BTreeSet<String>, lanes: &BTreeSet<String>) -> bool {
     let waiting: BTreeSet<String> = queued.iter().map(RunId::to_string).collect();
     let (mut named, mut of_jobs, mut of_lanes) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());

@@ -273,8 +273,8 @@ impl Keys {
         self.named(&format!("deeds:{job}"))
     }
 
-    /// zset `to_ms:count:state:reason` -> from_ms: a summary of run records that were trimmed; one
-    /// job.
+    /// zset `to_ms:count:state:reason` -> start of the range, ms: a summary of run records that
+    /// were trimmed; one job.
     pub(crate) fn ledger(&self, job: &JobName) -> String {
         self.named(&format!("ledger:{job}"))
     }

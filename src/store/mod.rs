@@ -1,9 +1,9 @@
 //! Layer 2: the only code that talks to Redis.
 //!
-//! [`Store`] has one method for each thing that can happen to a job, a run or a node. The method
-//! and its script in `lua/` share a name. Each method returns a refusal as a value of its own enum;
-//! [`StoreError`] is for unexpected failures. Every method may be repeated after an error: scripts
-//! recognise a repeated call by its token or by the state they find.
+//! [`Store`] has one method for each thing that can happen to a job, a run or a node. A method that
+//! runs a script in `lua/` shares its name. Each method returns a refusal as a value of its own
+//! enum; [`StoreError`] is for unexpected failures. Every method may be repeated after an error:
+//! scripts recognise a repeated call by its token or by the state they find.
 
 mod accounts;
 mod address;

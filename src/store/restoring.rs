@@ -38,7 +38,7 @@ impl Known {
 pub struct RestoreOrder {
     /// The run.
     pub run: RunId,
-    /// The current epoch.
+    /// The epoch under which the end is restored.
     pub epoch: String,
     /// The lane the run was claimed from.
     pub lane: Lane,
