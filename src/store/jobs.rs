@@ -450,9 +450,9 @@ impl Store {
         Ok(listed)
     }
 
-    /// Returns the files that may have a list: the files of nodes and the applied files. Without
-    /// the files of nodes if the node index has the wrong type, which is a finding of its own.
-    /// Scans all keys.
+    /// Returns the files that may have a list: the files of nodes and the applied files. If the
+    /// node index has the wrong type, the files of nodes are left out; that is a finding of its
+    /// own. Scans all keys.
     async fn sources(&self) -> Result<Vec<SourceName>, StoreError> {
         let nodes = match self.list_nodes().await {
             Ok((_, nodes)) => nodes.into_iter().map(|node| node.name).collect(),
