@@ -37,7 +37,7 @@ impl Interruption {
             // Nothing of the attempt exists anywhere, so it can be handed back, even where a lost
             // attempt could not.
             Self::LeaseLost => (Ending::NotStarted, Some("not started: its lease ran out before the start".to_owned())),
-            Self::TimedOut => (Ending::TimedOut, Some(format!("timed out after {timeout:?}, its secrets not yet read"))),
+            Self::TimedOut => (Ending::TimedOut, Some(format!("timed out after {timeout:?}, before its secrets were read"))),
             Self::Stopped(reason) => (reason.ending(), None),
         };
         Outcome { error, ..Outcome::bare(ending) }

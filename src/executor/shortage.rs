@@ -52,7 +52,7 @@ impl Shortage {
             Some(short) => (short.pause * 2).min(LONGEST_PAUSE),
             None => FIRST_PAUSE,
         };
-        warn!("Nothing can be started: {why}; what was claimed is handed back, and nothing is claimed for {pause:?}.");
+        warn!("Nothing can be started: {why}; claimed runs are handed back, and no run is claimed for {pause:?}.");
         *state = Some(Short { why, pause, until: now.saturating_add(pause), is_tried: false });
     }
 

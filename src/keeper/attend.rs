@@ -256,7 +256,7 @@ async fn clear_up(
                 let words = if is_seen {
                     format!("{} of its processes could not be killed and may still run", remaining.len())
                 } else {
-                    "its processes could not be looked for, for want of descriptors, and may still run".to_owned()
+                    "its processes could not be searched for lack of descriptors, and may still run".to_owned()
                 };
                 return (left_processes, Some(words));
             }

@@ -145,7 +145,7 @@ fn clear_up_after_the_dead(base: &Cgroup) {
             tracing::warn!(cgroup = %runs.dir().display(), processes = count, "A dead schedd left processes of jobs behind; they are killed.");
         }
         if !runs.clear(PATIENCE) {
-            tracing::error!(cgroup = %runs.dir().display(), "Some of them do not die.");
+            tracing::error!(cgroup = %runs.dir().display(), "Some processes left by a dead schedd could not be killed.");
         }
         runs.remove();
     }

@@ -66,7 +66,7 @@ fn run() -> io::Result<()> {
     let _ = rustix::thread::set_name(c"schedd-keeper");
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     if socket.peer_addr().is_err() {
-        return Err(io::Error::other("its standard input is no socket: wanted to be started by schedd, not by hand"));
+        return Err(io::Error::other("standard input is not a socket: the keeper is started by schedd, not by hand"));
     }
     // Fails if the process leads a group already. Then the daemon did not start it, but it has its
     // own group all the same.
@@ -120,7 +120,7 @@ async fn obey(house: &Rc<House>, orders: &mut OwnedReadHalf) -> io::Result<()> {
             Err(error) => return Err(error),
         };
         match order {
-            Order::Serve { .. } => return Err(io::Error::other("told to serve twice")),
+            Order::Serve { .. } => return Err(io::Error::other("the order to serve came twice")),
             Order::Start { key, launch } => match house.admit(key, &launch) {
                 Some(words) => drop(tokio::task::spawn_local(attend(Rc::clone(house), key, *launch, words))),
                 None => house.say(News::Ended(key, Report::of(End::Refused, "not started: its key is taken"))),

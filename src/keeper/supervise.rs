@@ -108,7 +108,7 @@ async fn keep_one_running(
             if closing.is_cancelled() {
                 return;
             }
-            tracing::error!(keeper = pid, all_gone, "The keeper died; what it ran was killed; starting another.");
+            tracing::error!(keeper = pid, all_gone, "The keeper died; its runs were killed; starting another keeper.");
             if !all_gone {
                 // A later mark would claim that nothing of this incarnation is alive.
                 settings.ended_file = None;
@@ -147,7 +147,7 @@ async fn accompany(
     tokio::select! {
         _ = &mut listener => {}
         () = stands_still(&link, lease) => {
-            tracing::error!(keeper = link.pid, "The keeper stands still; it is killed with what it runs.");
+            tracing::error!(keeper = link.pid, "The keeper hangs; killing it and its runs.");
         }
         () = closing.cancelled() => {
             // Dropping the writing half ends the orders. The keeper still reports how its runs end.
@@ -228,7 +228,7 @@ async fn listen(mut from: OwnedReadHalf, link: Arc<Link>) {
             Ok(Some(news)) => link.hear(news),
             Ok(None) => return,
             Err(error) => {
-                tracing::error!(%error, "The keeper cannot be understood.");
+                tracing::error!(%error, "The keeper sent an unreadable message.");
                 return;
             }
         }
