@@ -9,12 +9,12 @@
 //! | 4 | [`cli`] | the verbs of `schedctl` |
 //! | 4 | [`daemon`] | the course of the process `schedd`: arguments, file, Redis, signals |
 //! | 3 | [`engine`] | the loops of a node, and what operators and files ask of jobs |
-//! | 2 | [`store`] | the only code that speaks Redis; one method and one script in `lua/` for each step |
+//! | 2 | [`store`] | the only code that speaks Redis; a method and a Lua script for each step |
 //! | 2 | [`executor`] | one attempt: a process through the keeper, or an HTTP request |
 //! | 2 | [`secrets`] | credentials and files of variables, read at the moment of use |
 //! | 2 | [`files`] | opening files that schedd obeys, and the check who else may write them |
 //! | 2 | [`keeper`] | the small process beside the daemon that owns the jobs' processes |
-//! | 2 | [`config`] | turns `jobs.toml`, JSON lines and flags into checked values, or lists every problem |
+//! | 2 | [`config`] | from `jobs.toml`, JSON lines and flags to checked values, or every problem |
 //! | 1 | [`domain`] | jobs, runs and schedules as pure values and rules |
 //!
 //! # The life of a run
@@ -85,8 +85,8 @@
 //! - A run blocked at a gate is woken in two steps. The script that frees its blocker marks the
 //!   gate, and a node opens the gate a moment later. The mark is kept, so nothing is lost between.
 //!   No other script needs to know whom to wake, by which rule, or in which lane.
-//! - A job's `rev` is `max(rev + 1, TIME in microseconds)`, so that a name used again never meets
-//!   an old definition kept somewhere under the same number.
+//! - A job's `rev` is `max(rev + 1, TIME in microseconds)`. So a name used again never meets an old
+//!   definition stored under the same number.
 //! - After a loss nothing is claimed for a whole lease: a node that is cut off may keep its runs
 //!   going for that long.
 //! - Removed and finished jobs keep their record for a while, so that their open runs end by the

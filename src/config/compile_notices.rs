@@ -66,7 +66,7 @@ pub(super) struct Notices {
 }
 
 impl Notices {
-    /// Returns these keys, and those of `below` that are not named here.
+    /// Returns these keys, with missing keys taken from `below`.
     pub(super) fn over(self, below: &Self) -> Self {
         Self {
             actions: below.actions.clone().into_iter().chain(self.actions).collect(),

@@ -146,8 +146,8 @@ fn compile_order(spot: &Spot<'_>, problems: &mut Problems) -> Vec<JobName> {
 /// left out.
 pub(super) type Memberships = BTreeMap<JobName, Option<GroupName>>;
 
-/// Notes wrong members of alternating groups: a job of a group in which it has no turn, and a job
-/// with a turn in a group that it does not name.
+/// Notes a job of an alternating group in which it has no turn. Also notes a job with a turn in a
+/// group that it does not name.
 ///
 /// A member whose job is not in this file is not judged.
 pub(super) fn refuse_strangers(

@@ -25,8 +25,7 @@ pub(super) struct Starting {
 }
 
 impl Starting {
-    /// Returns these keys, and those of `below` that are not named here. Limits are merged one by
-    /// one.
+    /// Returns these keys, with missing keys taken from `below`. Limits are merged one by one.
     pub(super) fn over(self, below: &Self) -> Self {
         Self {
             user: self.user.or_else(|| below.user.clone()),

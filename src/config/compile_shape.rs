@@ -31,7 +31,7 @@ pub(super) struct Shaping {
 }
 
 impl Shaping {
-    /// Returns these modifiers, and those of `below` that are not named here.
+    /// Returns these modifiers, with missing modifiers taken from `below`.
     pub(super) fn over(self, below: &Self) -> Self {
         Self {
             jitter: self.jitter.or(below.jitter),

@@ -24,7 +24,7 @@ enum Cause {
 /// The way in which problems are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rendering {
-    /// One line for each problem, for logs and pipes.
+    /// A line for each problem, for logs and pipes.
     Lines,
     /// Each problem with the line of the file and a caret under the fault, for a terminal.
     Carets,
@@ -89,8 +89,8 @@ impl fmt::Debug for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Returns problems with their positions in `text`: `jobs.toml:3:9: jobs.backup.timeout: found
-/// ...`.
+/// Returns problems with their positions in `text`:
+/// `jobs.toml:3:9: jobs.backup.timeout: found ...`.
 fn render(file_name: &str, text: &str, problems: &[Problem], rendering: Rendering) -> String {
     let lines = LineStarts::of(text);
     let mut out = String::new();

@@ -2,8 +2,9 @@
 //! reader and root may change.
 //!
 //! schedd executes what the file says, so whoever can write it can run commands as this daemon. A
-//! file found in a usual place is refused if another user may have written it. As root, every such
-//! file is refused. A file named by another user is accepted with a warning.
+//! file that somebody else may have written is doubtful. schedd refuses a doubtful file that it
+//! found by itself. Running as root, it refuses every doubtful file. Otherwise it accepts a
+//! doubtful file that an operator named, with a warning.
 
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;

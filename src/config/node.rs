@@ -47,8 +47,8 @@ pub(super) struct Entry<'t> {
 }
 
 impl Node<'_> {
-    /// Returns the text with which a message describes the found value: `integer 30`, `string
-    /// "30"`, `string (not shown)`, `a table`. `secrecy` is that of the value's place.
+    /// Returns the text with which a message describes the found value: `integer 30`,
+    /// `string "30"`, `string (not shown)`, `a table`. `secrecy` is that of the value's place.
     pub(super) fn found(&self, secrecy: Secrecy) -> String {
         let kind = self.kind();
         let is_shown = secrecy.is_open();

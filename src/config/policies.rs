@@ -88,8 +88,7 @@ const MAX_AGE: DurationBounds = DurationBounds::to_days(1, 3_650, "1s to 10 year
 const MOST_WAITING: u32 = 100_000;
 
 impl Policies {
-    /// Returns these rules, and those of `below` that are not named here. Variables are merged one
-    /// by one.
+    /// Returns these rules, with missing rules taken from `below`. Variables are merged one by one.
     pub(super) fn over(self, below: &Self) -> Self {
         let env = match (self.env, &below.env) {
             (Some(own), Some(below)) => Some(below.clone().into_iter().chain(own).collect()),

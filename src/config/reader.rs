@@ -87,8 +87,8 @@ impl<'n> Table<'n> {
         self.refuse_keys_beyond(known, &[], later, problems)
     }
 
-    /// Notes unknown keys as [`Table::refuse_other_keys`] does, but not those in `misplaced`. The
-    /// caller says why these do not belong here.
+    /// Notes unknown keys as [`Table::refuse_other_keys`] does, but not the keys in `misplaced`.
+    /// The caller says why these do not belong here.
     pub(super) fn refuse_keys_beyond(
         &self,
         known: &[&[&str]],

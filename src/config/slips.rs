@@ -21,7 +21,7 @@ impl Slips {
         self.0.push(slip);
     }
 
-    /// Returns these slips and those of `below`.
+    /// Returns these slips and the slips of `below`.
     pub(super) fn over(self, below: &Self) -> Self {
         Self(self.0.into_iter().chain(below.0.iter().cloned()).collect())
     }

@@ -247,9 +247,8 @@ async fn attend(
                     jobs = config.jobs.len(),
                     "jobs.toml has been emptied: its earlier jobs and settings hold. To accept the empty file, send SIGHUP (systemctl reload schedd)."
                 );
-                engine.report_config_error(
-                    "the file has been emptied: its earlier jobs and settings hold until SIGHUP".to_owned(),
-                );
+                engine
+                    .report_config_error("the file has been emptied: its earlier jobs and settings hold until SIGHUP".to_owned());
             }
             Ok(Some(new)) => {
                 if let Some(differing) = fixed::differing(&running, &new) {

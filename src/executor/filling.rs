@@ -1,7 +1,7 @@
 //! The secrets of this node, put into an attempt at the moment it is made.
 //!
 //! Files may be slow to read, so they are read on a thread of their own. The results are never
-//! printed. Libraries that get them are told that they are sensitive.
+//! printed. Libraries that receive them know that they are sensitive.
 
 use std::collections::{BTreeMap, BTreeSet};
 

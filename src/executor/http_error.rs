@@ -6,8 +6,8 @@ use std::io::ErrorKind;
 
 use rustix::io::Errno;
 
-/// Returns why the request failed: `cannot connect: connection refused`, `TLS: certificate has
-/// expired`.
+/// Returns why the request failed: `cannot connect: connection refused`,
+/// `TLS: certificate has expired`.
 pub(super) fn in_words(error: reqwest::Error) -> String {
     let error = error.without_url();
     let at_connect = error.is_connect();

@@ -47,8 +47,8 @@ impl<'a> MakingDo<'a> {
         &self.attempt
     }
 
-    /// Goes without the variables named in `faults`, and without those of `own` that may not be set
-    /// for another user. The error says why the attempt may not go without them.
+    /// Goes without the variables named in `faults`, and without variables of `own` that may not be
+    /// set for another user. The error says why the attempt may not go without them.
     pub(super) fn without_variables(&mut self, own: &mut BTreeMap<String, String>, faults: Vec<String>) -> Result<(), String> {
         if !self.may_go_without {
             return faults.into_iter().next().map_or(Ok(()), Err);

@@ -130,7 +130,7 @@ pub struct Control {
 /// The reason why an attempt is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// An operator asked for it, or the run that replaces this one.
+    /// An operator asked for it, or a run that replaces this run.
     Cancelled,
     /// This node is stopping.
     ShutDown,

@@ -30,7 +30,7 @@ pub(super) fn most_files() -> Option<u64> {
 }
 
 /// Returns the limits of an attempt that do not hold as requested, as text. These are the
-/// `unenforced` ones, and a limit of open files above `most`; then `most` is the limit.
+/// `unenforced` limits, and a limit of open files above `most`; then `most` is the limit.
 fn told_unheld(limits: Limits, unenforced: &BTreeSet<LimitKind>, most: Option<u64>) -> Option<String> {
     let fewer = most.filter(|most| limits.files.is_some_and(|files| files > *most));
     let fewer = fewer.map(|most| format!("{} (only {most})", LimitKind::Files));

@@ -2,7 +2,7 @@
 //!
 //! Judged are the jobs file, its calendars, `env_file`, `url_file`, credentials and the state
 //! directory. Not judged are files that an operator names as data (`--body @FILE`, the standard
-//! input), and files that the kernel or the system writes (`/proc`, `/etc/passwd`).
+//! input). Neither are files that the kernel or the system writes (`/proc`, `/etc/passwd`).
 //!
 //! Invariant: the opened descriptor itself is judged, and each name as it was looked up. So no file
 //! can be exchanged between the judgement and the reading.

@@ -56,7 +56,7 @@ pub(super) enum GivenUp {
     /// Its program never began and never will: the process is stuck in the kernel, and dies when it
     /// wakes.
     Unbegun,
-    /// It may go on: it is stuck in the kernel, or belongs to another user.
+    /// The process may go on: it is stuck in the kernel, or belongs to another user.
     Alive,
 }
 

@@ -44,7 +44,7 @@ impl Cgroup {
         Ok(made)
     }
 
-    /// Applies those of `limits` that a cgroup can enforce. Fails if a controller is missing.
+    /// Applies the limits that a cgroup can enforce. Fails if a controller is missing.
     pub(super) fn limit(&self, limits: &Limits) -> io::Result<()> {
         if let Some(bytes) = limits.memory {
             self.write("memory.max", &bytes.to_string())?;

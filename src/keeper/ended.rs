@@ -32,8 +32,8 @@ impl EndedMark {
         serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()
     }
 
-    /// Writes the mark to a temporary name and renames it, so that a reader finds the old mark or
-    /// the new one, never half of one.
+    /// Writes the mark under a temporary name and renames it. So a reader finds the old mark or the
+    /// new mark, never half a mark.
     pub(super) fn write(&self, file: &Path) -> io::Result<()> {
         let new = file.with_extension(format!("{}.new", std::process::id()));
         std::fs::write(&new, serde_json::to_vec(self)?)?;

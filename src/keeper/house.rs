@@ -303,7 +303,7 @@ impl House {
         }
     }
 
-    /// Returns the leader of a run and all its processes, including dead ones.
+    /// Returns the leader of a run and all its processes, including dead processes.
     fn members(&self, key: Key, snapshot: &Snapshot) -> (Option<i32>, Vec<Process>) {
         let mut residents = self.residents.borrow_mut();
         let mut leaders: HashSet<i32> = self.given_up.borrow().keys().copied().collect();
@@ -330,8 +330,8 @@ impl House {
         (identity.leader, members)
     }
 
-    /// Returns our living children that lead no run, and reaps the dead ones. `None` if this
-    /// process lacks the descriptors to look.
+    /// Returns our living children that lead no run. Reaps dead orphans. `None` if this process
+    /// lacks the descriptors to look.
     fn living_orphans(&self) -> Option<Vec<Process>> {
         let residents = self.residents.borrow();
         let leads = |pid: i32| residents.values().any(|resident| resident.identity.leader == Some(pid));

@@ -133,7 +133,8 @@ async fn obey(house: &Rc<House>, orders: &mut OwnedReadHalf) -> io::Result<()> {
     }
 }
 
-/// Kills all processes below this one and waits until they are gone. Returns true if they are gone.
+/// Kills all descendants of this process and waits until they are gone. Returns true if they are
+/// gone.
 async fn clear_house(house: &House) -> bool {
     let end = BootInstant::now().saturating_add(PATIENCE);
     loop {

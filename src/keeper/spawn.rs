@@ -2,8 +2,8 @@
 //! unsafe code.
 //!
 //! Invariant: the child leads its own session, dies with the keeper, and has default signal
-//! dispositions and an empty mask. It has no descriptor but its three standard ones. It becomes
-//! exactly the program named, or reports why not.
+//! dispositions and an empty mask. It has only its three standard descriptors. It becomes exactly
+//! the program named, or reports why not.
 //!
 //! The child itself does everything that may wait for a file system, after the fork. By then it has
 //! let go of all that belongs to the keeper. So the keeper never waits, and a child that hangs
@@ -51,7 +51,7 @@ impl Image {
     /// exec: it neither allocates nor locks.
     fn execute(&self, program: &CStr) -> Errno {
         // This calls `execve(2)` itself. The standard library's `execvp` gives a file that the
-        // kernel cannot execute to `/bin/sh`, so a program of another architecture would be read as
+        // kernel cannot execute to `/bin/sh`. So a program of another architecture would be read as
         // a script.
         //
         // SAFETY: a system call on null-terminated arrays of C strings owned by `self`; `program`

@@ -66,7 +66,7 @@ pub(super) async fn start(
 }
 
 async fn launch(settings: &KeeperSettings) -> io::Result<Running> {
-    // Processes left by a dying keeper's jobs must become our children, not those of init.
+    // Processes left by a dying keeper's jobs must become our children, not children of init.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
     let process = Command::new(&settings.program)

@@ -200,15 +200,15 @@ impl Report {
 /// The reason why a run's process is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
-    /// It ended by itself.
+    /// The process ended by itself.
     ByItself,
-    /// It ran longer than its timeout and was killed.
+    /// The process ran longer than its timeout and was killed.
     TimedOut,
-    /// It was asked to stop.
+    /// The process was asked to stop.
     Stopped,
     /// Its lease ran out, or the holder of the lease went away, and it was killed.
     LeaseLost,
-    /// As `LeaseLost`, but some of its processes may be alive.
+    /// Like `LeaseLost`, but some of its processes may be alive.
     OutOfSight,
     /// The program cannot be started.
     CannotStart,

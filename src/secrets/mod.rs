@@ -78,7 +78,7 @@ pub enum SecretError {
 /// Returns the variables that a job sets for its processes, as far as they can be read, and texts
 /// that say why others cannot.
 ///
-/// Later `files` override earlier ones, and `own` overrides all files. Credentials are filled in.
+/// Later files override earlier files, and `own` overrides all files. Credentials are filled in.
 /// Each text names its file or variable. A file may also belong to `job_user`, the user the
 /// processes run as.
 pub fn variables(
