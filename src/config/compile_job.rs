@@ -24,7 +24,7 @@ use crate::domain::zone::Zone;
 /// The largest definition, as it is stored in Redis.
 pub(super) const MAX_DEFINITION_BYTES: usize = 256 * 1024;
 
-/// The surroundings of a job's table.
+/// The context in which a job's table is compiled.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JobContext<'a> {
     /// The job's name, if it is known.

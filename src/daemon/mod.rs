@@ -117,7 +117,7 @@ struct File {
     read: Option<Config>,
 }
 
-/// The surroundings of this process.
+/// The cgroups, the zone and the log of this process.
 struct Place<'p> {
     rooms: Rooms,
     host_zone: Zone,

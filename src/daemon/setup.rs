@@ -124,7 +124,7 @@ impl Redis {
     }
 }
 
-/// Returns a random word, which is new at each start.
+/// Returns a random identifier, which is new at each start.
 pub(super) fn incarnation() -> String {
     format!("{:016x}", fastrand::u64(..))
 }

@@ -106,9 +106,9 @@ impl<'a> MakingDo<'a> {
     pub(super) fn told(self, mut outcome: Outcome) -> Outcome {
         if !self.without.is_empty() {
             let without = self.without.join("; ");
-            warn!(without, "The notice was sent without part of its job.");
+            warn!(without, "The notice ran without part of its job.");
             if outcome.ending == Ending::Succeeded && outcome.error.is_none() {
-                outcome.error = Some(format!("sent without part of its job: {without}"));
+                outcome.error = Some(format!("it ran without part of its job: {without}"));
             }
         }
         outcome
@@ -127,7 +127,7 @@ pub(super) fn sign_by_the_others(attempt: &Attempt, body: &mut String, count: us
     if count == 0 {
         return Err(format!("{without}; a notice that is to be signed is not sent unsigned"));
     }
-    warn!(without, "The notice was sent without part of its job.");
+    warn!(without, "The notice ran without part of its job.");
     if *body == attempt.tidings.body
         && let Ok(serde_json::Value::Object(mut fields)) = serde_json::from_str(body)
     {
