@@ -228,8 +228,8 @@ impl Teller {
 
     /// Feeds the watchdog four times in its time, if all loops make progress.
     ///
-    /// Before the engine runs, the watchdog is always fed: the start repeats its tries, and each
-    /// try has an end.
+    /// Before the engine runs, no loop counts as hanging: the start repeats its tries, and each try
+    /// has an end.
     fn feed_watchdog(&mut self) {
         let Some(time) = self.watchdog.filter(|_| self.stage != Stage::Starting) else { return };
         let slack = (time / 2).max(LEAST_SLACK);

@@ -36,6 +36,7 @@ const BURY: Duration = Duration::from_secs(10);
 const LOOKS_A_LEASE: u32 = 20;
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
 /// The time for which a silent keeper counts as busy although one of its runs is past its deadline.
+/// At most a quarter of a lease.
 const BUSY: Duration = Duration::from_secs(5);
 /// The time for which a silent keeper is tolerated while none of its runs is past its deadline.
 /// Leases are renewed meanwhile, but no run is stopped or timed out.
