@@ -72,8 +72,8 @@ pub(super) async fn execute(
     output: &OutputBuffer,
 ) -> Outcome {
     let guard = LeaseGuard::new(control, attempt.timeout);
-    // If the lease is lost already, nothing is ever sent. Otherwise only the receiver knows what
-    // became of the request.
+    // If the attempt is interrupted already, nothing is ever sent, so a lost lease leaves nothing
+    // behind. Otherwise only the receiver knows what became of the request.
     let when_lost = if guard.interruption().is_some() { Ending::LeaseLost } else { Ending::OutOfSight };
     let mut request = match guard.run(filling::request(request, credentials)).await {
         Ok(Ok(mut filled)) => {

@@ -164,8 +164,8 @@ impl Executors {
         })
     }
 
-    /// Sends one ping about `run` to `base`. It takes at most a few seconds. The error says why no
-    /// answer came.
+    /// Sends one ping about `run` to `base`. The request takes at most a few seconds. The error
+    /// says why no answer came.
     pub async fn ping(&self, base: &str, run: &RunId, ping: Ping) -> Result<(), String> {
         let base = filling::url(base, &self.credentials).await?;
         http::ping(&self.client, &ping_address(&base, run, ping)).await

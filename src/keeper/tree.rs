@@ -149,7 +149,8 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads `/proc`. The snapshot is empty if `/proc` cannot be read.
+    /// Reads `/proc`. Processes that cannot be read are missing. The snapshot is empty if this
+    /// process lacks the descriptors to look.
     pub(super) fn take() -> Self {
         Self::try_take().unwrap_or_else(|| Self { processes: HashMap::new(), children: HashMap::new() })
     }
