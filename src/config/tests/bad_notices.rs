@@ -1,4 +1,5 @@
-//! Whom a job tells and how it is started, wrong in the ways people are wrong: each is told where it stands, with what is wanted.
+//! Common mistakes in the notifications of a job and the start of its process. Each is reported at
+//! its place, with what is wanted.
 
 use super::bad_jobs::each_is_refused;
 use super::{compile, fault, faults, good, host, job};
@@ -157,12 +158,12 @@ fn what_is_about_a_process_is_refused_of_a_job_that_starts_none() {
     for (key, line) in named {
         let text = format!("[jobs.a]\nhttp = 'http://h/'\n{line}\n");
         assert!(fault(&text).ends_with(&fault_of(key)), "{}", fault(&text));
-        // One alone is pointed at where it stands.
+        // A single problem points at its line.
         assert!(fault(&text).starts_with("jobs.toml:3:"), "{}", fault(&text));
     }
     let all = named.map(|(_, line)| line).join("\n");
     assert_eq!(faults(&format!("[jobs.a]\nhttp = 'http://h/'\n{all}\n")).len(), named.len());
-    // Each is about what else the job starts, if that reads or is held to it.
+    // Each rule is used by the job's other action, if that action reads it or obeys it.
     for (beside, idle) in [
         ("on_failure = { shell = 'mail' }", &["limits", "stdin"][..]),
         ("done_check = { command = ['test'] }", &["stdin"]),
@@ -178,11 +179,11 @@ fn what_is_about_a_process_is_refused_of_a_job_that_starts_none() {
         wanted.sort();
         found.sort();
         assert_eq!(found, wanted, "{beside}");
-        // The same said by [defaults] of the notices, which are merged.
+        // The same action in `[defaults]` counts too, because the tables are merged.
         let text = format!("[defaults]\n{beside}\n[jobs.a]\nhttp = 'http://h/'\n{all}\n");
         assert_eq!(faults(&text).len(), idle.len(), "{text}");
     }
-    // What is meant is told once.
+    // A misspelled key is reported once.
     let slip = fault("[jobs.a]\nhttp = 'http://h/'\nuser = 'nobody'\non_failur = { shell = 'mail' }\n");
     assert!(slip.contains("unknown key"), "{slip}");
     let faulty = fault("[jobs.a]\nhttp = 'http://h/'\nuser = 'nobody'\non_failure = { shell = '' }\n");

@@ -7,7 +7,7 @@ use crate::config::{compile_text, job_from_json};
 use crate::domain::schedule::{Schedule, Timetable};
 use crate::domain::time::UnixMillis;
 
-/// The first times of the one job of a file.
+/// Returns the first times of the only job of a file.
 fn times(text: &str, count: usize) -> Vec<String> {
     let spec = job(&good(&format!("[jobs.a]\nshell = 'true'\n{text}")), "a");
     assert_eq!(from_surface(&to_surface(&spec)).unwrap(), spec, "{text}");
@@ -47,7 +47,8 @@ fn every_form_of_schedule_is_read_and_kept() {
 
 #[test]
 fn what_is_drawn_and_what_clock_changes_do_reach_every_form() {
-    // In Berlin 02:00 to 03:00 of 2027-03-28 does not exist, and 02:00 to 03:00 of 2027-10-31 comes twice.
+    // In Berlin 02:00 to 03:00 of 2027-03-28 does not exist, and 02:00 to 03:00 of 2027-10-31 comes
+    // twice.
     let around = "tz = 'Europe/Berlin'\nonly_on = ['2027-03-27..2027-03-29', '2027-10-31']";
     for form in [
         "calendar = '02:30'",
