@@ -36,7 +36,7 @@ pub struct CalendarExpr {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("calendar {text:?}: {problem}")]
 pub struct CalendarError {
-    /// The expression, cut when it is long.
+    /// The expression, cut if it is long.
     pub text: String,
     /// The fault, the character where it begins (counted from 1), and what was wanted.
     pub problem: String,

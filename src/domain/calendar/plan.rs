@@ -27,9 +27,9 @@ pub(in crate::domain) struct Plan {
 /// Days of a month as a mask.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::domain) enum Days {
-    /// 1 = the first.
+    /// Days counted from the first: bit 1 is the first day.
     FromStart(u32),
-    /// 1 = the last.
+    /// Days counted from the last: bit 1 is the last day.
     FromEnd(u32),
 }
 

@@ -48,9 +48,9 @@ pub struct CronExpr {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cron {text:?}: {problem}")]
 pub struct CronError {
-    /// The expression, cut when it is long.
+    /// The expression, cut if it is long.
     pub text: String,
-    /// What is wrong, at which character (counted from 1), and what was wanted.
+    /// The fault, the character where it begins (counted from 1), and what was wanted.
     pub problem: String,
     /// The byte at which the fault begins, or the length if something is missing at the end.
     pub offset: usize,

@@ -31,7 +31,7 @@ pub(super) struct Stretch {
 /// A clock change.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Change {
-    /// The first second after it.
+    /// The first second after the change.
     pub(super) at: i64,
     /// The time the wall clock would have shown at `at` without the change.
     pub(super) clock_before: i64,
