@@ -1,4 +1,4 @@
-//! Which lanes a node serves: those of the queues it is asked to serve whose labels it all carries.
+//! The lanes that a node serves: the lanes of its queues whose labels the node has.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,38 +6,40 @@ use std::fmt;
 use super::ids::{Label, QueueName};
 use super::lane::Lane;
 
-/// What a node serves.
+/// The queues and labels of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Serving {
-    /// The queues; none = all of them.
+    /// The queues that the node serves. `None` means all queues.
     pub queues: Option<BTreeSet<QueueName>>,
-    /// The labels it carries.
+    /// The labels of the node.
     pub labels: BTreeSet<Label>,
 }
 
 impl Serving {
-    /// Whether it takes runs of a queue, whatever they require. That of a host is served by each of its nodes.
+    /// Returns true if the node takes runs of a queue, whatever labels they require. The queue of a
+    /// host is served by all nodes of the host.
     pub fn takes_queue(&self, queue: &QueueName) -> bool {
         queue.is_of_host() || self.queues.as_ref().is_none_or(|queues| queues.contains(queue))
     }
 
-    /// Whether it takes runs of a lane.
+    /// Returns true if the node takes runs of a lane.
     pub fn takes(&self, lane: &Lane) -> bool {
         self.takes_queue(lane.queue()) && lane.is_open_to(&self.labels)
     }
 }
 
-/// Why nobody takes runs of a lane.
+/// The reason why no node takes runs of a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unserved {
     /// No node serves the queue.
     Queue(QueueName),
-    /// No node that serves the queue carries all of these labels.
+    /// No node that serves the queue has all of these labels.
     Labels(BTreeSet<Label>),
 }
 
 impl Unserved {
-    /// Why none of the nodes that run takes runs of `lane`; none if one does, or none runs at all. A host's own lane is not judged.
+    /// Returns the reason why no running node takes runs of `lane`. Returns `None` if a node does,
+    /// or if no node is running. The lane of a host is not checked.
     pub fn of(lane: &Lane, running: &[Serving]) -> Option<Self> {
         if running.is_empty() || lane.is_of_host() || running.iter().any(|node| node.takes(lane)) {
             return None;

@@ -150,7 +150,7 @@ fn whatever_is_read_is_bounded_rises_strictly_and_never_panics() {
     }
 }
 
-/// A rule out of random parts that the standard lets stand together, without `COUNT`.
+/// A rule of random parts that the standard allows together, without `COUNT`.
 fn random_rule(random: &mut fastrand::Rng) -> String {
     fn numbers(random: &mut fastrand::Rng, least: i64, most: i64) -> String {
         let number = |random: &mut fastrand::Rng| match random.i64(least..=most) {
@@ -254,7 +254,7 @@ fn the_hardest_rules_take_bounded_work() {
         let told = Recurrence::new(rule, start("1970-01-01T00:00:00")).unwrap_err().to_string();
         assert!(told.contains(refused), "{rule}: {told}");
         let read = read_rule(rule, 0).unwrap();
-        // A search that is cut off would have used them all.
+        // A search that is cut off would have used all steps.
         let steps = Plan::of(&read).steps_of_none(if rule.contains("COUNT") { 4_000_000_000 } else { 0 });
         assert!(steps < 100_000, "{rule} took {steps} steps");
     }
