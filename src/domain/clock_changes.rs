@@ -20,7 +20,7 @@ pub struct ClockChanges {
 /// The treatment of times that a clock change skips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gap {
-    /// One run at the first instant after the gap stands for all skipped times.
+    /// A single run at the first instant after the gap covers all skipped times.
     RunAfter,
     /// The skipped times do not count.
     Skip,

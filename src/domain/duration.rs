@@ -19,9 +19,9 @@ const NANOS_PER_MILLI: u128 = 1_000_000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("duration {found:?} {problem}")]
 pub struct DurationError {
-    /// The text found, cut when it is long.
+    /// The text, cut if it is long.
     pub found: String,
-    /// What is wrong with it and what was wanted.
+    /// The fault, and what was wanted.
     pub problem: String,
 }
 

@@ -38,19 +38,20 @@ pub enum Decision {
 pub struct Due<'a> {
     /// The occurrences of the job.
     pub timetable: &'a Timetable,
-    /// From when its schedule holds: an occurrence owed from before counts alone, and what is followed by is later than this.
+    /// The time from which the schedule holds. A run owed from an earlier time counts alone, and its
+    /// successor is later than this time.
     pub since: UnixMillis,
-    /// Occurrences up to this one have records already, so none of them comes next.
+    /// The last occurrence that has a record already. No occurrence up to it can be the successor.
     pub taken: UnixMillis,
-    /// What becomes of missed ones.
+    /// The rule for missed occurrences.
     pub catch_up: &'a CatchUp,
-    /// Past this age it is skipped whatever else holds, as past `max_age`.
+    /// The age from which the run is skipped whatever the other rules say, as with `max_age`.
     pub skip_if_late: Option<Duration>,
-    /// Past this age a run counts as missed.
+    /// The age from which the run counts as missed.
     pub late_after: Duration,
-    /// The run's planned instant.
+    /// The due time of the run.
     pub due: UnixMillis,
-    /// Redis' time.
+    /// The present time by Redis' clock.
     pub now: UnixMillis,
 }
 

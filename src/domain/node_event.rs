@@ -11,9 +11,9 @@ use super::wording::span;
 pub struct NodeEvent {
     /// The kind of event.
     pub what: Befell,
-    /// When it began.
+    /// The time the event began.
     pub from: UnixMillis,
-    /// When it was over; none if it lasts, or takes no time.
+    /// The time the event ended. `None` if it still lasts, or has no duration.
     pub to: Option<UnixMillis>,
 }
 

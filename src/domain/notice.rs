@@ -117,7 +117,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// such run follows it.
 const REST: &str = "rest";
 
-/// The length of the random-looking part at the end of a notice's id.
+/// The length of the hash at the end of a notice's id.
 const WORD_LEN: usize = 12;
 
 /// Returns the id of the notice of `kind` about the run `about`. `stamp` distinguishes two facts

@@ -75,7 +75,7 @@ impl QueueHold {
 pub struct QueueChange {
     /// The settings after the change.
     pub settings: QueueSettings,
-    /// What it is about; the rest is left as it stands.
+    /// The settings that the change names. All others stay as they are.
     pub named: BTreeSet<QueueKey>,
 }
 

@@ -22,7 +22,7 @@ pub enum ReferenceError {
         "found ${{ and no credential behind it, wanted ${{credential:NAME}}: nothing else is filled in here (write $${{ for ${{)"
     )]
     Unknown {
-        /// The byte it begins at.
+        /// The byte at which the fault begins.
         offset: usize,
     },
     /// The text has a reference to a credential without an end, or with an invalid name.
@@ -30,7 +30,7 @@ pub enum ReferenceError {
         "found a reference that is none, wanted ${{credential:NAME}} with 1 to 255 of the characters A-Z a-z 0-9 . _ -, no . first"
     )]
     Name {
-        /// The byte it begins at.
+        /// The byte at which the fault begins.
         offset: usize,
     },
 }

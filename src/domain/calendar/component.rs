@@ -19,7 +19,7 @@ pub(super) struct Item {
 #[derive(Debug, Clone)]
 pub(super) struct Component {
     pub(super) offset: usize,
-    /// `None` stands for `*`.
+    /// `None` means `*`.
     pub(super) items: Option<Vec<Item>>,
 }
 

@@ -9,10 +9,10 @@ use crate::domain::cron::Wall;
 /// The last year that is searched: a schedule ends before 2100 in every zone.
 const LAST_YEAR: i64 = 2100;
 
-/// The numbers that match. Bit n of a mask stands for the number n.
+/// The numbers that match. Bit n of a mask means the number n.
 #[derive(Debug)]
 pub(in crate::domain) struct Plan {
-    /// The years that match. `None` stands for every year.
+    /// The years that match. `None` means every year.
     pub(in crate::domain) years: Option<BTreeSet<i64>>,
     pub(in crate::domain) months: u64,
     pub(in crate::domain) days: Days,

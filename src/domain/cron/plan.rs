@@ -24,7 +24,7 @@ use super::work;
 /// A parsed expression.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// One schedule, or two if both day fields are restricted. A time matches if either schedule
+    /// A single schedule, or two if both day fields are restricted. A time matches if either schedule
     /// does.
     either: Vec<::cron::Schedule>,
     days: DayRule,

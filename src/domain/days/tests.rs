@@ -56,7 +56,8 @@ fn the_first_instant_that_counts_is_found_past_days_and_spans() {
 
 #[test]
 fn a_day_that_begins_with_a_gap_or_twice_is_left_and_entered_as_the_clock_shows() {
-    // Cairo's clocks went from 00:00 to 01:00 on 2026-04-24, and from 24:00 back to 23:00 on 2026-10-29.
+    // Cairo's clocks went from 00:00 to 01:00 on 2026-04-24, and from 24:00 back to 23:00 on
+    // 2026-10-29.
     let cairo = Zone::load(&"Africa/Cairo".parse().unwrap()).unwrap();
     let only = Filter::new(Some(set(&["2026-04-24"])), Days::default()).unwrap();
     assert_eq!(only.first_allowed(&cairo, ms("2026-04-01T00:00:00Z")), Some(ms("2026-04-23T22:00:00Z")));

@@ -35,7 +35,7 @@ pub struct Of<'a> {
     pub zone: &'a Zone,
     /// The name of the job, which decides the numbers for `H`.
     pub job: Option<&'a JobName>,
-    /// The `anchor` of the job, from which `every` counts. `None` stands for the first apply of the
+    /// The `anchor` of the job, from which `every` counts. `None` means the first apply of the
     /// job.
     pub anchor: Option<UnixMillis>,
 }

@@ -46,7 +46,7 @@ pub(super) struct DayRule {
     year_days: Option<Counted<6>>,
     weeks: Option<Counted<1>>,
     week_start: i64,
-    /// An entry for each weekday, Monday first. Bit 0 stands for every such weekday; the numbered
+    /// An entry for each weekday, Monday first. Bit 0 means every such weekday; the numbered
     /// ones follow.
     weekdays: Option<[(u64, Counted<1>); 7]>,
     /// True if weekdays are numbered within the year, not within the month.

@@ -17,7 +17,7 @@ pub(in crate::domain) enum Freq {
 pub(in crate::domain) enum Until {
     /// A wall clock second.
     Local(i64),
-    /// In real time.
+    /// A second of real time.
     Real(i64),
 }
 

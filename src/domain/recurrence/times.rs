@@ -4,7 +4,7 @@
 /// Seconds counted from the start of a period, in order.
 #[derive(Debug)]
 pub(super) enum Times {
-    /// Each of these hours with each of these minutes and seconds. Bit n stands for the number n.
+    /// Each of these hours with each of these minutes and seconds. Bit n means the number n.
     Clock { hours: u64, minutes: u64, seconds: u64 },
     /// A list of seconds.
     List(Vec<i64>),

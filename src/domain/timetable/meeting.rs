@@ -15,7 +15,7 @@ use crate::domain::zone::Zone;
 pub(super) struct Meeting<'a> {
     table: &'a Timetable,
     filter: &'a Filter,
-    /// Of each schedule, when its days lie on the clock of the table.
+    /// The shift of the days of each schedule on the clock of the timetable.
     shifts: Vec<Shift>,
     /// The local days that begin in a gap of the clock. Times of the previous day that fall into
     /// the gap run on these days.
