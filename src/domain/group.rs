@@ -43,14 +43,14 @@ impl Shut {
     /// Describes the gap of the group, if it lasts.
     pub fn gap_words(&self, zone: &Zone) -> Option<String> {
         let (gap, over) = self.gap?;
-        Some(format!("its gap of {} lets the next begin on {}", format_duration(gap), shown(over, zone)))
+        Some(format!("its gap of {} ends on {}", format_duration(gap), shown(over, zone)))
     }
 
     /// Describes whose turn it is, and how long the group waits for that member.
     pub fn turn_words(&self, turn: &str, zone: &Zone) -> String {
         let patience = self.patience.map_or_else(String::new, |(patience, over)| {
             let (patience, over) = (format_duration(patience), shown(over, zone));
-            format!(", of which none waits: its patience of {patience} lasts until {over}")
+            format!(", which has no waiting run: its patience of {patience} ends on {over}")
         });
         format!("it is the turn of {turn}{patience}")
     }

@@ -38,8 +38,8 @@ pub enum Decision {
 pub struct Due<'a> {
     /// The occurrences of the job.
     pub timetable: &'a Timetable,
-    /// The time from which the schedule holds. A run owed from an earlier time counts alone, and its
-    /// successor is later than this time.
+    /// The time from which the schedule holds. A run owed from an earlier time counts alone, and
+    /// its successor is later than this time.
     pub since: UnixMillis,
     /// The last occurrence that has a record already. No occurrence up to it can be the successor.
     pub taken: UnixMillis,

@@ -86,8 +86,8 @@ impl FromStr for Rate {
         let count = count.ok_or_else(|| refuse(format!("has no number from 1 to {MOST_RUNS} before its /")))?;
         // A text such as 10/s means 10/1s.
         let one = if per.starts_with(|c: char| c.is_ascii_alphabetic() && c != 'P') { "1" } else { "" };
-        let per = parse_duration(&format!("{one}{per}")).map_err(|error| refuse(format!("has behind its / a {error}")))?;
-        Self::new(count, per).ok_or_else(|| refuse("has behind its / a time that is not from 1ms to 1d".to_owned()))
+        let per = parse_duration(&format!("{one}{per}")).map_err(|error| refuse(format!("has an invalid period: {error}")))?;
+        Self::new(count, per).ok_or_else(|| refuse("has a period that is not from 1ms to 1d".to_owned()))
     }
 }
 

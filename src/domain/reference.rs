@@ -19,7 +19,7 @@ const LONGEST_NAME: usize = 255;
 pub enum ReferenceError {
     /// The text has a `${` that begins no reference to a credential.
     #[error(
-        "found ${{ and no credential behind it, wanted ${{credential:NAME}}: nothing else is filled in here (write $${{ for ${{)"
+        "found ${{ without a credential after it, wanted ${{credential:NAME}}: nothing else is replaced here (write $${{ for ${{)"
     )]
     Unknown {
         /// The byte at which the fault begins.
@@ -27,7 +27,7 @@ pub enum ReferenceError {
     },
     /// The text has a reference to a credential without an end, or with an invalid name.
     #[error(
-        "found a reference that is none, wanted ${{credential:NAME}} with 1 to 255 of the characters A-Z a-z 0-9 . _ -, no . first"
+        "found a malformed reference, wanted ${{credential:NAME}} with 1 to 255 of the characters A-Z a-z 0-9 . _ -, no . first"
     )]
     Name {
         /// The byte at which the fault begins.

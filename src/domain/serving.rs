@@ -55,11 +55,11 @@ impl Unserved {
 impl fmt::Display for Unserved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Queue(queue) => write!(f, "no node that runs serves queue {queue}"),
+            Self::Queue(queue) => write!(f, "no running node serves queue {queue}"),
             Self::Labels(labels) => {
                 let labels: Vec<&str> = labels.iter().map(Label::as_str).collect();
                 let pronoun = if labels.len() == 1 { "it" } else { "them all" };
-                write!(f, "requires {}: no node that runs and serves its queue carries {pronoun}", labels.join(", "))
+                write!(f, "requires {}: no running node that serves its queue has {pronoun}", labels.join(", "))
             }
         }
     }
@@ -94,9 +94,9 @@ mod tests {
         let nodes = [serving(Some("a"), "gpu"), serving(Some("b"), "eu")];
         let why = |text: &str| Unserved::of(&lane(text), &nodes).map(|why| why.to_string());
         assert_eq!(why("a+gpu"), None);
-        assert_eq!(why("c!5").unwrap(), "no node that runs serves queue c");
-        assert_eq!(why("b+gpu").unwrap(), "requires gpu: no node that runs and serves its queue carries it");
-        assert_eq!(why("a+eu,gpu").unwrap(), "requires eu, gpu: no node that runs and serves its queue carries them all");
+        assert_eq!(why("c!5").unwrap(), "no running node serves queue c");
+        assert_eq!(why("b+gpu").unwrap(), "requires gpu: no running node that serves its queue has it");
+        assert_eq!(why("a+eu,gpu").unwrap(), "requires eu, gpu: no running node that serves its queue has them all");
         assert_eq!((why("@h+gpu"), Unserved::of(&lane("c"), &[])), (None, None));
     }
 }

@@ -70,7 +70,7 @@ pub enum UniqueKeyError {
     #[error("the key has {0} characters, wanted at most 256")]
     TooLong(usize),
     /// The key has a control character.
-    #[error("the key has a control character at place {0}, wanted characters that can be shown")]
+    #[error("the key has a control character at position {0}, wanted printable characters")]
     Control(usize),
 }
 

@@ -151,7 +151,7 @@ impl Cursor<'_> {
             };
             self.at += name.len();
             if !matches!(self.peek(), None | Some('-' | '.' | ',' | ' ')) {
-                return Err(self.fault(&format!("stands behind the weekday {name}, wanted a blank, a comma or \"..\"")));
+                return Err(self.fault(&format!("follows the weekday {name}, wanted a blank, a comma or \"..\"")));
             }
             days |= 1 << day;
             if let Some(from) = range_from {
@@ -210,12 +210,12 @@ impl Cursor<'_> {
             return Ok([any(), first, second]);
         }
         if is_from_end {
-            return Err(self.fault("stands behind the days counted from the end of a month, wanted a blank or the end"));
+            return Err(self.fault("follows the days counted from the end of a month, wanted a blank or the end"));
         }
         self.separator()?;
         let third = self.component()?;
         if !matches!(self.peek(), None | Some(' ')) {
-            return Err(self.fault("stands behind a date, wanted a blank or the end"));
+            return Err(self.fault("follows a date, wanted a blank or the end"));
         }
         self.skip_blanks();
         Ok([first, second, third])
@@ -239,7 +239,7 @@ impl Cursor<'_> {
         }
         let hour = self.component()?;
         if self.peek() != Some(':') {
-            return Err(self.fault("stands behind an hour, wanted minutes as in 09:00"));
+            return Err(self.fault("follows an hour, wanted minutes as in 09:00"));
         }
         self.at += 1;
         let minute = self.component()?;
@@ -247,7 +247,7 @@ impl Cursor<'_> {
             return Ok([hour, minute, Component::only(0, end)]);
         }
         if self.peek() != Some(':') {
-            return Err(self.fault("stands behind minutes, wanted seconds as in 09:00:30, or the end"));
+            return Err(self.fault("follows minutes, wanted seconds as in 09:00:30, or the end"));
         }
         self.at += 1;
         let second = self.component()?;

@@ -168,7 +168,7 @@ impl Field {
                 "does not say which weekday (the last Friday is 5L, Saturday 6)"
             }
             () if text.contains('=') => "sets a variable (a job's zone is tz, or --tz)",
-            () if text.contains('~') => "is drawn anew at each start elsewhere (H(0-30) is drawn once for each job)",
+            () if text.contains('~') => "uses ~, which other crons draw anew at each start (H(0-30) is drawn once for each job)",
             () => "is not understood",
         };
         Err(piece.fault(format!("{name} {text:?} at character {at} {is}, wanted {wanted}")))

@@ -24,8 +24,8 @@ use super::work;
 /// A parsed expression.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// A single schedule, or two if both day fields are restricted. A time matches if either schedule
-    /// does.
+    /// A single schedule, or two if both day fields are restricted. A time matches if either
+    /// schedule does.
     either: Vec<::cron::Schedule>,
     days: DayRule,
     months: Set,

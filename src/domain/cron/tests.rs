@@ -155,7 +155,7 @@ fn a_refusal_names_field_position_and_what_is_wanted() {
         (
             "0~30 * * * *",
             0,
-            "minute \"0~30\" at character 1 is drawn anew at each start elsewhere (H(0-30) is drawn once for each job), wanted 0-59",
+            "minute \"0~30\" at character 1 uses ~, which other crons draw anew at each start (H(0-30) is drawn once for each job), wanted 0-59",
         ),
         ("0 0 * * \u{e9}", 8, "'\u{e9}' at character 9 is not understood, wanted digits, names and * , - /"),
         ("@hourly 5", 8, "\"5\" at character 9 follows @hourly, wanted nothing after it"),

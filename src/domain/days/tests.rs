@@ -23,11 +23,11 @@ fn a_set_of_days_has_one_text_however_it_was_written() {
 #[test]
 fn what_is_no_day_is_told() {
     for (text, wanted) in [
-        ("2026-02-30", "a date that is none"),
+        ("2026-02-30", "which is not a date"),
         ("2026-12-26..2026-12-24", "ends before it begins"),
         ("someday", "wanted a date"),
         ("", "wanted a date"),
-        ("2026-12-24T10:00:00Z..2026-12-24T10:00:00Z", "holds no time"),
+        ("2026-12-24T10:00:00Z..2026-12-24T10:00:00Z", "is an empty span"),
     ] {
         let told = text.parse::<DayItem>().unwrap_err().to_string();
         assert!(told.contains(wanted) && told.lines().count() == 1, "{text}: {told}");

@@ -78,7 +78,7 @@ pub fn parse_fixed(text: &str, zone: Option<&Zone>) -> Result<Instant, InstantEr
             (Dated::At(at), _) => Ok(Instant { at, note: None }),
             (Dated::Local(local), Some(zone)) => local::resolve(local, zone).map_err(|problem| first.fault(problem)),
             (Dated::Local(_), None) => {
-                let wanted = "wanted one behind it such as \"Z\" or \"+01:00\"";
+                let wanted = "wanted one after it, such as \"Z\" or \"+01:00\"";
                 Err(first.fault(format!("has no offset from UTC, {wanted}")))
             }
         },

@@ -184,16 +184,16 @@ fn refuse_misfits(rule: &Rule, body: Piece<'_>, day_part: Option<Piece<'_>>) -> 
     let is_numbered = rule.weekdays.iter().any(|(nth, _)| *nth != 0);
     let at = day_part.unwrap_or(body);
     if is_numbered && (rule.freq > Freq::Monthly || !rule.weeks.is_empty()) {
-        return Err(at.fault("numbers a weekday, wanted that only with FREQ=MONTHLY, or YEARLY without BYWEEKNO"));
+        return Err(at.fault("numbers a weekday, which is allowed only with FREQ=MONTHLY, or YEARLY without BYWEEKNO"));
     }
     if !rule.weeks.is_empty() && rule.freq != Freq::Yearly {
-        return Err(at.fault("names weeks of a year, wanted that only with FREQ=YEARLY"));
+        return Err(at.fault("names weeks of a year, which is allowed only with FREQ=YEARLY"));
     }
     if !rule.year_days.is_empty() && matches!(rule.freq, Freq::Monthly | Freq::Weekly | Freq::Daily) {
-        return Err(body.fault("has BYYEARDAY, wanted that not with FREQ=MONTHLY, WEEKLY or DAILY"));
+        return Err(body.fault("has BYYEARDAY, which is not allowed with FREQ=MONTHLY, WEEKLY or DAILY"));
     }
     if !rule.month_days.is_empty() && rule.freq == Freq::Weekly {
-        return Err(body.fault("has BYMONTHDAY, wanted that not with FREQ=WEEKLY"));
+        return Err(body.fault("has BYMONTHDAY, which is not allowed with FREQ=WEEKLY"));
     }
     let is_restricted = [&rule.months, &rule.weeks, &rule.year_days, &rule.month_days, &rule.hours, &rule.minutes, &rule.seconds]
         .iter()

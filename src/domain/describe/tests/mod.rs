@@ -101,8 +101,8 @@ not after Monday 2027-02-01 at 00:00:00 UTC
 3 runs in all
 only on mon, tue, wed, thu and fri
 never on sun and 2026-12-24 to 2027-01-01
-started later by up to 10m, always as much for one job
-started later by up to 30s, drawn anew for each run
+delayed by up to 10m, the same for all runs of the job
+delayed by up to 30s, drawn anew for each run
 skipped if it would start more than 1h late";
     assert_eq!(super::shape_in_words(&shape, &Zone::utc()).join("\n"), wanted);
     assert!(super::shape_in_words(&Shape::default(), &Zone::utc()).is_empty());
