@@ -206,8 +206,8 @@ impl NodeName {
 }
 
 /// The fence of a lease: a number that only grows. It shows Redis, and the receiver of a job's
-/// request, which of two holders is the later. It is below 2^53, so it is exact as a number in Lua
-/// and JSON.
+/// work, which of two lease holders is the later. A fence is below 2^53, so it is exact as a number
+/// in Lua and JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(u64);
 

@@ -35,19 +35,19 @@ pub struct JobSpec {
     pub dst: ClockChanges,
     /// The action of an attempt.
     pub action: Action,
-    /// The queue of its runs.
+    /// The queue of the job's runs.
     pub queue: QueueName,
-    /// The priority of its runs within the queue.
+    /// The priority of the job's runs within the queue.
     pub priority: Priority,
     /// The labels that a node must have to run the job. At most 8.
     pub requires: BTreeSet<Label>,
-    /// The concurrency key that limits its runs together with those of other jobs.
+    /// The concurrency key. It limits the runs of all jobs with this key together.
     pub key: Option<SharedKey>,
     /// The limits of the key. The default if the job has no key.
     pub per_key: PerKey,
-    /// The jobs beside which it may not run, whichever started first. At most 16.
+    /// The jobs beside which the job may not run, whichever started first. At most 16.
     pub not_while: BTreeSet<JobName>,
-    /// The group in which it shares a single place.
+    /// The group whose members share a single place.
     pub group: Option<GroupName>,
     /// The maximum time of an attempt. 100 ms to 30 days.
     pub timeout: Duration,
@@ -65,12 +65,12 @@ pub struct JobSpec {
     pub delivery: Delivery,
     /// The check before an attempt whether its work is already done.
     pub done_check: Option<DoneCheck>,
-    /// The rule that makes an added job unique: what it must be the only one of.
+    /// The unique key of an added job, and the rule for a second add with that key.
     pub unique: Option<Unique>,
-    /// The notifications about its runs.
+    /// The actions that deliver notifications about the job's runs.
     pub notices: BTreeMap<NoticeKind, Action>,
-    /// The address of a service to ping about its runs, in the form of healthchecks.io. `{job}` in
-    /// it stands for the name of the job.
+    /// The address of a service to ping about the job's runs, in the form of healthchecks.io.
+    /// `{job}` in the address is the placeholder for the job's name.
     pub ping_url: Option<String>,
     /// The time after its due time within which a scheduled run must have started; else a notice is
     /// sent. 1 s to 365 days.
@@ -78,7 +78,7 @@ pub struct JobSpec {
     /// The time after its due time within which a scheduled run must have ended; else a notice is
     /// sent. 1 s to 365 days.
     pub must_finish_within: Option<Duration>,
-    /// The secrets that sign its requests and its notices. At most 4.
+    /// The secrets that sign the job's requests and notices. At most 4.
     pub webhook_secrets: Vec<SigningSecret>,
     /// Variables added to the small fixed environment. Names are `[A-Za-z_][A-Za-z0-9_]*`. Values
     /// contain no NUL, and name secrets only by [`reference`](super::reference).
@@ -88,9 +88,9 @@ pub struct JobSpec {
     pub env_files: Vec<EnvFile>,
     /// True if each line of output also goes into the log of the node.
     pub log_output: bool,
-    /// The directory in which a process starts. `None` means the home of the user it runs as.
+    /// The directory in which a process starts. `None` means the home of the process's user.
     pub cwd: Option<PathBuf>,
-    /// The rules for its processes. Rules that nothing it starts would obey have their defaults.
+    /// The rules for the job's processes. A rule without effect on this job has its default.
     pub process: ProcessRules,
 }
 
@@ -319,7 +319,7 @@ impl JobSpec {
         }
     }
 
-    /// The parts of the job that start processes.
+    /// Returns which parts of the job start processes.
     pub fn started(&self) -> Started {
         Started::of(&self.action, self.done_check.as_ref(), self.notices.values())
     }
@@ -331,12 +331,12 @@ impl JobSpec {
         if is_debounced && self.overlap == Overlap::Skip { Overlap::Queue { max: 1 } } else { self.overlap }
     }
 
-    /// The lane in which its runs are due.
+    /// The lane in which the job's runs are due.
     pub fn lane(&self) -> Lane {
         self.lane_in(self.queue.clone())
     }
 
-    /// The lane in which its runs are due in another queue.
+    /// The lane in which the job's runs are due in another queue.
     pub fn lane_in(&self, queue: QueueName) -> Lane {
         let lane = Lane::new(queue, self.priority, self.requires.clone());
         match gate::first_gate(self) {

@@ -188,8 +188,8 @@ pub enum Rest {
 /// Takes the occurrence `at`, which has an end of its own, out of a range. `is_recorded` says which
 /// other occurrences have a record.
 ///
-/// `counted_by` is the schedule by which the range was counted. If it is not known, each instant
-/// within the range counts as an occurrence.
+/// `counted_by` has the schedules by which the range was counted. If they are not known, each
+/// instant within the range counts as an occurrence.
 pub fn taken_out(counted_by: Option<&Eras>, stretch: Stretch, at: UnixMillis, is_recorded: impl Fn(UnixMillis) -> bool) -> Rest {
     let Stretch { mut first, mut last, count } = stretch;
     if at < first || at > last || at != first && (count < 2 || !counted_by.is_none_or(|eras| eras.has(at))) {

@@ -65,8 +65,8 @@ pub enum Befell {
     /// The node found nothing due because Redis lost data and the nodes were writing back what they
     /// knew.
     Settling,
-    /// The node found nothing due because Redis was restarted or replaced, and the nodes had time
-    /// to check its data.
+    /// The node found nothing due because Redis was restarted or replaced, and the nodes were
+    /// given time to check its data.
     NewServer,
     /// The node saw Redis' clock jump.
     ClockStepped {

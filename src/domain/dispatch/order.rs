@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use crate::domain::lane::Priority;
 
-/// Every slot of this number goes to the run of the queue that has been ready longest. This
-/// prevents starvation by priority.
+/// The interval of picks by age: every 10th slot of a queue goes to the run that has been ready
+/// longest. This prevents starvation by priority.
 pub const OLDEST_EVERY: usize = 10;
 
 /// A due run.

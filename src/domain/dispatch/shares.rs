@@ -1,8 +1,8 @@
 //! The choice of the queue that gets the next slot of a node at its limit `max_running`: strict
 //! queues first, others by weight.
 //!
-//! The method is smooth weighted round robin: with weights 3 and 1 the order is a a b a, never a a
-//! a b. Each queue with due runs gets its share over any stretch of time, to within a slot. A queue
+//! The method is smooth weighted round robin: with weights 3 and 1 the order is `a a b a`, never
+//! `a a a b`. While queues have due runs, each gets its share, to within a slot a queue. A queue
 //! without a due run asks for nothing and saves nothing up.
 
 use std::collections::BTreeMap;

@@ -23,7 +23,7 @@ pub(super) enum Day {
 const MONTHS: [&str; 12] =
     ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"];
 
-/// Returns the day that the first words name, and how many words it takes. Returns `None` if they
+/// Returns the day that the first words name, and how many words they are. Returns `None` if they
 /// name no day.
 pub(super) fn take(words: &[Word<'_>], today: Date) -> Result<Option<(Day, usize)>, Fault> {
     let Some(first) = words.first() else { return Ok(None) };
