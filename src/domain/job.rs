@@ -59,7 +59,7 @@ pub struct JobSpec {
     pub overlap: Overlap,
     /// The rule for occurrences that nobody could start in time.
     pub catch_up: CatchUp,
-    /// The age at its claim from which a run counts as missed. 1 s to 365 days.
+    /// The age of a run at its claim from which it counts as missed. 1 s to 365 days.
     pub late_after: Duration,
     /// The assumption when the end of an attempt is unknown.
     pub delivery: Delivery,
