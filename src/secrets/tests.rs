@@ -83,7 +83,7 @@ fn what_cannot_be_had_is_named_and_no_word_of_a_file_is_repeated() {
     for (text, words) in [
         ("${credential:missing}", "env X: credential missing cannot be used: "),
         ("${credential:nul}", "env X: its credential holds the character NUL"),
-        ("${credential:a/b}", "env X: found a reference that is none"),
+        ("${credential:a/b}", "env X: found a malformed reference"),
     ] {
         let error = had(&[], &map(&[("X", text)]), &credentials).unwrap_err();
         assert!(error.contains(words) && !error.contains("hun"), "{text}: {error}");

@@ -130,7 +130,7 @@ fn what_makes_no_sense_is_refused_where_it_stands() {
         ("cron = '0 0 * * 1'\ntz = 'UTC'\nexclude = 'mon'", "jobs.a.exclude: leaves the schedule no time before 2100"),
         ("at = '2027-01-02T00:00Z'\nend = '2027-01-01T00:00Z'", "leaves the schedule no time"),
         ("every = '5s'\nexclude = ['calendar:x']", "jobs.a.exclude[0]: calendar \"x\" is not declared by [calendars.NAME]"),
-        ("every = '5s'\nexclude = ['2026-02-30']", "jobs.a.exclude[0]: found \"2026-02-30\", a date that is none"),
+        ("every = '5s'\nexclude = ['2026-02-30']", "jobs.a.exclude[0]: found \"2026-02-30\", which is not a date"),
         ("every = '5s'\nonly_on = 5", "wanted a date such as"),
         ("every = '5s'\ndst = { gap = 'skip' }", "jobs.a.dst: is the rule of cron, calendar and rrule, and there is none"),
         ("at = '2027-01-02T00:00Z'\ndst = { fold = 'last' }", "jobs.a.dst: is the rule of cron"),

@@ -1,14 +1,14 @@
-//! An expression with the numbers its `H` stand for in their places, for people who want to see them.
+//! The text of an expression with numbers in place of each `H`, for display.
 
 use super::draw::Draw;
 use super::field::{DAY, Field, HOUR, MINUTE, MONTH, SECOND, WEEKDAY, YEAR};
 use super::piece::Piece;
 
-/// `text`, a checked expression, as the job `name` reads it.
+/// Returns `text`, a checked expression, with the numbers of the job `name` in place of each `H`.
 pub(super) fn text_drawn_of(text: &str, name: &str) -> String {
     const FIELDS: [&Field; 7] = [&SECOND, &MINUTE, &HOUR, &DAY, &MONTH, &WEEKDAY, &YEAR];
     let words = Piece { text, offset: 0 }.words();
-    // Five fields begin with the minute.
+    // An expression of five fields begins with the minute.
     let fields = FIELDS.iter().skip(usize::from(words.len() < 6));
     let told: Vec<String> = words.iter().zip(fields).map(|(word, field)| drawn(*word, field, name)).collect();
     told.join(" ")

@@ -1,7 +1,9 @@
-//! The fields of a checked cron expression: the values each stands for, and in words what is no fixed value.
+//! The fields of a checked cron expression: the fixed values of each, and an English text for each
+//! item without fixed values.
 //!
-//! Invariant: only texts a [`CronExpr`](crate::domain::schedule::CronExpr) was read from come here, so what is met is right;
-//! an item this reader does not know is quoted as it stands, never guessed at.
+//! Invariant: every text here was parsed as a [`CronExpr`](crate::domain::schedule::CronExpr)
+//! before, so it is valid. An item that this parser does not know is quoted unchanged and never
+//! guessed.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +12,11 @@ use super::numbers::{WEEKDAYS, day_from_end, ordinal};
 /// A kind of field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kind {
-    /// The word for one value.
+    /// The unit of a value, such as `minute`.
     pub(super) unit: &'static str,
     min: u16,
     max: u16,
-    /// After how many values it starts again.
+    /// The number of values after which the field starts again.
     period: Option<u16>,
     names: &'static [&'static str],
 }
@@ -31,25 +33,25 @@ pub(super) const MINUTE: Kind = kind("minute", 0, 59, None, &[]);
 pub(super) const HOUR: Kind = kind("hour", 0, 23, Some(24), &[]);
 pub(super) const DAY: Kind = kind("day", 1, 31, None, &[]);
 pub(super) const MONTH: Kind = kind("month", 1, 12, Some(12), MONTHS);
-/// 7 is Sunday too; the values are 0 to 6.
+/// The weekday. 7 is Sunday too; the values are 0 to 6.
 pub(super) const WEEKDAY: Kind = kind("weekday", 0, 7, Some(7), DAYS);
 pub(super) const YEAR: Kind = kind("year", 1970, 2099, None, &[]);
 
-/// One field.
+/// A field of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) kind: Kind,
-    /// The values it always stands for.
+    /// The values that the field always selects.
     pub(super) values: BTreeSet<u16>,
-    /// In words, what depends on the month or on the job: `the last day`.
+    /// Descriptions of the items that depend on the month or on the job, such as `the last day`.
     pub(super) others: Vec<String>,
-    /// What the others are places in: `month`, or `year`.
+    /// The period within which `others` name a place: `month` or `year`.
     pub(super) of: &'static str,
-    /// Begins with `*` or is `?`: then a day must suit both day fields.
+    /// True if the text begins with `*` or is `?`. A day must then match both day fields.
     pub(super) is_starred: bool,
 }
 
-/// An expression's fields.
+/// The fields of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fields {
     pub(super) second: Field,
@@ -62,7 +64,8 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Those of five, six (leading seconds) or seven (trailing years) texts; none of any other number.
+    /// Parses five, six (leading seconds) or seven (trailing years) texts. Returns `None` for any
+    /// other number.
     pub(super) fn of(text: &str) -> Option<Self> {
         let texts: Vec<&str> = text.split_ascii_whitespace().collect();
         let (second, minute, hour, day, month, weekday, year) = match *texts.as_slice() {
@@ -84,12 +87,12 @@ impl Fields {
 }
 
 impl Field {
-    /// These values; a day must suit both day fields.
+    /// A field with these values. A day must match both day fields.
     pub(super) fn of(kind: Kind, values: impl IntoIterator<Item = u16>) -> Self {
         Self { kind, values: values.into_iter().collect(), others: Vec::new(), of: "month", is_starred: true }
     }
 
-    /// Every value there is.
+    /// A field with every possible value.
     pub(super) fn whole(kind: Kind) -> Self {
         Self::of(kind, (kind.min..=kind.max).map(|value| kind.folded(value)))
     }
@@ -107,12 +110,12 @@ impl Field {
         field
     }
 
-    /// Whether it stands for every value it could.
+    /// Returns true if the field selects every possible value.
     pub(super) fn is_whole(&self) -> bool {
         self.values.len() == usize::from(self.kind.period.unwrap_or(self.kind.max - self.kind.min + 1))
     }
 
-    /// Its values, if it has no others.
+    /// Returns the values if the field has no items without fixed values.
     pub(super) fn fixed(&self) -> Option<Vec<u16>> {
         self.others.is_empty().then(|| self.values.iter().copied().collect())
     }
@@ -123,7 +126,8 @@ impl Kind {
         self.period.map_or(value, |period| (value - self.min) % period + self.min)
     }
 
-    /// First value, last value (past the end of the field when the range wraps) and step of an item of numbers and names.
+    /// Returns the first value, last value and step of an item of numbers and names. The last value
+    /// is past the end of the field if the range wraps.
     fn range(self, item: &str) -> Option<(u16, u16, usize)> {
         let (base, step) = item.split_once('/').map_or((item, None), |(base, step)| (base, Some(step)));
         let width = match step {
@@ -152,7 +156,7 @@ impl Kind {
         (self.min..=self.max).zip(self.names).find(|(_, name)| **name == text).map(|(value, _)| value)
     }
 
-    /// An item that stands for another value in each month, or for each job.
+    /// Describes an item whose values differ from month to month, or from job to job.
     fn other(self, item: &str) -> String {
         let known = match self.unit {
             "day" => of_month(item),
@@ -162,7 +166,7 @@ impl Kind {
         known.or_else(|| self.drawn(item)).unwrap_or_else(|| format!("the {}s {item:?} stands for", self.unit))
     }
 
-    /// `FRI#2`, `5L`
+    /// Describes `FRI#2` or `5L`.
     fn of_week(self, item: &str) -> Option<String> {
         let name = |text: &str| WEEKDAYS.get(usize::from(self.folded(self.value(text)?)));
         if let Some((day, number)) = item.split_once('#') {
@@ -171,7 +175,7 @@ impl Kind {
         item.strip_suffix('L').filter(|day| !day.is_empty()).and_then(name).map(|name| format!("the last {name}"))
     }
 
-    /// `H`, `H/15`, `H(0-29)`, `H(0-29)/10`
+    /// Describes `H`, `H/15`, `H(0-29)` or `H(0-29)/10`.
     fn drawn(self, item: &str) -> Option<String> {
         let rest = item.strip_prefix('H')?;
         let (bounds, rest) = match rest.strip_prefix('(') {
@@ -188,7 +192,7 @@ impl Kind {
     }
 }
 
-/// `L`, `L-3`, `LW`, `15W`
+/// Describes `L`, `L-3`, `LW` or `15W`.
 fn of_month(item: &str) -> Option<String> {
     match item {
         "L" => Some("the last day".to_owned()),

@@ -209,10 +209,10 @@ fn a_queue_is_unserved_if_no_node_serves_it_and_of_runs_that_want_labels_nobody_
     add("c", "default", "true");
     until("nobody takes it", LONG, || (queue(&ctl, "mail")["state"] == "unserved").then_some(()));
     let default = queue(&ctl, "default");
-    let why = "requires gpu: no node that runs and serves its queue carries it";
+    let why = "requires gpu: no running node that serves its queue has it";
     assert_eq!(default["state"], "open", "a node serves it: {default}");
     assert_eq!(default["untaken"], json!([{"runs": 2, "requires": ["gpu"], "why": why}]));
-    assert_eq!(queue(&ctl, "mail")["untaken"][0]["why"], "no node that runs serves queue mail");
+    assert_eq!(queue(&ctl, "mail")["untaken"][0]["why"], "no running node serves queue mail");
     let table = ctl.run(&["queues"]).good().stdout;
     let line = table.lines().find(|line| line.starts_with("default")).unwrap();
     assert!(line.contains(" open ") && line.ends_with(&format!("nobody takes 2 runs: {why}")), "{table}");
