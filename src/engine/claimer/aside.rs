@@ -1,4 +1,5 @@
-//! What is due and cannot be claimed: a run whose job was forgotten ends, what is no run goes to quarantine.
+//! Due entries that cannot be claimed. A run whose job was forgotten ends, and an entry that is no
+//! run goes to quarantine.
 
 use tracing::{error, info};
 
@@ -9,7 +10,7 @@ use crate::engine::ripe::well_formed;
 use crate::store::{Quarantined, RipeEntry, StoreError};
 
 impl Claimer {
-    /// Deals with an entry whose job is not known.
+    /// Handles an entry whose job is not known.
     pub(super) async fn end_orphan(&self, lane: &Lane, entry: &RipeEntry, tally: &mut Tally) -> Result<(), StoreError> {
         if let Ok((run, _)) = well_formed(entry)
             && orphans::end_orphan(&self.shared.store, &run).await?
@@ -21,7 +22,8 @@ impl Claimer {
         self.put_aside(lane, entry, "its job is not known", tally).await
     }
 
-    /// Moves an entry to quarantine; left where it is if that cannot be, which is said.
+    /// Moves an entry to quarantine. If Redis refuses that, logs the error and leaves the entry in
+    /// place.
     pub(super) async fn put_aside(&self, lane: &Lane, entry: &RipeEntry, why: &str, tally: &mut Tally) -> Result<(), StoreError> {
         match self.shared.store.quarantine_run(lane, entry, why).await {
             Ok(Quarantined::Kept) => {
