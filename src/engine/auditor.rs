@@ -96,10 +96,10 @@ async fn turn(shared: &Shared) -> Result<(), StoreError> {
     // them again later.
     found.sort_by(|a, b| (!known.has(a), a.rule, &a.subject).cmp(&(!known.has(b), b.rule, &b.subject)));
     for finding in found.iter().take(KEPT).filter(|finding| !known.has(finding)) {
-        warn!(rule = finding.rule.as_str(), "The books do not agree: {finding}.");
+        warn!(rule = finding.rule.as_str(), "Consistency check failed: {finding}.");
     }
     if found.is_empty() && !known.subjects.is_empty() {
-        info!("The books agree again.");
+        info!("The consistency check passes again.");
     }
     let list: Vec<Value> = found.iter().take(KEPT).map(finding_json).collect();
     let note = AuditNote {

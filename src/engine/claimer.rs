@@ -130,7 +130,7 @@ impl Claimer {
     /// Logs that a key of a lane or its queue has the wrong type.
     pub(super) fn report_spoilt_lane(&self, lane: &Lane, error: &StoreError) {
         if self.shared.said.is_news(&format!("spoilt lane {lane}")) {
-            error!(queue = %lane, "{error}; nothing of this lane runs until then.");
+            error!(queue = %lane, "{error}; no run of this lane starts until it is repaired.");
         }
     }
 

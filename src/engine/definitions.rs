@@ -80,7 +80,7 @@ impl Definitions {
     /// to.
     pub(super) fn report_unusable(&self, name: &JobName, why: &str) {
         if self.shared.said.is_news(&format!("job {name}")) {
-            error!(job = %name, "{why}; its runs are left alone.");
+            error!(job = %name, "{why}; this node does not start its runs.");
         }
     }
 }

@@ -25,8 +25,8 @@ pub(super) async fn put_back(shared: &Shared, claim: &Claim, output: &OutputBuff
     let earlier = match tokio::time::timeout(WITHIN, reading).await {
         Ok(Ok(Some(earlier))) => earlier,
         Ok(Ok(None)) => return,
-        Ok(Err(error)) => return debug!("What an earlier start printed is not read: {error}."),
-        Err(_) => return debug!("What an earlier start printed is not read: no answer in time."),
+        Ok(Err(error)) => return debug!("The output of an earlier start is not read: {error}."),
+        Err(_) => return debug!("The output of an earlier start is not read: no answer in time."),
     };
     let stream = |stream| match stream {
         store::Stream::Stdout => Stream::Stdout,

@@ -78,7 +78,7 @@ pub async fn examine(store: &Store) -> Result<Examination, StoreError> {
     match exam.judge_all(store, &good, &mut found).await {
         Ok(()) => {}
         Err(StoreError::WrongType { key, .. }) => {
-            exam.partial = Some(format!("the books cannot be judged until the key {key} is mended"));
+            exam.partial = Some(format!("the data cannot be checked until the key {key} is repaired"));
         }
         Err(error) => return Err(error),
     }
@@ -205,10 +205,10 @@ impl Examination {
         let rest = key.strip_prefix(&prefix).unwrap_or_default();
         let (mut kept, mut dropped) = (0, Vec::new());
         for entry in self.entries.get(rest).into_iter().flatten() {
-            match store.quarantine_entry(rest, entry, "it cannot stand there").await? {
+            match store.quarantine_entry(rest, entry, "it does not belong there").await? {
                 Quarantined::Kept => kept += 1,
                 Quarantined::Dropped => {
-                    dropped.push(format!("taken out, for quarantine is full: {:?} at {}", entry.member, entry.score));
+                    dropped.push(format!("removed, because quarantine is full: {:?} at {}", entry.member, entry.score));
                 }
                 Quarantined::Gone => {}
             }

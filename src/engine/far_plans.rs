@@ -97,7 +97,7 @@ pub(super) async fn cut_stretches(store: &Store, job: &JobName, now: UnixMillis)
         let counted_by = kept.counted_by.as_ref().and_then(|by| definition::counted_by(job, by).ok());
         let left = counted_by.and_then(|(timetable, since)| lateness::without(&timetable, since, left, &known)).unwrap_or(left);
         if !store.mend_stretch(&RunId::regular(job.clone(), kept.stretch.first), kept.stretch, left).await? {
-            debug!(job = %job, "What tells of its occurrences as skipped has changed.");
+            debug!(job = %job, "The record of its skipped occurrences has changed meanwhile.");
         }
     }
     Ok(())

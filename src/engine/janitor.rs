@@ -57,7 +57,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
         match round(&shared, &mut seen).await {
             Ok(0) => {}
             Ok(forgotten) => debug!(forgotten, "Tidied up."),
-            Err(error) => shared.weather.failed(&error, "old records are not forgotten"),
+            Err(error) => shared.weather.failed(&error, "old records are not removed"),
         }
     }
 }
@@ -72,7 +72,7 @@ async fn recall(shared: &Shared) {
     let (now, instant, nodes) = match noted.await {
         Ok(noted) => noted,
         Err(error) => {
-            debug!("What nodes noted of Redis' clock is not known: {error}.");
+            debug!("Node events about Redis' clock cannot be read: {error}.");
             return;
         }
     };
@@ -132,7 +132,7 @@ async fn round(shared: &Shared, seen: &mut UnixMillis) -> Result<usize, StoreErr
             if error.is_passing() && !matches!(error, StoreError::OutOfMemory { .. }) {
                 return Err(error);
             }
-            shared.weather.failed(&error, &format!("what is to be made up for of {job} waits"));
+            shared.weather.failed(&error, &format!("the backfill of {job} waits"));
         }
     }
     total += forget_gone_nodes(store, aged).await?;
@@ -207,7 +207,7 @@ async fn trim_job(shared: &Shared, job: &JobName, now: UnixMillis, keeping: &Kee
             Ok(forgotten) => total += forgotten,
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => {
-                shared.weather.failed(&error, &format!("old runs of {job} are not forgotten"));
+                shared.weather.failed(&error, &format!("old runs of {job} are not removed"));
                 break;
             }
         }

@@ -27,7 +27,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
     let mut rounds = 0_u32;
     loop {
         if let Err(error) = round(&shared, rounds.is_multiple_of(OVERDUE_EVERY)).await {
-            shared.weather.failed(&error, "nobody is told of runs that are late");
+            shared.weather.failed(&error, "late runs are not reported");
         }
         rounds = rounds.wrapping_add(1);
         tokio::time::sleep(EVERY).await;

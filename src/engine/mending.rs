@@ -126,7 +126,7 @@ pub async fn mend_key(store: &Store, key: &str, finding: &Finding) -> Result<Vec
         return mend_unique(store, key).await;
     }
     if finding.rule == Rule::Expires {
-        return Ok(if store.persist_key(key).await? { vec!["it stays".to_owned()] } else { Vec::new() });
+        return Ok(if store.persist_key(key).await? { vec!["its expiry was removed".to_owned()] } else { Vec::new() });
     }
     if finding.rule == Rule::GateWrong {
         let Some(gate) = gate_of_key(store, key) else { return Ok(Vec::new()) };
@@ -147,7 +147,7 @@ pub async fn mend_key(store: &Store, key: &str, finding: &Finding) -> Result<Vec
     let job = rest.strip_prefix("job:");
     Ok(match store.quarantine_key(rest, &finding.found, job).await? {
         SetAside::Kept(aside) => vec![format!("moved to {aside}")],
-        SetAside::Full => vec!["left where it is, for quarantine is full".to_owned()],
+        SetAside::Full => vec!["left in place, because quarantine is full".to_owned()],
         SetAside::Gone => Vec::new(),
     })
 }
@@ -156,7 +156,7 @@ async fn mend_unique(store: &Store, key: &str) -> Result<Vec<String>, StoreError
     let prefix = store.key_named("");
     let Some(key) = key.strip_prefix(&prefix).and_then(unique_key) else { return Ok(Vec::new()) };
     let gone = store.forget_uniques(std::slice::from_ref(&key)).await?;
-    Ok(vec![if gone > 0 { "let go".to_owned() } else { "put into the index".to_owned() }])
+    Ok(vec![if gone > 0 { "released".to_owned() } else { "put into the index".to_owned() }])
 }
 
 /// Removes unreadable fields of a hash, and returns their old content. The component that writes a
@@ -203,7 +203,7 @@ async fn mend_stretch(store: &Store, run: &RunId) -> Result<Vec<String>, StoreEr
     let facts = passed::look_at_stretches(store, std::slice::from_ref(run)).await?;
     let Some(facts) = facts.first().filter(|facts| judge_stretch(facts).is_some()) else { return Ok(Vec::new()) };
     let is_mended = store.mend_stretch(run, facts.told, facts.possible).await?;
-    Ok(is_mended.then(|| format!("it tells of {} now", facts.possible.count)).into_iter().collect())
+    Ok(is_mended.then(|| format!("it counts {} now", facts.possible.count)).into_iter().collect())
 }
 
 /// Corrects the ledger of a job as far as that is certain: each occurrence without a record counts
@@ -226,7 +226,7 @@ async fn mend_ledger(store: &Store, name: &JobName) -> Result<Vec<String>, Store
         folded.shrink(&over.range, over.left);
         taken_out += 1;
     }
-    Ok((taken_out > 0).then(|| format!("its ledger tells of {taken_out} less now")).into_iter().collect())
+    Ok((taken_out > 0).then(|| format!("its ledger counts {taken_out} less now")).into_iter().collect())
 }
 
 async fn mend_jobs(store: &Store, more: &BTreeSet<Lane>, page: &mut [BadJob<'_>], done: &mut Done) -> Result<(), StoreError> {

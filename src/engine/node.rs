@@ -270,7 +270,7 @@ impl Engine {
         }
         let left = self.held();
         if left > 0 {
-            warn!(left, "Runs whose end could not be told are left to recovery.");
+            warn!(left, "Runs whose end could not be recorded are left to recovery.");
         }
     }
 
@@ -302,7 +302,7 @@ async fn ended_by(stop: CancellationToken, work: impl Future<Output = ()>) {
 /// alive and do nothing.
 async fn go_on<F: Future<Output = ()>>(name: &'static str, begin: impl Fn() -> F) {
     while AssertUnwindSafe(begin()).catch_unwind().await.is_err() {
-        error!(part = name, "A part of this node failed unexpectedly and is begun again; please report the lines before.");
+        error!(part = name, "A part of this node failed unexpectedly and is restarted; please report the preceding log lines.");
         tokio::time::sleep(BEGIN_AGAIN).await;
     }
 }

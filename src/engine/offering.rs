@@ -88,7 +88,7 @@ pub(super) async fn offer_back(shared: &Shared, claim: &Claim, claimed_in: &str)
             Ok(ReturnReply::Same | ReturnReply::Unknown) => {}
             Err(error) if error.is_passing() => {}
             Err(error) => {
-                shared.weather.failed(&error, &format!("a run of {} is not put back", claim.run.job()));
+                shared.weather.failed(&error, &format!("a run of {} is not planned again", claim.run.job()));
                 return;
             }
         }

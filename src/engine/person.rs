@@ -32,7 +32,7 @@ pub enum WishError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The stored definition of the job cannot be used.
-    #[error("job {name} cannot be worked with: {why}")]
+    #[error("job {name}: stored definition cannot be used: {why}")]
     Definition {
         /// The name of the job.
         name: JobName,

@@ -109,7 +109,7 @@ pub async fn announce(
             Try::Ours => {
                 let event = NodeEvent { what: Befell::Started { seen_before }, from: started_at, to: None };
                 if let Err(error) = store.note_events(&name, &[EventNote { event, replaces: None }]).await {
-                    debug!("That this node has started is not noted: {error}.");
+                    debug!("The start of this node is not recorded: {error}.");
                 }
                 return Ok((name, started_at));
             }
@@ -233,10 +233,10 @@ async fn keep_lanes(shared: &Shared) -> Result<(), StoreError> {
 /// Learns the queues and lanes, and reports now and then which lanes are in use.
 async fn look_around(shared: &Shared, kept: &mut BootInstant) {
     match learn(shared).await {
-        Err(error) if error.is_passing() => debug!("What queues and lanes there are is not known: {error}."),
+        Err(error) if error.is_passing() => debug!("Queues and lanes cannot be read: {error}."),
         learnt => {
             if let Err(error) = learnt {
-                shared.weather.failed(&error, "what queues and lanes there are is not known");
+                shared.weather.failed(&error, "queues and lanes cannot be read");
             }
             shared.slots.note_learnt();
         }
@@ -288,7 +288,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
                 warn!(node = %settings.node, host, pid, "Another node has taken this node's name; give each its own --node.");
             }
             Ok(BeatReply::Taken { .. }) => {}
-            Err(error) => shared.weather.failed(&error, "that this node is there is not told"),
+            Err(error) => shared.weather.failed(&error, "this node does not report that it is alive"),
         }
         if is_answered {
             look_around(&shared, &mut kept).await;

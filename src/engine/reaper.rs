@@ -58,7 +58,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
         {
             match take_back(&shared, &mark.incarnation).await {
                 Ok(()) => taken_back = Some(mark),
-                Err(error) => shared.weather.failed(&error, "what this node's predecessor held is not taken back"),
+                Err(error) => shared.weather.failed(&error, "runs of this node's predecessor are not taken back"),
             }
         }
         // At most a quarter of a lease, or a short lease would be taken back late. The first looks
@@ -116,7 +116,7 @@ async fn pass(shared: &Shared, watched: &mut HashMap<(RunId, Fence), Watched>) -
                     Ok(Quarantined::Kept) => error!(entry = ?entry.member, "An entry that is no lease was moved to quarantine."),
                     Ok(Quarantined::Dropped) => {
                         let (entry, score) = (&entry.member, &entry.score);
-                        error!(entry = ?entry, score, "Quarantine is full; an entry that is no lease was taken out and is told here only.");
+                        error!(entry = ?entry, score, "Quarantine is full; an entry that is no lease was removed and is recorded only here.");
                     }
                     Err(error) if error.is_passing() => return Err(error),
                     Err(error) => shared.weather.failed(&error, "entries that are no leases stay where they are"),
@@ -210,7 +210,7 @@ async fn recover(shared: &Shared, lease: &ExpiredLease, unchanged: Duration) -> 
         Ok(record) => record,
         Err(error) if error.is_passing() => return Err(error),
         Err(error) => {
-            shared.weather.failed(&error, &format!("the record of {} is taken for none", lease.run));
+            shared.weather.failed(&error, &format!("the record of {} is treated as missing", lease.run));
             None
         }
     };

@@ -98,7 +98,7 @@ pub(super) async fn run(shared: Arc<Shared>, wish: Arc<Wish>, host_zone: Zone) {
             }
             Err(error) => {
                 wish.is_news.fetch_or(is_news, Ordering::AcqRel);
-                shared.weather.failed(&error, "jobs are not as the file says");
+                shared.weather.failed(&error, "jobs.toml is not applied");
                 if !error.is_passing() {
                     shared.note_jobs(error.to_string());
                 }
@@ -183,7 +183,7 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
                 Ok(Applied::Unchanged | Applied::Exists | Applied::Newer(_) | Applied::Taken(_) | Applied::Moved(..)) => {}
                 Ok(Applied::Past(at) | Applied::Done(at)) => {
                     if shared.said.is_news(&format!("past {job} {at}")) {
-                        info!(job = %job, at = %at, "Its moment has passed; it is not planted.");
+                        info!(job = %job, at = %at, "Its time has passed; it is not planted.");
                     }
                     past.push(job);
                 }
@@ -216,7 +216,7 @@ async fn reconcile(shared: &Shared, wanted: &Wanted, host_zone: &Zone) -> Result
         match shared.store.declare_section(source, section, None).await {
             Ok(_) => {}
             Err(error) if error.is_passing() => return Err(error),
-            Err(error) => problems.push(format!("a section that is gone was not taken out: {error}")),
+            Err(error) => problems.push(format!("a queue or group that left the file was not removed: {error}")),
         }
     }
     Ok(Outcome { problems, held, changes: Some(changes) })
@@ -236,7 +236,7 @@ async fn declare(
             Ok(_) => {}
             Err(error) if error.is_passing() => return Err(error),
             Err(error) => {
-                error!("Not declared: {error}.");
+                error!("A queue or group is not declared: {error}.");
                 problems.push(format!("a queue or group not declared: {error}"));
             }
         }

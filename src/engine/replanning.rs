@@ -37,7 +37,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
         let pause = match look(&shared.store).await {
             Ok(()) => again.next().copied(),
             Err(error) => {
-                shared.weather.failed(&error, "what a clock of Redis planned that was ahead is not planned anew");
+                shared.weather.failed(&error, "plans made while Redis' clock was ahead are not corrected");
                 Some(TRY_AGAIN)
             }
         };

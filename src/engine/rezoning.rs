@@ -28,7 +28,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
         match look(&shared).await {
             Ok(()) => shared.zones_now.notified().await,
             Err(error) => {
-                shared.weather.failed(&error, "planned runs are not held against the zone data");
+                shared.weather.failed(&error, "planned runs are not checked against the zone data");
                 tokio::time::sleep(TRY_AGAIN).await;
             }
         }

@@ -78,7 +78,7 @@ impl Runner {
             if let Some(output) = &output {
                 let _ = write_output(shared, claim, output, &mut none_written(claim)).await;
             }
-            warn!("The lease could not be held; the job was stopped and the run is left to recovery.");
+            warn!("The lease could not be kept; the job was stopped and the run is left to recovery.");
             if course.into_outcome().ending == Ending::LeaseLost {
                 shared.holdings.give_up(self.lease.clone());
                 drop(tenure);
@@ -117,7 +117,7 @@ impl Runner {
             if claim.run.kind() == RunKind::Backfill
                 && let Err(error) = backfilling::advance(&shared.store, claim.run.job()).await
             {
-                shared.weather.failed(&error, "what is to be made up for waits for the janitor");
+                shared.weather.failed(&error, "the backfill waits for the janitor");
             }
         }
     }
@@ -130,7 +130,7 @@ impl Runner {
         if claim.run.job().is_hidden()
             && let Err(error) = telling::tell_of(&shared.store, &mut attempt).await
         {
-            shared.weather.failed(&error, "nobody is told of how runs ended");
+            shared.weather.failed(&error, "notices are not sent");
             return (Course::CutShort(Outcome::bare(Ending::NotStarted)), None);
         }
         shared.holdings.earlier_ended(lease).await;
@@ -328,7 +328,7 @@ fn report(outcome: &Outcome, settled: &Settled, reply: &FinishReply, took: Durat
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let why = describe(outcome);
     match (reply, &settled.verdict) {
-        (FinishReply::Lost, _) => warn!(ms, "The run is another node's by now, or Redis lost it; this result is not taken."),
+        (FinishReply::Lost, _) => warn!(ms, "Result discarded: another node has the run by now, or Redis lost it."),
         (_, Verdict::Final(RunState::Succeeded)) if outcome.error.is_some() => warn!(ms, "Run succeeded{why}."),
         (_, Verdict::Final(RunState::Succeeded)) if settled.reason.is_empty() => info!(ms, "Run succeeded."),
         (_, Verdict::Final(RunState::Succeeded)) => info!(ms, reason = settled.reason, "Run succeeded."),

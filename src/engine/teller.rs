@@ -28,7 +28,7 @@ const STEP: usize = 50;
 pub(super) async fn run(shared: Arc<Shared>) {
     loop {
         let left = round(&shared).await.unwrap_or_else(|error| {
-            shared.weather.failed(&error, "nobody is told of how runs ended");
+            shared.weather.failed(&error, "notices are not sent");
             0
         });
         if left >= BATCH {
@@ -121,12 +121,12 @@ fn note(shared: &Shared, notice: &Notice, reply: NoticeReply) {
 
 fn too_many(shared: &Shared, job: &JobName, kind: NoticeKind) {
     if shared.said.is_news(&format!("suppressed {job} {kind}")) {
-        warn!(job = %job, "Notices {kind} wait to be told; those that come meanwhile are only counted.");
+        warn!(job = %job, "Too many {kind} notices wait; further ones are only counted.");
     }
 }
 
 fn leave(shared: &Shared, job: &JobName, why: &str) {
     if shared.said.is_news(&format!("notice of {job}")) {
-        warn!(job = %job, "{why}; nobody is told of its runs from here.");
+        warn!(job = %job, "{why}; this node sends no notices about its runs.");
     }
 }

@@ -100,7 +100,7 @@ async fn why_late(store: &Store, run: &RunId) -> Result<Option<(Zone, Vec<String
 fn unless_spoilt<T: Default>(notice: &RunId, read: Result<T, StoreError>) -> Result<T, StoreError> {
     match read {
         Err(error) if !error.is_passing() => {
-            warn!(run = %notice, "{error}; the notice tells what is known without it.");
+            warn!(run = %notice, "{error}; the notice is sent without it.");
             Ok(T::default())
         }
         read => read,
@@ -211,7 +211,7 @@ impl Told<'_> {
                 NoticeKind::Late | NoticeKind::Ping => one("late run", "late runs"),
             };
             let were = if count == 1 { "was" } else { "were" };
-            return format!("{count} more {what} of {job} {were} not told one by one");
+            return format!("{count} more {what} of {job} {were} not reported one by one");
         }
         let run = self.subject.map_or_else(|| "a run".to_owned(), ToString::to_string);
         let state = self.state().unwrap_or("unknown").replace('_', " ");

@@ -38,7 +38,7 @@ type Found = (Offer, RipeInLanes);
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let mut claimer = Claimer::new(shared.clone());
     let mut gatekeeper = Gatekeeper::default();
-    let timer = BootTimer::new().inspect_err(|error| warn!("No timer of our own ({error}); runs start up to 2 ms later.")).ok();
+    let timer = BootTimer::new().inspect_err(|error| warn!("No precise timer ({error}); runs start up to 2 ms later.")).ok();
     let mut connections_made = 0;
     while !stop.is_cancelled() {
         shared.progress.ticker.back_within(Duration::ZERO);
@@ -125,7 +125,7 @@ async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeep
         Ok(0) if poll.gates.is_empty() => {}
         Ok(0) => next = next.min(tick),
         Err(error) => {
-            shared.weather.failed(&error, "what waits for others stands still");
+            shared.weather.failed(&error, "runs that wait at gates do not start");
             next = next.min(tick);
         }
     }
@@ -194,7 +194,7 @@ async fn share_out(shared: &Shared, claimer: &mut Claimer, mut found: Vec<Found>
                     unused += slots.saturating_sub(taken.started);
                 }
                 Err(error) => {
-                    shared.weather.failed(&error, &format!("queue {} stands still", offer.queue));
+                    shared.weather.failed(&error, &format!("no run of queue {} starts", offer.queue));
                     next = next.min(shared.settings.tick);
                 }
             }
@@ -231,7 +231,7 @@ async fn take_behind(shared: &Shared, claimer: &mut Claimer, blocked: &[(QueueNa
             Ok(true) => next = Duration::ZERO,
             Ok(false) => {}
             Err(error) => {
-                shared.weather.failed(&error, &format!("queue {queue} stands still"));
+                shared.weather.failed(&error, &format!("no run of queue {queue} starts"));
                 next = next.min(shared.settings.tick);
             }
         }

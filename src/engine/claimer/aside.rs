@@ -16,7 +16,7 @@ impl Claimer {
             && orphans::end_orphan(&self.shared.store, &run).await?
         {
             tally.done += 1;
-            info!(run = %run, "Cancelled, for its job was removed and forgotten.");
+            info!(run = %run, "Cancelled, because its job was removed and forgotten.");
             return Ok(());
         }
         self.put_aside(lane, entry, "its job is not known", tally).await
@@ -28,13 +28,13 @@ impl Claimer {
         match self.shared.store.quarantine_run(lane, entry, why).await {
             Ok(Quarantined::Kept) => {
                 tally.done += 1;
-                error!(queue = %lane, entry = ?entry.member, "An entry that is no runnable run was moved to quarantine: {why}.");
+                error!(queue = %lane, entry = ?entry.member, "An entry that cannot run was moved to quarantine: {why}.");
                 Ok(())
             }
             Ok(Quarantined::Dropped) => {
                 tally.done += 1;
                 let (entry, score) = (&entry.member, &entry.score);
-                error!(queue = %lane, entry = ?entry, score, "Quarantine is full; an entry that is no runnable run was taken out and is told here only: {why}.");
+                error!(queue = %lane, entry = ?entry, score, "Quarantine is full; an entry that cannot run was removed and is recorded only here: {why}.");
                 Ok(())
             }
             // Another node was first.

@@ -52,7 +52,7 @@ impl Claimer {
                 }
                 last_tries -= 1;
             }
-            self.shared.weather.failed(&error, "what a claim won is not known");
+            self.shared.weather.failed(&error, "the result of a claim is not known");
             tokio::time::sleep(self.shared.settings.tick.max(Duration::from_millis(50))).await;
         }
     }

@@ -213,7 +213,7 @@ async fn deal(shared: &Arc<Shared>, found: &Found) -> Result<(), StoreError> {
         Finding::Same if marks.is_spoilt => {
             let Some(epoch) = watch.mark_to_write_back(marks, found.known.highest) else { return Ok(()) };
             if store.begin_epoch(&marks.epoch, &epoch, None, 0, Duration::ZERO).await? == EpochReply::Begun {
-                warn!("The mark of the data held something else; it is written back as this node knew it.");
+                warn!("The epoch key had a bad value; this node wrote the known epoch back.");
             }
             Ok(())
         }
@@ -238,7 +238,7 @@ async fn deal(shared: &Arc<Shared>, found: &Found) -> Result<(), StoreError> {
             warn!(
                 redis = watch.address,
                 was_at = known.address,
-                "This Redis holds other data than this node knew: taken for another server. Its journal is set aside, and nothing of it is written here."
+                "This Redis has other data than this node knew, so it counts as another server. The journal of the old data is set aside and not restored here."
             );
             watch.journal.set_aside();
             Ok(())
@@ -277,7 +277,7 @@ async fn mend(shared: &Arc<Shared>, epoch: &str, kind: LossKind, known: &Remembe
         error!(
             namespace = shared.store.namespace(),
             last_whole_at = whole_at.map(|at| at.to_string()).unwrap_or_default(),
-            "The data in Redis is not what it was: {}. Nothing starts until what this node knows is given back; jobs of jobs.toml are planted again; runs that were going on are stopped and tried again, at-most-once ones end lost.",
+            "Redis lost data: {}. Nothing starts until this node's journal is given back; jobs of jobs.toml are planted again; runs that were going on are stopped and tried again, at-most-once ones end lost.",
             kind.words()
         );
     }
@@ -309,9 +309,9 @@ async fn mend(shared: &Arc<Shared>, epoch: &str, kind: LossKind, known: &Remembe
 
 fn tell(given: &Given, gone: &[super::journal::ApiJob]) {
     let Given { restored, known, lost, failed } = *given;
-    info!(restored, lost, known, "What this node's journal knew is given back.");
+    info!(restored, lost, known, "The journal of this node is given back.");
     if failed > 0 {
-        warn!(failed, "Some of it could not be given back: those runs may run again.");
+        warn!(failed, "Some runs of the journal could not be given back; they may run again.");
     }
     if gone.is_empty() {
         return;

@@ -69,7 +69,7 @@ pub(in crate::engine) async fn write(shared: &Shared, nothing: Nothing) -> bool 
         Ok(()) => true,
         Err(error) => {
             // Loops with work for Redis log that it is away.
-            debug!("What befell this node is not noted yet: {error}.");
+            debug!("Node events are not written yet: {error}.");
             shared.notes.put_back(notes);
             false
         }
