@@ -11,8 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::domain::ids::RunId;
 use crate::store::RunRecord;
 
-/// The upper bound of remembered claims, counted once for each run of a claim. Past it all are
-/// forgotten, and recovery takes care of their runs.
+/// The upper bound of remembered claims, counted once for each run of a claim. Past this bound all
+/// claims are forgotten, and recovery takes care of their runs.
 const MOST: usize = 10_000;
 
 /// The claims whose answer this node no longer waits for.

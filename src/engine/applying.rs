@@ -197,7 +197,7 @@ fn standing_of(spec: &JobSpec, record: Option<&JobRecord>, now: UnixMillis) -> S
 }
 
 /// Returns true if the stored definition, written by an older schedd, means the same as
-/// `definition`. Older versions stored keys that an HTTP request does not use.
+/// `definition`. Older versions stored process rules of an HTTP request, which have no effect.
 fn means(job: &JobRecord, definition: &str) -> bool {
     job.definition != definition
         && config::from_surface(&job.definition).is_ok_and(|spec| config::to_surface(&spec) == definition)

@@ -53,8 +53,8 @@ pub(super) struct Claimer {
     /// The turns of each queue, which decide between priority and age.
     turns: HashMap<QueueName, Turns>,
     claimant: Claimant,
-    /// Occurrences that already have a record. The next occurrence of the job is computed from the
-    /// later of run and value.
+    /// For each run, the last later occurrence that was found to have a record already. The next
+    /// occurrence of the job is computed from there.
     occupied: HashMap<RunId, UnixMillis>,
     /// Runs that could not be handled, each with the time of the failure.
     refused: HashMap<RunId, BootInstant>,

@@ -121,7 +121,8 @@ impl Definition {
     }
 
     /// Returns the occurrences up to `now` behind the planned run, or behind the run kept by a
-    /// pause. Also returns the time at which one more occurrence will have passed.
+    /// pause, if that run is owed. Also returns the time at which one more occurrence will have
+    /// passed.
     pub fn passed_behind(&self, now: UnixMillis) -> (Option<Stretch>, Option<UnixMillis>) {
         let Some(planned) = self.record.pending.as_ref().or(self.record.held.as_ref()) else { return (None, None) };
         let now = self.judged_at(now);

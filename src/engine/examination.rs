@@ -55,7 +55,8 @@ pub struct Mended {
 #[derive(Default)]
 struct Census {
     jobs: BTreeSet<JobName>,
-    /// Runs that have a record or are members of an index.
+    /// Runs that have a record or are members of an index. Records are included because they say in
+    /// which index their run belongs.
     runs: BTreeSet<(RunId, Option<Fence>)>,
     uniques: BTreeSet<UniqueKey>,
     entries: BTreeMap<String, Vec<(RipeEntry, String)>>,

@@ -1,10 +1,13 @@
 //! The ledger of a job, read to learn about occurrences whose records were trimmed.
 //!
 //! Invariant: no occurrence is counted twice. Both ends of a range are certain. An occurrence
-//! between the ends belongs to the range only if two conditions hold: the schedule of that instant
-//! has it, and the range together with other known occurrences between its ends accounts for all
-//! the schedules had there. Schedules are taken one after the other (`eras`). Where a schedule is
-//! no longer known, the range covers each instant between its ends.
+//! between the ends belongs to the range only if two conditions hold:
+//! - The schedule of that instant has the occurrence.
+//! - The range and other known occurrences between its ends together account for all that the
+//!   schedules had there.
+//!
+//! Schedules are taken one after the other (`eras`). Where a schedule is no longer known, the range
+//! covers each instant between its ends.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;

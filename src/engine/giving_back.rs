@@ -232,7 +232,7 @@ fn note_predecessor(order: &mut RestoreOrder, definition: &Definition) {
     order.facts.extend(near.map(|at| (FOLLOWS.to_owned(), at.as_i64().to_string())));
 }
 
-/// Returns the last occurrence of the unbroken row of done occurrences that follows `from`.
+/// Returns the last occurrence, from `from` on, before the first that is not among `done`.
 fn after_all(definition: &Definition, mut from: UnixMillis, done: &HashSet<RunId>) -> UnixMillis {
     while let Some(next) = definition.next_after(from) {
         if !done.contains(&RunId::regular(definition.record.name.clone(), next)) {

@@ -1,9 +1,9 @@
-//! The runs whose leases this node holds, each from its claim until Redis has recorded its end.
+//! The runs whose leases this node has, each from its claim until Redis has recorded its end.
 //!
-//! Invariant: a run is held exactly as long as its [`Tenure`] lives, and so is its slot. So the
-//! lease lapses and the slot is free again whatever happens to the task that owns the tenure, even
-//! a panic. Each run is known with its fence: a run that was lost and claimed again by this node is
-//! another entry.
+//! Invariant: a run is in this list exactly as long as its [`Tenure`] lives, and so is its slot. So
+//! the lease lapses and the slot is free again whatever happens to the task that owns the tenure,
+//! even a panic. Each run is known with its fence: a run that was lost and claimed again by this
+//! node is another entry.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ pub(super) struct Holdings {
     /// Leases that could not be kept and whose runs have no live process. No node need wait for
     /// these leases to end.
     given_up: Mutex<HashSet<Lease>>,
-    /// Notified when a run is no longer held.
+    /// Notified when this node no longer has the lease of a run.
     freed: Notify,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Held {
     pub(super) kill_grace: Duration,
 }
 
-/// The right to one held run. It ends when dropped.
+/// The right to execute one run under its lease. Dropping it ends the renewals.
 pub(super) struct Tenure {
     holdings: Arc<Holdings>,
     lease: Lease,
@@ -51,13 +51,13 @@ pub(super) struct Tenure {
 }
 
 impl Holdings {
-    /// Returns all held runs. A panic under this lock leaves the map intact, because entries are
+    /// Returns all these runs. A panic under this lock leaves the map intact, because entries are
     /// inserted and removed in one step.
     pub(super) fn all(&self) -> MutexGuard<'_, HashMap<Lease, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds a run from now on.
+    /// Adds a run, whose lease is renewed from now on.
     pub(super) fn hold(
         self: &Arc<Self>,
         lease: Lease,
@@ -114,7 +114,7 @@ impl Held {
 }
 
 impl Tenure {
-    /// Frees the slot. The run stays held.
+    /// Frees the slot. The lease is still renewed.
     pub(super) fn free_slot(&mut self) {
         self.slot = None;
     }

@@ -75,8 +75,8 @@ pub async fn mend(store: &Store, more: &BTreeSet<Lane>, findings: &[&Finding]) -
         }
     }
     let mut jobs: Vec<BadJob<'_>> = jobs.into_values().collect();
-    // Runs that cannot wait go first. Otherwise such a run would be freed as the next of a job
-    // whose runs wait for nothing.
+    // Runs that wait wrongly go first. Otherwise the repair of an open run could let such a run
+    // start as the next.
     let (waiting, others): (Vec<_>, Vec<_>) = runs.into_values().partition(|bad| bad.rules.contains(&Rule::WaitingWrong));
     for page in waiting.chunks(PAGE) {
         mend_runs(store, more, page, &mut done).await?;

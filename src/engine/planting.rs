@@ -44,7 +44,7 @@ pub struct Request {
     pub start_in: Option<Duration>,
     /// The kind of source the definition comes from.
     pub kind: SourceKind,
-    /// The node whose file defines the job, or the word for the command line.
+    /// The node or applied file that defines the job. Empty for a job of the command line.
     pub source: String,
     /// The action if the name is taken.
     pub existing: Existing,

@@ -30,8 +30,8 @@ pub struct HostFacts {
     pub host: String,
     /// The id of its present boot (`/proc/sys/kernel/random/boot_id`).
     pub boot_id: String,
-    /// Returns true if a process with that id is alive on this host. It tells a killed predecessor
-    /// from a live one.
+    /// Returns true if a process with that id is alive on this host. This distinguishes a killed
+    /// predecessor from a live process.
     pub is_alive: fn(u32) -> bool,
     /// Returns the time by the host's clock. It is reported beside Redis' time, and no decision
     /// uses it.

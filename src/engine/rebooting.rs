@@ -71,8 +71,8 @@ async fn plant(shared: &Shared) -> Result<(), StoreError> {
     store.note_boot(&host, boot_id, store.now().await?).await
 }
 
-/// Returns the word under which a boot is noted. Another node of this host with other labels has
-/// other jobs to plant.
+/// Returns the id under which a boot is noted: the boot id with the labels of this node. Another
+/// node of this host with other labels has other jobs to plant.
 fn boot_word(boot_id: &str, labels: &BTreeSet<Label>) -> String {
     labels.iter().fold(boot_id.to_owned(), |word, label| format!("{word}+{label}"))
 }

@@ -1,9 +1,8 @@
 //! Takes a claimed run through execution to its end in Redis.
 //!
-//! Invariant: a run stays held, with its lease renewed, until Redis has recorded its end or
-//! answered that another node has the run. Output is written before the end, so any reader of the
-//! end sees the output. These writes never delay the attempt itself: renewals and stops reach it at
-//! once.
+//! Invariant: the lease of a run is renewed until Redis has recorded its end or answered that
+//! another node has the run. Output is written before the end, so any reader of the end sees the
+//! output. These writes never delay the attempt itself: renewals and stops reach it at once.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -160,7 +159,7 @@ impl Runner {
         (Course::Attempted(outcome), Some(output))
     }
 
-    /// Writes output and end of the attempt to Redis until Redis answers. The run stays held
+    /// Writes output and end of the attempt to Redis until Redis answers. The lease is renewed
     /// meanwhile, because a late record is better than a second execution. Once the node stops for
     /// good (its tasks are dropped) the lease runs out and recovery decides.
     async fn tell(

@@ -102,7 +102,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// Returns the word that `schedctl nodes` shows.
+    /// Returns the name of the phase that `schedctl nodes` shows.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Running => "running",

@@ -1,5 +1,5 @@
-//! The slots of a node: which lanes it takes runs from, how many runs of each queue it may execute
-//! at once, and how many it executes.
+//! The slots of a node: which lanes it takes runs from, how many runs it may execute per queue, and
+//! how many it executes.
 //!
 //! Invariant: a node claims no more runs than it has free slots, so no run waits claimed but
 //! unstarted. It claims nothing from lanes whose queue it does not serve or whose labels it does
@@ -111,7 +111,8 @@ impl Slots {
         self.lock().serving.clone()
     }
 
-    /// Sets the known queues. Each of them is served by some node.
+    /// Sets the settings of all queues known in Redis. A node without a queue list serves all of
+    /// them, so that no queue is left without a node.
     pub(super) fn set_known(&self, queues: BTreeMap<QueueName, QueueRecord>) {
         let mut state = self.lock();
         if state.known != queues {

@@ -120,7 +120,7 @@ pub(super) fn ping_start(executors: &Executors, spec: &JobSpec, run: &RunId) -> 
     Some(AbortOnDropHandle::new(tokio::spawn(ping.in_current_span())))
 }
 
-/// Returns in words what a run waits for.
+/// Returns a phrase for what a run waits for.
 fn waits_for(what: &str) -> String {
     match what {
         "overlap" => "an open run of its job".to_owned(),
@@ -171,7 +171,7 @@ impl Told<'_> {
         self.about.text("state").or(planned)
     }
 
-    /// Returns in words why the run ended so, or why it is late.
+    /// Returns the text that says why the run ended so, or why it is late.
     fn reason(&self) -> Option<String> {
         let ended = self.ended_by();
         if self.causes.is_empty() {

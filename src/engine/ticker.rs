@@ -74,8 +74,8 @@ async fn rest(timer: Option<&BootTimer>, time: Duration) {
     }
 }
 
-/// Polls once and claims what it can. Returns how long to sleep: until the next run is ready, or
-/// for a tick if Redis did not answer or due runs could not be claimed.
+/// Polls once and claims what it can. Returns how long to sleep. That is until the next run is
+/// ready, or a tick if Redis did not answer or due runs could not be claimed.
 async fn round(shared: &Shared, claimer: &mut Claimer, gatekeeper: &mut Gatekeeper) -> Duration {
     let tick = shared.settings.tick;
     if !shared.executors.are_ready() {

@@ -16,13 +16,13 @@ use crate::store::{JobRecord, Store, StoreError, UniqueHolder};
 /// The holder of a key, and its record.
 #[derive(Debug, Clone)]
 pub(super) struct Held {
-    /// The job that holds the key, or held it last.
+    /// The job that holds the key, or that was its last holder.
     pub(super) holder: UniqueHolder,
     record: Option<JobRecord>,
 }
 
 /// Returns, for each of these jobs, the holder of its unique key. Returns `None` for a job without
-/// a key, or with a key nobody holds.
+/// a key, or with a free key.
 pub(super) async fn read_held(store: &Store, specs: &[&JobSpec]) -> Result<Vec<Result<Option<Held>, StoreError>>, StoreError> {
     let keys: Vec<UniqueKey> = specs.iter().filter_map(|spec| Some(spec.unique.as_ref()?.key.clone())).collect();
     if keys.is_empty() {

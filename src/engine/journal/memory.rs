@@ -107,7 +107,7 @@ impl Memory {
         self.claimed.values()
     }
 
-    /// Forgets runs that ended before `before` ms.
+    /// Forgets ends and start marks from before `before` ms.
     pub(super) fn forget_before(&mut self, before: i64) {
         self.claimed.retain(|_, run| run.at >= before);
         let (ended, of_job) = (&mut self.ended, &mut self.of_job);

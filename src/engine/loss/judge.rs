@@ -148,7 +148,7 @@ mod tests {
         for met in [Met::At(50), Met::At(60), Met::Unknown] {
             assert_eq!(judge(&known("1-a"), &here(met), "here", &[]), Finding::Same, "{met:?}");
         }
-        // The earlier sight was noted without a server, so it may have been this server.
+        // The server was not noted when the data was last seen, so it may have been this server.
         let noted = Remembered { server: None, ..known("1-a") };
         assert_eq!(judge(&noted, &here(Met::At(49)), "here", &[]), Finding::Same);
     }

@@ -5,13 +5,13 @@
 //! to notice, and restores what its [`Journal`] knows. Meanwhile no run is due for any node, for as
 //! long as a lease lasts. So nothing started before the loss is alive when claims begin again.
 //!
-//! After a failover, or a restart that lost the last writes, the first node may not have seen the
-//! lost end: the marks fit for it. So the first node to poll a Redis server of a new identity
-//! stores the last fence at that time. The identity is the process of the server and the count of
-//! its promotions to primary. For 1.5 s nothing is due there. Each node polls at least each second,
-//! so any node that has seen a higher fence reports it in that time. A node that comes later
-//! compares with the stored fence, and notices the loss although fences have risen since. Claims
-//! and skips made from a poll go only to the polled server.
+//! A failover, or a restart, may lose the last writes. A node that had not seen these writes cannot
+//! notice that, because the marks match its knowledge. So the first node to poll a Redis server of
+//! a new identity stores the last fence of that moment. The identity is the process of the server
+//! and the count of its promotions to primary. For 1.5 s nothing is due on that server. Each node
+//! polls at least each second, so any node that has seen a higher fence reports it in that time. A
+//! node that comes later compares with the stored fence. It notices the loss although fences have
+//! risen since. Claims and skips made from a poll go only to the polled server.
 //!
 //! - [`mod@judge`] decides what the data is
 //! - [`upload`] restores from the journal

@@ -44,7 +44,7 @@ pub(super) struct Notes {
 struct State {
     /// Redis' time, and the instant of this node's clock at which it was read.
     clock: (UnixMillis, BootInstant),
-    /// The conditions that last, by their word and queue.
+    /// The conditions that last, by their kind and queue.
     lasting: BTreeMap<(&'static str, Option<QueueName>), Lasting>,
     /// The queues without a free slot, each with the time since when.
     full: BTreeMap<QueueName, UnixMillis>,
@@ -324,7 +324,7 @@ mod tests {
         let sent = BootInstant::now();
         notes.redis_silent(sent);
         assert!(words(&notes).is_empty(), "it may be over in a moment");
-        // As if the poll had been sent long ago.
+        // The time is that of a poll sent long ago.
         notes.state().lasting.clear();
         notes.redis_silent(BootInstant::from_nanos(0));
         assert_eq!(words(&notes), [("redis_away", false, false)]);
@@ -339,7 +339,7 @@ mod tests {
         let notes = Notes::new(at(1_000_000));
         let queue: QueueName = "q".parse().unwrap();
         let free = |free| notes.slots([(queue.clone(), free)].into_iter());
-        // As if the slots had been taken long ago.
+        // The time is that of slots taken long ago.
         let taken_long = || {
             free(0);
             notes.state().full.insert(queue.clone(), at(900_000));
