@@ -276,8 +276,8 @@ impl Claimer {
         Ok(started)
     }
 
-    /// Handles one reply. It neither waits nor fails, because claimed runs may come behind this
-    /// one.
+    /// Handles one reply. It neither waits nor fails, because later replies may have claimed runs
+    /// that must start.
     fn settle(&mut self, planned: Planned, reply: ClaimReply, sent: BootInstant) -> Settled {
         let Planned { ripe, order, definition } = planned;
         match reply {
@@ -332,7 +332,7 @@ impl Claimer {
                 Settled::Done
             }
             ClaimReply::Gone => Settled::Done,
-            // The run stays in its lane, and a poll shows it again when its queue has a free slot.
+            // The run stays in its lane. A poll shows it again when its queue lets runs start.
             ClaimReply::Held => Settled::Held,
             ClaimReply::Early => Settled::Left,
         }

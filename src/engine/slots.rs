@@ -82,8 +82,8 @@ impl Slots {
         Self { state: Arc::default(), freed }
     }
 
-    /// A thread that panicked under this lock left correct counts, because one statement changes
-    /// each.
+    /// A thread that panicked under this lock left correct counts, because each count changes in
+    /// one statement.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -152,7 +152,7 @@ impl Slots {
         self.lock().has_learnt
     }
 
-    /// Notes that an entry is in this lane.
+    /// Notes that this lane has an entry.
     pub(super) fn saw(&self, lane: &Lane) {
         if !lane.is_plain() {
             let mut state = self.lock();
