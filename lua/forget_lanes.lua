@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Forgets lanes that were not used for long.
+-- Forgets lanes that were not used for a long time.
 -- Guard: the lane was last used before the time given, and nothing is due there. At most 100 a call.
 -- KEYS 1 lanes
 -- KEYS* due
