@@ -49,7 +49,8 @@
 -- ARGV 9 tz
 -- ARGV 10 lane
 -- ARGV 11 once: 1 for a one-shot, else 0
--- ARGV 12 change: schedule (plant anew), zone (plant anew, the definition is the same) or rest (leave the planted run)
+-- ARGV 12 change: schedule (plant anew), zone (plant anew, the definition is the same) or
+--   rest (leave the planted run)
 -- ARGV 13 planted: id or ''
 -- ARGV 14 planted_due
 -- ARGV 15 planted_ready

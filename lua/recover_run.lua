@@ -30,7 +30,7 @@
 -- ARGV 4 fence
 -- ARGV 5 seen: the lease's end while it was watched
 -- ARGV 6 verdict: retry, failed or lost
--- ARGV 6 verdict: retry, failed or lost
+-- ARGV 7 reason
 -- ARGV 8 past: the attempt's record as JSON
 -- ARGV 9 job_lane: as read
 -- ARGV 10 gates: the gates at which the run has places

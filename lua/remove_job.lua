@@ -26,7 +26,7 @@
 -- KEYS 18 gated
 -- KEYS 19 passed_run: the first run of the skipped range behind the pending run, else the job
 -- KEYS 20 deadlines
--- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate of the job
+-- KEYS+ gate_wakes, then held, queued, by_job, by_lane, lanes, state and rules: of each gate
 -- ARGV 1 now
 -- ARGV 2 job_name
 -- ARGV 3 kind: file or api

@@ -1,24 +1,25 @@
-//! The rules of one gate: who stands there is to, and nobody waits where nothing will let it in.
+//! The rule of one gate: each run with a place has a right to it, and each waiting run will be let
+//! in.
 
 use super::finding::{Finding, Rule, Subject};
 use crate::domain::ids::RunId;
 
-/// How a gate stands to the records of the runs there.
+/// The places and queue of a gate, compared with the records of its runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GateFacts {
-    /// Runs that stand there and are not to by their records, or that wait and have a place.
+    /// Runs at the gate whose records do not name it, and waiting runs that also have a place.
     pub strays: Vec<RunId>,
-    /// Runs that have a place there and stand in quarantine and nowhere else.
+    /// Runs with a place that are in quarantine, and in no due set or queue.
     pub aside: Vec<RunId>,
-    /// Runs that wait there.
+    /// Runs that wait at the gate.
     pub queued: Vec<RunId>,
-    /// Whether runs wait, nobody has a place, and nothing says when it is to be looked at.
+    /// True if runs wait, no run has a place, and no visit of the gate is planned.
     pub is_open_unnoticed: bool,
-    /// Whether the orders by job or by lane name others than wait there.
+    /// True if the orders by job or by lane differ from the runs that wait.
     pub is_unsorted: bool,
 }
 
-/// What does not agree at a gate; `key` is that of those that wait there.
+/// Returns the first problem of a gate. `key` is the name of its queue.
 pub fn judge_gate(key: &str, facts: &GateFacts) -> Option<Finding> {
     let found = if let Some(first) = facts.strays.first() {
         format!("{} runs stand at its gate that are not to by their records, such as {first}", facts.strays.len())
