@@ -1,11 +1,11 @@
-//! The rules of one run: where its record says it stands, and where it does.
+//! The rules of one run: its record must agree with all indexes.
 
 use super::finding::{Finding, Rule, Subject};
 use super::places::{CountedIn, RecordFacts, RunFacts, Standing};
 use crate::domain::ids::Fence;
 use crate::domain::run::RunState;
 
-/// What does not agree in one run.
+/// Returns the disagreements of one run.
 pub fn judge_run(facts: &RunFacts) -> Vec<Finding> {
     let mut book = Book { facts, findings: Vec::new() };
     match &facts.record {
@@ -153,7 +153,8 @@ impl Book<'_> {
                     self.no_lease();
                 }
             }
-            // The holder of a later one ends it, or it is taken back when that lease has ended.
+            // The holder of the later lease ends the run, or the run is taken back when that lease
+            // has ended.
             (true, None, _) | (_, Some(_), _) => {}
             (false, None, Some(_)) => self.no_lease(),
             (false, None, None) => {

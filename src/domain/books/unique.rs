@@ -1,32 +1,34 @@
-//! The rule of unique keys: each entry says who holds it, and stands in the index by which it goes once nobody does.
+//! The rule of unique keys: each entry names its holder, and is in the index by which it is deleted
+//! when unused.
 
 use super::finding::{Finding, Rule, Subject};
 use crate::domain::time::UnixMillis;
 use crate::domain::unique::UniqueKey;
 
-/// How much later than now a key nobody holds may be looked at next: what has just ended is looked at within minutes.
+/// The latest time from now, in ms, for the next check of a key without a holder.
+/// A key whose job just ended is checked within minutes.
 const SOON_MS: f64 = 3_600_000.0;
 
-/// How a unique key stands.
+/// The facts of one unique key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UniqueFacts {
     /// The key.
     pub key: UniqueKey,
     /// The whole name of its entry.
     pub name: String,
-    /// Whether there is an entry.
+    /// True if there is an entry.
     pub is_there: bool,
-    /// Who holds it, as the entry has it.
+    /// The holder that the entry names.
     pub holder: Option<String>,
-    /// Until when, in ms, if that is told by time.
+    /// The time until which it is held, in ms, if it is held for a time.
     pub until: Option<i64>,
-    /// When it is to be looked at by the index, in ms.
+    /// The time of its next check in the index, in ms.
     pub look_at: Option<f64>,
-    /// Whether that job is defined and names this key.
+    /// True if the holder is defined and names this key.
     pub is_named: bool,
 }
 
-/// What is wrong with one unique key.
+/// Returns what is wrong with one unique key.
 pub fn judge_unique(facts: &UniqueFacts, now: UnixMillis) -> Option<Finding> {
     let finding = |found: String, wanted, fix| {
         let subject = Subject::Key(shown(&facts.name));
@@ -53,7 +55,7 @@ pub fn judge_unique(facts: &UniqueFacts, now: UnixMillis) -> Option<Finding> {
     }
 }
 
-/// As names of keys are shown: with `\xNN` for what is no plain text.
+/// Returns the name of a key as keys are shown: with `\xNN` for bytes that are not plain text.
 fn shown(name: &str) -> String {
     if !name.contains('\\') {
         return name.to_owned();
