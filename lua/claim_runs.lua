@@ -63,8 +63,7 @@
 -- Reply items: now, 1 if the fence counter was wrong and rebuilt, then one of these replies for
 --   each run
 -- Reply claimed: fence, attempt, lease end, recoveries in a row, failures, unclear answers in a
---   row,
--- 1 if it was claimed before
+--   row, 1 if it was claimed before
 -- Reply full: as many runs as allowed were claimed; this run was not judged
 -- Reply gone: another node was first
 -- Reply early: ready

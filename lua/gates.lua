@@ -257,8 +257,7 @@ local function has_stranger(gate, k)
 end
 
 -- Returns the limits of a key: how many runs at once (0: any number), the microseconds between two
--- starts, and
--- the burst.
+-- starts, and the burst.
 local function limits_in(text)
   local limit, interval, burst = string.match(text or '', '^(%d+) (%d+) (%d+)$')
   return tonumber(limit or '1'), tonumber(interval or '0'), tonumber(burst or '1')

@@ -18,10 +18,9 @@
 -- ARGV 2 pending: as read, or ''
 -- ARGV 3 gated: the job's entry with its first gate, or ''
 -- Reply job: rev, ended, paused, held, score in jobs, score in finished, state of the pending run
---   or '', its score in
--- job_due, the number of due sets that have it, number of open runs, of manual runs that do not
--- wait behind another, of
--- waiting, spread and backfill runs, score in backfills, score in gated; '' for a missing value
+--   or '', its score in job_due, the number of due sets that have it, number of open runs, of
+--   manual runs that do not wait behind another, of waiting, spread and backfill runs, score in
+--   backfills, score in gated; '' for a missing value
 -- Reply stale
 -- Reply wrong_type: key, found, wanted
 local types = {KEYS[1], 'hash', KEYS[2], 'zset', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'zset', KEYS[6], 'zset', KEYS[7], 'zset',

@@ -19,14 +19,11 @@
 -- ARGV* fence: of a lease under which it was found, or ''
 -- Reply items: one of these replies for each item
 -- Reply run: 1 if there is a record, state, fence, rev of the job, how the job ended, 1 if the job
---   plans this run,
--- score in the due set, of the lease under the record's fence, of the lease under the given fence,
--- in open, waiting and
--- spread, the reason to stop it, score in history, job_history, dead, job_dead and running; '' for
--- a missing value; the
--- record's queue; its start deadline and its end deadline; 1 if a pause of its job holds it; 1 if
--- it was skipped first
--- behind a run that is open
+--   plans this run, score in the due set, of the lease under the record's fence, of the lease under
+--   the given fence, in open, waiting and spread, the reason to stop it, score in history,
+--   job_history, dead, job_dead and running; '' for a missing value; the record's queue; its start
+--   deadline and its end deadline; 1 if a pause of its job holds it; 1 if it was skipped first
+--   behind a run that is open
 -- Reply wrong_type: key, found, wanted
 local bad = wrong_type({KEYS[1], 'zset', KEYS[2], 'hash', KEYS[3], 'zset', KEYS[4], 'zset', KEYS[5], 'zset'})
 if bad then return bad end

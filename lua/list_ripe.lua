@@ -27,10 +27,9 @@
 -- ARGV* more: how many more runs of the lane to list, because the caller must leave so many where
 --   they are
 -- Reply ripe: now in microseconds, number of leases, epoch, last fence, when the data has settled
---   or 0, the last fence
--- when this server was met ('' if it was not, '?' if that is unknown), until when no run is due
--- because it was met just now
--- or 0, {when the next gate is to be visited or '', {gates to visit now}};
+--   or 0, the last fence when this server was met ('' if it was not, '?' if that is unknown), until
+--   when no run is due because it was met just now or 0, {when the next gate is to be visited or
+--   '', {gates to visit now}};
 -- then for each lane {next ready or '', {id, ready, ...}, room, why there is none}, or
 -- {'wrong_type', key, found, wanted}.
 -- Room is '' for any number; a queue without room lists no due runs, and gives the reason only if

@@ -1,7 +1,6 @@
 #!lua flags=allow-oom
 -- Repairs the indexes of one run to match its record: leases, due sets, open, waiting and spread
--- runs, requests to stop,
--- deadlines and history.
+-- runs, requests to stop, deadlines and history.
 -- Guard: the script checks everything anew. Correct data is not touched, nor a run that a node may
 -- still execute.
 -- KEYS 1 run

@@ -9,8 +9,7 @@
 -- lane later.
 -- Until then the other runs of the lane are passed over.
 -- Guard: the script judges everything anew, so any node may call it at any time. At most 100 places
--- a call; the rest is due
--- at once.
+-- a call; the rest is due at once.
 -- KEYS 1 nudge
 -- KEYS 2 totals
 -- KEYS 3 jobs

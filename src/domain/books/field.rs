@@ -1,17 +1,14 @@
 //! The fields of hashes that hold many separate facts: queues, counters, nodes, lists of files,
-//! groups, gates, and the
-//! counts of what ledgers dropped.
+//! groups, gates, and the counts of what ledgers dropped.
 //!
 //! Invariant: a field judged here may be deleted.
 //! Its writer writes it again, or readers already treat it as missing.
 //!
 //! Some hashes are therefore not judged here. The settings of queues: a deletion would lift a
-//! pause, and a bad setting has its
-//! own warning. Jobs and runs (`definition`, `record`), unique keys (`unique_wrong`) and sizes of
-//! outputs (`count`) have their own rules.
+//! pause, and a bad setting has its own warning. Jobs and runs (`definition`, `record`), unique
+//! keys (`unique_wrong`) and sizes of outputs (`count`) have their own rules.
 //! Free text has no wrong form: why something is in quarantine or to be stopped, what a program
-//! printed, a file's error,
-//! the position of the background check.
+//! printed, a file's error, the position of the background check.
 
 use super::finding::{Finding, Rule, Subject};
 use crate::domain::ids::{GroupName, JobName, QueueName, RunId};
@@ -167,7 +164,7 @@ pub fn bad_fields(key: String, bad: &[BadField]) -> Option<Finding> {
     Some(Finding::fixed(Rule::Field, Subject::Key(key), found, "fields that can be read", fix))
 }
 
-/// Returns a name or value in quotes, cut to [`SHOWN`] characters.
+/// Returns a name or value in quotes, cut to `SHOWN` characters.
 pub fn shown(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((at, _)) => format!("\"{}...\" ({} bytes)", &text[..at], text.len()),
