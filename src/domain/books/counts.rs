@@ -95,14 +95,19 @@ pub fn judge_counts(facts: &CountFacts, name: impl Fn(&str) -> String) -> Vec<Fi
     for (key, what, counter, counted) in counters {
         let Some(counted) = counted.filter(|counted| number(counter.as_deref()) != Some(*counted)) else { continue };
         let found = format!("it counts {} {what}, and there are {counted}", counter.as_deref().unwrap_or("no"));
-        findings.push(Finding::fixed(Rule::Count, Subject::Key(name(key)), found, "a counter that is what it counts", "sets it"));
+        findings.push(Finding::fixed(
+            Rule::Count,
+            Subject::Key(name(key)),
+            found,
+            "a counter that equals what it counts",
+            "sets it",
+        ));
     }
     if let Some(SizeFacts { job, said, counted }) = facts.sizes.first() {
-        let others = if facts.sizes.len() > 1 { format!("of {} jobs ", facts.sizes.len()) } else { String::new() };
+        let others = if facts.sizes.len() > 1 { format!("; {} jobs are wrong", facts.sizes.len()) } else { String::new() };
         let said = said.as_deref().unwrap_or("no");
-        let found =
-            format!("it is wrong {others}of the bytes of output kept: of {job} it counts {said}, and there are {counted}");
-        let wanted = "a counter that is what it counts";
+        let found = format!("for job {job} it counts {said} bytes of output, and {counted} are kept{others}");
+        let wanted = "a counter that equals what it counts";
         findings.push(Finding::fixed(Rule::Count, Subject::Key(name("output_sizes")), found, wanted, "sets it"));
     }
     let last = facts.fence.as_deref().and_then(|text| text.parse::<u64>().ok()).and_then(Fence::new);

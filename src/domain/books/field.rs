@@ -90,7 +90,7 @@ fn judge_group(field: &str, value: &str) -> Option<&'static str> {
         _ if field.starts_with("src:") => is_hash(value) && !value.is_empty(),
         _ => true,
     };
-    (!is_sound).then_some("it is no such setting of a group")
+    (!is_sound).then_some("it is no valid setting of a group")
 }
 
 /// Judges a field of a gate's state: the turn, the lanes of waiting runs, the limits of a job.
@@ -103,7 +103,7 @@ fn judge_gate_state(field: &str, value: &str) -> Option<&'static str> {
         (None, "since" | "last_ended" | "tried") => is_instant(value),
         _ => true,
     };
-    (!is_sound).then_some("no gate says that of itself")
+    (!is_sound).then_some("it is no valid state of a gate")
 }
 
 fn is_instant(text: &str) -> bool {
@@ -135,7 +135,7 @@ fn judge_node(field: &str, value: &str) -> Option<&'static str> {
         // here.
         _ => true,
     };
-    (!is_whole).then_some("no node says that of itself")
+    (!is_whole).then_some("no node writes such a value")
 }
 
 fn is_word(text: &str) -> bool {
@@ -160,7 +160,7 @@ pub fn bad_fields(key: String, bad: &[BadField]) -> Option<Finding> {
         1 => format!("it has the field {first}"),
         count => format!("it has {count} fields that cannot be read, as {first}"),
     };
-    let fix = "takes them out and says what they held; whoever writes them writes them anew";
+    let fix = "deletes them and prints their values; their writers write them again";
     Some(Finding::fixed(Rule::Field, Subject::Key(key), found, "fields that can be read", fix))
 }
 

@@ -94,25 +94,20 @@ pub fn judge_job(facts: &JobFacts) -> Vec<Finding> {
     let mut fixed = |rule, found: String, wanted, fix| findings.push(Finding::fixed(rule, subject(), found, wanted, fix));
     if (facts.backfill > 0) != facts.is_among_backfills {
         let found = match facts.backfill {
-            0 => "it stands among the jobs with something to be made up for, and has nothing".to_owned(),
-            count => format!("{count} of its occurrences are to be made up for, and no node knows"),
+            0 => "the list of backfills names it, and none of its occurrences waits for backfill".to_owned(),
+            count => format!("{count} of its occurrences wait for backfill, and the list of backfills does not name it"),
         };
-        fixed(
-            Rule::BackfillWrong,
-            found,
-            "a place in the list of backfills if it has one, and else none",
-            "makes the list agree",
-        );
+        fixed(Rule::BackfillWrong, found, "a list of backfills with exactly the jobs that have some", "corrects the list");
     }
     if !facts.is_known {
         if facts.indexed.is_some() || facts.is_among_ended {
             let found = "it stands in an index of jobs and has no record".to_owned();
-            fixed(Rule::UnknownJob, found, "an index that names jobs that are there", "takes it out of the index");
+            fixed(Rule::UnknownJob, found, "an index of existing jobs only", "takes it out of the index");
         }
         if !facts.listed_by.is_empty() {
             let files: Vec<String> = facts.listed_by.iter().map(SourceName::words).collect();
             let found = format!("{} lists it, and it has no record", files.join(", "));
-            let wanted = "lists of jobs that are there";
+            let wanted = "lists of existing jobs only";
             findings.push(Finding::fixed(
                 Rule::Listed,
                 subject(),
@@ -156,13 +151,13 @@ pub fn judge_job(facts: &JobFacts) -> Vec<Finding> {
         None => match facts.plan {
             Plan::Recurring if facts.is_paused => {}
             Plan::Recurring => {
-                let found = "it comes again by its schedule, and no run of it is planned".to_owned();
+                let found = "it has a schedule, and no run of it is planned".to_owned();
                 fixed(Rule::Unplanned, found, "one planned run", "plants its first one after now");
             }
             _ if facts.is_paused || facts.open + facts.manual + facts.waiting + facts.spread > 0 => {}
             Plan::AfterEnd => {
-                let found = "it comes again after each run, and no run of it is planned, open or waits".to_owned();
-                fixed(Rule::Unplanned, found, "one run that is planned or open", "plants it, its delay from now");
+                let found = "its delay plans a run after each run, and no run of it is planned, open or waiting".to_owned();
+                fixed(Rule::Unplanned, found, "one run that is planned or open", "plans one, its delay from now");
             }
             Plan::Once => {
                 let found = "it is to run once and is not over, and no run of it is planned, held, open or waits".to_owned();
@@ -194,15 +189,15 @@ pub fn judge_job(facts: &JobFacts) -> Vec<Finding> {
 fn planned_far(facts: &JobFacts) -> Option<Finding> {
     let first = facts.comes_first?;
     let PendingFacts { run, state: None, .. } = facts.pending.as_ref().filter(|_| !facts.is_paused)? else { return None };
-    let found = format!("its planned run {run} is due {}, and by its schedule one is due {first}", run.due());
-    let wanted = "the first occurrence still to come, planned";
-    Some(Finding::fixed(Rule::PlannedFar, Subject::Job(facts.name.clone()), found, wanted, "plants that one instead"))
+    let found = format!("its planned run {run} is due {}, and its schedule has an earlier occurrence, {first}", run.due());
+    let wanted = "a planned run for the next occurrence";
+    Some(Finding::fixed(Rule::PlannedFar, Subject::Job(facts.name.clone()), found, wanted, "plans the earlier one instead"))
 }
 
 /// Returns the finding for a job with a planned run and a gate that is missing in the list of jobs
 /// with gates.
 fn gate_unlisted(facts: &JobFacts) -> Option<Finding> {
-    let found = "the list of jobs with gates does not name it: behind a mass of others its runs would be found late";
+    let found = "the list of jobs with gates does not name it: its runs would be found late behind many others";
     let wanted = "its place in that list by its first gate";
     let finding =
         || Finding::fixed(Rule::GatedWrong, Subject::Job(facts.name.clone()), found.to_owned(), wanted, "puts it there");
@@ -216,9 +211,9 @@ fn planned_beside(facts: &JobFacts) -> Option<Finding> {
     if matches!(state, Some(Ok(state)) if *state != RunState::Scheduled) {
         return None;
     }
-    let found = format!("its run {run} is planned, and {open} is open, whose end plants the next");
-    let advice = format!("schedctl cancel {run} takes the planned one out");
-    let wanted = "a planned run or an open one of a job that comes again after each run";
+    let found = format!("its run {run} is planned while {open} is open, and the end of {open} plans another run");
+    let advice = format!("schedctl cancel {run} removes the planned run");
+    let wanted = "either a planned run or an open run of a job with a delay";
     Some(Finding::by_hand(Rule::PlannedBeside, Subject::Job(facts.name.clone()), found, wanted, advice))
 }
 

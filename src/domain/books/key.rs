@@ -117,8 +117,8 @@ pub fn known_key(rest: &str) -> Known {
 
 /// Returns the finding for a lane with due runs that is not recorded, so that no node polls it.
 pub fn unknown_lane(name: String) -> Finding {
-    let found = "runs are due in this lane, and it is not written down: no node looks there";
-    Finding::fixed(Rule::LaneUnknown, Subject::Key(name), found, "every lane in use written down", "writes it down")
+    let found = "runs are due in this lane, but it is not in the list of lanes, so no node polls it";
+    Finding::fixed(Rule::LaneUnknown, Subject::Key(name), found, "every lane in use in the list of lanes", "adds it to the list")
 }
 
 /// Returns what is wrong with one key.
@@ -132,7 +132,7 @@ pub fn judge_key(facts: &KeyFacts) -> Vec<Finding> {
             subject: subject(),
             found: format!("it holds a {}", facts.kind),
             wanted,
-            mend: Mend::Fix("moves it to quarantine; it is made anew"),
+            mend: Mend::Fix("moves it to quarantine; schedd creates it again"),
         }),
         Known::No => {
             let advice = format!("if nothing of yours needs it: DEL {}", facts.name);
@@ -142,8 +142,8 @@ pub fn judge_key(facts: &KeyFacts) -> Vec<Finding> {
         Known::Type(_) | Known::SetAside => {}
     }
     if facts.expires && !facts.rest.starts_with("events:") && !facts.rest.starts_with("gate_rate:") {
-        let found = "it goes by itself after a time (TTL)";
-        findings.push(Finding::fixed(Rule::Expires, subject(), found, "keys that stay", "takes the time off it"));
+        let found = "it has an expiry (TTL)";
+        findings.push(Finding::fixed(Rule::Expires, subject(), found, "keys without an expiry", "removes the expiry"));
     }
     findings
 }
@@ -293,16 +293,13 @@ fn is_range(text: &str) -> bool {
 
 /// Returns the finding for a sorted set with wrong members. `first` says which member and why.
 pub fn bad_entries(key: String, count: usize, first: &str) -> Finding {
-    let found = if count == 1 {
-        format!("it holds {first}")
-    } else {
-        format!("it holds {count} entries that cannot be there, as {first}")
-    };
+    let found =
+        if count == 1 { format!("it holds {first}") } else { format!("it holds {count} invalid entries, such as {first}") };
     Finding::fixed(
         Rule::Entry,
         Subject::Key(key),
         found,
-        "entries that can be read, at instants there are",
+        "readable entries with valid times as scores",
         "moves them to quarantine",
     )
 }
@@ -314,8 +311,9 @@ pub fn bad_entries(key: String, count: usize, first: &str) -> Finding {
 pub fn judge_outputs(index: String, missing: usize, unlisted: usize) -> Option<Finding> {
     let found =
         format!("{missing} entries in it and in the indexes of jobs have no output, and {unlisted} outputs are not in both");
-    let wanted = "an index of the outputs that are kept";
-    (missing + unlisted > 0).then(|| Finding::fixed(Rule::OutputWrong, Subject::Key(index), found, wanted, "makes it agree"))
+    let wanted = "indexes that name exactly the kept outputs";
+    (missing + unlisted > 0)
+        .then(|| Finding::fixed(Rule::OutputWrong, Subject::Key(index), found, wanted, "corrects the indexes"))
 }
 
 #[cfg(test)]

@@ -14,14 +14,14 @@ use crate::domain::run::RunState;
 /// Returns the finding for an occurrence that has a record and is counted by a range too.
 pub fn told_twice(run: &RunId, range: Stretch, state: RunState) -> Finding {
     let Stretch { first, last, count } = range;
-    let found = format!("{run} has a record, and the ledger tells of it too, in {count} {state} from {first} to {last}");
+    let found = format!("{run} has a record, and the ledger counts it too, in {count} {state} from {first} to {last}");
     let subject = Subject::Job(run.job().clone());
     Finding::fixed(
         Rule::LedgerWrong,
         subject,
         found,
-        "each occurrence told of once",
-        "has the ledger tell of those without records only",
+        "each occurrence counted once",
+        "removes occurrences with records from the ledger",
     )
 }
 
@@ -30,13 +30,13 @@ pub fn told_twice(run: &RunId, range: Stretch, state: RunState) -> Finding {
 pub fn told_over(job: &JobName, range: Stretch, state: RunState, (told, has): (u64, u64)) -> Finding {
     let Stretch { first, last, count } = range;
     let found = format!(
-        "from {first} to {last} its schedule has {has}, and its records and its ledger tell of {told}, {count} {state} of them in one range"
+        "from {first} to {last} its schedule has {has} occurrences, and its records and its ledger count {told}, {count} {state} of them in one range"
     );
     Finding::fixed(
         Rule::LedgerWrong,
         Subject::Job(job.clone()),
         found,
-        "each occurrence told of once",
-        "has that range tell of as many less",
+        "each occurrence counted once",
+        "reduces the range by the difference",
     )
 }

@@ -24,9 +24,9 @@ pub fn judge_stretch(facts: &StretchFacts) -> Option<Finding> {
         return None;
     }
     let found = format!(
-        "it tells {} occurrences from {} to {} as skipped, and only {} of those have no end of their own",
+        "it counts {} occurrences from {} to {} as skipped, and only {} of them have no end of their own",
         told.count, told.first, told.last, possible.count
     );
     let subject = Subject::Run(run.clone(), None);
-    Some(Finding::fixed(Rule::StretchWrong, subject, found, "each occurrence told of once", "has it tell of those only"))
+    Some(Finding::fixed(Rule::StretchWrong, subject, found, "each occurrence counted once", "reduces it to these"))
 }

@@ -20,13 +20,13 @@ pub fn judge_text(rest: &str, key: String, text: &str) -> Option<Finding> {
     match rest {
         "epoch" if !text.split_once('-').is_some_and(|(at, _)| is_instant(at)) => {
             let advice = format!(
-                "let a node run that knew the data: it writes back the mark it knows; where there is none: DEL {key}, and the next node marks the data anew"
+                "start a node that knew the data: it writes back the mark it knows; if there is none: DEL {key}, and the next node writes a new mark"
             );
             Some(Finding::by_hand(Rule::Text, Subject::Key(key), found(), "the mark of the data (MS-NODE-NUMBER)", advice))
         }
         "settling" if !is_instant(text) => Some(aside(key, found(), "the instant up to which data settles")),
         _ if rest.starts_with("gate_rate:") && !is_rates(text) => {
-            Some(aside(key, found(), "up to which microsecond rates are taken up (MICROS:INTERVAL:BURST)"))
+            Some(aside(key, found(), "the microsecond up to which each rate is used up (MICROS:INTERVAL:BURST)"))
         }
         _ => None,
     }
@@ -39,7 +39,7 @@ fn is_rates(text: &str) -> bool {
 }
 
 fn aside(key: String, found: String, wanted: &'static str) -> Finding {
-    Finding::fixed(Rule::Text, Subject::Key(key), found, wanted, "moves it to quarantine; it counted as not there")
+    Finding::fixed(Rule::Text, Subject::Key(key), found, wanted, "moves it to quarantine; it counted as missing")
 }
 
 #[cfg(test)]

@@ -34,13 +34,13 @@ pub fn judge_unique(facts: &UniqueFacts, now: UnixMillis) -> Option<Finding> {
         let subject = Subject::Key(shown(&facts.name));
         Some(Finding::fixed(Rule::UniqueWrong, subject, found, wanted, fix))
     };
-    let wanted = "an entry that says who holds the key, and its place in the index";
+    let wanted = "an entry that names the holder, and its place in the index";
     if !facts.is_there {
-        let found = "the index of unique keys names it, and it is not there".to_owned();
+        let found = "the index of unique keys names it, and it does not exist".to_owned();
         return facts.look_at.and_then(|_| finding(found, wanted, "takes it out of the index"));
     }
     let Some(holder) = &facts.holder else {
-        return finding("it does not say which job holds the key".to_owned(), wanted, "lets it go");
+        return finding("it does not say which job holds the key".to_owned(), wanted, "deletes it");
     };
     let is_held = facts.until.map_or(facts.is_named, |until| now.as_i64() < until);
     #[expect(clippy::cast_precision_loss, reason = "instants are far below 2^53")]
@@ -48,10 +48,10 @@ pub fn judge_unique(facts: &UniqueFacts, now: UnixMillis) -> Option<Finding> {
     match facts.look_at {
         Some(at) if is_held || at <= soon => None,
         _ if is_held => {
-            let found = format!("job {holder} holds it, and nobody would look whether it still does");
+            let found = format!("job {holder} holds it, and no check of it is planned");
             finding(found, wanted, "puts it into the index")
         }
-        _ => finding(format!("it points at job {holder}, which does not hold it any more"), wanted, "lets it go"),
+        _ => finding(format!("it points at job {holder}, which does not hold it any more"), wanted, "deletes it"),
     }
 }
 
@@ -95,10 +95,10 @@ mod tests {
         ] {
             assert_eq!(found(sound), "");
         }
-        assert!(found(UniqueFacts { look_at: None, ..facts() }).contains("nobody would look"));
+        assert!(found(UniqueFacts { look_at: None, ..facts() }).contains("no check of it is planned"));
         assert!(found(UniqueFacts { look_at: None, is_named: false, ..facts() }).contains("does not hold it any more"));
-        assert!(found(UniqueFacts { look_at: Some(1e12), until: Some(1_000), ..facts() }).contains("lets it go"));
+        assert!(found(UniqueFacts { look_at: Some(1e12), until: Some(1_000), ..facts() }).contains("deletes it"));
         assert!(found(UniqueFacts { holder: None, ..facts() }).contains("does not say"));
-        assert!(found(UniqueFacts { is_there: false, holder: None, ..facts() }).contains("not there"));
+        assert!(found(UniqueFacts { is_there: false, holder: None, ..facts() }).contains("does not exist"));
     }
 }
