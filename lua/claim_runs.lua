@@ -418,7 +418,8 @@ local function claim(k, a)
       redis.call('HSET', k.job, 'begun', begun)
       if begun >= most and not is_pending then end_schedule(k, a.job_name, job[2]) end
     end
-    -- Runs that began to wait under another rule must not wait on while no run is open.
+    -- Runs that began to wait under another rule must not have to wait until no run is open: under
+    -- `allow` that moment may never come.
     if a.overlap == 'allow' and first then free_first_waiting(k, now) end
     claimed = claimed + 1
     run.reply = {'claimed', int(fence), attempt, lease_end, whole(run[5], COUNT), whole(run[6], COUNT),

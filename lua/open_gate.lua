@@ -126,7 +126,7 @@ local function try_again()
   look_at(now)
 end
 
--- Returns the first run of a lane that no node serves to that lane, without a place.
+-- Sends the first run of a lane that no node serves back to that lane, without a place.
 local function send_ahead(id, lane)
   redis.call('ZADD', places.lane[lane], now, id)
   local before = redis.call('HGET', gate.state, 'before:' .. id)

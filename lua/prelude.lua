@@ -266,7 +266,7 @@ end
 
 -- Returns the job's present lane if it differs from `read`, the lane that the caller read;
 -- otherwise nil.
--- The script's next run belongs into that lane.
+-- Runs that the end of a run makes due belong into that lane.
 local function moved_to(k, read)
   local lane = redis.call('HGET', k.job, 'queue')
   if lane and lane ~= read then return lane end

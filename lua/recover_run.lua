@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Takes a run back from a node that stopped renewing its lease: the run becomes due again or ends.
 -- Guard: the lease has the end that the caller saw all the time it watched.
--- The run has no later fence, and the job is in the lane that was read.
+-- The run has no later fence and is not over, and the job is in the lane that was read.
 -- KEYS 1 run
 -- KEYS 2 job
 -- KEYS 3 jobs

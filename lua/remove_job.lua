@@ -2,7 +2,7 @@
 -- Removes a job, because an operator cancelled it or no file lists it any more.
 -- Its definition stays for its open runs. Group members that wait for this job's turn wait no
 -- longer.
--- If other files still list it with a different definition than the one in force, those files are
+-- If other files still list it and none of them has the definition in force, those files are
 -- applied again.
 -- Guard: the job is of the given kind and at the given revision. Removing twice answers `over` the
 -- second time.

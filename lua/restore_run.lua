@@ -108,7 +108,7 @@ if is_pending or is_held then
 end
 local is_told, rest = ARGV[18] ~= '', ARGV[20]
 local is_first = is_told and KEYS[23] == k.run
--- The next run of the job belongs into the job's lane.
+-- Runs that this end makes due belong into the job's lane.
 -- An entry of this run in a former lane starts nothing, because a claim removes a run that is over.
 if ARGV[24] ~= '' and moved_to(k, ARGV[24]) then return {'stale'} end
 if is_regular and whole(job[6], COUNT) ~= tonumber(ARGV[17]) then return {'stale'} end

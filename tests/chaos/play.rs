@@ -167,7 +167,8 @@ impl Play<'_> {
         Ok(found)
     }
 
-    /// Kills a node that has nothing to do; the fault log gets no entry.
+    /// Kills a node that has nothing to do. The fault log gets no entry, so nothing is excused by
+    /// it.
     pub(crate) fn take_away(&self, node: usize) {
         kill(&self.stage.nodes()[node]);
     }

@@ -223,8 +223,8 @@ fn judge(seen: &Seen) -> Vec<String> {
         let by_redis =
             |at: Micros| seen.wrong.iter().find(|wrong| (wrong.from..wrong.to).contains(&at)).map_or(0, |wrong| wrong.seconds);
         let may_be = [attempt.began - MOMENT, attempt.began].map(|at| attempt.began + by_redis(at) * SECOND);
-        // A retry has its own ready time, by the clock of its attempt; only first attempts must not
-        // be early.
+        // A run that failed while the clock was ahead is retried when the clock is right, which may be
+        // before its due time.
         if attempt.number == 1 && may_be.iter().all(|at| *at < attempt.run.due) {
             findings.push(format!("EARLY {attempt}"));
         }
