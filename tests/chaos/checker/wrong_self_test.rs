@@ -1,4 +1,4 @@
-//! Histories for WRONG: job `a` is removed and added again under its name.
+//! The histories for WRONG: job `a` is removed and added again under its name.
 
 use super::Verdict;
 use super::self_test::{Expect, World, at};
@@ -46,7 +46,7 @@ fn begun(expect: Expect<'_>) {
     };
     expect("due while the change was being acknowledged, begun with the earlier definition", &window(1).evidence, &[]);
     expect("the same, begun with the later one", &window(2).evidence, &[]);
-    // One that was to run once, far ahead.
+    // The run of a one-shot whose successor of the same name is due far ahead.
     let mut w = owed().first(20, |first| first.version = Some(2));
     let when = [20, 4_000].map(|due| When::Once(at(due)));
     for (generation, when) in w.evidence.generations.get_mut("a").unwrap().iter_mut().zip(when) {
@@ -122,7 +122,7 @@ fn ended(expect: Expect<'_>) {
     );
 }
 
-/// Removed at 25 s and added again at 26 s with another definition.
+/// The job is removed at 25 s and added again at 26 s with another definition.
 fn readded() -> World {
     let mut w = World::calm();
     let one = |version, added: Micros, removed: Micros| Generation {
@@ -139,7 +139,7 @@ fn readded() -> World {
     w
 }
 
-/// The run of 20 s began at 27 s; it waited until then for a job of its group.
+/// The run due at 20 s began at 27 s, because it waited for a job of its group.
 fn owed() -> World {
     let mut w = readded().begin(20, 7_000).job(|job| job.sharing.group = Some("alone"));
     let mut other = w.evidence.attempts[0].clone();
