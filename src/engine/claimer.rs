@@ -289,7 +289,7 @@ impl Claimer {
                     // its claim.
                     self.definitions.forget(ripe.run.job());
                 }
-                runner::start(&self.shared, definition, claim, self.shared.deadline(sent));
+                runner::start(&self.shared, definition, claim, sent);
                 Settled::Started
             }
             ClaimReply::Full => Settled::Full,

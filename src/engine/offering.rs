@@ -12,6 +12,7 @@ use super::loss;
 use super::settling::{self, Settled};
 use super::shared::{Phase, Shared};
 use crate::domain::run::{Outcome, RunState};
+use crate::domain::time::UnixMillis;
 use crate::store::{Claim, ReturnReply, Verdict};
 
 /// The number and the interval of tries to return a run whose lease Redis lost. Its job may have to
@@ -22,16 +23,25 @@ const OFFER_AGAIN: Duration = Duration::from_millis(500);
 /// another node's. Nodes notice a loss within a second.
 const LOOKS: u32 = 4;
 
+/// The time of an attempt's end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End {
+    /// How long the attempt took.
+    pub(super) took: Duration,
+    /// The end by Redis' clock. It counts from when the claim was sent, so that it is never before the true end.
+    pub(super) at: UnixMillis,
+}
+
 /// Returns the end of an attempt in the form of the journal.
-pub(super) fn ended(claim: &Claim, settled: &Settled, state: RunState, outcome: &Outcome, took: Duration) -> EndedRun {
+pub(super) fn ended(claim: &Claim, settled: &Settled, state: RunState, outcome: &Outcome, end: End) -> EndedRun {
     let mut facts = vec![("attempt", claim.attempt.to_string()), ("started_at", claim.claimed_at.as_i64().to_string())];
-    facts.extend(settling::facts(outcome, settled, took).into_iter().filter(|(_, value)| !value.is_empty()));
+    facts.extend(settling::facts(outcome, settled, end.took).into_iter().filter(|(_, value)| !value.is_empty()));
     EndedRun {
         run: claim.run.to_string(),
         queue: claim.lane.as_str().to_owned(),
         state: state.as_str().to_owned(),
         reason: if matches!(settled.verdict, Verdict::Final(_)) { settled.reason.clone() } else { String::new() },
-        ended_at: claim.claimed_at.saturating_add(took).as_i64(),
+        ended_at: end.at.as_i64(),
         fence: claim.fence.as_u64(),
         facts: facts.into_iter().map(|(field, value)| (field.to_owned(), value)).collect(),
     }

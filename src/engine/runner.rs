@@ -18,7 +18,7 @@ use super::hidden;
 use super::holdings::{Lease, Tenure};
 use super::janitor::bounds_of;
 use super::journal::{ClaimedRun, Line};
-use super::offering::{ended, offer_back, offer_end};
+use super::offering::{End, ended, offer_back, offer_end};
 use super::settling::{self, Settled};
 use super::shared::Shared;
 use super::telling;
@@ -44,13 +44,13 @@ const HISTORY_SLACK: usize = 50;
 const OUTPUT_SLACK: u64 = 8;
 
 /// Starts the run of `claim` in its own task.
-pub(super) fn start(shared: &Arc<Shared>, definition: Arc<Definition>, claim: Claim, deadline: BootInstant) {
+pub(super) fn start(shared: &Arc<Shared>, definition: Arc<Definition>, claim: Claim, sent: BootInstant) {
     let lease = (claim.run.clone(), claim.fence);
     let slot = shared.slots.take(claim.lane.queue());
     shared.executors.note_claimed(&definition.spec.action);
-    let (tenure, control) = shared.holdings.hold(lease.clone(), deadline, definition.spec.kill_grace, slot);
+    let (tenure, control) = shared.holdings.hold(lease.clone(), shared.deadline(sent), definition.spec.kill_grace, slot);
     let span = tracing::info_span!("run", job = %claim.run.job(), run = %claim.run, attempt = claim.attempt, fence = claim.fence.as_u64());
-    let runner = Runner { shared: shared.clone(), definition, claim, lease };
+    let runner = Runner { shared: shared.clone(), definition, claim, lease, sent };
     tokio::spawn(runner.run(control, tenure).instrument(span));
 }
 
@@ -59,6 +59,8 @@ struct Runner {
     definition: Arc<Definition>,
     claim: Claim,
     lease: Lease,
+    /// When the claim was sent to Redis.
+    sent: BootInstant,
 }
 
 impl Runner {
@@ -93,15 +95,15 @@ impl Runner {
         if is_refused && settled.verdict == Verdict::Release {
             tokio::time::sleep(NOT_STARTED_PAUSE).await;
         }
-        let took = started.elapsed();
-        let reply = self.tell(&settled, &outcome, took, output.as_ref(), &mut tenure).await;
-        note_end(shared, claim, &settled, &outcome, took, &reply);
-        report(&outcome, &settled, &reply, took);
+        let end = End { took: started.elapsed(), at: claim.claimed_at.saturating_add(BootInstant::now().since(self.sent)) };
+        let reply = self.tell(&settled, &outcome, end, output.as_ref(), &mut tenure).await;
+        note_end(shared, claim, &settled, &outcome, end, &reply);
+        report(&outcome, &settled, &reply, end.took);
         if matches!(reply, FinishReply::Lost) {
             drop(tenure);
             match settled.verdict {
                 Verdict::Final(state) => {
-                    offer_end(shared, claim, &ended(claim, &settled, state, &outcome, took), &claimed_in).await;
+                    offer_end(shared, claim, &ended(claim, &settled, state, &outcome, end), &claimed_in).await;
                 }
                 _ if definition.spec.delivery != Delivery::AtMostOnce => offer_back(shared, claim, &claimed_in).await,
                 _ => {}
@@ -126,7 +128,7 @@ impl Runner {
     /// Asks the done check first where the job wants it, and then makes the attempt unless the work
     /// is done. Returns the result, and the output if any.
     async fn follow(&self, control: Control) -> (Course, Option<OutputBuffer>) {
-        let Self { shared, definition, claim, lease } = self;
+        let Self { shared, definition, claim, lease, .. } = self;
         let mut attempt = attempt_of(shared, definition, claim);
         if claim.run.job().is_hidden()
             && let Err(error) = telling::tell_of(&shared.store, &mut attempt).await
@@ -168,18 +170,18 @@ impl Runner {
         &self,
         settled: &Settled,
         outcome: &Outcome,
-        took: Duration,
+        end: End,
         output: Option<&OutputBuffer>,
         tenure: &mut Tenure,
     ) -> FinishReply {
         let Self { shared, claim, .. } = self;
-        let facts = settling::facts(outcome, settled, took);
+        let facts = settling::facts(outcome, settled, end.took);
         let past = match settled.verdict {
             // An attempt with output has begun, so it was cut short.
             Verdict::Release if outcome.ending == Ending::ShutDown && output.is_some() => {
-                settling::past(claim, shared.settings.node.as_str(), outcome, took)
+                settling::past(claim, shared.settings.node.as_str(), outcome, end.took)
             }
-            Verdict::Retry(_) => settling::past(claim, shared.settings.node.as_str(), outcome, took),
+            Verdict::Retry(_) => settling::past(claim, shared.settings.node.as_str(), outcome, end.took),
             _ => String::new(),
         };
         let mut written = none_written(claim);
@@ -205,7 +207,7 @@ impl Runner {
                 if let Verdict::Final(state) = settled.verdict
                     && !std::mem::replace(&mut is_noted, true)
                 {
-                    shared.watch.journal().note([Line::Ended(ended(claim, settled, state, outcome, took))]);
+                    shared.watch.journal().note([Line::Ended(ended(claim, settled, state, outcome, end))]);
                 }
                 tokio::time::sleep(TELL_AGAIN).await;
             } else {
@@ -228,7 +230,7 @@ fn start_mark(claim: &Claim) -> ClaimedRun {
 }
 
 /// Notes in the journal what Redis has recorded.
-fn note_end(shared: &Shared, claim: &Claim, settled: &Settled, outcome: &Outcome, took: Duration, reply: &FinishReply) {
+fn note_end(shared: &Shared, claim: &Claim, settled: &Settled, outcome: &Outcome, end: End, reply: &FinishReply) {
     let run = claim.run.to_string();
     let line = match reply {
         // Not noted: the node that has the run records its end.
@@ -240,7 +242,7 @@ fn note_end(shared: &Shared, claim: &Claim, settled: &Settled, outcome: &Outcome
                 Verdict::Final(state) => state,
                 _ => RunState::Cancelled,
             };
-            Line::Ended(ended(claim, settled, state, outcome, took))
+            Line::Ended(ended(claim, settled, state, outcome, end))
         }
     };
     shared.watch.journal().note([line]);
