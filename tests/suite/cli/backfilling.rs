@@ -40,7 +40,7 @@ fn a_window_is_made_up_for_once_and_the_schedule_is_left_alone() {
     assert!(bench.ctl.run(&["show", &claim.run.to_string()]).good().stdout.contains("backfill"));
     assert!(bench.ctl.run(&["show", "a"]).good().stdout.contains("schedctl cancel a --backfill"));
     let given_up = bench.ctl.run(&["cancel", "a", "--backfill"]).good();
-    assert!(given_up.stdout.contains("4 backfill runs of a given up"), "{given_up:?}");
+    assert!(given_up.stdout.contains("4 backfill runs of a cancelled"), "{given_up:?}");
     let told = bench.ctl.run(&["explain", "a", "--at", "2025-01-01T02:00:00Z"]).good().stdout;
     assert!(told.contains("It was to be made up for; that was given up by "), "{told}");
     let made_up = bench.ctl.run(&["explain", "a", "--at", "2025-01-01T00:00:00Z"]).good().stdout;

@@ -132,7 +132,7 @@ fn every_dead_letter_is_forgotten_only_when_that_is_surely_meant() {
     bench.ctl.run(&["purge", "--dead", "--dry-run"]).good();
     for answer in ["", "\n", "y\n", "schedd2\n"] {
         let asked = bench.ctl.answer_on_terminal(&["purge", "--dead"], answer);
-        assert!(asked.code == 2 && asked.stdout.contains("3 dead letters of namespace schedd would be forgotten"), "{asked:?}");
+        assert!(asked.code == 2 && asked.stdout.contains("3 dead letters of namespace schedd will be forgotten"), "{asked:?}");
         assert!(asked.stdout.contains("to go on write schedd: ") && asked.stdout.contains("nothing was forgotten"), "{asked:?}");
     }
     assert_eq!(bench.ctl.run(&["stats", "--json"]).json()["dead"], 3);

@@ -145,7 +145,7 @@ fn a_group_that_jobs_name_and_no_file_has_any_more_is_listed_and_told_by_doctor(
     until("no file has it", LONG, || Some(()).filter(|()| groups()[0]["declared"] == false));
     assert_eq!((&groups()[0]["group"], &groups()[0]["mode"]), (&json!("g"), &json!("exclusive")));
     let table = ctl.run(&["groups"]).good().stdout;
-    assert!(table.contains("exclusive (by default: no file has it)"), "{table}");
+    assert!(table.contains("exclusive (by default: no file declares it)"), "{table}");
     let told = ctl.run(&["doctor"]).stdout;
     assert!(
         told.contains("no file has it, and 2 jobs have it (a, b): exclusive, by default") && told.contains("[groups.g]"),

@@ -114,7 +114,7 @@ fn what_is_in_quarantine_is_warned_of_until_a_person_discards_it_and_then_it_is_
     ctl.run(&["doctor", "--discard", "all"]).refused(2, &["every entry in the quarantine of namespace schedd", "--yes"]);
     let asked = ctl.answer_on_terminal(&["doctor", "--discard", "all"], "y\n");
     assert!(
-        asked.code == 2 && asked.stdout.contains("2 entries of quarantine of namespace schedd would be discarded"),
+        asked.code == 2 && asked.stdout.contains("2 entries of quarantine of namespace schedd will be discarded"),
         "{asked:?}"
     );
     assert!(asked.stdout.contains("nothing was discarded"), "{asked:?}");
