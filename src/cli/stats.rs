@@ -1,4 +1,4 @@
-//! `stats`: the state of the whole in numbers, every one always there.
+//! `stats`: counts of jobs, runs, nodes and stored data. Every count is always printed.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use super::connect::connect;
 use super::failure::Failure;
 use super::render::Console;
 
-/// Prints the state of the whole.
+/// Prints the counts.
 pub(super) async fn stats(global: &Global, console: &mut Console) -> Result<u8, Failure> {
     let store = connect(global, console).await?;
     let stats = store.read_stats().await?;

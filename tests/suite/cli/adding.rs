@@ -331,7 +331,7 @@ fn a_past_time_of_several_runs_at_once_and_one_that_ran_is_not_accepted() {
         let again = add(&["--at", "2099-01-02", verb]).good();
         assert!(
             !again.stderr.contains(told)
-                && again.stderr.contains("job p does not run for 2020-01-01T09:00:00.000Z: it has run then"),
+                && again.stderr.contains("job p does not run for 2020-01-01T09:00:00.000Z: it ran at that time already"),
             "{again:?}"
         );
         assert!(next("p").starts_with("2099-01-02"), "{again:?}");
@@ -350,8 +350,8 @@ fn a_time_that_would_not_run_is_refused_if_it_is_past_and_warned_of_if_not() {
     };
     for (args, words) in [
         ("--at 2020-01-01 --at 2021-01-01 --allow-past", "only the newest runs, 2021-01-01T00:00:00.000Z"),
-        ("--at 2020-01-01 --allow-past --skip-if-late 1h", "--skip-if-late skips what is so late"),
-        ("--at 2020-01-01 --allow-past --max-age 1h", "--skip-if-late skips what is so late"),
+        ("--at 2020-01-01 --allow-past --skip-if-late 1h", "--skip-if-late skips a run this late"),
+        ("--at 2020-01-01 --allow-past --max-age 1h", "--skip-if-late skips a run this late"),
         ("--at 2020-01-01 --at 2099-01-01 --allow-past --catch-up skip", "--catch-up skip"),
     ] {
         add(args).refused(2, &["--at \"2020-01-01\" is past and would not run at once", words]);

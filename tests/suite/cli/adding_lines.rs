@@ -61,7 +61,7 @@ fn what_is_doubtful_of_a_line_is_told_with_its_number_and_only_so_often() {
     let told = bench.ctl.run_with_input(&["add", "--stdin"], input.as_bytes()).good().stderr;
     assert_eq!(told.lines().count(), 21, "{told}");
     assert!(
-        told.contains("line 20: cwd: ") && told.ends_with("schedctl: warning: 680 more warnings of lines are not told\n"),
+        told.contains("line 20: cwd: ") && told.ends_with("schedctl: warning: 680 more warnings about lines are not shown\n"),
         "{told}"
     );
     let told = bench.ctl.run(&["add", "--name", "e", "--not-while", "nobody", "--", "x"]).good().stderr;

@@ -219,7 +219,7 @@ fn history_of_a_name_nobody_knows_is_refused_and_of_a_job_that_never_ran_empty()
     assert_eq!(bench.ctl.run(&["history", "a", "--json"]).good().json(), serde_json::json!([]));
     for (words, wanted) in [
         (&["a"][..], "no runs of a\n"),
-        (&["a", "--state", "failed"], "no runs of a that the filters let through\n"),
+        (&["a", "--state", "failed"], "no runs of a that the filters select\n"),
         (&["--dead"], "no dead letters\n"),
         (&["a/on_failure"], "no runs of a/on_failure\n"),
         (&["a", "--quiet"], ""),
