@@ -48,7 +48,7 @@ fn what_is_doubtful_of_a_line_is_told_with_its_number_and_only_so_often() {
         ("line 1: ping_url: ", "{jobb}"),
         ("line 2: user: ", "no user \"no-such-user\" on this host"),
         ("line 4: job d ", "no time to come"),
-        ("line 3: not_while: ", "no job nobody is there"),
+        ("line 3: not_while: ", "no job nobody exists"),
     ];
     assert_eq!(each.len(), wanted.len(), "{told}");
     for (line, (start, word)) in each.iter().zip(wanted) {
@@ -65,7 +65,7 @@ fn what_is_doubtful_of_a_line_is_told_with_its_number_and_only_so_often() {
         "{told}"
     );
     let told = bench.ctl.run(&["add", "--name", "e", "--not-while", "nobody", "--", "x"]).good().stderr;
-    assert!(told.contains("--not-while: no job nobody is there"), "{told}");
+    assert!(told.contains("--not-while: no job nobody exists"), "{told}");
 }
 
 #[test]
