@@ -88,7 +88,7 @@ fn what_is_no_longer_in_the_file_stays_and_is_named_until_it_is_pruned() {
     bench.ctl.run(&["apply", "f.toml"]).good();
     write(&bench, "f.toml", B);
     let kept = bench.ctl.run(&["apply", "f.toml"]).good();
-    assert!(kept.stdout.contains("- a ") && kept.stdout.contains("--prune takes it out"), "{kept:?}");
+    assert!(kept.stdout.contains("- a ") && kept.stdout.contains("--prune removes it"), "{kept:?}");
     assert!(kept.stdout.contains("- queue mail") && kept.stdout.contains("1 no longer in the file kept"), "{kept:?}");
     assert_eq!(names(&bench), ["a", "b"]);
     let differs = bench.ctl.run(&["diff", "f.toml", "--json"]);
@@ -162,7 +162,7 @@ fn an_applied_job_is_not_taken_out_by_hand_nor_by_another_source() {
     bench.ctl.run(&["add", "--name", "a", "--", "x"]).refused(4, &["the file applied as one"]);
     let differs = bench.ctl.run(&["diff", "two.toml"]);
     assert!(
-        differs.code == 1 && differs.stdout.contains("also in the file applied as one: the last change holds"),
+        differs.code == 1 && differs.stdout.contains("also in the file applied as one: the last change wins"),
         "{differs:?}"
     );
     bench.ctl.run(&["apply", "two.toml"]).good();
@@ -214,7 +214,7 @@ fn a_node_and_an_applied_file_live_beside_each_other() {
     write(&bench, "o.toml", &A.replace("1h", "9h"));
     bench.ctl.run(&["apply", "o.toml"]).good();
     let overruled = bench.ctl.run(&["diff", "new.toml", "--node", "web1"]).good();
-    let wanted = "job a: the node said so already; the file applied as o changed it since, and that holds";
+    let wanted = "job a: the node applied this text before; the file applied as o changed the job since, and that change wins";
     assert!(overruled.stderr.contains(wanted) && overruled.stdout.is_empty(), "{overruled:?}");
     let document = bench.ctl.run(&["diff", "new.toml", "--node", "web1", "--json"]).good();
     assert_eq!(changes(&document)[0], ("a".to_owned(), "overruled".to_owned()));

@@ -34,7 +34,7 @@ fn bad_input_changes_nothing_and_says_what_is_wanted() {
         (&["queue", "set", "mail", "rate=100"], 2, "rate: rate \"100\" has no /"),
         (&["queue", "set", "mail", "burst=3"], 2, "burst: burst says how many of a rate"),
         (&["queue", "set", "mial", "limit=3"], 3, "no queue mial in namespace schedd: did you mean mail?"),
-        (&["queue", "pause", "zebra"], 3, "no queue zebra in namespace schedd: schedctl queues lists those there are"),
+        (&["queue", "pause", "zebra"], 3, "no queue zebra in namespace schedd: schedctl queues lists the queues"),
         (&["queue", "pause", "No Such"], 2, "queue name \"No Such\" is not valid"),
     ] {
         let found = ctl.run(words);

@@ -316,7 +316,7 @@ fn logs_give_each_stream_its_own_way_and_say_what_was_dropped() {
     }
     bench.ctl.run(&["logs", "a@5"]).refused(3, &["no run a@5"]);
     bench.ctl.run(&["logs", &claim.run.to_string(), "--attempt", "2"]).refused(3, &["no attempt 2"]);
-    bench.ctl.run(&["logs", claim.run.job().as_str(), "--attempt", "2"]).refused(3, &["attempt 2", "most of one are 1"]);
+    bench.ctl.run(&["logs", claim.run.job().as_str(), "--attempt", "2"]).refused(3, &["attempt 2", "the highest number is 1"]);
     bench.ctl.run(&["logs", &claim.run.to_string(), "--attempt", "0"]).refused(2, &["--attempt"]);
 }
 
