@@ -239,7 +239,7 @@ fn what_a_file_changed_is_as_the_others_say_again_once_it_has_it_no_more() {
     let files = || bench.ctl.run(&["doctor"]).stdout;
     let warned = files();
     for what in ["a", "queue mail"] {
-        let wanted = "the files of apply:o, web1 have it otherwise";
+        let wanted = "the files of apply:o, web1 define it differently";
         assert!(warned.lines().any(|line| line.contains(what) && line.contains(wanted)), "{warned}");
     }
     write(&bench, "o.toml", "");
@@ -250,7 +250,7 @@ fn what_a_file_changed_is_as_the_others_say_again_once_it_has_it_no_more() {
         let limit = queues.as_array().unwrap().iter().find(|queue| queue["name"] == "mail").unwrap()["limit"].clone();
         Some(()).filter(|()| every == "1h" && limit == 2)
     });
-    assert!(files().contains("all that nodes read were taken, and none differ"), "{}", files());
+    assert!(files().contains("all files that nodes read were applied, and none differ"), "{}", files());
 }
 
 #[test]
@@ -263,10 +263,10 @@ fn a_job_that_is_live_as_no_file_says_is_told_until_one_of_them_is_applied_again
     write(&bench, "two.toml", "");
     bench.ctl.run(&["apply", "two.toml", "--prune"]).good();
     let told = bench.ctl.run(&["doctor"]).stdout;
-    assert!(told.contains("it is live as a file said that has it no more, and otherwise in the files of apply:one"), "{told}");
+    assert!(told.contains("its live definition comes from a file that no longer has it, and the files of apply:one define it differently"), "{told}");
     let applied = bench.ctl.run(&["apply", "one.toml"]).good();
     assert!(applied.stdout.contains("1 changed"), "{applied:?}");
     assert_eq!(bench.ctl.run(&["show", "a", "--json"]).good().json()["definition"]["every"], "1h");
     let told = bench.ctl.run(&["doctor"]).stdout;
-    assert!(!told.contains("it is live as a file said"), "{told}");
+    assert!(!told.contains("its live definition comes from a file"), "{told}");
 }

@@ -148,7 +148,7 @@ fn a_group_that_jobs_name_and_no_file_has_any_more_is_listed_and_told_by_doctor(
     assert!(table.contains("exclusive (by default: no file declares it)"), "{table}");
     let told = ctl.run(&["doctor"]).stdout;
     assert!(
-        told.contains("no file has it, and 2 jobs have it (a, b): exclusive, by default") && told.contains("[groups.g]"),
+        told.contains("no file declares it, and 2 jobs have it (a, b): exclusive, by default") && told.contains("[groups.g]"),
         "{told}"
     );
     for name in ["a", "b"] {
@@ -170,10 +170,10 @@ fn a_job_nobody_has_in_not_while_is_told_by_check_and_by_doctor() {
     assert!(checked.stderr.contains(wanted) && checked.stderr.matches("not_while").count() == 1, "{checked:?}");
     ctl.run(&["apply", &file]).good();
     let told = ctl.run(&["doctor"]).stdout;
-    assert!(told.contains("no job is called so, and 1 job names it in not_while (a)"), "{told}");
+    assert!(told.contains("no such job exists, but 1 job names it in not_while (a)"), "{told}");
     ctl.run(&["add", "--name", "bakcup", "--shell", "true"]).good();
     let told = ctl.run(&["doctor"]).stdout;
-    assert!(!told.contains("no job is called so"), "{told}");
+    assert!(!told.contains("no such job exists"), "{told}");
 }
 
 #[test]
@@ -184,13 +184,13 @@ fn settings_that_cannot_be_read_are_told_by_doctor() {
     let _: i64 =
         redis::cmd("HSET").arg("{schedd}:queue:default").arg("limit").arg("many").query(&mut redis.connection()).unwrap();
     let doctor = ctl.run(&["doctor"]).stdout;
-    assert!(doctor.contains("what is kept of its limit cannot be read and counts as not set"), "{doctor}");
+    assert!(doctor.contains("its stored limit cannot be read and counts as not set"), "{doctor}");
     for (key, field, value) in [("group:y", "mode", "foo"), ("group:y", "gap_ms", "abc"), ("groups", "y", "alternate")] {
         let _: i64 =
             redis::cmd("HSET").arg(format!("{{schedd}}:{key}")).arg(field).arg(value).query(&mut redis.connection()).unwrap();
     }
     let told = ctl.run(&["doctor"]).stdout;
-    assert!(told.contains("group y") && told.contains("what is kept of its mode, gap cannot be read"), "{told}");
+    assert!(told.contains("group y") && told.contains("its stored mode, gap cannot be read"), "{told}");
     assert_eq!(queue(&ctl, "default")["limit"], Value::Null);
 }
 
