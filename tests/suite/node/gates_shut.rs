@@ -179,7 +179,7 @@ fn whoever_was_let_in_and_cannot_begin_is_told_so_and_what_became_of_its_place()
     let text = until("it gave its place up", LONG, || told("shut", "gave its place up"));
     let next = run_of("next");
     assert!(text.contains(&format!("gave its place up; {next} has it now.")), "{text}");
-    until("its record is shown so", LONG, || shown("shut", "gave its place at group one up"));
+    until("its record is shown so", LONG, || shown("shut", "gave up its place at group one"));
 }
 
 #[test]
