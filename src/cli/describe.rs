@@ -58,7 +58,7 @@ pub(super) async fn describe(global: &Global, args: &DescribeArgs, console: &mut
                 }
                 found => {
                     let definition = Definition::of(found?)
-                        .map_err(|why| Failure::Failed(format!("job {name} cannot be worked with: {why}")))?;
+                        .map_err(|why| Failure::Failed(format!("job {name}: stored definition cannot be used: {why}")))?;
                     let zone = definition.timetable.zone().clone();
                     (Some(name), definition.spec.schedule, definition.spec.shape, Some(zone))
                 }

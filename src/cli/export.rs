@@ -97,7 +97,7 @@ pub(super) async fn export(global: &Global, args: &ExportArgs, console: &mut Con
     let tables: Vec<String> = queues.chain(groups).chain(jobs).collect();
     console.bytes(tables.join("\n").as_bytes());
     if tables.is_empty() {
-        console.note("no jobs were added by schedctl; --all exports those of files too");
+        console.note("no jobs were added by schedctl; --all exports jobs of files too");
     }
     Ok(code)
 }

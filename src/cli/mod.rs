@@ -73,7 +73,7 @@ pub fn main() -> ExitCode {
     let mut console = Console::new(&args.global);
     let answer = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(dispatch(args, &mut console)),
-        Err(error) => Err(Failure::Failed(format!("this process cannot wait for anything: {error}"))),
+        Err(error) => Err(Failure::Failed(format!("cannot start the async runtime: {error}"))),
     };
     let code = answer.unwrap_or_else(|failure| console.failure(&failure));
     ExitCode::from(console.close(code))

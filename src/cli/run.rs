@@ -78,7 +78,7 @@ impl WaitArgs {
         let limit = self.timeout.as_deref().map(parse_duration).transpose();
         let limit = limit.map_err(|error| Failure::Invalid(format!("--timeout: {error}")))?;
         let interrupts = self.wait.then(|| Signals::new([SIGINT])).transpose();
-        let interrupts = interrupts.map_err(|error| Failure::Failed(format!("signals cannot be waited for: {error}")))?;
+        let interrupts = interrupts.map_err(|error| Failure::Failed(format!("cannot listen for signals: {error}")))?;
         Ok(Waiting { limit, interrupts })
     }
 }
@@ -120,7 +120,7 @@ pub(super) async fn follow(store: &Store, run: &RunId, waiting: Waiting, console
 pub(super) async fn refuse_damaged(store: &Store, name: &JobName) -> Result<(), Failure> {
     let definition = store.read_job(name).await?.map(Definition::of);
     match definition {
-        Some(Err(why)) => Err(Failure::Failed(format!("job {name} cannot be worked with: {why}"))),
+        Some(Err(why)) => Err(Failure::Failed(format!("job {name}: stored definition cannot be used: {why}"))),
         Some(Ok(_)) | None => Ok(()),
     }
 }

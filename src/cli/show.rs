@@ -89,7 +89,7 @@ async fn show_job(store: &Store, name: &JobName, console: &mut Console) -> Resul
         }
     }
     if let Err(problem) = &job.definition {
-        console.error(&format!("job {name} cannot be worked with: {problem}"));
+        console.error(&format!("job {name}: stored definition cannot be used: {problem}"));
         return Ok(1);
     }
     Ok(0)

@@ -100,7 +100,7 @@ pub(super) async fn no_such_job(store: &Store, name: &JobName) -> Failure {
     }
     let near = nearest(name.as_str(), &names);
     if near.is_empty() {
-        return Failure::NotFound(format!("no job {name} in namespace {namespace}; schedctl list shows those there are"));
+        return Failure::NotFound(format!("no job {name} in namespace {namespace}; schedctl list shows all jobs"));
     }
     Failure::NotFound(format!("no job {name} in namespace {namespace}; the nearest names are {}", near.join(", ")))
 }
@@ -182,7 +182,7 @@ async fn no_run_of(store: &Store, run: &RunId) -> Failure {
     if !alike.is_empty() {
         return Failure::NotFound(format!("no run {run}: its id begins like {}", listed(&alike)));
     }
-    Failure::NotFound(format!("no run {run}: schedctl history {job} shows those kept, schedctl show {job} the next"))
+    Failure::NotFound(format!("no run {run}: schedctl history {job} lists the stored runs, schedctl show {job} the next one"))
 }
 
 /// Returns the names nearest to `text`, best first.

@@ -36,9 +36,9 @@ pub(super) fn taken_line(job: &JobRecord, wanted: &NamedJob) -> String {
     let name = &job.name;
     let difference = difference(&job.definition, wanted);
     if difference.is_empty() {
-        return format!("job {name} is there already, just as asked for; --if-absent makes that a success");
+        return format!("job {name} exists already with the same definition; --if-absent makes this a success");
     }
-    format!("job {name} is there already and differs ({}); --replace changes it, --if-absent leaves it", difference.join(", "))
+    format!("job {name} exists already and differs ({}); --replace changes it, --if-absent leaves it", difference.join(", "))
 }
 
 /// Returns `key: old -> new` for the first keys that differ.
@@ -65,7 +65,7 @@ pub(super) fn changed_meanwhile(name: &JobName, now: &Rev) -> String {
 /// Returns the message for a one-shot of this name that already ran at this instant. The same run
 /// is not done twice.
 pub(super) fn done_already(name: &JobName, at: UnixMillis) -> String {
-    format!("job {name}: a job of this name has run at {at} already; give another --name or time (schedctl history {name})")
+    format!("job {name}: a job of this name already ran at {at}; give another --name or time (schedctl history {name})")
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub(super) async fn key_taken(store: &Store, first: &JobName, wanted: &NamedJob)
     let Some(unique) = &wanted.spec.unique else { return no_such_job(store, first).await };
     match doing(store, first, &unique.key).await {
         Ok(doing) => Failure::Conflict(format!(
-            "unique key {:?} is held by job {first}, which {doing}; --if-absent makes that a success",
+            "unique key {:?} is held by job {first}, which {doing}; --if-absent makes this a success",
             unique.key.as_str()
         )),
         Err(error) => error.into(),

@@ -87,7 +87,7 @@ pub(super) async fn watch(global: &Global, args: &List, interval: Duration, cons
 }
 
 fn unheard(error: &std::io::Error) -> Failure {
-    Failure::Failed(format!("signals cannot be waited for: {error}"))
+    Failure::Failed(format!("cannot listen for signals: {error}"))
 }
 
 /// Prints a table below the previous ones.

@@ -87,7 +87,7 @@ struct Clock {
 impl Clock {
     fn new() -> Result<Self, Failure> {
         let interrupts = Signals::new([SIGINT]);
-        let interrupts = interrupts.map_err(|error| Failure::Failed(format!("signals cannot be waited for: {error}")))?;
+        let interrupts = interrupts.map_err(|error| Failure::Failed(format!("cannot listen for signals: {error}")))?;
         Ok(Self { interrupts })
     }
 

@@ -158,7 +158,7 @@ fn looks_like_a_calendar(text: &str) -> bool {
 
 /// Returns the failure for a schedule that is only `@reboot`.
 fn only_at_boot(what: &str) -> Failure {
-    Failure::Invalid(format!("{what} comes at no time of a clock: once on each host after each of its boots"))
+    Failure::Invalid(format!("{what} has no times of a clock: it runs once on each host after each boot"))
 }
 
 /// Returns the time by this host's clock, for verbs that do not need Redis.
@@ -193,7 +193,7 @@ async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Resul
     let store = connect(global, console).await?;
     let record = find_job(&store, name).await?;
     let now = store.now().await?;
-    let definition = Definition::of(record).map_err(|why| Failure::Failed(format!("job {name} cannot be worked with: {why}")))?;
+    let definition = Definition::of(record).map_err(|why| Failure::Failed(format!("job {name}: stored definition cannot be used: {why}")))?;
     if definition.spec.schedule == Schedule::Manual {
         return Err(Failure::Invalid(format!("job {name} has no schedule: it runs only when asked, by schedctl run {name}")));
     }
@@ -210,7 +210,7 @@ async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Resul
                 )));
             };
             let planted = Schedule::At(pending.due());
-            (Timetable::new(planted, definition.timetable.zone().clone(), now), Some("the one after it comes after its end"))
+            (Timetable::new(planted, definition.timetable.zone().clone(), now), Some("the next one comes after the end of this run"))
         }
         (_, Some(left)) => (definition.timetable.ending_after(now, left), None),
         (_, None) => (definition.timetable, None),
@@ -230,7 +230,7 @@ fn of_file(file: &Path) -> Result<Found, Failure> {
         let zone = spec.tz.as_ref().map(Zone::load).transpose().map_err(|error| Failure::Failed(error.to_string()))?;
         let zone = zone.unwrap_or_else(|| host_zone.clone());
         let remark = match &spec.schedule {
-            Schedule::Delay(_) => Some("counted from now; the one after it comes after its end"),
+            Schedule::Delay(_) => Some("counted from now; the next one comes after the end of this run"),
             _ if spec.shape.anchor.is_some() => None,
             schedule if schedule.has_every() => Some("counted from now: its first apply is not known here"),
             _ => None,

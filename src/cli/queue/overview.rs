@@ -47,7 +47,7 @@ impl Standing {
     pub(in crate::cli) fn remark(&self) -> Option<String> {
         let told = self.untaken.iter().map(|(why, runs)| {
             let runs = if *runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
-            format!("nobody takes {runs}: {why}")
+            format!("no node takes {runs}: {why}")
         });
         let told: Vec<String> = told.chain(self.held_words()).collect();
         Some(told.join("; ")).filter(|text| !text.is_empty())

@@ -145,7 +145,7 @@ fn is_unicode() -> bool {
 /// Turns signals into events.
 fn listen(sender: &mpsc::Sender<News>) -> Result<(), Failure> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])
-        .map_err(|error| Failure::Failed(format!("signals cannot be waited for: {error}")))?;
+        .map_err(|error| Failure::Failed(format!("cannot listen for signals: {error}")))?;
     let sender = sender.clone();
     tokio::spawn(async move {
         while let Some(signal) = signals.next().await {

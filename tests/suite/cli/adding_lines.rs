@@ -25,7 +25,7 @@ fn good_lines_go_in_and_bad_ones_are_told_with_their_number() {
         ("line 3: ", "JSON"),
         ("line 4: ", "did you mean \"command\""),
         ("line 5: ", "nope"),
-        ("line 6: ", "job a is there already"),
+        ("line 6: ", "job a exists already"),
     ];
     assert_eq!(told.len(), wanted.len(), "{told:?}");
     for (line, (start, word)) in told.iter().zip(wanted) {

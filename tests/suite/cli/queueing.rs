@@ -215,7 +215,7 @@ fn a_queue_is_unserved_if_no_node_serves_it_and_of_runs_that_want_labels_nobody_
     assert_eq!(queue(&ctl, "mail")["untaken"][0]["why"], "no node that runs serves queue mail");
     let table = ctl.run(&["queues"]).good().stdout;
     let line = table.lines().find(|line| line.starts_with("default")).unwrap();
-    assert!(line.contains(" open ") && line.ends_with(&format!("nobody takes 2 runs: {why}")), "{table}");
+    assert!(line.contains(" open ") && line.ends_with(&format!("no node takes 2 runs: {why}")), "{table}");
     std::fs::write(node.jobs_file(), "[daemon]\nlabels = [\"gpu\"]\n[queues.mail]\n").unwrap();
     node.hup();
     until("all are taken", LONG, || {
