@@ -67,7 +67,8 @@ pub(super) async fn backfill(global: &Global, args: &BackfillArgs, console: &mut
     if !record.is_live() {
         return Err(not_defined(&store, &name).await);
     }
-    let definition = Definition::of(record).map_err(|why| Failure::Failed(format!("job {name}: stored definition cannot be used: {why}")))?;
+    let definition =
+        Definition::of(record).map_err(|why| Failure::Failed(format!("job {name}: stored definition cannot be used: {why}")))?;
     if definition.spec.schedule == Schedule::Manual {
         return Err(Failure::Invalid(format!(
             "job {name} has no schedule, so it has no past occurrences: schedctl run {name} runs it"

@@ -23,9 +23,9 @@ const BAD_FILE: u8 = 78;
 /// Checks a jobs file and prints its problems and warnings. Returns the exit code.
 pub(super) fn check(global: &Global, args: &Check, console: &mut Console) -> Result<u8, Failure> {
     let named = args.file.clone().map(FilePlace::named);
-    let place = named
-        .or_else(|| jobs_file(global))
-        .ok_or_else(|| Failure::Config(vec![format!("no jobs file to check: {} do not exist; name a file", FilePlace::usual())]))?;
+    let place = named.or_else(|| jobs_file(global)).ok_or_else(|| {
+        Failure::Config(vec![format!("no jobs file to check: {} do not exist; name a file", FilePlace::usual())])
+    })?;
     let file = one_line(&place.path().display().to_string());
     match config::read_file(&place, &Zone::of_host()) {
         Ok(config) => {

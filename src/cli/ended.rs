@@ -61,9 +61,7 @@ impl Which {
             until = self.until.as_deref().map(|text| instant("--until", text, now)).transpose()?;
             if let Some(since) = since.filter(|since| *since > now) {
                 let found = shown(since, &Zone::of_host());
-                return Err(Failure::Invalid(format!(
-                    "--since: found {found}, wanted a past time: no run has ended after it"
-                )));
+                return Err(Failure::Invalid(format!("--since: found {found}, wanted a past time: no run has ended after it")));
             }
         }
         if let (Some(from), Some(to)) = (since, until)

@@ -81,8 +81,10 @@ pub(super) async fn add(global: &Global, args: &AddArgs, console: &mut Console) 
     let mut added = apply(&store, args, &job, seen, &host_zone).await?;
     match owed {
         Some(at) if added.2 == Some(at) => instant::tell_due(at, now, &zone, console),
-        Some(at) => console
-            .warn(&format!("job {} does not run for {at}: it ran at that time already, or it existed before and was not changed", added.0)),
+        Some(at) => console.warn(&format!(
+            "job {} does not run for {at}: it ran at that time already, or it existed before and was not changed",
+            added.0
+        )),
         None => {}
     }
     if let Some(since) = paused_since(&store, &added).await? {

@@ -47,9 +47,7 @@ pub(in crate::cli) struct RetryArgs {
 pub(in crate::cli) async fn retry(global: &Global, args: &RetryArgs, console: &mut Console) -> Result<u8, Failure> {
     let named = args.chosen.named()?;
     if !args.chosen.dead && (args.which.has_bounds() || !args.which.state.is_empty()) {
-        return Err(Failure::Invalid(
-            "--state, --since and --until require --dead".to_owned(),
-        ));
+        return Err(Failure::Invalid("--state, --since and --until require --dead".to_owned()));
     }
     args.which.check(Letters::Dead)?;
     let store = connect(global, console).await?;

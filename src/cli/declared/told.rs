@@ -45,7 +45,9 @@ fn tell(name: &str, standing: &Standing, others: &[SourceName], prune: Prune, co
         }
         Standing::Overruled(_, by) => {
             let by = by.as_ref().map_or_else(|| "another file".to_owned(), SourceName::words);
-            return console.note(&format!("job {name}: the node applied this text before; {by} changed the job since, and that change wins"));
+            return console.note(&format!(
+                "job {name}: the node applied this text before; {by} changed the job since, and that change wins"
+            ));
         }
         Standing::Held => ('!', Colour::Red, vec!["left out: the name belongs to a job added by schedctl".to_owned()]),
         Standing::Over => return console.note(&format!("job {name}: its last time is past, nothing is planted")),

@@ -243,7 +243,9 @@ pub(super) async fn sources(store: &Store, nodes: &[NodeRecord]) -> Vec<Check> {
             checks.extend(shunned.into_iter().map(|(other, jobs)| {
                 let shown = jobs.iter().take(SHOWN).map(JobName::as_str).collect::<Vec<_>>().join(", ");
                 let have = counted(jobs.len() as u64, "job names", "jobs name");
-                let text = format!("no such job exists, but {have} it in not_while ({shown}), where it has no effect; correct or remove the name");
+                let text = format!(
+                    "no such job exists, but {have} it in not_while ({shown}), where it has no effect; correct or remove the name"
+                );
                 Check::new(other.as_str(), Level::Warn, text)
             }));
             checks.extend(unsaid.into_iter().map(|(job, files)| {

@@ -193,7 +193,8 @@ async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Resul
     let store = connect(global, console).await?;
     let record = find_job(&store, name).await?;
     let now = store.now().await?;
-    let definition = Definition::of(record).map_err(|why| Failure::Failed(format!("job {name}: stored definition cannot be used: {why}")))?;
+    let definition =
+        Definition::of(record).map_err(|why| Failure::Failed(format!("job {name}: stored definition cannot be used: {why}")))?;
     if definition.spec.schedule == Schedule::Manual {
         return Err(Failure::Invalid(format!("job {name} has no schedule: it runs only when asked, by schedctl run {name}")));
     }
@@ -210,7 +211,10 @@ async fn of_job(global: &Global, name: &JobName, console: &mut Console) -> Resul
                 )));
             };
             let planted = Schedule::At(pending.due());
-            (Timetable::new(planted, definition.timetable.zone().clone(), now), Some("the next one comes after the end of this run"))
+            (
+                Timetable::new(planted, definition.timetable.zone().clone(), now),
+                Some("the next one comes after the end of this run"),
+            )
         }
         (_, Some(left)) => (definition.timetable.ending_after(now, left), None),
         (_, None) => (definition.timetable, None),

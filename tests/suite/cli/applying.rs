@@ -161,10 +161,7 @@ fn an_applied_job_is_not_taken_out_by_hand_nor_by_another_source() {
     bench.ctl.run(&["cancel", "a"]).refused(4, &["the file applied as one", "apply it with --prune"]);
     bench.ctl.run(&["add", "--name", "a", "--", "x"]).refused(4, &["the file applied as one"]);
     let differs = bench.ctl.run(&["diff", "two.toml"]);
-    assert!(
-        differs.code == 1 && differs.stdout.contains("also in the file applied as one: the last change wins"),
-        "{differs:?}"
-    );
+    assert!(differs.code == 1 && differs.stdout.contains("also in the file applied as one: the last change wins"), "{differs:?}");
     bench.ctl.run(&["apply", "two.toml"]).good();
     assert_eq!(bench.ctl.run(&["show", "a", "--json"]).good().json()["definition"]["every"], "2h");
     assert_eq!(bench.ctl.run(&["diff", "one.toml"]).code, 1);
@@ -263,7 +260,12 @@ fn a_job_that_is_live_as_no_file_says_is_told_until_one_of_them_is_applied_again
     write(&bench, "two.toml", "");
     bench.ctl.run(&["apply", "two.toml", "--prune"]).good();
     let told = bench.ctl.run(&["doctor"]).stdout;
-    assert!(told.contains("its live definition comes from a file that no longer has it, and the files of apply:one define it differently"), "{told}");
+    assert!(
+        told.contains(
+            "its live definition comes from a file that no longer has it, and the files of apply:one define it differently"
+        ),
+        "{told}"
+    );
     let applied = bench.ctl.run(&["apply", "one.toml"]).good();
     assert!(applied.stdout.contains("1 changed"), "{applied:?}");
     assert_eq!(bench.ctl.run(&["show", "a", "--json"]).good().json()["definition"]["every"], "1h");
