@@ -278,8 +278,8 @@ Example:
 
 STATE: open, paused, full (LIMIT is reached) or rate (RATE is used up for now). DEPTH: ready runs;
 OLDEST: how long the first of them has been ready; SCHEDULED: runs that are due later. CONCURRENCY:
-how many runs each node runs at once; LIMIT: how many all nodes together run; UTIL: running runs as a
-share of what may run. WAIT (from ready to start, of runs with one attempt) and RUN are the median
+how many runs each node runs at once; LIMIT: how many all nodes together run; UTIL: running runs as
+a share of what may run. WAIT (from ready to start, of runs with one attempt) and RUN are the median
 and the 95th percentile, taken from the last 1,000 ended runs of all queues.";
 
 /// Pauses or resumes jobs.

@@ -31,8 +31,8 @@ Examples:
 
 Jobs of files are left out unless --all is given. A job with a clock schedule and no zone gets the
 zone that is stored with it. A one-shot whose time is past is written as a comment. So is a unique
-key, which a jobs file cannot have. Everything else is written as it is, also values of env, headers,
-bodies and webhook_secret, which show hides: keep the file to yourself if they are secret.";
+key, which a jobs file cannot have. Everything else is written as it is, also values of env,
+headers, bodies and webhook_secret, which show hides: keep the file to yourself if they are secret.";
 
 /// Jobs read in one call.
 const PAGE: usize = 500;

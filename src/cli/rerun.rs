@@ -18,8 +18,8 @@ Examples:
   schedctl rerun backup@1790000000000 --wait
 
 The new run has the due time of the old run (SCHEDD_DUE) and its own id, and uses the job's current
-definition. The old run is not changed, whatever its result. To continue a failed run under its own id
-use retry. Exit codes with --wait are those of run --wait.";
+definition. The old run is not changed, whatever its result. To continue a failed run under its own
+id use retry. Exit codes with --wait are those of run --wait.";
 
 /// Repeats the work of an ended run and prints the id of the new run.
 #[derive(Debug, clap::Args)]

@@ -18,8 +18,8 @@ schedctl run.
 Times for --at, --anchor, --start and --end: 2026-12-24T09:00:00+01:00, '2026-12-24 09:00',
 '24 dec 9am', 09:00, noon, 'tomorrow 9am', 'fri 17:00', 'next fri', 'in 2h30m', @1790000000. A day
 alone means its midnight.
-The time that was understood is printed. A time that the zone's clock skips is refused, with the times
-before and after.
+The time that was understood is printed. A time that the zone's clock skips is refused, with the
+times before and after.
 Durations, here and everywhere: 90s, 2h30m, 1.5h, 1d, 1w, 250ms, PT2H30M.
 
 A line for --stdin is an object with the keys of [jobs.X] in jobs.toml, plus name and in:

@@ -29,19 +29,19 @@ Examples:
 Lines begin with + (would be added), ~ (would be changed, key by key), - (no longer in the file) or
 ! (left out: a job added by schedctl has the name). With --node a job is noted if the node already
 applied this text and another file changed the job since: reloading changes nothing. Values of env
-and header fields, bodies and passwords are not shown. Exit codes: 0 no difference; 1 differs; 78 the
-file has problems.";
+and header fields, bodies and passwords are not shown. Exit codes: 0 no difference; 1 differs; 78
+the file has problems.";
 
 const APPLY_EXAMPLES: &str = "\
 Examples:
   schedctl apply crm/jobs.toml --source crm --dry-run
   schedctl apply crm/jobs.toml --source crm --prune
 
-The jobs, queues and groups of the file are stored under the name of their source: --source, else the
-file's name without its ending. A job that is no longer in the file stays and is listed; --prune
-removes it, unless another file has it too. If another file defines a job differently, the last change
-wins. Jobs added by schedctl are never changed: a job with such a name is left out, and the exit code
-is 4. A file with problems changes nothing.";
+The jobs, queues and groups of the file are stored under the name of their source: --source, else
+the file's name without its ending. A job that is no longer in the file stays and is listed; --prune
+removes it, unless another file has it too. If another file defines a job differently, the last
+change wins. Jobs added by schedctl are never changed: a job with such a name is left out, and the
+exit code is 4. A file with problems changes nothing.";
 
 /// Shows what applying a jobs file would change.
 #[derive(Debug, clap::Args)]

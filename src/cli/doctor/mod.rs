@@ -34,11 +34,11 @@ Examples:
   schedctl doctor --discard 'quarantined:job:backup:1790000000000'
 
 Everything is read twice before it is reported, so data that changes meanwhile is no finding. --fix
-does only what cannot do harm, guards each step in Redis, and reports what it did. It plants a missing
-planned run, restores a lost lease as expired so that a node takes the run back by its delivery rule,
-frees the place of a run that has ended, and sets counters. Unreadable data is moved to quarantine.
-Only --discard deletes it from there, and prints what it deleted. --discard all asks for the name of
-the namespace on a terminal, elsewhere it requires --yes.
+does only what cannot do harm, guards each step in Redis, and reports what it did. It plants a
+missing planned run, restores a lost lease as expired so that a node takes the run back by its
+delivery rule, frees the place of a run that has ended, and sets counters. Unreadable data is moved
+to quarantine. Only --discard deletes it from there, and prints what it deleted. --discard all asks
+for the name of the namespace on a terminal, elsewhere it requires --yes.
 
 Exit codes: 0 nothing wrong, or everything repaired; 1 something is wrong; 3 no such entry; 69 Redis
 unreachable.";

@@ -65,13 +65,13 @@ Examples:
   schedctl list --all --json --limit 100 --offset 200
   schedctl list --watch=5s
 
-A job is running while one of its runs is running. It is retrying while one of its scheduled or recent
-manual runs waits for a retry; NEXT is then the time of the retry (--json: retry_at), unless the next
-occurrence comes first. STATE is \"queue paused\" for a scheduled job in a paused queue (--json:
-queue_paused).
+A job is running while one of its runs is running. It is retrying while one of its scheduled or
+recent manual runs waits for a retry; NEXT is then the time of the retry (--json: retry_at), unless
+the next occurrence comes first. STATE is \"queue paused\" for a scheduled job in a paused queue
+(--json: queue_paused).
 
-With --watch the list is redrawn on a terminal, with as many jobs as it has lines. Otherwise, and with
---json, each list is printed below the previous one. Ctrl-C ends it (130).";
+With --watch the list is redrawn on a terminal, with as many jobs as it has lines. Otherwise, and
+with --json, each list is printed below the previous one. Ctrl-C ends it (130).";
 
 /// Lists jobs by the time of their next run; jobs without one come last.
 #[derive(Debug, clap::Args)]

@@ -21,17 +21,17 @@ Examples:
   schedctl queue set mail rate=none concurrency=8
 
 Keys: concurrency (runs at once on each node), limit (runs at once on all nodes), rate
-(RUNS/DURATION that start on all nodes), burst (how many of them at once), weight or strict (the share
-of a node). KEY=none removes a setting. A change applies at once, until somebody edits [queues.X] in a
-jobs file.";
+(RUNS/DURATION that start on all nodes), burst (how many of them at once), weight or strict (the
+share of a node). KEY=none removes a setting. A change applies at once, until somebody edits
+[queues.X] in a jobs file.";
 
 const SWITCH_EXAMPLES: &str = "\
 Examples:
   schedctl queue pause mail
   schedctl queue resume mail
 
-Running runs go on. Runs that become due stay due and start when the queue is resumed. Editing a jobs
-file does not end a pause.";
+Running runs go on. Runs that become due stay due and start when the queue is resumed. Editing a
+jobs file does not end a pause.";
 
 /// The change to make to a queue.
 #[derive(Debug, Subcommand)]

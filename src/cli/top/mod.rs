@@ -48,9 +48,9 @@ Example:
 
 Four lists, read again each second: due jobs, running runs, ended runs, queues. Keys: tab or 1-4
 select a list, arrows or j k a row, enter shows all details with the output, p pauses or resumes, r
-runs now, c cancels (asks first), / filters, s sorts (by time, name, or state with problems first), ?
-shows help, q quits. On a small terminal one list is shown at a time. Only the next 200 jobs are read;
-a filter that is a complete name finds any job. Runs of notices are left out (schedctl history
+runs now, c cancels (asks first), / filters, s sorts (by time, name, or state with problems first),
+? shows help, q quits. On a small terminal one list is shown at a time. Only the next 200 jobs are
+read; a filter that is a complete name finds any job. Runs of notices are left out (schedctl history
 --notices lists them).";
 
 /// An event.
