@@ -54,13 +54,15 @@ pub(super) struct Args {
 /// The flags that every verb takes.
 #[derive(Debug, clap::Args)]
 pub(super) struct Global {
-    /// Address of the Redis, such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock (also SCHEDD_REDIS_URL)
+    /// Address of the Redis, such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock (also
+    /// SCHEDD_REDIS_URL)
     #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
     pub(super) redis: Option<String>,
     /// Prefix of all keys in that Redis (also SCHEDD_NAMESPACE) [default: schedd]
     #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
     pub(super) namespace: Option<String>,
-    /// The jobs file (also SCHEDD_JOBS) [default: ./jobs.toml, which only root and you may change, then /etc/schedd/jobs.toml]
+    /// The jobs file (also SCHEDD_JOBS) [default: ./jobs.toml, which only root and you may change,
+    /// then /etc/schedd/jobs.toml]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(super) jobs: Option<PathBuf>,
     /// Print one JSON document instead of text

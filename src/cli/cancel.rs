@@ -177,7 +177,7 @@ async fn over(store: &Store, job: &JobRecord, running: StopRunning) -> Result<Do
     }
     let last = store.read_history(Some(name), 0, 1).await?.runs.into_iter().next();
     match last {
-        // Its only run was cancelled, so the wish of the caller is fulfilled.
+        // Its only run was cancelled, so nothing is left to do.
         Some(run) if run.state.as_str() == "cancelled" => {
             Ok(Done { result: "already", sentence: format!("{name} was cancelled before") })
         }

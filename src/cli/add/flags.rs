@@ -79,7 +79,8 @@ pub(in crate::cli) struct AddArgs {
     /// Run once at this time; may be given several times
     #[arg(long, value_name = "TIME", help_heading = "When")]
     pub(super) at: Vec<String>,
-    /// Run when this cron expression matches (@every 90s and @daily too); may be given several times
+    /// Run when this cron expression matches (@every 90s and @daily too); may be given several
+    /// times
     #[arg(long, value_name = "EXPR", help_heading = "When")]
     pub(super) cron: Vec<String>,
     /// Run repeatedly at this interval
@@ -126,7 +127,8 @@ pub(in crate::cli) struct AddArgs {
     /// Skip a run that would start more than this after it should have started
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "When")]
     pub(super) skip_if_late: Option<String>,
-    /// Time zone of --cron, --calendar, --rrule and --at, such as Europe/Berlin [default: that of this host]
+    /// Time zone of --cron, --calendar, --rrule and --at, such as Europe/Berlin [default: that of
+    /// this host]
     #[arg(long, value_name = "ZONE", help_heading = "When")]
     pub(super) tz: Option<String>,
     /// Which one to take if the clock shows a local --at twice [default: first]

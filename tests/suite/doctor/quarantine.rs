@@ -128,7 +128,7 @@ fn what_is_in_quarantine_is_warned_of_until_a_person_discards_it_and_then_it_is_
     assert_eq!((&gone["discarded"][0]["name"], &gone["dropped"]), (&json!("d@99"), &json!(4)));
     let told = ctl.run(&["doctor"]).good().stdout;
     assert!(
-        told.contains("d@99 of {schedd}:due:default at ") && told.contains("; 3 before it") && !told.contains("no room"),
+        told.contains("d@99 of {schedd}:due:default at ") && told.contains("; 3 before it") && !told.contains("did not fit"),
         "{told}"
     );
     let document = ctl.run(&["doctor", "--json"]).good().json();
