@@ -150,7 +150,8 @@ pub(super) fn is_calendar(text: &str) -> bool {
     text.parse::<CalendarExpr>().is_ok()
 }
 
-/// Returns true for fewer fields than cron has and signs that only an `OnCalendar` date or time has.
+/// Returns true for fewer fields than cron has and signs that only an `OnCalendar` date or time
+/// has.
 fn looks_like_a_calendar(text: &str) -> bool {
     let has_signs = [":", "..", "*-", "*~"].iter().any(|sign| text.contains(sign));
     has_signs && !text.starts_with('@') && text.split_ascii_whitespace().count() < 5
