@@ -239,7 +239,7 @@ fn what_cannot_be_read_holds_up_no_notice_behind_it_and_a_spoilt_output_is_left_
     assert_eq!((&stats["notices"], &stats["suppressed"], &stats["late"]), (&json!(2 * BAD), &json!(0), &json!(0)));
     assert_eq!(ctl.run(&["show", "newer", "--json"]).json()["suppressed"], json!({"on_failure": 7}));
     let shown = ctl.run(&["show", "newer"]).stdout;
-    assert!(shown.contains("suppressed  7 on_failure (told together when the notices that wait are over)"), "{shown}");
+    assert!(shown.contains("suppressed  7 on_failure (reported together when the waiting notices are over)"), "{shown}");
 }
 
 #[test]

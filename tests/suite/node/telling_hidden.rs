@@ -53,7 +53,7 @@ fn what_is_still_to_be_told_of_a_cancelled_job_is_told_and_then_its_hidden_job_g
     });
     let cancelled = ctl.run(&["cancel", "work"]).good().stdout;
     assert!(
-        cancelled.contains("work cancelled; a notice of it is still sent (schedctl cancel work/on_failure gives it up)"),
+        cancelled.contains("work cancelled; a notice of it is still sent (schedctl cancel work/on_failure cancels it)"),
         "{cancelled}"
     );
     let jobs = || -> Vec<String> {
