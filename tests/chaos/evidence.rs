@@ -136,6 +136,8 @@ pub(crate) struct Recorded {
     pub(crate) finished: Option<Micros>,
     /// The time from which it waited, if it did.
     pub(crate) waited_from: Option<Micros>,
+    /// The time a gate gave it a place, if it waited at one.
+    pub(crate) let_in: Option<Micros>,
     pub(crate) reason: String,
     /// The last due time of a skipped range, and the number of its occurrences.
     pub(crate) stretch: Option<(Micros, u64)>,

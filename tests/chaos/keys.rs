@@ -38,10 +38,13 @@ pub(crate) fn stray(connection: &mut Connection) -> Vec<String> {
     all(connection).into_iter().filter(is_stray).collect()
 }
 
-/// Returns the time from which a run waited for its turn or at a gate, by its record.
-pub(crate) fn waited_from(connection: &mut Connection, run: &str) -> Option<Micros> {
-    let ms: Option<String> = redis::cmd("HGET").arg(whole(&format!("run:{run}"))).arg("waited_from").query(connection).unwrap();
-    ms?.parse::<Micros>().ok()?.checked_mul(1000)
+/// Returns the time from which a run waited for its turn or at a gate, and the time a gate let it
+/// in, by its record.
+pub(crate) fn waits_of(connection: &mut Connection, run: &str) -> [Option<Micros>; 2] {
+    let mut command = redis::cmd("HMGET");
+    let fields: [Option<String>; 2] =
+        command.arg(whole(&format!("run:{run}"))).arg(&["waited_from", "waited_to"]).query(connection).unwrap();
+    fields.map(|ms| ms?.parse::<Micros>().ok()?.checked_mul(1000))
 }
 
 /// Returns all keys of the namespace without its prefix, in order.

@@ -55,7 +55,7 @@ pub(crate) fn read_history(stage: &Stage) -> Result<Vec<Recorded>, String> {
 pub(crate) fn read_waits(stage: &Stage, history: &mut [Recorded]) {
     let mut connection = stage.redis().connection();
     for recorded in history {
-        recorded.waited_from = keys::waited_from(&mut connection, &recorded.run.id);
+        [recorded.waited_from, recorded.let_in] = keys::waits_of(&mut connection, &recorded.run.id);
     }
 }
 
@@ -75,6 +75,7 @@ fn recorded(run: &Value) -> Option<Recorded> {
         started: text("started_at").and_then(instant),
         finished: text("finished_at").and_then(instant),
         waited_from: None,
+        let_in: None,
         reason: text("reason").unwrap_or_default().to_owned(),
         stretch: last.zip(count("skipped_count")),
     })

@@ -323,6 +323,7 @@ impl World {
             started: None,
             finished: Some(ended + 5_000),
             waited_from: None,
+            let_in: None,
             reason: String::new(),
             stretch: None,
         });

@@ -257,7 +257,9 @@ pub(super) fn starved(view: &View<'_>, findings: &mut Vec<Finding>) {
 fn overtaken(view: &View<'_>, thing: Thing, attempts: &[&Attempt], findings: &mut Vec<Finding>) {
     for (at, &first) in attempts.iter().enumerate() {
         let is_its_first_gate = job_of(view, first).sharing.things(&first.run.job).first() == Some(&thing);
-        let Some(from) = view.recorded.get(&*first.run.id).and_then(|run| run.waited_from) else { continue };
+        let Some((recorded, from)) = view.recorded.get(&*first.run.id).and_then(|run| Some((run, run.waited_from?))) else {
+            continue;
+        };
         // A manual run first waits for the open run of its job.
         if first.run.is_manual
             || first.number > 1
@@ -274,7 +276,9 @@ fn overtaken(view: &View<'_>, thing: Thing, attempts: &[&Attempt], findings: &mu
                 .map(|before| attempts[before])
                 .filter(|before| is_alone && counts(view, before, other.began));
             let came = other.run.due.max(held.map_or(0, |before| before.last_sign));
-            other.run.due > first.run.due && from < came && other.began > from
+            // A run that was let in has its place, even if it begins after a run that came later.
+            let was_let_in = recorded.let_in.is_some_and(|at| at <= claimed_since(view, other));
+            other.run.due > first.run.due && from < came && other.began > from && !was_let_in
         });
         if let Some((_, other)) = overtook {
             let what = format!("{} waited for {thing} while {}, due later, was let in", first.run.id, other.run.id);

@@ -222,6 +222,9 @@ fn starved(expect: Expect<'_>) {
     };
     expect("due later, and let in before", &overtaken(10_150, || group("alone")).evidence, &[Verdict::Starved]);
     expect("due later, and there before", &overtaken(10_920, || group("alone")).evidence, &[]);
+    let mut w = overtaken(10_150, || key(2, None));
+    w.evidence.history.last_mut().unwrap().let_in = Some(at(0) + 10_100_000);
+    expect("of a key, let in before a run due later, and begun after it", &w.evidence, &[]);
     expect("of a key, due later, and let in before", &overtaken(10_150, || key(1, None)).evidence, &[Verdict::Starved]);
     expect("of a queue, whatever is due later", &overtaken(10_150, || queue("narrow")).evidence, &[]);
 }
