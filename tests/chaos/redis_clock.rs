@@ -63,6 +63,8 @@ struct Wrong {
     to: Micros,
     seconds: i64,
     all_there: Micros,
+    /// True if a node or Redis was killed before the clock was right.
+    has_kill: bool,
 }
 
 /// The evidence at the end.
@@ -164,7 +166,7 @@ fn step(stage: &Stage, rng: &mut Rng, seconds: i64, kills: &mut Vec<(String, Mic
         let from = now();
         stage.redis().set_clock(seconds);
         stage.pause(Duration::from_millis(rng.u64(1_000..5_000)))?;
-        wrong.push(Wrong { from, to: now(), seconds, all_there: 0 });
+        wrong.push(Wrong { from, to: now(), seconds, all_there: 0, has_kill: is_killed || is_restarted });
     }
     if is_killed {
         println!("      kill -9 of {}", node.name);
@@ -223,9 +225,11 @@ fn judge(seen: &Seen) -> Vec<String> {
         let by_redis =
             |at: Micros| seen.wrong.iter().find(|wrong| (wrong.from..wrong.to).contains(&at)).map_or(0, |wrong| wrong.seconds);
         let may_be = [attempt.began - MOMENT, attempt.began].map(|at| attempt.began + by_redis(at) * SECOND);
-        // A run that failed while the clock was ahead is retried when the clock is right, which may be
-        // before its due time.
-        if attempt.number == 1 && may_be.iter().all(|at| *at < attempt.run.due) {
+        // A run that was claimed while the clock was ahead goes on when the clock is right, which may
+        // be before its due time: it failed, or its claim got no answer because of a kill.
+        let was_due_then = |wrong: &Wrong| wrong.to <= attempt.began && wrong.to + wrong.seconds * SECOND >= attempt.run.due;
+        let may_go_on = attempt.number > 1 || seen.wrong.iter().any(|wrong| wrong.has_kill && was_due_then(wrong));
+        if !may_go_on && may_be.iter().all(|at| *at < attempt.run.due) {
             findings.push(format!("EARLY {attempt}"));
         }
     }
@@ -334,7 +338,7 @@ fn self_test() {
             version: None,
         }
     };
-    let wrong = Wrong { from: 20 * SECOND, to: 25 * SECOND, seconds: HOUR, all_there: 25 * SECOND };
+    let wrong = Wrong { from: 20 * SECOND, to: 25 * SECOND, seconds: HOUR, all_there: 25 * SECOND, has_kill: false };
     let sound = || {
         let mut attempts = Vec::new();
         for (job, period, _) in JOBS {
@@ -361,11 +365,19 @@ fn self_test() {
         }
     };
     assert_eq!(judge(&sound()), Vec::<String>::new(), "a sound history is judged sound");
-    let broken: [(&str, Harm<'_>); 6] = [
+    let mut claimed_ahead = sound();
+    claimed_ahead.wrong[0].has_kill = true;
+    claimed_ahead.attempts.push(attempt("every", 24 + HOUR, 45, 1, Some(0)));
+    assert_eq!(judge(&claimed_ahead), Vec::<String>::new(), "a run claimed before the kill goes on");
+    let broken: [(&str, Harm<'_>); 7] = [
         ("MISSING second", &|seen| seen.attempts.retain(|one| one.run.job != "second" || one.run.due != 40 * SECOND)),
         ("MISSING every", &|seen| seen.attempts.retain(|one| one.run.job != "every" || one.began < 25 * SECOND)),
         ("LATE delay", &|seen| seen.attempts.retain(|one| one.run.job != "delay" || one.began < 31 * SECOND)),
         ("EARLY", &|seen| seen.attempts.push(attempt("every", 60, 45, 1, Some(0)))),
+        ("EARLY", &|seen| {
+            seen.wrong[0].has_kill = true;
+            seen.attempts.push(attempt("every", 26 + HOUR, 45, 1, Some(0)));
+        }),
         ("DUP", &|seen| seen.attempts.push(attempt("every", 45, 48, 2, Some(0)))),
         ("MISSING once-0", &|seen| seen.attempts.retain(|one| one.run.job != "once-0" || one.number == 1)),
     ];
