@@ -89,7 +89,7 @@ pub fn said_now(told: Option<JobRecord>, kind: NoticeKind) -> Option<JobSpec> {
 /// The zone of a run's job, and why the run did not start when it was to, as `schedctl explain` tells it by now; none if its job is gone.
 async fn why_late(store: &Store, run: &RunId) -> Result<Option<(Zone, Vec<String>)>, StoreError> {
     let facts = Box::pin(gather(store, run.job(), &Ask::Run(run.clone()))).await?;
-    Ok(facts.map(|facts| (facts.zone.clone(), causes(&facts).iter().map(|cause| cause.sentence(&facts.zone)).collect())))
+    Ok(facts.map(|facts| (facts.zone.clone(), causes(&facts).iter().map(|cause| cause.text.clone()).collect())))
 }
 
 /// What was read, without what is spoilt: to tell less is better than to tell nobody.

@@ -47,7 +47,7 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
     let now = store.now().await?;
     let record = store.read_job(name).await?;
     // What is told of the rest does not hang on them.
-    let (deeds, spoilt_deeds) = match store.read_deeds(name).await {
+    let (deeds, deeds_error) = match store.read_deeds(name).await {
         Ok(deeds) => (deeds, None),
         Err(error @ StoreError::WrongType { .. }) => (Vec::new(), Some(error.to_string())),
         Err(error) => return Err(error),
@@ -98,13 +98,13 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         subject,
         deeds,
         past,
-        spoilt_deeds,
+        deeds_error,
         losses,
         gone,
         making_up,
         made_up_by,
         nodes: Vec::new(),
-        keeps: Vec::new(),
+        blockers: Vec::new(),
     };
     let looked_at = match &facts.subject {
         Subject::Job { open, .. } => open.first().map_or(now, |run| run.run.due()),
@@ -126,9 +126,9 @@ pub async fn gather(store: &Store, name: &JobName, ask: &Ask) -> Result<Option<F
         })
         .collect();
     if let Some(lane) = facts.owed().map(|run| run.lane.clone()) {
-        facts.keeps = live::keeps(store, &lane, &there).await?;
+        facts.blockers = live::keeps(store, &lane, &there).await?;
     } else if let (Subject::Job { .. }, Some(queue)) = (&facts.subject, queue) {
-        facts.keeps = live::pause(store, &queue).await?;
+        facts.blockers = live::pause(store, &queue).await?;
     }
     Ok(Some(facts))
 }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::{Known, LOOKED_THROUGH};
-use crate::domain::explain::{Held, Place, RunFacts, Subject};
+use crate::domain::explain::{Place, RunFacts, ScheduleThen, Subject};
 use crate::domain::ids::{RunId, RunKind};
 use crate::domain::time::UnixMillis;
 use crate::engine::definition::{self, Definition};
@@ -96,19 +96,19 @@ impl Known<'_> {
     }
 
     /// The schedule that held at an instant, as far as that is kept, or the deeds tell.
-    fn held(&self, at: UnixMillis) -> Held {
+    fn held(&self, at: UnixMillis) -> ScheduleThen {
         match self.understood() {
             Some(job) => {
                 let counted = (job.record.anchor, job.record.since);
-                Held::at(self.past, self.deeds, self.name, &job.spec, &job.timetable, counted, at)
+                ScheduleThen::at(self.past, self.deeds, self.name, &job.spec, &job.timetable, counted, at)
             }
-            None => Held::Unknown,
+            None => ScheduleThen::Unknown,
         }
     }
 
     /// Whether all of the schedule's occurrences between the ends of a range are accounted for: by it, by others within it, or
     /// by records.
-    async fn is_filled(&self, held: &Held, ledger: &Ledger, range: &LedgerRange) -> Result<bool, StoreError> {
+    async fn is_filled(&self, held: &ScheduleThen, ledger: &Ledger, range: &LedgerRange) -> Result<bool, StoreError> {
         let Some(wanted) = held.count_in(range.from, range.to) else { return Ok(false) };
         let is_within = |from: UnixMillis, to: UnixMillis| range.from <= from && to <= range.to;
         let folded: u64 = ledger.ranges.iter().filter(|one| is_within(one.from, one.to)).map(|one| one.count).sum();

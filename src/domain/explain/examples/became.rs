@@ -8,7 +8,6 @@ use super::scene::{
 };
 use super::{Example, hold};
 use crate::domain::deed::Deed;
-use crate::domain::explain::became::Became;
 use crate::domain::explain::{AtGate, AttemptFacts, Facts, NodeFacts, Passed, Place, RunFacts, Subject};
 use crate::domain::group::Shut;
 use crate::domain::ids::RunId;
@@ -431,5 +430,5 @@ const BECAME: &[Example] = &[
 
 #[test]
 fn every_sentence_about_what_became_of_it_is_made_true() {
-    hold(Became::CODES, BECAME);
+    hold(BECAME);
 }

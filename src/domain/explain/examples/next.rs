@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::scene::{about, fresh, s, started, the_job, with_job, with_spec};
 use super::{Example, hold};
 use crate::domain::explain::Facts;
-use crate::domain::explain::rules::Next;
 use crate::domain::job::JobSpec;
 use crate::domain::schedule::Schedule;
 
@@ -67,5 +66,5 @@ const NEXT: &[Example] = &[
 
 #[test]
 fn every_sentence_about_what_comes_next_is_made_true() {
-    hold(Next::CODES, NEXT);
+    hold(NEXT);
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::scene::{about, ended, fresh, node, on, requiring, s, serving, slots, started, with_job, with_spec};
 use super::{Example, hold};
-use crate::domain::explain::rules::Rule;
 use crate::domain::explain::{Facts, Place, RunFacts, Source, judge};
 use crate::domain::job::{Action, CatchUpMode, Delivery, DoneCheck, Overlap};
 use crate::domain::run::RunState;
@@ -69,7 +68,7 @@ const RULES: &[Example] = &[
 
 #[test]
 fn every_sentence_about_a_rule_is_made_true() {
-    hold(Rule::CODES, RULES);
+    hold(RULES);
 }
 
 #[test]
@@ -78,7 +77,7 @@ fn late_after_is_named_where_it_decided_and_not_where_a_later_run_was_due_too() 
         let run = RunFacts { finished_at: Some(finished_at), ..ended(RunState::Skipped, Some("missed")) };
         with_spec(about(run), |spec| spec.catch_up.mode = mode)
     };
-    let names = |facts: &Facts| judge(facts).iter().any(|found| found.sentence(&facts.zone).starts_with("late_after = "));
+    let names = |facts: &Facts| judge(facts).iter().any(|found| found.text.clone().starts_with("late_after = "));
     // A job of every minute, skipped before its next was due, and after.
     assert!(names(&skipped(CatchUpMode::Skip, s(59))));
     assert!(!names(&skipped(CatchUpMode::Skip, s(60))));

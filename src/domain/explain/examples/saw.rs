@@ -3,8 +3,7 @@
 use super::scene::{about, event, facts, fresh, full, loaded, node, on, paused, rated, requiring, s, serving, slots, started};
 use super::{Example, hold};
 use crate::domain::deed::Deed;
-use crate::domain::explain::saw::Saw;
-use crate::domain::explain::{Facts, Finding, NodeFacts, Subject, judge};
+use crate::domain::explain::{Facts, NodeFacts, Subject, judge};
 use crate::domain::node_event::{Befell, NodeEvent};
 
 const SAW: &[Example] = &[
@@ -127,7 +126,7 @@ const SAW: &[Example] = &[
 
 #[test]
 fn every_sentence_about_what_a_node_saw_is_made_true() {
-    hold(Saw::CODES, SAW);
+    hold(SAW);
 }
 
 #[test]
@@ -137,7 +136,7 @@ fn a_file_that_was_refused_before_what_is_live_is_not_told_of() {
         let node = NodeFacts { refuses_file, ..node("n1", &events) };
         Facts { nodes: vec![node], ..facts(Subject::Job { open: Vec::new(), more: 0, last: None }) }
     };
-    let tells = |facts: &Facts| judge(facts).iter().any(|found| found.code() == "file_refused");
+    let tells = |facts: &Facts| judge(facts).iter().any(|found| found.code == "file_refused");
     assert!(tells(&refused(Some(true))) && tells(&refused(None)));
     // It was taken since, or the job was changed since.
     assert!(!tells(&refused(Some(false))));
@@ -153,7 +152,7 @@ fn a_file_that_was_refused_before_what_is_live_is_not_told_of() {
 fn a_node_whose_start_is_out_of_reach_is_not_told_to_have_been_down() {
     let told = |events: &[NodeEvent], is_cut: bool| {
         let other = NodeFacts { events: events.to_vec(), started_at: Some(s(90)), is_cut, ..node("n2", &[]) };
-        let codes: Vec<&str> = judge(&on(vec![other], started(20))).iter().map(Finding::code).collect();
+        let codes: Vec<&str> = judge(&on(vec![other], started(20))).iter().map(|found| found.code).collect();
         ["free", "not_running", "not_known"].into_iter().find(|code| codes.contains(code))
     };
     let (earlier, later) = (slots(-500, Some(-400)), slots(50, Some(55)));

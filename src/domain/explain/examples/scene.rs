@@ -65,13 +65,13 @@ pub(super) fn facts(subject: Subject) -> Facts {
         subject,
         deeds,
         past: Vec::new(),
-        spoilt_deeds: None,
+        deeds_error: None,
         losses: Vec::new(),
         gone: None,
         making_up: 0,
         made_up_by: None,
         nodes: vec![node("n1", &[])],
-        keeps: Vec::new(),
+        blockers: Vec::new(),
     }
 }
 

@@ -3,17 +3,16 @@
 use std::time::Duration;
 
 use super::scene::{about, asked_in_vain, ended, event, facts, fresh, node, on, s, slots, started, with_job, with_spec};
-use crate::domain::explain::{Facts, Finding, NodeFacts, Part, RunFacts, Subject, judge};
+use crate::domain::explain::{Facts, NodeFacts, Part, RunFacts, Subject, judge};
 use crate::domain::ids::RunId;
 use crate::domain::job::{Action, CatchUpMode, DoneCheck, Overlap};
 use crate::domain::node_event::Befell;
 use crate::domain::run::RunState;
-use crate::domain::zone::Zone;
 
 #[test]
 fn the_answers_come_in_the_order_of_the_questions() {
     let late = on(vec![node("n1", &[slots(-5, Some(20))])], started(20));
-    let parts: Vec<&str> = judge(&late).iter().map(|found| found.part().as_str()).collect();
+    let parts: Vec<&str> = judge(&late).iter().map(|found| found.part.as_str()).collect();
     let mut once = parts.clone();
     once.dedup();
     assert_eq!(once, ["planned", "became", "nodes", "timing", "rule", "next"]);
@@ -23,19 +22,19 @@ fn the_answers_come_in_the_order_of_the_questions() {
 fn an_obstacle_outside_the_time_of_waiting_is_no_reason() {
     for events in [[slots(-50, Some(-40))], [slots(30, Some(40))]] {
         let found = judge(&on(vec![node("n1", &events)], started(20)));
-        assert!(found.iter().all(|found| found.code() != "late_slots" && found.code() != "slots_taken"), "{events:?}");
+        assert!(found.iter().all(|found| found.code != "late_slots" && found.code != "slots_taken"), "{events:?}");
     }
     // One that was never said to be over ended with the process that noted it.
     let events = [slots(-50, None), event(Befell::Started { seen_before: Some(s(-45)) }, -40, None)];
     let found = judge(&on(vec![node("n1", &events)], started(20)));
-    assert!(found.iter().any(|found| found.code() == "late_unexplained"), "{found:?}");
+    assert!(found.iter().any(|found| found.code == "late_unexplained"), "{found:?}");
 }
 
 #[test]
 fn a_node_seen_a_moment_before_a_run_was_due_and_gone_now_was_not_running_and_one_seen_lately_was() {
     for (seen, code) in [(-10, "not_running"), (890, "free")] {
         let told = judge(&on(vec![NodeFacts { last_seen: Some(s(seen)), ..node("n1", &[]) }], fresh()));
-        assert!(told.iter().any(|found| found.code() == code), "{seen}: {told:?}");
+        assert!(told.iter().any(|found| found.code == code), "{seen}: {told:?}");
     }
 }
 
@@ -48,7 +47,7 @@ fn what_comes_next_is_never_in_the_past() {
         let owed = with_job(about(fresh()), |job| job.pending = Some(s(0)));
         let told = judge(&with_spec(owed, |spec| spec.catch_up.mode = mode));
         let next = told.last().unwrap();
-        assert_eq!((next.code(), next.sentence(&Zone::utc()).as_str()), (code, wanted));
+        assert_eq!((next.code, next.text.as_str()), (code, wanted));
     }
 }
 
@@ -59,9 +58,8 @@ fn a_run_whose_check_was_asked_in_vain_is_not_told_to_have_started() {
         spec.done_check = Some(DoneCheck { question, on: crate::domain::job::AskedOn::Always, timeout: Duration::from_secs(1) });
     });
     let told = judge(&asked);
-    assert!(told.iter().all(|found| !["attempt", "on_time", "lost"].contains(&found.code())), "{told:?}");
-    let rules: Vec<String> =
-        told.iter().filter(|found| found.part().as_str() == "rule").map(|rule| rule.sentence(&asked.zone)).collect();
+    assert!(told.iter().all(|found| !["attempt", "on_time", "lost"].contains(&found.code)), "{told:?}");
+    let rules: Vec<String> = told.iter().filter(|found| found.part.as_str() == "rule").map(|rule| rule.text.clone()).collect();
     assert!(rules[0].starts_with("done_check =") && rules[1].starts_with("retry =") && rules.len() == 2, "{rules:?}");
 }
 
@@ -76,9 +74,8 @@ fn of_missed_runs_that_waited_for_one_another_the_rule_is_told_and_that_no_node_
     let told = |facts: &Facts| {
         let found = judge(facts);
         let is_rule = |code: &&str| ["caught_up", "late_no_node", "free", "not_running"].contains(code);
-        let codes = found.iter().map(Finding::code).filter(is_rule).collect::<Vec<_>>();
-        let rules: Vec<String> =
-            found.iter().filter(|one| one.part() == Part::Rule).map(|one| one.sentence(&facts.zone)).collect();
+        let codes = found.iter().map(|found| found.code).filter(is_rule).collect::<Vec<_>>();
+        let rules: Vec<String> = found.iter().filter(|one| one.part == Part::Rule).map(|one| one.text.clone()).collect();
         (codes, rules.iter().any(|rule| rule.starts_with("catch_up =")))
     };
     let of_all = with_spec(waited(710), |spec| spec.catch_up.mode = CatchUpMode::All);
@@ -99,7 +96,7 @@ fn what_nodes_did_is_not_told_of_what_did_not_wait_for_them() {
     let codes = |facts: Facts| {
         let all = judge(&Facts { nodes: vec![node("n1", &down), node("n2", &[])], ..facts });
         let is_one = |code: &&str| ["free", "not_running", "late_no_node", "no_nodes"].contains(code);
-        all.iter().map(Finding::code).filter(is_one).collect::<Vec<_>>()
+        all.iter().map(|found| found.code).filter(is_one).collect::<Vec<_>>()
     };
     let skipped = |why| RunFacts { skipped: Some((s(120), 3)), ..ended(RunState::Skipped, Some(why)) };
     let stretch = |why| facts(Subject::Stretch { at: s(60), run: Box::new(skipped(why)) });

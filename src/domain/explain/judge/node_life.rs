@@ -1,21 +1,18 @@
-//! Whether a node was there while a run was to start, and what kept it from claiming.
+//! The life of a node while a run was to start: whether it ran, and what kept it from claiming.
 //!
-//! Invariant: a node of which nothing is known for that time is said to be so; it is not taken for running.
+//! Invariant: a node of which nothing is known for that time counts as unknown, never as running.
 
 use std::time::Duration;
 
-use super::facts::{Facts, NodeFacts, RunFacts, Subject};
+use crate::domain::explain::facts::{Facts, GONE_AFTER, NodeFacts, RunFacts, Subject};
 use crate::domain::lane::Lane;
 use crate::domain::node_event::{Befell, NodeEvent};
 use crate::domain::time::UnixMillis;
 
-/// A node unseen for so long is not there.
-const GONE_AFTER: Duration = Duration::from_secs(15);
-
-/// As long as what befell a node is kept after it noted something last.
+/// How long Redis keeps node events after the last of a node.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The time in which a run was to start: from being ready to its first claim, or until now.
+/// The time in which a run was to start: from when it was ready to its first claim, or until now.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
     pub(super) from: UnixMillis,
@@ -23,7 +20,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The time in which the nodes could have started what is asked about; none if they had nothing to start.
+    /// The window in which nodes could have started the subject; none if they had nothing to start.
     pub(super) fn of(facts: &Facts) -> Option<Self> {
         match &facts.subject {
             Subject::Run(run) => Self::of_run(run, facts.now),
@@ -37,9 +34,9 @@ impl Window {
         }
     }
 
-    /// The time in which what the nodes did matters: of a run that waited for another of its job from when it was due, for what held
-    /// that one up held it up, too.
-    pub(super) fn told_of(facts: &Facts) -> Option<Self> {
+    /// The window in which the life of nodes matters. For a run that waited for another run of its
+    /// job it begins at the due time, because what delayed the other run delayed this run too.
+    pub(super) fn of_nodes(facts: &Facts) -> Option<Self> {
         let window = Self::of(facts)?;
         Some(match &facts.subject {
             Subject::Run(run) if run.first_start.is_some() && run.behind.is_some() && run.gate.is_none() => {
@@ -53,7 +50,7 @@ impl Window {
         let due = run.run.due();
         let is_skipped_missed = run.first_start.is_none() && run.reason.as_deref() == Some("missed") && run.state.is_final();
         match run.first_start {
-            // A node had claimed it and started nothing: what kept it from then on is what matters.
+            // A node claimed it and started nothing, so only the time since then matters.
             Some(start) if run.is_back(now) => Some(Self { from: run.ready.unwrap_or(start).max(due), to: now }),
             Some(start) => Some(Self { from: run.ready_at.max(due).min(start), to: start }),
             None if is_skipped_missed => Some(Self { from: due, to: run.finished_at.unwrap_or(now) }),
@@ -67,18 +64,18 @@ impl Window {
     }
 }
 
-/// Whether a node was there.
+/// The life of a node in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Life {
-    /// It ran, as far as is known.
+    /// The node ran, as far as is known.
     Up,
-    /// It was down for a while: since when, if that is known, and when it started again.
+    /// The node was down: since when, if that is known, and when it started again.
     Down(Option<UnixMillis>, Option<UnixMillis>),
-    /// That is not known.
+    /// Nothing is known.
     Unknown,
 }
 
-/// Whether `node` ran throughout `window`. What was noted of it before Redis lost data may be of an older state, or gone.
+/// The life of `node` in `window`. It is unknown if a data loss may have taken events of that time.
 pub(super) fn life(facts: &Facts, node: &NodeFacts, window: Window) -> Life {
     let now = facts.now;
     if facts.losses.iter().any(|loss| loss.concerns(window.from)) {
@@ -90,7 +87,7 @@ pub(super) fn life(facts: &Facts, node: &NodeFacts, window: Window) -> Life {
     }
 }
 
-/// The last sign of life of a node that is not there any more and did not say that it goes.
+/// When a node was last seen that is gone and did not stop in order.
 fn gone_since(node: &NodeFacts, now: UnixMillis) -> Option<UnixMillis> {
     node.last_seen.filter(|seen| now.since(*seen) > GONE_AFTER)
 }
@@ -103,7 +100,7 @@ fn is_life(event: &NodeEvent) -> bool {
     is_start(event) || event.what == Befell::Stopped
 }
 
-/// Whether `node` ran at `at`.
+/// The life of `node` at `at`.
 fn life_at(node: &NodeFacts, at: UnixMillis, now: UnixMillis) -> Life {
     let before = node.events.iter().rev().find(|event| event.from <= at && is_life(event));
     let next = node.events.iter().find(|event| event.from > at && is_start(event));
@@ -115,25 +112,25 @@ fn life_at(node: &NodeFacts, at: UnixMillis, now: UnixMillis) -> Life {
     match before.map(|event| &event.what) {
         Some(Befell::Stopped) => Life::Down(before.map(|event| event.from), next.map(|event| event.from)),
         Some(_) => match (next, seen_before_next) {
-            // It died without a word, and the next of its name found when it had last been seen.
+            // It died, and the next process of its name found when it had last been seen.
             (Some(next), Some(seen)) if at > seen => Life::Down(Some(seen), Some(next.from)),
             (None, _) if node.last_seen.is_none() || gone.is_some() => Life::Down(gone, None),
             _ => Life::Up,
         },
-        None => out_of_reach(node, at, gone, next.map(|event| (event.from, seen_before_next))),
+        None => before_events(node, at, gone, next.map(|event| (event.from, seen_before_next))),
     }
 }
 
-/// Whether `node` ran at `at`, where no start and no stop up to then is known; `next` is its next start, and when it had last been
-/// seen before that.
-fn out_of_reach(
+/// The life of `node` at `at`, if no start and no stop is known up to then. `next` is its next
+/// start, and when the node had last been seen before that.
+fn before_events(
     node: &NodeFacts,
     at: UnixMillis,
     gone: Option<UnixMillis>,
     next: Option<(UnixMillis, Option<UnixMillis>)>,
 ) -> Life {
     let first = node.events.iter().find(|event| event.from > at && is_life(event));
-    // Who stops was there, and what befell it after its start alone is out of reach.
+    // A node that stops had run before; only its start is no longer on record.
     if first.is_some_and(|event| event.what == Befell::Stopped) {
         return Life::Up;
     }
@@ -151,7 +148,7 @@ fn out_of_reach(
     }
 }
 
-/// Whether a node that ran at the beginning of `window` ended within it.
+/// The life in `window` of a node that ran when the window began.
 fn went_down(node: &NodeFacts, window: Window, now: UnixMillis) -> Life {
     let is_within = |at: UnixMillis| window.from < at && at < window.to;
     for event in &node.events {
@@ -162,21 +159,22 @@ fn went_down(node: &NodeFacts, window: Window, now: UnixMillis) -> Life {
             _ => {}
         }
     }
-    // It may have lived for a while after its last sign.
+    // It may have lived for a while after it was last seen.
     match gone_since(node, now) {
         Some(seen) if window.from <= seen && seen.saturating_add(GONE_AFTER) < window.to => Life::Down(Some(seen), None),
         _ => Life::Up,
     }
 }
 
-/// What kept a node that was there from claiming a run of `lane`, within `window`; over at the latest when the node was.
-pub(super) fn obstacles<'f>(
+/// The events that kept a running node from claiming a run of `lane` within `window`. Each ends at
+/// the latest when the process of the node ended.
+pub(super) fn obstacles_of<'f>(
     node: &'f NodeFacts,
     window: Window,
     lane: &'f Lane,
     now: UnixMillis,
 ) -> impl Iterator<Item = NodeEvent> + 'f {
-    let is_one = move |event: &&NodeEvent| match &event.what {
+    let is_obstacle = move |event: &&NodeEvent| match &event.what {
         Befell::RedisAway | Befell::ClaimsHeld | Befell::Held { .. } | Befell::Settling | Befell::NewServer => true,
         Befell::QueuePaused { .. } | Befell::QueueFull { .. } | Befell::QueueRated { .. } => {
             event.what.queue() == Some(lane.queue())
@@ -184,12 +182,12 @@ pub(super) fn obstacles<'f>(
         Befell::SlotsTaken { queue: taken } => taken == lane.queue(),
         Befell::Started { .. } | Befell::Stopped | Befell::ClockStepped { .. } | Befell::FileRefused { .. } => false,
     };
-    let closed = move |event: &NodeEvent| NodeEvent { to: event.to.or_else(|| over_with(node, event, now)), ..event.clone() };
-    node.events.iter().filter(is_one).map(closed).filter(move |event| window.meets(event))
+    let closed = move |event: &NodeEvent| NodeEvent { to: event.to.or_else(|| process_end(node, event, now)), ..event.clone() };
+    node.events.iter().filter(is_obstacle).map(closed).filter(move |event| window.meets(event))
 }
 
-/// When the process that noted an event and never said that it was over ended itself.
-fn over_with(node: &NodeFacts, event: &NodeEvent, now: UnixMillis) -> Option<UnixMillis> {
+/// When the process ended that noted an event and never noted the end of the event.
+fn process_end(node: &NodeFacts, event: &NodeEvent, now: UnixMillis) -> Option<UnixMillis> {
     let end = node.events.iter().filter(|other| other.from > event.from).find_map(|other| match other.what {
         Befell::Started { seen_before } => Some(seen_before.unwrap_or(other.from)),
         Befell::Stopped => Some(other.from),

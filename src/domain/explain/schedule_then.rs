@@ -1,6 +1,6 @@
-//! Which schedule held at an instant that is past: the one of now, one that is kept, or one that the deeds still tell of.
+//! The schedule a job had at a past instant: the present one, a kept one, or one of the audit log.
 //!
-//! Invariant: a schedule is known only where nothing that is not kept may have changed it in between.
+//! Invariant: a schedule is known only if no change may be missing from what is kept.
 
 use crate::domain::cron::CronExpr;
 use crate::domain::deed::Deed;
@@ -12,37 +12,37 @@ use crate::domain::shape::Shape;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
 
-/// As many deeds of a job are kept.
+/// How many entries the audit log of a job keeps.
 const DEEDS_KEPT: usize = 100;
 
-/// The schedule that held at an instant.
+/// The schedule of a job at an instant.
 #[derive(Debug, Clone)]
-pub enum Held {
-    /// This one.
+pub enum ScheduleThen {
+    /// Its timetable.
     Known(Box<Timetable>),
-    /// Nobody knows any more.
+    /// Not known any more.
     Unknown,
 }
 
-/// A schedule a job had before the one it has, or before its occurrences counted anew.
+/// A schedule version before the present one.
 #[derive(Debug, Clone)]
 pub struct PastSchedule {
-    /// It holds the occurrences after this.
+    /// The instant after which its occurrences begin.
     pub from: UnixMillis,
-    /// The last instant it holds.
+    /// Its last instant.
     pub until: UnixMillis,
-    /// What of its definition tells when it ran, and when that was; none if it was too long to be kept, or cannot be read.
+    /// Its definition and timetable; none if it was too long to be kept, or cannot be read.
     pub definition: Option<(JobSpec, Timetable)>,
 }
 
 impl PastSchedule {
-    /// Whether it held at `at`; the instant of a one-shot counts whenever it was named.
+    /// True if it was in force at `at`. The time of a one-shot counts whenever it was set.
     fn held_at(&self, at: UnixMillis) -> bool {
         let is_instant = || self.definition.as_ref().is_some_and(|(_, table)| table.is_one_shot() && has(table, at));
         at <= self.until && (self.from < at || is_instant())
     }
 
-    /// Whether it had the same occurrences as a schedule, wherever that counts from.
+    /// True if it has the occurrences of this schedule, apart from where they begin.
     fn is_same(&self, spec: &JobSpec, timetable: &Timetable) -> bool {
         let counted = |spec: &JobSpec| {
             let Shape { anchor, start, end, exclude, only_on, .. } = spec.shape.clone();
@@ -54,8 +54,8 @@ impl PastSchedule {
     }
 }
 
-/// The one of some past schedules, oldest first, that held at `at`, if that is kept; none if that of now did, which holds what is
-/// after `since`.
+/// The past schedule in force at `at`, if it is kept. None if the present schedule was in force,
+/// which is the case after `since`.
 pub(super) fn past_at(past: &[PastSchedule], since: UnixMillis, at: UnixMillis) -> Option<&(JobSpec, Timetable)> {
     if since < at {
         return None;
@@ -67,9 +67,9 @@ fn has(timetable: &Timetable, at: UnixMillis) -> bool {
     timetable.latest_in(at, at) == Some(at)
 }
 
-impl Held {
-    /// The schedule of `job` that held at `at`: one of those kept, or else as far as the deeds tell. `now` is its timetable of now,
-    /// with its anchor and from when its occurrences count, which a resume moves, too.
+impl ScheduleThen {
+    /// The schedule of `job` at `at`: a kept one, or else as far as the audit log says. `now` is
+    /// the present timetable, with its anchor and the start of its occurrences, which a resume moves.
     pub fn at(
         past: &[PastSchedule],
         deeds: &[Deed],
@@ -85,7 +85,7 @@ impl Held {
             return Self::Known(Box::new(timetable.clone()));
         }
         let change = deeds.iter().filter(|deed| deed.at > at).find_map(|deed| deed.schedules.as_ref());
-        // A one-shot may be owed from before it was added.
+        // A one-shot may have been added after its time.
         if since <= at || now.is_one_shot() && change.is_none() {
             return Self::Known(Box::new(now.clone()));
         }
@@ -98,12 +98,12 @@ impl Held {
         let known = match change {
             Some((old, _)) if *old == text => Some(now.clone()),
             Some((old, _)) => rebuilt(old, job, spec, anchor),
-            None => (unmoved_since(deeds, since) <= at).then(|| now.clone()),
+            None => (since_before_resume(deeds, since) <= at).then(|| now.clone()),
         };
         known.map_or(Self::Unknown, |timetable| Self::Known(Box::new(timetable)))
     }
 
-    /// Whether `at` is one of its occurrences, if that is known.
+    /// True if `at` is one of its occurrences; none if not known.
     pub fn is_occurrence(&self, at: UnixMillis) -> Option<bool> {
         match self {
             Self::Known(timetable) => Some(has(timetable, at)),
@@ -111,7 +111,7 @@ impl Held {
         }
     }
 
-    /// How many of its occurrences lie within `[first, last]`, if that is known.
+    /// How many of its occurrences lie within `[first, last]`; none if not known.
     pub fn count_in(&self, first: UnixMillis, last: UnixMillis) -> Option<u64> {
         match self {
             Self::Known(timetable) => Some(timetable.count_in(first, last)),
@@ -120,7 +120,7 @@ impl Held {
     }
 }
 
-/// From when the schedule of now holds, whose occurrences count from `since`: a resume may have moved that.
+/// When the present schedule came into force. A resume moves `since`, the start of its occurrences.
 pub(super) fn schedule_since(
     past: &[PastSchedule],
     deeds: &[Deed],
@@ -129,17 +129,17 @@ pub(super) fn schedule_since(
 ) -> UnixMillis {
     let mut begins = since;
     for one in past.iter().rev().take_while(|one| one.is_same(spec, now)) {
-        // Between them the job had none.
+        // The job had no schedule between the two.
         if one.until < begins {
             break;
         }
         begins = one.from.min(begins);
     }
-    unmoved_since(deeds, begins)
+    since_before_resume(deeds, begins)
 }
 
-/// The same, as far as the deeds tell.
-fn unmoved_since(deeds: &[Deed], since: UnixMillis) -> UnixMillis {
+/// The same, as far as the audit log says.
+fn since_before_resume(deeds: &[Deed], since: UnixMillis) -> UnixMillis {
     if !deeds.iter().any(|deed| deed.what == Deed::RESUMED && deed.at == since) {
         return since;
     }
@@ -147,7 +147,7 @@ fn unmoved_since(deeds: &[Deed], since: UnixMillis) -> UnixMillis {
     deeds.iter().rev().find(begins).map_or(since, |deed| deed.at)
 }
 
-/// A timetable from a schedule's text, where that says all of it.
+/// A timetable from the text of a schedule; none if the text does not say all of it.
 fn rebuilt(text: &str, job: &JobName, spec: &JobSpec, anchor: UnixMillis) -> Option<Timetable> {
     if let Some(period) = text.strip_prefix("every ") {
         return Some(Timetable::new(Schedule::Every(parse_duration(period).ok()?), Zone::utc(), anchor));
@@ -176,21 +176,22 @@ mod tests {
     fn is_due(deeds: &[Deed], since: i64, at: i64) -> Option<bool> {
         let spec = JobSpec::with_defaults(Schedule::Every(Duration::from_secs(3)), Action::Shell("true".to_owned()));
         let now = Timetable::new(spec.schedule.clone(), Zone::utc(), s(0));
-        Held::at(&[], deeds, &"j".parse().unwrap(), &spec, &now, (s(0), s(since)), s(at)).is_occurrence(s(at))
+        ScheduleThen::at(&[], deeds, &"j".parse().unwrap(), &spec, &now, (s(0), s(since)), s(at)).is_occurrence(s(at))
     }
 
     #[test]
-    fn what_a_job_was_before_it_became_a_one_shot_is_told_by_what_it_was() {
+    fn a_job_that_became_a_one_shot_keeps_its_earlier_occurrences() {
         let (job, at) = ("j".parse().unwrap(), s(100));
         let spec = JobSpec::with_defaults(Schedule::At(at), Action::Shell("true".to_owned()));
         let now = Timetable::new(spec.schedule.clone(), Zone::utc(), s(0));
         let text = spec.schedule.text_with_zone(&Zone::utc());
         let edited = [deed(Deed::ADDED, 1, None), deed(Deed::EDITED, 50, Some(("every 3s", &text)))];
-        let held = |deeds: &[Deed], at| Held::at(&[], deeds, &job, &spec, &now, (s(0), s(50)), s(at)).is_occurrence(s(at));
+        let held =
+            |deeds: &[Deed], at| ScheduleThen::at(&[], deeds, &job, &spec, &now, (s(0), s(50)), s(at)).is_occurrence(s(at));
         assert_eq!((held(&edited, 30), held(&edited, 31), held(&edited, 100)), (Some(true), Some(false), Some(true)));
-        // It was one from the first, and past already.
+        // It was a one-shot from the start, and past when added.
         assert_eq!(
-            Held::at(&[], &[deed(Deed::ADDED, 200, None)], &job, &spec, &now, (s(0), s(200)), at).is_occurrence(at),
+            ScheduleThen::at(&[], &[deed(Deed::ADDED, 200, None)], &job, &spec, &now, (s(0), s(200)), at).is_occurrence(at),
             Some(true)
         );
     }
@@ -198,13 +199,13 @@ mod tests {
     #[test]
     fn a_resume_leaves_the_schedule_as_it_was() {
         let deeds = [deed(Deed::ADDED, 1, None), deed(Deed::PAUSED, 50, None), deed(Deed::RESUMED, 60, None)];
-        assert_eq!(unmoved_since(&deeds, s(60)), s(1));
-        assert_eq!(unmoved_since(&deeds, s(55)), s(55));
+        assert_eq!(since_before_resume(&deeds, s(60)), s(1));
+        assert_eq!(since_before_resume(&deeds, s(55)), s(55));
         assert_eq!((is_due(&deeds, 60, 30), is_due(&deeds, 60, 31)), (Some(true), Some(false)));
     }
 
     #[test]
-    fn a_change_tells_of_the_schedule_before_it() {
+    fn a_change_names_the_schedule_before_it() {
         let deeds = [deed(Deed::ADDED, 1, None), deed(Deed::EDITED, 60, Some(("every 2s", "every 3s")))];
         assert_eq!(
             (is_due(&deeds, 60, 32), is_due(&deeds, 60, 33), is_due(&deeds, 60, 63)),
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_that_is_kept_tells_what_the_deeds_do_not() {
+    fn a_kept_schedule_answers_where_the_audit_log_cannot() {
         let kept = |every: &str, (from, until): (i64, i64)| {
             let schedule = Schedule::Every(parse_duration(every).unwrap());
             let spec = JobSpec::with_defaults(schedule.clone(), Action::Shell("true".to_owned()));
@@ -228,17 +229,17 @@ mod tests {
         let now = Timetable::new(spec.schedule.clone(), Zone::utc(), s(0));
         let is_due = |at: i64| {
             let counted = (s(0), s(60));
-            Held::at(&past, &[], &"j".parse().unwrap(), &spec, &now, counted, s(at)).is_occurrence(s(at))
+            ScheduleThen::at(&past, &[], &"j".parse().unwrap(), &spec, &now, counted, s(at)).is_occurrence(s(at))
         };
         assert_eq!([5, 6, 40, 45, 50, 60, 63].map(is_due), [true, false, true, true, false, true, true].map(Some));
         assert_eq!(is_due(1), None);
-        // The same went on behind a resume; before the edit it was another.
+        // The schedule went on after a resume; before the edit it was another.
         assert_eq!(schedule_since(&past, &[], (&spec, &now), s(60)), s(40));
         assert_eq!(schedule_since(&past, &[], (&spec, &now), s(61)), s(61), "the job was gone in between");
     }
 
     #[test]
-    fn what_the_deeds_do_not_tell_is_not_known() {
+    fn a_gap_in_the_audit_log_leaves_the_schedule_unknown() {
         let anew = [deed(Deed::REMOVED, 50, None), deed(Deed::ADDED, 60, None)];
         let odd = [deed(Deed::ADDED, 1, None), deed(Deed::EDITED, 60, Some(("5m after each run", "every 3s")))];
         for deeds in [&anew[..], &odd, &[]] {
