@@ -10,7 +10,7 @@ mod schedule_then;
 mod words;
 
 #[cfg(test)]
-mod examples;
+mod tests;
 
 pub use facts::{
     AtGate, AttemptFacts, Blocker, Executing, Facts, GONE_AFTER, JobFacts, LateNotice, Loss, NodeFacts, ON_TIME, Passed, Place,

@@ -101,8 +101,8 @@ fn of_an_occurrence_skipped_since_an_old_snapshot_was_put_back_the_loss_is_told_
         "It was skipped when work began again after Redis had lost data",
         "Redis lost data, noticed by n2 on",
         "an older state of its data came back",
-        "What was recorded between",
-        "The journal of n2 tells nothing of it, so whether it ran is not known.",
+        "Records made between",
+        "The journal of n2 has no record of it, so whether it ran is not known.",
         "Whether it started when it was due was lost with the data.",
         "catch_up = skip",
     ];
@@ -130,7 +130,7 @@ fn of_an_occurrence_run_again_since_an_old_snapshot_was_put_back_it_is_told_that
     let said = [
         "It succeeded on",
         "Redis lost data, noticed by n2 on",
-        "so it may have run before. The journal of n2 tells nothing of it, so whether it did is not known.",
+        "so it may have run before. The journal of n2 has no record of it, so whether it did is not known.",
         "Whether it started when it was due was lost with the data.",
     ];
     assert_says(&scene.redis, &["j", "--at", &scene.after.to_string()], &said);
@@ -143,7 +143,7 @@ fn of_an_occurrence_run_again_since_an_old_snapshot_was_put_back_it_is_told_that
 #[test]
 fn what_a_journal_gave_back_after_an_old_snapshot_is_told_as_it_ended() {
     let scene = scene(Journal::Kept, restore);
-    let said = ["It succeeded on", "Redis had lost this record; the journal of n1 gave it back."];
+    let said = ["It succeeded on", "Redis had lost this record; the journal of n1 restored it."];
     assert_says(&scene.redis, &["j", "--at", &scene.after.to_string()], &said);
 }
 
@@ -156,7 +156,7 @@ fn of_an_occurrence_before_a_flush_the_loss_is_told_or_how_it_ended_if_a_journal
     }
     let known = scene(Journal::Kept, flush);
     for at in [known.before, known.after] {
-        assert_says(&known.redis, &["j", "--at", &at.to_string()], &["It succeeded on", "the journal of n1 gave it back."]);
+        assert_says(&known.redis, &["j", "--at", &at.to_string()], &["It succeeded on", "the journal of n1 restored it."]);
     }
 }
 

@@ -48,13 +48,13 @@ fn finding(facts: &Facts, blocker: &Blocker, queue: &QueueName, lane: Option<&La
             };
             ("queue_now", text)
         }
-        Blocker::WrongType { why } => ("spoilt_now", format!("Nothing of lane{} starts: {why}.", after(" ", lane))),
+        Blocker::WrongType { why } => ("spoilt_now", format!("No run of lane{} starts: {why}.", after(" ", lane))),
         Blocker::Slots { nodes, running } => {
             let running = after(": ", running.words());
             ("slots_now", format!("All slots of queue {queue} are taken on {}{running}.", list(nodes)))
         }
         Blocker::NodeLimit { node, why, since } => {
-            ("held_now", format!("A limit of its own holds {node} since {}: {why}.", facts.shown(*since)))
+            ("held_now", format!("{node} claims nothing since {}: {why}.", facts.shown(*since)))
         }
         Blocker::NoNode => ("no_node_now", "No node is running.".to_owned()),
     };

@@ -69,15 +69,15 @@ fn of_notice(facts: &Facts, notice: &LateNotice) -> Finding {
     let (code, text) = match (state, finished_at) {
         (RunState::Succeeded, Some(at)) => {
             let from = after(" from ", node.as_ref());
-            ("told_late", format!("on_late told of it at {}{from}, by the run {run}.", facts.shown(*at)))
+            ("told_late", format!("on_late reported it at {}{from}, by the run {run}.", facts.shown(*at)))
         }
         (state, _) if state.is_final() => {
             let why = end.clone().unwrap_or_else(|| state.as_str().replace('_', " "));
-            ("untold_late", format!("on_late told nobody of it: the run {run} ended with {why}."))
+            ("untold_late", format!("on_late reported it to nobody: the run {run} ended with {why}."))
         }
         _ => {
             let end = after("; its last attempt ended with ", end.as_ref());
-            ("telling_late", format!("on_late has not told of it yet, the run {run} is to{end}."))
+            ("telling_late", format!("on_late has not reported it yet; the run {run} is to do so{end}."))
         }
     };
     Part::Timing.finding(code, text)

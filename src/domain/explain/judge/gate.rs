@@ -31,7 +31,7 @@ pub(super) fn waits_at(facts: &Facts, run: &RunFacts) -> Finding {
     let gap = after("; ", at.shut.gap_words(&facts.zone));
     let turn = after("; ", at.turn.as_ref().map(|job| at.shut.turn_words(job, &facts.zone)));
     let unserved = at.unserved.as_ref().map(|(lane, why)| format!("{lane}: {why}."));
-    let unserved = after(" Nobody takes runs of its lane ", unserved);
+    let unserved = after(" No node takes runs of its lane ", unserved);
     let passed_over = passed_over(at.passed_over.iter().map(ToString::to_string).collect());
     let text = format!("It waits for its place at {}{behind}{rate}{gap}{turn}.{unserved}{passed_over}", at.gate);
     Part::Became.finding("waits_at", text)
@@ -70,7 +70,7 @@ pub(super) fn let_in(facts: &Facts, passed: &Passed, ready: UnixMillis) -> Findi
             format!("No node serves its lane {lane}, and others pass it at {gate}{now}. {ready} there when a node can claim it.")
         }
         None => format!(
-            "It was let in at {gate}, did not begin while others waited, and gave its place up{now}. {ready} anew when a node can claim it."
+            "It was let in at {gate}, did not begin while others waited, and gave its place up{now}. {ready} again when a node can claim it."
         ),
     };
     Part::Became.finding("gave_up_place", text)

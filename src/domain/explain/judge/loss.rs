@@ -15,9 +15,9 @@ fn finding(code: &'static str, text: impl Into<String>) -> Finding {
 /// A clause: the journals have no record of the occurrence.
 fn silent(nodes: &[String]) -> String {
     match nodes {
-        [] => "No journal has told anything of this occurrence yet".to_owned(),
-        [node] => format!("The journal of {node} tells nothing of it"),
-        _ => format!("The journals of {} tell nothing of it", list(nodes)),
+        [] => "No journal has reported this occurrence yet".to_owned(),
+        [node] => format!("The journal of {node} has no record of it"),
+        _ => format!("The journals of {} have no record of it", list(nodes)),
     }
 }
 
@@ -60,13 +60,13 @@ pub(super) fn losses(facts: &Facts) -> Vec<Finding> {
             return finding("journals_silent", format!("{silent}, so whether it ran is not known."));
         }
         let back = match kept {
-            Some(kept) => format!("All was put back to how it was on {}", facts.shown(*kept)),
-            None => "All that was recorded before was gone".to_owned(),
+            Some(kept) => format!("Redis went back to its data of {}", facts.shown(*kept)),
+            None => "All earlier records were gone".to_owned(),
         };
         finding("may_have_run", format!("{back}, so it may have run before. {silent}, so whether it did is not known."))
     }));
     let restored_by = facts.run().filter(|_| matches!(facts.subject, Subject::Run(_))).and_then(RunFacts::restored_by);
-    let restored = |node| finding("given_back", format!("Redis had lost this record; the journal of {node} gave it back."));
+    let restored = |node| finding("given_back", format!("Redis had lost this record; the journal of {node} restored it."));
     found.extend(restored_by.map(restored));
     found
 }
@@ -80,7 +80,7 @@ fn data_lost(facts: &Facts, loss: &Loss) -> Finding {
     };
     let noticed = facts.shown(*noticed);
     let text = format!(
-        "Redis lost data, noticed by {by} on {noticed}: {what}. What was recorded {gone} is gone, but for what journals gave back."
+        "Redis lost data, noticed by {by} on {noticed}: {what}. Records made {gone} are gone, unless a journal restored them."
     );
     finding("data_lost", text)
 }

@@ -16,9 +16,9 @@ pub(super) fn next(facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> = by_schedule(facts).into_iter().collect();
     let text = match facts.making_up {
         0 => return found,
-        1 => "One past occurrence is still to be made up for, which no pause holds.".to_owned(),
+        1 => "One past occurrence still waits for its backfill, which no pause stops.".to_owned(),
         count => {
-            format!("{count} past occurrences are still to be made up for, one after the other, which no pause holds.")
+            format!("{count} past occurrences still wait for their backfill, one after the other, which no pause stops.")
         }
     };
     found.push(finding("next_made_up", text));
@@ -47,7 +47,7 @@ fn by_schedule(facts: &Facts) -> Option<Finding> {
     let is_used_up = job.pending.is_none() && job.runs_left == Some(0) || is_known && job.runs_left == Some(1);
     Some(match job.pending {
         _ if is_used_up && spec.schedule.is_at_boot() => at_boot(),
-        _ if is_used_up => finding("next_used_up", "As many of its runs have begun as max_runs lets."),
+        _ if is_used_up => finding("next_used_up", "As many of its runs have begun as max_runs allows."),
         Some(due) if is_known => match timetable.next_after(due.max(job.since)) {
             Some(next) if next <= facts.now && spec.catch_up.mode == CatchUpMode::All => owed(next),
             Some(next) if next <= facts.now => timetable.next_after(facts.now).map_or_else(none, at),

@@ -59,7 +59,7 @@ pub(super) fn nodes(facts: &Facts) -> Vec<Finding> {
             }
         }
         if known == 0 && claimers.is_empty() {
-            found.push(finding("no_nodes", "No node is known to have been there."));
+            found.push(finding("no_nodes", "No node is known to have run then."));
         }
     }
     let mut named: Vec<&String> = Vec::new();
@@ -87,7 +87,7 @@ fn of_node(facts: &Facts, node: &NodeFacts, window: Window, lane: &Lane) -> Vec<
     let mut found = Vec::new();
     let mut obstacles = obstacles_of(node, window, lane, now).peekable();
     if life(facts, node, window) == Life::Unknown && obstacles.peek().is_none() {
-        return vec![finding("not_known", format!("What {name} did then is not known, or no longer."))];
+        return vec![finding("not_known", format!("What {name} did then is not known."))];
     }
     if let Some((from, to)) = down(facts, node, window) {
         let since = after(" since ", from.map(|at| facts.shown(at)));
@@ -109,7 +109,7 @@ fn of_node(facts: &Facts, node: &NodeFacts, window: Window, lane: &Lane) -> Vec<
             Some(seen) => {
                 finding("unseen", format!("{name} was running when it was last seen, on {seen}, a moment before that."))
             }
-            None => finding("free", format!("{name} was running, and nothing that is noted kept it from claiming.")),
+            None => finding("free", format!("{name} was running, and nothing on record kept it from claiming.")),
         });
     }
     found
@@ -131,13 +131,13 @@ fn obstacle(facts: &Facts, node: &NodeFacts, event: &NodeEvent) -> Finding {
             format!("{node} found queue {queue} at its limit ({limit} at once on all nodes){time}.")
         }
         Befell::QueueRated { queue, rate } => {
-            format!("{node} found queue {queue} held by its rate{}{time}.", known(" (", rate, ")"))
+            format!("{node} found queue {queue} at its rate limit{}{time}.", known(" (", rate, ")"))
         }
         Befell::Settling => {
-            format!("{node} started nothing{time}: Redis had lost data, and nodes gave back what they knew.")
+            format!("{node} started nothing{time}: Redis had lost data, and nodes restored what they knew.")
         }
         Befell::NewServer => {
-            let why = "Redis had been restarted or replaced, and nodes looked whether data was missing";
+            let why = "Redis had been restarted or replaced, and nodes checked whether data was missing";
             format!("{node} started nothing{time}: {why}.")
         }
         Befell::Held { why } => format!("{node} took no runs{time}: {why}."),

@@ -87,7 +87,7 @@ impl Delay {
     /// Findings for all of it.
     pub(super) fn findings(&self, facts: &Facts, run: &RunFacts) -> Vec<Finding> {
         let unserved = self.unserved.as_ref();
-        let unserved = unserved.map(|why| Part::Timing.finding("late_unserved", format!("Nobody takes it: {why}.")));
+        let unserved = unserved.map(|why| Part::Timing.finding("late_unserved", format!("No node takes it: {why}.")));
         let obstacles = self.obstacles.iter().map(|obstacle| obstacle.finding(facts, run));
         self.no_node.map(|no_node| no_node.finding(facts)).into_iter().chain(obstacles).chain(unserved).collect()
     }
@@ -170,11 +170,11 @@ impl Obstacle {
             Befell::NewServer => (
                 "late_new_server",
                 format!(
-                    "Redis had been restarted or replaced, and nothing was started{time} while nodes looked whether data was missing."
+                    "Redis had been restarted or replaced, and nothing was started{time} while nodes checked whether data was missing."
                 ),
             ),
             Befell::Settling => ("late_settling", format!("Redis had lost data, and nothing was started{time}.")),
-            Befell::Held { .. } => ("late_held", format!("A limit of its own held {nodes}{time}.")),
+            Befell::Held { .. } => ("late_held", format!("A limit of the node kept {nodes} from claiming{time}.")),
             Befell::SlotsTaken { queue } => ("late_slots", format!("All slots of queue {queue} were taken on {nodes}{time}.")),
             Befell::QueuePaused { by, .. } => ("late_queue", of_queue(QueueHold::Paused, by)),
             Befell::QueueFull { limit: 0, .. } => ("late_queue", of_queue(QueueHold::Full, "")),
@@ -201,7 +201,7 @@ pub(super) fn queue_words(hold: QueueHold, detail: &str) -> String {
     let (how, before) = match hold {
         QueueHold::Paused => ("paused", " by "),
         QueueHold::Full => ("full", ", at its limit of "),
-        QueueHold::Rate => ("held by its rate", " of "),
+        QueueHold::Rate => ("at its rate limit", " of "),
     };
     format!("{how}{}", after(before, Some(detail).filter(|detail| !detail.is_empty())))
 }

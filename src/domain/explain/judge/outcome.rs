@@ -26,7 +26,7 @@ pub(super) fn outcome(facts: &Facts) -> Vec<Finding> {
     let mut found = of_subject(facts);
     let backfill = facts.made_up_by.as_ref().map(|(run, state)| {
         let state = state.as_str().replace('_', " ");
-        finding("made_up_by", format!("{run} makes up for it, as schedctl backfill asked: {state}."))
+        finding("made_up_by", format!("schedctl backfill made the run {run} for it: {state}."))
     });
     found.extend(backfill.or_else(|| dropped_backfill(facts)));
     found
@@ -54,7 +54,7 @@ fn dropped_backfill(facts: &Facts) -> Option<Finding> {
         |deed: &&Deed| deed.what == Deed::BACKFILL_DROPPED && deed.dues.is_some_and(|(first, last)| first <= at && at <= last);
     let deed = facts.deeds.iter().rev().find(covers)?;
     let (by, at) = (by(deed.by.as_ref()), facts.shown(deed.at));
-    Some(finding("made_up_dropped", format!("It was to be made up for; that was given up{by} on {at}.")))
+    Some(finding("made_up_dropped", format!("Its backfill was cancelled{by} on {at}.")))
 }
 
 fn of_subject(facts: &Facts) -> Vec<Finding> {
@@ -66,21 +66,22 @@ fn of_subject(facts: &Facts) -> Vec<Finding> {
         Subject::BeforeLedger { counts, until, .. } => {
             let counts: Vec<String> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
             let (counts, until) = (counts.join(", "), facts.shown(*until));
-            ("counted", format!("It is older than what is kept; of the runs due up to {until} only counts are left: {counts}."))
+            ("counted", format!("Its record is no longer kept. Of the runs due up to {until} only counts are left: {counts}."))
         }
         Subject::Behind { run, .. } => {
             let due = facts.shown(run.run.due());
-            ("behind_owed", format!("It has not been dealt with yet: the run due {due} is still owed."))
+            ("behind_owed", format!("No run exists for it yet: the earlier run due {due} has not started."))
         }
         Subject::Unrecorded { .. } if facts.added_later().is_some() => return Vec::new(),
         Subject::Unrecorded { .. } if hidden(facts).is_some() => return vec![gone_with_data()],
         Subject::Unrecorded { .. } => (
             "unrecorded",
-            "Nothing of it is kept: it was purged, is past the bounds of history, or was before the job was added.".to_owned(),
+            "No record of it is kept: it was purged, is older than the retention, or was due before the job was added."
+                .to_owned(),
         ),
         Subject::Over { .. } => ("over", format!("It was not due any more: {}.", over(facts))),
         Subject::ToCome { at } => return vec![to_come(facts, *at)],
-        Subject::ToMakeUp { .. } => ("to_make_up", "It waits to be made up for, as schedctl backfill asked.".to_owned()),
+        Subject::ToMakeUp { .. } => ("to_make_up", "It waits for its backfill, which schedctl backfill asked for.".to_owned()),
         Subject::Never => return vec![never()],
     };
     vec![finding(code, text)]
@@ -108,8 +109,9 @@ fn in_ledger(facts: &Facts) -> Option<Finding> {
     let state = format!("{}{reason}", state.replace('_', " "));
     let due = format!("due between {} and {}", facts.shown(*first), facts.shown(*last));
     if !is_sure {
-        let text =
-            format!("Of the runs {due} {all} ended {state}; whether one was due then, and was among them, is no longer known.");
+        let text = format!(
+            "Of the runs {due}, {all} ended {state}. Whether this occurrence was due, and was among them, is no longer known."
+        );
         return Some(finding("perhaps_trimmed", text));
     }
     let why = if is_missed { ", nor is what kept it from starting" } else { "" };
@@ -199,7 +201,7 @@ fn unseen<'f>(facts: &Facts, run: &'f RunFacts) -> Option<(&'f String, UnixMilli
 /// Why nothing of the job was due any more.
 fn over(facts: &Facts) -> String {
     let Some((how, at)) = facts.job.as_ref().and_then(|job| job.ended.as_ref()) else {
-        return "as many runs had begun as max_runs lets".to_owned();
+        return "as many runs had begun as max_runs allows".to_owned();
     };
     let how = if how == "finished" { "over" } else { how };
     format!("its job was {how}{}", on(facts, *at))
@@ -266,7 +268,7 @@ fn skipped(facts: &Facts, run: &RunFacts) -> (&'static str, String) {
         Some("missed") | None => {
             ("skipped_missed", "It was skipped because it was missed: it could not be started in time.".to_owned())
         }
-        Some("max_runs") => ("skipped_used_up", "It was skipped because as many runs had begun as max_runs lets.".to_owned()),
+        Some("max_runs") => ("skipped_used_up", "It was skipped because as many runs had begun as max_runs allows.".to_owned()),
         Some("paused") => {
             let paused = facts.deed_before(Deed::PAUSED, run.finished_at.unwrap_or(facts.now));
             let by = by(paused.and_then(|deed| deed.by.as_ref()));
@@ -287,7 +289,7 @@ fn scheduled(facts: &Facts, run: &RunFacts) -> Finding {
             let open = run.behind.as_ref().map_or_else(|| "an open run of its job".to_owned(), |run| format!("the run {run}"));
             ("waits", format!("It waits for {open} to end."))
         }
-        (Place::Held, _) => ("held", "The pause of its job holds it.".to_owned()),
+        (Place::Held, _) => ("held", "It waits because its job is paused.".to_owned()),
         (Place::Queue, Some(why)) if ready > facts.now => {
             ("ask_at", format!("Nothing was started, {why}; it is asked again on {at}."))
         }
@@ -298,7 +300,7 @@ fn scheduled(facts: &Facts, run: &RunFacts) -> Finding {
         (Place::Queue, _) if ready > facts.now => return to_come(facts, ready),
         (Place::Queue, _) => match &run.passed {
             Some(passed) => return let_in(facts, passed, ready),
-            None => ("owed", format!("It is owed: ready since {at}, and no node has claimed it yet.")),
+            None => ("owed", format!("It is ready since {at}, and no node has claimed it yet.")),
         },
     };
     finding(code, text)

@@ -33,7 +33,7 @@ pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
     }
     if let Some((at, who)) = facts.added_later() {
         let (at, by) = (facts.shown(at), by(who.as_ref()));
-        found.push(finding("not_there_yet", format!("It was not there yet: it was added on {at}{by}.")));
+        found.push(finding("not_there_yet", format!("The job did not exist yet: it was added on {at}{by}.")));
     }
     match (&facts.job, &facts.gone) {
         (Some(job), _) => of_job(facts, job, &mut found),
@@ -48,7 +48,7 @@ pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
             found.push(finding("forgotten", "The job is no longer defined, and its definition is no longer kept."));
         }
     }
-    let unreadable = |why| finding("spoilt_deeds", format!("What was done to it, and by whom, cannot be told: {why}."));
+    let unreadable = |why| finding("spoilt_deeds", format!("The audit log of the job cannot be read: {why}."));
     found.extend(facts.deeds_error.as_ref().map(unreadable));
     if let Subject::NotDue { before, after, .. } = facts.subject {
         let before = before.map(|at| format!("The time before is {}", facts.shown(at)));
@@ -74,9 +74,9 @@ fn kind_of_run(facts: &Facts) -> Option<Finding> {
         RunKind::Manual if facts.name.is_hidden() => return None,
         RunKind::Manual => finding("asked_for", format!("It was asked for by hand{by} on {due}.")),
         RunKind::Backfill => {
-            finding("made_up", format!("It makes up for the occurrence of {due}: schedctl backfill asked for it."))
+            finding("made_up", format!("It is a backfill of the occurrence of {due}: schedctl backfill asked for it."))
         }
-        RunKind::Rerun => finding("done_anew", format!("It does the work of {due} anew: schedctl rerun asked for it{by}.")),
+        RunKind::Rerun => finding("done_anew", format!("It repeats the run of {due}: schedctl rerun asked for it{by}.")),
         RunKind::Boot => finding("booted", format!("It came with a boot of its host: the first schedd there started on {due}.")),
     })
 }
@@ -85,7 +85,7 @@ fn edited(facts: &Facts, deed: &Deed, (old, new): &(String, String)) -> Finding 
     let (by, at) = (by(deed.by.as_ref()), facts.shown(deed.at));
     // The text of a schedule does not show excluded days, nor the anchor.
     let text = if old == new {
-        format!("What of its schedule {new} counts was changed{by} on {at}: exclude, only_on, start, end, anchor or dst.")
+        format!("Its schedule {new} was changed{by} on {at} in exclude, only_on, start, end, anchor or dst.")
     } else {
         format!("Its schedule was changed{by} on {at} from {old} to {new}.")
     };
@@ -119,13 +119,13 @@ fn edits_after(facts: &Facts, at: UnixMillis) -> impl Iterator<Item = (&Deed, &(
 fn of_job(facts: &Facts, job: &JobFacts, found: &mut Vec<Finding>) {
     if let Some((of, kind)) = facts.name.told_of() {
         let text = format!(
-            "It is a notice, {} of job {of}: it has no schedule, and each of its runs tells of a run of that job.",
+            "It is a notice, {} of job {of}: it has no schedule, and each of its runs reports a run of that job.",
             kind.as_str()
         );
         return found.push(finding("notice", text));
     }
     found.push(match &job.definition {
-        Err(why) => finding("unreadable", format!("Its definition cannot be read, so nothing of it runs: {why}.")),
+        Err(why) => finding("unreadable", format!("Its definition cannot be read, so the job does not run: {why}.")),
         Ok((spec, _)) if spec.schedule == Schedule::Manual => finding("manual", "It has no schedule: it runs only when asked."),
         Ok((spec, timetable)) => schedule(facts, job, spec, timetable),
     });

@@ -96,12 +96,12 @@ fn started_late(facts: &Facts, run: &RunFacts, late: Duration) -> Vec<Finding> {
         let causes = delay.findings(facts, run);
         let is_unexplained = causes.is_empty();
         found.extend(causes);
-        found.extend(is_unexplained.then(|| finding("late_unexplained", "Nothing that is noted says why.")));
+        found.extend(is_unexplained.then(|| finding("late_unexplained", "Nothing on record says why.")));
         no_nodes.extend(delay.no_node);
     }
     let down_until = no_nodes.iter().filter(|no_node| no_node.since.is_none()).find_map(|no_node| no_node.until);
     if let Some(mode) = caught_up(facts, run, late, down_until) {
-        let text = format!("So late it counted as missed; it ran because catch_up is {mode}.");
+        let text = format!("It was so late that it counted as missed; it ran because catch_up is {mode}.");
         found.push(finding("caught_up", text));
     }
     found
