@@ -14,17 +14,17 @@ pub struct Finding {
 /// The question that a finding answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// What was planned.
+    /// The plan.
     Planned,
-    /// What became of it.
+    /// The outcome.
     Became,
-    /// What each node did.
+    /// The life of each node at that time.
     Nodes,
-    /// Whether it was on time, and why not.
+    /// The timing: on time or not, and why not.
     Timing,
-    /// Which rule decided, and where it is set.
+    /// The rule that decided, and where it is set.
     Rule,
-    /// What comes next.
+    /// The next run.
     Next,
 }
 

@@ -69,7 +69,7 @@ fn has(timetable: &Timetable, at: UnixMillis) -> bool {
 
 impl ScheduleThen {
     /// The schedule of `job` at `at`: a kept one, or else as far as the audit log says. `now` is
-    /// the present timetable, with its anchor and the start of its occurrences, which a resume moves.
+    /// the present timetable, with its anchor and since when its occurrences count.
     pub fn at(
         past: &[PastSchedule],
         deeds: &[Deed],

@@ -1,4 +1,4 @@
-//! What keeps a ready run from starting now: its queue as a poll finds it, and the nodes that take its lane.
+//! The blockers of a ready run: its queue as a poll finds it, and the nodes that take its lane.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::domain::serving::{Serving, Unserved};
 use crate::domain::time::UnixMillis;
 use crate::store::{LaneAsk, LanePoll, NodeRecord, QueueRecord, Store, StoreError};
 
-/// Runs that execute read to tell which nodes have no slot.
+/// How many executing runs are read to find nodes without a free slot.
 const READ: usize = 500;
-/// Runs named of them.
+/// How many of them are named.
 const NAMED: usize = 3;
 
-/// What keeps the runs of a lane; `there` are the nodes that are.
-pub(super) async fn keeps(store: &Store, lane: &Lane, there: &[&NodeRecord]) -> Result<Vec<Blocker>, StoreError> {
-    if there.is_empty() {
+/// The blockers of ready runs in a lane. `nodes` are the nodes that run.
+pub(super) async fn blockers(store: &Store, lane: &Lane, nodes: &[NodeRecord]) -> Result<Vec<Blocker>, StoreError> {
+    if nodes.is_empty() {
         return Ok(vec![Blocker::NoNode]);
     }
     let queue = lane.queue();
@@ -39,13 +39,13 @@ pub(super) async fn keeps(store: &Store, lane: &Lane, there: &[&NodeRecord]) -> 
         *by_node.entry(run.node.unwrap_or_default()).or_default() += 1;
     }
     let (mut found, mut full) = (Vec::new(), Vec::new());
-    for node in there.iter().filter(|node| node.serving.takes(lane)) {
+    for node in nodes.iter().filter(|node| node.serving.takes(lane)) {
         if let Some((why, since)) = node.held.clone() {
             found.push(Blocker::NodeLimit { node: node.name.clone(), why, since });
         } else if by_node.get(&node.name).is_some_and(|taken| *taken >= record.settings.concurrency) {
             full.push(node.name.clone());
         } else {
-            // It takes it any moment.
+            // This node may take it any moment.
             return Ok(Vec::new());
         }
     }
@@ -55,14 +55,14 @@ pub(super) async fn keeps(store: &Store, lane: &Lane, there: &[&NodeRecord]) -> 
     Ok(found)
 }
 
-/// Why a run that stands ready in `lane` does not begin, in a few words; none if a node may take it any moment.
-pub(super) async fn hindrance(store: &Store, lane: &Lane, there: &[&NodeRecord]) -> Result<Option<String>, StoreError> {
-    let serving: Vec<Serving> = there.iter().map(|node| node.serving.clone()).collect();
+/// Why a ready run in `lane` does not begin, in a few words; none if a node may take it any moment.
+pub(super) async fn hindrance(store: &Store, lane: &Lane, nodes: &[NodeRecord]) -> Result<Option<String>, StoreError> {
+    let serving: Vec<Serving> = nodes.iter().map(|node| node.serving.clone()).collect();
     if let Some(why) = Unserved::of(lane, &serving) {
         return Ok(Some(why.to_string()));
     }
     let queue = lane.queue();
-    Ok(keeps(store, lane, there).await?.into_iter().next().map(|keeps| match keeps {
+    Ok(blockers(store, lane, nodes).await?.into_iter().next().map(|blocker| match blocker {
         Blocker::Queue { hold: QueueHold::Paused, detail, .. } if detail.is_empty() => format!("its queue {queue} is paused"),
         Blocker::Queue { hold: QueueHold::Paused, detail, .. } => format!("its queue {queue} is paused by {detail}"),
         Blocker::Queue { hold: QueueHold::Full, .. } => format!("its queue {queue} is full"),
@@ -74,7 +74,7 @@ pub(super) async fn hindrance(store: &Store, lane: &Lane, there: &[&NodeRecord])
     }))
 }
 
-/// That a queue is paused, which will keep what comes due in it.
+/// The pause of a queue, which will keep the next run of a job.
 pub(super) async fn pause(store: &Store, queue: &QueueName) -> Result<Vec<Blocker>, StoreError> {
     let record = store.read_queue_settings(std::slice::from_ref(queue)).await?.pop();
     let told = |record: QueueRecord| {

@@ -130,7 +130,7 @@ fn a_time_before_a_change_or_a_resume_is_judged_by_the_schedule_of_then() {
 }
 
 #[test]
-fn what_a_long_pause_skipped_is_told_though_many_runs_ended_before_it_did_and_with_what_makes_up_for_it() {
+fn a_range_skipped_by_a_long_pause_is_found_among_many_runs_with_its_backfill() {
     let redis = TestRedis::start();
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     let hour = Duration::from_secs(3600);
@@ -160,7 +160,7 @@ fn what_a_long_pause_skipped_is_told_though_many_runs_ended_before_it_did_and_wi
 }
 
 #[test]
-fn a_run_held_by_the_rate_of_its_key_is_told_until_when_and_another_rate_of_that_key_is_its_own() {
+fn a_run_at_the_rate_limit_of_its_key_says_until_when_by_the_rate_of_its_own_job() {
     let redis = TestRedis::start();
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     let _node = Schedd::on(&redis).node("n1").start();

@@ -1,4 +1,4 @@
-//! What keeps a ready run from starting at the moment of the question, as Redis shows it.
+//! A blocker: it keeps a ready run from starting at the moment of the question, as Redis shows it.
 //!
 //! Nodes note an obstacle only after it has lasted a while. Blockers answer before that.
 

@@ -13,7 +13,7 @@ pub struct Loss {
     pub noticed: UnixMillis,
     /// The node that noticed it.
     pub by: String,
-    /// What had happened, in words.
+    /// The kind of loss, in words.
     pub what: &'static str,
     /// The time up to which Redis still has its data; none if all is gone, or if that is not known.
     pub kept: Option<UnixMillis>,

@@ -51,8 +51,7 @@ pub struct Facts {
     pub made_up_by: Option<(RunId, RunState)>,
     /// The nodes, by name.
     pub nodes: Vec<NodeFacts>,
-    /// What keeps a ready run from starting now. For a job without a ready run: what will keep its
-    /// next run.
+    /// The blockers of the ready run. For a job without a ready run: the pause of its queue.
     pub blockers: Vec<Blocker>,
 }
 

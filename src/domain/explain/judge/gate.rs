@@ -9,7 +9,7 @@ use crate::domain::time::UnixMillis;
 /// How many lanes a sentence names.
 const NAMED: usize = 3;
 
-/// What a run at a gate waits for.
+/// The wait of a run at a gate.
 pub(super) fn waits_at(facts: &Facts, run: &RunFacts) -> Finding {
     let Some(at) = &run.gate else { return Part::Became.finding("waits_at", "It waits for its place at a gate.") };
     let hindrance = after(": ", at.hindrance.as_ref());

@@ -1,4 +1,4 @@
-//! What is known of an occurrence after a data loss: which loss, and what journals restored.
+//! An occurrence after a data loss: which loss it was, and what journals restored.
 //!
 //! Invariant: a record that may be gone is never reported as if it had not existed.
 

@@ -1,4 +1,4 @@
-//! What each node did while a run was to start: whether it ran, reached Redis, and had a slot.
+//! Each node while a run was to start: whether it ran, reached Redis, and had a slot.
 //!
 //! Invariant: a node of which nothing is known for that time counts as unknown, never as running.
 
@@ -26,7 +26,7 @@ fn finding(code: &'static str, text: impl Into<String>) -> Finding {
     Part::Nodes.finding(code, text)
 }
 
-/// What each node did.
+/// Findings about each node.
 pub(super) fn nodes(facts: &Facts) -> Vec<Finding> {
     let mut found = Vec::new();
     let run = facts.run().or(match &facts.subject {

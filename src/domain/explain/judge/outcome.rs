@@ -1,4 +1,4 @@
-//! What became of the subject: how it ran, why it did not, or what it waits for.
+//! The outcome: how the subject ran, why it did not, or what it waits for.
 
 use super::gate::{let_in, waits_at};
 use super::loss::hidden;
@@ -21,7 +21,7 @@ fn on(facts: &Facts, at: Option<UnixMillis>) -> String {
     after(" on ", at.map(|at| facts.shown(at)))
 }
 
-/// What became of the subject.
+/// Findings about the outcome.
 pub(super) fn outcome(facts: &Facts) -> Vec<Finding> {
     let mut found = of_subject(facts);
     let backfill = facts.made_up_by.as_ref().map(|(run, state)| {

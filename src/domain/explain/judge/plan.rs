@@ -1,4 +1,4 @@
-//! What was planned: by which schedule, who added it, and how it was changed since.
+//! The plan: the schedule, who added it, and how it was changed since.
 
 use crate::domain::days::Days;
 use crate::domain::deed::Deed;
@@ -24,7 +24,7 @@ fn on(facts: &Facts, at: Option<UnixMillis>) -> String {
     after(" on ", at.map(|at| facts.shown(at)))
 }
 
-/// What was planned.
+/// Findings about the plan.
 pub(super) fn plan(facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> = kind_of_run(facts).into_iter().collect();
     if let Subject::NotDue { at, .. } = facts.subject {

@@ -1,4 +1,4 @@
-//! Whether a run started on time, and why not.
+//! The timing of a run: on time or not, and why not.
 //!
 //! Invariant: only what is on record counts as a reason; without one, a finding says so.
 
@@ -20,7 +20,7 @@ fn finding(code: &'static str, text: impl Into<String>) -> Finding {
     Part::Timing.finding(code, text)
 }
 
-/// Whether the subject was on time, and why not.
+/// Findings about the timing of the subject.
 pub(super) fn timing(facts: &Facts) -> Vec<Finding> {
     match &facts.subject {
         // What kept nodes from skipping it sooner is no reason why it did not start.

@@ -75,7 +75,7 @@ fn a_loss_concerns_only_records_it_may_have_taken() {
         assert_eq!(codes.contains(&"skipped_after_loss") && codes.contains(&"timing_lost"), is_hidden, "{at}: {codes:?}");
         assert_eq!(codes.contains(&"skipped_missed"), !is_hidden, "{at}: {codes:?}");
     }
-    // A run skipped before the loss still has its record, and a run with attempts answers for itself.
+    // A run skipped before the loss still has its record; a run with attempts answers for itself.
     let after_loss = |run| Facts { losses: vec![snapshot()], ..about(run) }.codes();
     assert!(after_loss(skipped("missed")).contains(&"skipped_missed"));
     assert!(!after_loss(started(0)).contains(&"data_lost"));

@@ -1,4 +1,4 @@
-//! What comes next.
+//! Findings about the next run.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What each node did.
+//! Findings about each node.
 
 use super::scene::{
     about, deed, event, facts, fresh, full, late_by, node, on, past_load, paused, rated, requiring, s, serving, slots,

@@ -1,4 +1,4 @@
-//! What became of an occurrence.
+//! Findings about the outcome.
 
 use super::scene::{
     about, ana, asked_in_vain, attempt, deed, done_by_ana, ended, facts, fresh, in_range, node, running, s, skipped, started,

@@ -1,4 +1,4 @@
-//! What was planned.
+//! Findings about the plan.
 
 use super::scene::{about, ana, deed, done_by_ana, facts, flush, fresh, not_due, s, started, the_job};
 use crate::domain::days::Days;

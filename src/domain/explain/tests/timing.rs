@@ -1,4 +1,4 @@
-//! Whether a run was on time, and why not.
+//! Findings about the timing of a run.
 
 use std::time::Duration;
 
