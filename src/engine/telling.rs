@@ -92,7 +92,7 @@ pub fn said_now(told: Option<JobRecord>, kind: NoticeKind) -> Option<JobSpec> {
 /// shows it now. Returns `None` if the job is gone.
 async fn why_late(store: &Store, run: &RunId) -> Result<Option<(Zone, Vec<String>)>, StoreError> {
     let facts = Box::pin(gather(store, run.job(), &Ask::Run(run.clone()))).await?;
-    Ok(facts.map(|facts| (facts.zone.clone(), causes(&facts).iter().map(|cause| cause.sentence(&facts.zone)).collect())))
+    Ok(facts.map(|facts| (facts.zone.clone(), causes(&facts).iter().map(|cause| cause.text.clone()).collect())))
 }
 
 /// Returns the data read, or empty data if it has the wrong type or is corrupt. A notice with less

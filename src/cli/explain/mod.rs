@@ -54,7 +54,7 @@ pub(super) async fn explain(global: &Global, args: &ExplainArgs, console: &mut C
             let job = run.job().clone();
             match find_run(&store, &run).await {
                 Ok(found) => (job, Ask::Run(found.run)),
-                // The ledger, a stretch that was skipped or a backfill may account for a run without a record.
+                // The ledger, a skipped range or a backfill may account for a run without a record.
                 Err(failure @ Failure::NotFound(_)) => match gather(&store, &job, &Ask::Run(run.clone())).await? {
                     Some(Facts {
                         subject: Subject::NotDue { .. } | Subject::Over { .. } | Subject::Unrecorded { .. }, ..

@@ -28,9 +28,9 @@ pub(super) fn text(facts: &Facts, findings: &[Finding], console: &mut Console) {
     line("job", &what, console);
     let mut before = None;
     for finding in findings {
-        let part = finding.part();
+        let part = finding.part;
         let label = if before == Some(part) { "" } else { word(part) };
-        line(label, &finding.sentence(&facts.zone), console);
+        line(label, &finding.text, console);
         before = Some(part);
     }
 }
@@ -48,10 +48,8 @@ pub(super) fn document(facts: &Facts, findings: &[Finding]) -> Value {
         Source::File(nodes) => Some(nodes.clone()),
         Source::Api => None,
     });
-    let findings: Vec<Value> = findings
-        .iter()
-        .map(|found| json!({"part": found.part().as_str(), "code": found.code(), "sentence": found.sentence(&facts.zone)}))
-        .collect();
+    let findings: Vec<Value> =
+        findings.iter().map(|found| json!({"part": found.part.as_str(), "code": found.code, "sentence": found.text})).collect();
     let deeds: Vec<Value> = facts
         .deeds
         .iter()

@@ -1,41 +1,21 @@
-//! Why a run did or did not start when it was due: from facts to findings, each of which is one sentence.
+//! Explains why a run did or did not start when it was due, in findings that it judges from facts.
 //!
-//! Invariant: pure. [`mod@judge`] is a function of the [`Facts`] somebody gathered; what they do not say is not guessed, and a
-//! finding says so. Every sentence there is has an example among the tests.
+//! Invariant: pure. [`judge`] is a function of the [`Facts`] that `engine::explaining` gathered. It
+//! guesses nothing: where the facts are silent, a finding says so.
 
-mod among;
-mod at_gate;
-mod became;
 mod facts;
-mod fate;
-mod held;
-mod hindered;
+mod finding;
 mod judge;
-mod keeps;
-mod life;
-mod loss;
-mod making_up;
-mod on_time;
-mod planned;
-mod rules;
-mod saw;
-mod sentences;
-mod timing;
-mod told;
+mod schedule_then;
+mod words;
 
 #[cfg(test)]
-mod examples;
+mod tests;
 
-pub use facts::{AtGate, AttemptFacts, Facts, JobFacts, LateNotice, NodeFacts, Passed, Place, RunFacts, Source, Subject};
-pub use held::{Held, PastSchedule};
-pub use judge::{Finding, Part, causes, judge};
-pub use keeps::{Executing, Keeps};
-pub use loss::Loss;
-
-use std::time::Duration;
-
-/// A node that was not seen for so long is taken for gone.
-pub const GONE_AFTER: Duration = Duration::from_secs(15);
-
-/// A run that started within this time from its due time was on time.
-pub const ON_TIME: Duration = Duration::from_secs(1);
+pub use facts::{
+    AtGate, AttemptFacts, Blocker, Executing, Facts, GONE_AFTER, JobFacts, LateNotice, Loss, NodeFacts, ON_TIME, Passed, Place,
+    RunFacts, Source, Subject,
+};
+pub use finding::{Finding, Part};
+pub use judge::{causes, judge};
+pub use schedule_then::{PastSchedule, ScheduleThen};

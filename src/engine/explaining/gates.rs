@@ -1,6 +1,7 @@
-//! The gate a run waits at, or was let in at, as far as it tells why the run does not begin.
+//! The gate at which a run waits, or that let it in, and why the run does not begin.
 
-use super::{Known, live, there};
+use super::known::Known;
+use super::live;
 use crate::domain::explain::{AtGate, Passed};
 use crate::domain::gate::Gate;
 use crate::domain::group::{GroupSettings, Shut, Turns};
@@ -10,7 +11,7 @@ use crate::domain::serving::{Serving, Unserved};
 use crate::domain::time::UnixMillis;
 use crate::store::{GroupStanding, LetIn, RunRecord, Store, StoreError};
 
-/// Until when time alone keeps a group shut that stands so.
+/// How long the gap or the patience of a group keeps it shut, from its standing.
 pub async fn shut(store: &Store, group: &GroupName, standing: &GroupStanding, now: UnixMillis) -> Result<Shut, StoreError> {
     let is_free = standing.held.is_empty() && standing.let_in.is_empty();
     let GroupSettings::Alternate(turns) = store.read_group(group).await? else { return Ok(Shut::default()) };
@@ -27,8 +28,8 @@ pub async fn shut(store: &Store, group: &GroupName, standing: &GroupStanding, no
     Ok(Shut { gap, patience })
 }
 
-/// Whether the turn waits for a member: none of it waits, and one is open or comes in time. As `open_gate.lua` judges it, but for
-/// what stands in lanes.
+/// True if the turn waits for a member: no run of it waits, and a run is open or comes in time.
+/// Judges as `open_gate.lua` does, except for runs in lanes.
 async fn is_awaited(
     store: &Store,
     group: &GroupName,
@@ -46,18 +47,24 @@ async fn is_awaited(
 }
 
 impl Known<'_> {
-    /// A gate where a run waits.
+    /// A gate at which a run waits.
     pub(super) async fn waits_at(&self, run: &RunId, lane: &Lane, gate: &Gate) -> Result<AtGate, StoreError> {
-        let standing = match gate.group() {
-            Some(group) => self.store.read_group_standings(std::slice::from_ref(&group)).await?.pop().map(|found| (group, found)),
-            None => None,
+        let standing = async {
+            let Some(group) = gate.group() else { return Ok(None) };
+            let found = self.store.read_group_standings(std::slice::from_ref(&group)).await?.pop();
+            let Some(found) = found else { return Ok(None) };
+            let shut = shut(self.store, &group, &found, self.now).await?;
+            Ok(Some((shut, found.turn.map(|(job, _)| job.to_string()).filter(|job| !job.is_empty()))))
         };
-        let shut = match &standing {
-            Some((group, standing)) => shut(self.store, group, standing, self.now).await?,
-            None => Shut::default(),
+        let rate = async {
+            let rate = self.understood().and_then(|job| job.spec.per_key.rate).filter(|_| gate.is_of_key());
+            let Some(rate) = rate else { return Ok(None) };
+            Ok(self.store.read_key_opens(gate, rate).await?.filter(|at| *at > self.now).map(|at| (rate, at)))
         };
-        let turn = standing.and_then(|(_, standing)| standing.turn).map(|(job, _)| job.to_string()).filter(|job| !job.is_empty());
-        let holder = self.store.read_holder(gate).await?;
+        let gates = std::slice::from_ref(gate);
+        let (standing, rate, holder, mut lanes) =
+            tokio::try_join!(standing, rate, self.store.read_holder(gate), self.store.read_waiting_lanes(gates))?;
+        let (shut, turn) = standing.unwrap_or_default();
         let stuck = match &holder {
             None => self.store.read_stuck(gate, run).await?.filter(|(_, until)| *until > self.now),
             Some(_) => None,
@@ -66,14 +73,9 @@ impl Known<'_> {
             (Some((run, false)), _) | (None, Some((run, _))) => Box::pin(self.hindrance(run)).await?,
             _ => None,
         };
-        let rate = self.understood().and_then(|job| job.spec.per_key.rate);
-        let rate = match rate.filter(|_| gate.is_of_key()) {
-            Some(rate) => self.store.read_key_opens(gate, rate).await?.filter(|at| *at > self.now).map(|at| (rate, at)),
-            None => None,
-        };
-        let serving = self.serving().await?;
+        let serving = self.serving();
         let unserved = Unserved::of(lane, &serving).map(|why| (lane.clone(), why));
-        let lanes = self.store.read_waiting_lanes(std::slice::from_ref(gate)).await?.pop().unwrap_or_default();
+        let lanes = lanes.pop().unwrap_or_default();
         let is_before = |other: &Lane, first: &RunId| {
             other != lane
                 && (first.due(), first.to_string()) < (run.due(), run.to_string())
@@ -83,13 +85,12 @@ impl Known<'_> {
         Ok(AtGate { gate: gate.words(), turn, shut, holder, stuck, hindrance, rate, unserved, passed_over, until: None })
     }
 
-    /// What the nodes that are there serve.
-    async fn serving(&self) -> Result<Vec<Serving>, StoreError> {
-        let (now, present) = self.store.list_nodes().await?;
-        Ok(there(&present, now).into_iter().map(|node| node.serving.clone()).collect())
+    /// The queues and labels that the running nodes serve.
+    fn serving(&self) -> Vec<Serving> {
+        self.nodes.iter().map(|node| node.serving.clone()).collect()
     }
 
-    /// Whether a run has ended, or nothing is kept of it. A spoilt record is the doctor's.
+    /// True if a run has ended, or has no record. An unreadable record is for the doctor.
     pub(super) async fn is_over(&self, run: &RunId) -> Result<bool, StoreError> {
         match self.store.read_run(run).await {
             Ok(record) => Ok(record.is_none_or(|record| record.state.is_final())),
@@ -98,17 +99,17 @@ impl Known<'_> {
         }
     }
 
-    /// Why a run that was let in has not begun.
+    /// Why a run that was let in has not begun; none if a node may take it any moment.
     pub(super) async fn hindrance(&self, run: &RunId) -> Result<Option<String>, StoreError> {
         let Ok(Some(record)) = self.store.read_run(run).await else { return Ok(None) };
         if let Some(gate) = self.store.standing(run, &record.lane, &record.places).await?.gate {
             return Ok(Some(format!("it waits for its place at {}", gate.words())));
         }
-        let (now, present) = self.store.list_nodes().await?;
-        live::hindrance(self.store, &record.lane, &there(&present, now)).await
+        live::hindrance(self.store, &record.lane, &self.nodes).await
     }
 
-    /// The gate where a run in its queue was let in: one where it gave its place up before one where it has it.
+    /// The gate that let a run in, while the run is in its queue. A gate where it gave its place up
+    /// comes before a gate where it still has its place.
     pub(super) async fn passed(&self, record: &RunRecord) -> Result<Option<Passed>, StoreError> {
         let places = self.store.read_let_in(&record.run, &record.places).await?;
         let mut found: Vec<(&Gate, LetIn)> =
@@ -119,7 +120,7 @@ impl Known<'_> {
             LetIn::Since(since) => (Some(*since), None),
             LetIn::GaveUp => (None, self.store.read_holder(gate).await?),
         };
-        let unserved = Unserved::of(&record.lane, &self.serving().await?).map(|_| record.lane.clone());
+        let unserved = Unserved::of(&record.lane, &self.serving()).map(|_| record.lane.clone());
         Ok(Some(Passed { gate: gate.words(), since, holder, unserved }))
     }
 }

@@ -1,8 +1,8 @@
-//! What keeps a ready run from starting now: its queue as a poll finds it, and the nodes that take its lane.
+//! The blockers of a ready run: its queue as a poll finds it, and the nodes that take its lane.
 
 use std::collections::BTreeMap;
 
-use crate::domain::explain::{Executing, Keeps};
+use crate::domain::explain::{Blocker, Executing};
 use crate::domain::ids::QueueName;
 use crate::domain::lane::Lane;
 use crate::domain::queue::QueueHold;
@@ -10,21 +10,21 @@ use crate::domain::serving::{Serving, Unserved};
 use crate::domain::time::UnixMillis;
 use crate::store::{LaneAsk, LanePoll, NodeRecord, QueueRecord, Store, StoreError};
 
-/// Runs that execute read to tell which nodes have no slot.
+/// How many executing runs are read to find nodes without a free slot.
 const READ: usize = 500;
-/// Runs named of them.
+/// How many of them are named.
 const NAMED: usize = 3;
 
-/// What keeps the runs of a lane; `there` are the nodes that are.
-pub(super) async fn keeps(store: &Store, lane: &Lane, there: &[&NodeRecord]) -> Result<Vec<Keeps>, StoreError> {
-    if there.is_empty() {
-        return Ok(vec![Keeps::NoNode]);
+/// The blockers of ready runs in a lane. `nodes` are the nodes that run.
+pub(super) async fn blockers(store: &Store, lane: &Lane, nodes: &[NodeRecord]) -> Result<Vec<Blocker>, StoreError> {
+    if nodes.is_empty() {
+        return Ok(vec![Blocker::NoNode]);
     }
     let queue = lane.queue();
     let poll = store.list_ripe(&[LaneAsk::new(lane.clone(), 1)]).await?;
     let held = match poll.lanes.into_iter().next() {
         Some(LanePoll::Due { held, .. }) => held,
-        Some(LanePoll::WrongType(error)) => return Ok(vec![Keeps::Spoilt { why: error.to_string() }]),
+        Some(LanePoll::WrongType(error)) => return Ok(vec![Blocker::WrongType { why: error.to_string() }]),
         _ => return Ok(Vec::new()),
     };
     let Some(record) = store.read_queue_settings(std::slice::from_ref(queue)).await?.pop() else { return Ok(Vec::new()) };
@@ -32,54 +32,54 @@ pub(super) async fn keeps(store: &Store, lane: &Lane, there: &[&NodeRecord]) -> 
     let running = Executing { some: ids.iter().take(NAMED).cloned().collect(), count };
     if let Some(hold) = held {
         let (detail, since) = detail(&record, hold);
-        return Ok(vec![Keeps::Queue { hold, detail, since, running }]);
+        return Ok(vec![Blocker::Queue { hold, detail, since, running }]);
     }
     let mut by_node: BTreeMap<String, u32> = BTreeMap::new();
     for run in store.read_runs(&ids).await?.into_iter().flatten().flatten() {
         *by_node.entry(run.node.unwrap_or_default()).or_default() += 1;
     }
     let (mut found, mut full) = (Vec::new(), Vec::new());
-    for node in there.iter().filter(|node| node.serving.takes(lane)) {
+    for node in nodes.iter().filter(|node| node.serving.takes(lane)) {
         if let Some((why, since)) = node.held.clone() {
-            found.push(Keeps::Held { node: node.name.clone(), why, since });
+            found.push(Blocker::NodeLimit { node: node.name.clone(), why, since });
         } else if by_node.get(&node.name).is_some_and(|taken| *taken >= record.settings.concurrency) {
             full.push(node.name.clone());
         } else {
-            // It takes it any moment.
+            // This node may take it any moment.
             return Ok(Vec::new());
         }
     }
     if !full.is_empty() {
-        found.push(Keeps::Slots { nodes: full, running });
+        found.push(Blocker::Slots { nodes: full, running });
     }
     Ok(found)
 }
 
-/// Why a run that stands ready in `lane` does not begin, in a few words; none if a node may take it any moment.
-pub(super) async fn hindrance(store: &Store, lane: &Lane, there: &[&NodeRecord]) -> Result<Option<String>, StoreError> {
-    let serving: Vec<Serving> = there.iter().map(|node| node.serving.clone()).collect();
+/// Why a ready run in `lane` does not begin, in a few words; none if a node may take it any moment.
+pub(super) async fn hindrance(store: &Store, lane: &Lane, nodes: &[NodeRecord]) -> Result<Option<String>, StoreError> {
+    let serving: Vec<Serving> = nodes.iter().map(|node| node.serving.clone()).collect();
     if let Some(why) = Unserved::of(lane, &serving) {
         return Ok(Some(why.to_string()));
     }
     let queue = lane.queue();
-    Ok(keeps(store, lane, there).await?.into_iter().next().map(|keeps| match keeps {
-        Keeps::Queue { hold: QueueHold::Paused, detail, .. } if detail.is_empty() => format!("its queue {queue} is paused"),
-        Keeps::Queue { hold: QueueHold::Paused, detail, .. } => format!("its queue {queue} is paused by {detail}"),
-        Keeps::Queue { hold: QueueHold::Full, .. } => format!("its queue {queue} is full"),
-        Keeps::Queue { hold: QueueHold::Rate, .. } => format!("the rate of its queue {queue} lets none begin now"),
-        Keeps::Spoilt { why } => why,
-        Keeps::Slots { .. } => "no node that takes it has a free slot".to_owned(),
-        Keeps::Held { node, why, .. } => format!("{node} claims nothing, {why}"),
-        Keeps::NoNode => "no node is running".to_owned(),
+    Ok(blockers(store, lane, nodes).await?.into_iter().next().map(|blocker| match blocker {
+        Blocker::Queue { hold: QueueHold::Paused, detail, .. } if detail.is_empty() => format!("its queue {queue} is paused"),
+        Blocker::Queue { hold: QueueHold::Paused, detail, .. } => format!("its queue {queue} is paused by {detail}"),
+        Blocker::Queue { hold: QueueHold::Full, .. } => format!("its queue {queue} is full"),
+        Blocker::Queue { hold: QueueHold::Rate, .. } => format!("the rate of its queue {queue} lets none begin now"),
+        Blocker::WrongType { why } => why,
+        Blocker::Slots { .. } => "no node that takes it has a free slot".to_owned(),
+        Blocker::NodeLimit { node, why, .. } => format!("{node} claims nothing, {why}"),
+        Blocker::NoNode => "no node is running".to_owned(),
     }))
 }
 
-/// That a queue is paused, which will keep what comes due in it.
-pub(super) async fn pause(store: &Store, queue: &QueueName) -> Result<Vec<Keeps>, StoreError> {
+/// The pause of a queue, which will keep the next run of a job.
+pub(super) async fn pause(store: &Store, queue: &QueueName) -> Result<Vec<Blocker>, StoreError> {
     let record = store.read_queue_settings(std::slice::from_ref(queue)).await?.pop();
     let told = |record: QueueRecord| {
         let (detail, since) = detail(&record, QueueHold::Paused);
-        Keeps::Queue { hold: QueueHold::Paused, detail, since, running: Executing::default() }
+        Blocker::Queue { hold: QueueHold::Paused, detail, since, running: Executing::default() }
     };
     Ok(record.filter(|record| record.paused.is_some()).map(told).into_iter().collect())
 }

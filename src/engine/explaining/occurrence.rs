@@ -1,18 +1,18 @@
-//! What is known of the occurrence at one instant: its run, the stretch or range it is in, or that nothing was due.
+//! The occurrence at an instant: its run, the range that holds it, or that nothing was due.
 //!
-//! Invariant: what is kept of it wins over what the schedule says, and a schedule of another time says nothing.
+//! Invariant: a record wins over the schedule, and a schedule of another time says nothing.
 
 use std::time::Duration;
 
-use super::{Known, LOOKED_THROUGH};
-use crate::domain::explain::{Held, Place, RunFacts, Subject};
+use super::known::{Known, LOOKED_THROUGH};
+use crate::domain::explain::{Place, RunFacts, ScheduleThen, Subject};
 use crate::domain::ids::{RunId, RunKind};
 use crate::domain::time::UnixMillis;
 use crate::engine::definition::{self, Definition};
 use crate::engine::folded::eras_of;
 use crate::store::{Ledger, LedgerRange, RunRecord, StoreError};
 
-/// As long as history is kept: of what was due within it there is a record, unless newer ones pushed it out.
+/// How long history is kept. What was due within it has a record, unless newer records replaced it.
 const HISTORY_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 impl Known<'_> {
@@ -21,14 +21,17 @@ impl Known<'_> {
         if let Some(run) = self.run(&RunId::regular(self.name.clone(), at)).await? {
             return Ok(Subject::Run(Box::new(run)));
         }
-        let ended = self.store.read_ended_from(self.name, at, LOOKED_THROUGH).await?;
-        let told = self.store.told_at(self.name, at).await?;
+        let (ended, told, open, ledger) = tokio::try_join!(
+            self.store.read_ended_from(self.name, at, LOOKED_THROUGH),
+            self.store.told_at(self.name, at),
+            self.store.list_open(self.name),
+            self.store.read_ledger(self.name),
+        )?;
         let mut candidates: Vec<RunId> = self.planned().cloned().into_iter().collect();
-        candidates.extend(self.store.list_open(self.name).await?);
+        candidates.extend(open);
         candidates.extend(told.due);
         let held = self.held(at);
         let is_occurrence = held.is_occurrence(at);
-        let ledger = self.store.read_ledger(self.name).await?;
         let is_folded = ledger.fate_at(at).is_some_and(|range| is_occurrence == Some(true) || range.ends_at(at));
         let stretch = match told.stretch {
             Some(first) if self.is_told_by(&first, at, is_occurrence).await? => {
@@ -36,8 +39,8 @@ impl Known<'_> {
             }
             _ => None,
         };
-        // Whoever names a second means the run due within it, for one-shots and runs by hand are due at a millisecond; but for what
-        // was due at that very time. What makes up for an occurrence is not that.
+        // One-shots and manual runs are due at a millisecond. So a question about a second means the
+        // run due in it, unless a run was due at that very time. It never means a backfill.
         let is_meant = |run: &&RunId| {
             let is_beside = run.kind() == RunKind::Backfill || is_occurrence == Some(true);
             run.due() == at && run.kind() != RunKind::Backfill
@@ -81,8 +84,8 @@ impl Known<'_> {
         Ok(Subject::Unrecorded { at })
     }
 
-    /// Whether the stretch that begins with `first`, between whose ends `at` is, tells of it: by what it was counted by, or, where that
-    /// is not kept, by the schedule of then.
+    /// True if the skipped range that begins with `first` and spans `at` has an occurrence there:
+    /// by the schedule that counted it, or, if that is not kept, by the schedule of then.
     async fn is_told_by(&self, first: &RunId, at: UnixMillis, is_occurrence: Option<bool>) -> Result<bool, StoreError> {
         let kept = self.store.read_stretches(std::slice::from_ref(first)).await?.pop().flatten();
         if kept.as_ref().is_some_and(|kept| at == kept.stretch.first || at == kept.stretch.last) {
@@ -95,20 +98,20 @@ impl Known<'_> {
         })
     }
 
-    /// The schedule that held at an instant, as far as that is kept, or the deeds tell.
-    fn held(&self, at: UnixMillis) -> Held {
+    /// The schedule at an instant, as far as it is kept or the audit log names it.
+    fn held(&self, at: UnixMillis) -> ScheduleThen {
         match self.understood() {
             Some(job) => {
                 let counted = (job.record.anchor, job.record.since);
-                Held::at(self.past, self.deeds, self.name, &job.spec, &job.timetable, counted, at)
+                ScheduleThen::at(self.past, self.deeds, self.name, &job.spec, &job.timetable, counted, at)
             }
-            None => Held::Unknown,
+            None => ScheduleThen::Unknown,
         }
     }
 
-    /// Whether all of the schedule's occurrences between the ends of a range are accounted for: by it, by others within it, or
-    /// by records.
-    async fn is_filled(&self, held: &Held, ledger: &Ledger, range: &LedgerRange) -> Result<bool, StoreError> {
+    /// True if all occurrences of the schedule within a range are accounted for: by the range, by
+    /// ranges within it, or by records.
+    async fn is_filled(&self, held: &ScheduleThen, ledger: &Ledger, range: &LedgerRange) -> Result<bool, StoreError> {
         let Some(wanted) = held.count_in(range.from, range.to) else { return Ok(false) };
         let is_within = |from: UnixMillis, to: UnixMillis| range.from <= from && to <= range.to;
         let folded: u64 = ledger.ranges.iter().filter(|one| is_within(one.from, one.to)).map(|one| one.count).sum();
@@ -126,7 +129,8 @@ impl Known<'_> {
         Ok(told.saturating_add(behind_them) >= wanted)
     }
 
-    /// Whether nothing of the job was due any more at an instant; `ended_after` are the runs that ended since.
+    /// True if nothing of the job was due any more at an instant. `ended_after` are the runs that
+    /// ended since.
     fn is_over_by(&self, at: UnixMillis, ended_after: &[RunRecord]) -> bool {
         let Some(job) = &self.record else { return false };
         let has_ended = job.ended.is_some() && job.ended_at.is_some_and(|ended| ended < at);
@@ -135,7 +139,7 @@ impl Known<'_> {
             || is_used_up && job.since <= at && ended_after.iter().all(|record| record.run.is_manual() || record.run.due() < at)
     }
 
-    /// An occurrence of the schedule up to now without a record.
+    /// A past occurrence of the schedule without a record.
     async fn undone(&self, at: UnixMillis) -> Result<Subject, StoreError> {
         let Some(planned) = self.planned().filter(|run| run.due() < at).cloned() else { return Ok(Subject::Unrecorded { at }) };
         let Some(run) = self.run(&planned).await? else { return Ok(Subject::Unrecorded { at }) };
@@ -146,7 +150,8 @@ impl Known<'_> {
         })
     }
 
-    /// Whether all that was due at an instant would have a record: history reaches back to it, or the job was made later.
+    /// True if anything due at an instant would have a record: history reaches back to it, or
+    /// the job was added later.
     async fn is_within_history(&self, at: UnixMillis) -> Result<bool, StoreError> {
         let Some(job) = &self.record else { return Ok(false) };
         let oldest = self.store.read_ended_from(self.name, UnixMillis::EPOCH, 1).await?.pop();
@@ -157,11 +162,11 @@ impl Known<'_> {
         Ok(reaches_back || job.created.as_ref().is_some_and(|(created, _)| *created > at))
     }
 
-    /// Nothing was due at `at`: with what was before and after.
+    /// Nothing was due at `at`: the occurrences before and after it.
     async fn not_due(&self, at: UnixMillis, ended_after: &[RunRecord]) -> Result<Subject, StoreError> {
         let Some(definition) = self.understood() else { return Ok(Subject::Unrecorded { at }) };
         let eras = eras_of(self.past, self.record.as_ref());
-        // What came between the times of two schedules nobody knows is told by its records.
+        // Records answer for the time between two schedules that are not known.
         let before = match eras.latest_in(UnixMillis::EPOCH, at).filter(|before| eras.tell(*before, at)) {
             Some(before) => Some(before),
             None => self.before(at).await?,
@@ -176,7 +181,7 @@ impl Known<'_> {
         Ok(Subject::NotDue { at, before, after })
     }
 
-    /// The due time of the run that ended last before an instant.
+    /// The due time of the last run that ended before an instant.
     async fn before(&self, at: UnixMillis) -> Result<Option<UnixMillis>, StoreError> {
         let ended = crate::store::Ended { job: Some(self.name.clone()), until: Some(at), ..crate::store::Ended::history() };
         Ok(self.store.read_ended(&ended, 0, 1).await?.runs.pop().map(|record| record.run.due()))

@@ -1,4 +1,4 @@
-//! A run's record as facts: its attempts in words, oldest first, and what a question alone left of it.
+//! Facts from the record of a run: its attempts in words, oldest first.
 
 use crate::domain::explain::{AtGate, AttemptFacts, LateNotice, Place, RunFacts};
 use crate::domain::group::Shut;
@@ -8,7 +8,7 @@ use crate::domain::time::UnixMillis;
 use crate::domain::wording::in_words;
 use crate::store::{PastAttempt, RunRecord, Standing};
 
-/// What a record and where its run stands say.
+/// The facts from a record and the standing of its run.
 pub(super) fn run_facts(record: RunRecord, standing: Standing, place: Place, waits_at: Option<AtGate>) -> RunFacts {
     let waited_at = record.waited_at.clone().map(|(gate, until)| AtGate {
         rate: None,
@@ -49,7 +49,7 @@ pub(super) fn run_facts(record: RunRecord, standing: Standing, place: Place, wai
     }
 }
 
-/// What the record of a notice says.
+/// The facts from the record of a notice.
 pub(super) fn late_notice(of: Deadline, record: &RunRecord) -> LateNotice {
     let last = attempts(record).pop();
     LateNotice {
@@ -67,7 +67,7 @@ fn past_instant(past: &PastAttempt, field: &str) -> Option<UnixMillis> {
     UnixMillis::new(record[field].as_i64()?)
 }
 
-/// Every attempt, oldest first.
+/// The attempts of a run, oldest first.
 fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
     let past = record.past.iter().map(past_attempt);
     // Where only its done_check was asked, nothing was started.
@@ -75,7 +75,7 @@ fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
         record.state != RunState::Running && record.reason.as_deref().is_some_and(|why| why.starts_with("done_check"));
     let is_told = is_asked_only || !record.has_current();
     let said = in_words(record.error.as_deref(), record.signal, record.exit_code, record.http_status);
-    // Of a lost one that was stopped with its node it is known.
+    // The end of a lost run is known if it was stopped with its node.
     let is_end_known = record.state != RunState::Lost
         || record.reason.as_deref() == Some("shutdown")
         || in_words(None, record.signal, record.exit_code, record.http_status).is_some();
@@ -100,7 +100,7 @@ fn attempts(record: &RunRecord) -> Vec<AttemptFacts> {
     past.chain(current).collect()
 }
 
-/// How an attempt ended, and which of its limits did not hold.
+/// The end of an attempt, with the limits that its node could not enforce.
 fn with_unenforced(not_enforced: Option<&str>, end: String) -> String {
     match not_enforced {
         Some(limits) => format!("{end}, not held to its limits of {limits}, which its node cannot"),

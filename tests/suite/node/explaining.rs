@@ -132,7 +132,7 @@ fn a_pause_and_a_cancel_say_whose_they_were() {
     assert_says(&redis, &["j"], &[&by, "Nothing comes by its schedule while it is paused"]);
     let held = eye.job("j").unwrap().held.unwrap();
     until("its time passes", LONG, || Some(()).filter(|()| eye.ask(eye.store().now()).unwrap() > held.due()));
-    assert_says(&redis, &["j", "--at", &held.due().to_string()], &["The pause of its job holds it."]);
+    assert_says(&redis, &["j", "--at", &held.due().to_string()], &["It waits because its job is paused."]);
     ctl.run(&["resume", "j"]).good();
     let skipped = first_in(&eye, "j", RunState::Skipped);
     assert_says(&redis, &[&skipped.run.to_string()], &[&format!("It was skipped because its job was {by}")]);
@@ -241,7 +241,7 @@ fn a_run_whose_record_was_folded_is_told_from_the_ledger() {
     assert_says(
         &redis,
         &["j", "--at", &at(-7_000)],
-        &["3 ended skipped (overlap); whether one was due then, and was among them, is no longer known."],
+        &["3 ended skipped (overlap). Whether this occurrence was due, and was among them, is no longer known."],
     );
     assert_says(
         &redis,
@@ -281,7 +281,7 @@ fn a_run_by_hand_says_who_asked_for_it() {
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     ctl.run(&["add", "--name", "j", "--shell", "true"]).good();
     let run = ctl.run(&["run", "j"]).good().stdout.trim().to_owned();
-    assert_says(&redis, &["j"], &["It has no schedule", &format!("Run {run}: It is owed")]);
+    assert_says(&redis, &["j"], &["It has no schedule", &format!("Run {run}: It is ready since")]);
     let _node = Schedd::on(&redis).node("n1").start();
     eye.wait_for_history("j", 1);
     let asked = format!("It was asked for by hand by {}", who());

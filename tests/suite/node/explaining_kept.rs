@@ -28,8 +28,12 @@ fn what_waits_to_be_made_up_for_is_told_of_its_job_its_time_and_its_run() {
     let runs: Vec<RunId> = [3, 2].map(|hours| RunId::backfill("j".parse().unwrap(), at(since - hours * 3_600_000))).to_vec();
     eye.ask(eye.store().queue_backfill(&"j".parse().unwrap(), &runs)).unwrap();
     ctl.run(&["pause", "j"]).good();
-    assert_says(&redis, &["j"], &["2 past occurrences are still to be made up for, one after the other, which no pause holds."]);
-    let waits = "It waits to be made up for, as schedctl backfill asked.";
+    assert_says(
+        &redis,
+        &["j"],
+        &["2 past occurrences still wait for their backfill, one after the other, which no pause stops."],
+    );
+    let waits = "It waits for its backfill, which schedctl backfill asked for.";
     assert_says(&redis, &[&runs[1].to_string()], &[waits]);
     assert_says(&redis, &["j", "--at", &runs[1].due().to_string()], &[waits]);
     assert_says(&redis, &["j", "--last"], &["It has had no occurrence yet."]);
@@ -60,7 +64,7 @@ fn a_time_behind_the_end_of_a_job_is_told_as_that() {
     let removed = eye.job("j").unwrap().ended_at.unwrap().floor_to_second().as_i64();
     for ms in [1_000, 1_500, 90_000_000] {
         let (told, document) = explained(&redis, &["twice", "--at", &at(last + ms).to_string()]);
-        assert!(told.contains("It was not due any more: as many runs had begun as max_runs lets."), "{told}");
+        assert!(told.contains("It was not due any more: as many runs had begun as max_runs allows."), "{told}");
         assert_eq!(document["subject"], "over");
         assert_says(
             &redis,
@@ -87,11 +91,7 @@ fn a_job_whose_deeds_are_spoilt_is_explained_without_them() {
     let redis = TestRedis::start();
     Schedctl::on(&redis).run(&["add", "--name", "j", "--every", "1h", "--shell", "true"]).good();
     let () = redis.connection().set("{schedd}:deeds:j", 1).unwrap();
-    assert_says(
-        &redis,
-        &["j"],
-        &["Its schedule is every 1h", "What was done to it, and by whom, cannot be told: key {schedd}:deeds:j"],
-    );
+    assert_says(&redis, &["j"], &["Its schedule is every 1h", "The audit log of the job cannot be read: key {schedd}:deeds:j"]);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_time_before_a_change_or_a_resume_is_judged_by_the_schedule_of_then() {
 }
 
 #[test]
-fn what_a_long_pause_skipped_is_told_though_many_runs_ended_before_it_did_and_with_what_makes_up_for_it() {
+fn a_range_skipped_by_a_long_pause_is_found_among_many_runs_with_its_backfill() {
     let redis = TestRedis::start();
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     let hour = Duration::from_secs(3600);
@@ -150,7 +150,7 @@ fn what_a_long_pause_skipped_is_told_though_many_runs_ended_before_it_did_and_wi
     ctl.run(&["backfill", "j", "--from", &first.to_string(), "--to", &first.saturating_add(3 * hour).to_string()]).good();
     for at in [first.to_string(), third] {
         let id = format!("j@{}~backfill", at.parse::<chrono::DateTime<chrono::Utc>>().unwrap().timestamp_millis());
-        let made_up = format!("{id} makes up for it, as schedctl backfill asked: succeeded.");
+        let made_up = format!("schedctl backfill made the run {id} for it: succeeded.");
         let (told, document) = until(&format!("{at} is made up for"), LONG, || {
             Some(explained(&redis, &["j", "--at", &at])).filter(|(told, _)| told.contains(&made_up))
         });
@@ -160,7 +160,7 @@ fn what_a_long_pause_skipped_is_told_though_many_runs_ended_before_it_did_and_wi
 }
 
 #[test]
-fn a_run_held_by_the_rate_of_its_key_is_told_until_when_and_another_rate_of_that_key_is_its_own() {
+fn a_run_at_the_rate_limit_of_its_key_says_until_when_by_the_rate_of_its_own_job() {
     let redis = TestRedis::start();
     let (eye, ctl) = (Eye::on(&redis), Schedctl::on(&redis));
     let _node = Schedd::on(&redis).node("n1").start();
@@ -193,7 +193,7 @@ fn what_a_pause_skipped_is_not_denied_after_its_day_was_left_out() {
     let said = [
         "It was skipped because its job was paused",
         "Its schedule at that time was 0 * * * * in UTC.",
-        "What of its schedule 0 * * * * in UTC counts was changed by",
+        "Its schedule 0 * * * * in UTC was changed by",
     ];
     assert_says(&redis, &["j", "--at", &third.to_string()], &said);
     // Nor where nothing but the stretch itself tells by what it was counted.

@@ -62,7 +62,7 @@ fn a_run_is_late_because_no_node_ran_and_before_that_it_is_owed_for_the_same_rea
     eye.add(&json!({"name": "j", "in": "0s", "shell": "true"}));
     let due = eye.job("j").unwrap().pending.unwrap().due().as_i64();
     until("it is late", LONG, || Some(()).filter(|()| eye.ask(eye.store().now()).unwrap().as_i64() > due + 2_000));
-    let owed = ["It is owed", "n1 was not running since", "has not started", "No node was running."];
+    let owed = ["It is ready since", "n1 was not running since", "has not started", "No node was running."];
     assert_says(&redis, &["j", "--last"], &owed);
     assert_says(&redis, &["j"], &owed);
     node.start_again();
@@ -166,7 +166,7 @@ fn what_keeps_a_run_is_told_from_the_moment_it_is_due() {
     for (queue, code, wanted) in [
         ("few", "queue_now", "Queue few is full, at its limit of 1: few@"),
         ("narrow", "slots_now", "All slots of queue narrow are taken on one: narrow@"),
-        ("slow", "queue_now", "Queue slow is held by its rate of 1/1h."),
+        ("slow", "queue_now", "Queue slow is at its rate limit of 1/1h."),
         ("shut", "queue_now", "Queue shut is paused"),
     ] {
         let name = format!("{queue}-next");
@@ -178,7 +178,7 @@ fn what_keeps_a_run_is_told_from_the_moment_it_is_due() {
     }
     let _: i64 = redis::Commands::rpush(&mut redis.connection(), "{schedd}:running:bad", "not ours").unwrap();
     eye.add(&json!({"name": "spoilt", "in": "0s", "queue": "bad", "shell": "true"}));
-    let spoilt = "Nothing of lane bad starts: key {schedd}:running:bad holds a list, wanted a zset: schedctl doctor --fix";
+    let spoilt = "No run of lane bad starts: key {schedd}:running:bad holds a list, wanted a zset: schedctl doctor --fix";
     assert_says(&redis, &["spoilt"], &[spoilt]);
     eye.add(&json!({"name": "later", "every": "1h", "queue": "shut", "shell": "true"}));
     assert_says(&redis, &["later"], &["Queue shut is paused"]);

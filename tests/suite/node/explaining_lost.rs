@@ -95,14 +95,14 @@ fn codes(redis: &TestRedis, at: UnixMillis) -> Vec<String> {
 }
 
 #[test]
-fn of_an_occurrence_skipped_since_an_old_snapshot_was_put_back_the_loss_is_told_and_that_nobody_knows_whether_it_ran() {
+fn an_occurrence_skipped_after_an_old_snapshot_came_back_names_the_loss() {
     let scene = scene(Journal::Gone, restore);
     let said = [
         "It was skipped when work began again after Redis had lost data",
         "Redis lost data, noticed by n2 on",
         "an older state of its data came back",
-        "What was recorded between",
-        "The journal of n2 tells nothing of it, so whether it ran is not known.",
+        "Records made between",
+        "The journal of n2 has no record of it, so whether it ran is not known.",
         "Whether it started when it was due was lost with the data.",
         "catch_up = skip",
     ];
@@ -125,12 +125,12 @@ fn of_an_occurrence_skipped_since_an_old_snapshot_was_put_back_the_loss_is_told_
 }
 
 #[test]
-fn of_an_occurrence_run_again_since_an_old_snapshot_was_put_back_it_is_told_that_it_may_have_run_before() {
+fn an_occurrence_run_again_after_an_old_snapshot_came_back_may_have_run_before() {
     let scene = scene_under("all", Journal::Gone, restore);
     let said = [
         "It succeeded on",
         "Redis lost data, noticed by n2 on",
-        "so it may have run before. The journal of n2 tells nothing of it, so whether it did is not known.",
+        "so it may have run before. The journal of n2 has no record of it, so whether it did is not known.",
         "Whether it started when it was due was lost with the data.",
     ];
     assert_says(&scene.redis, &["j", "--at", &scene.after.to_string()], &said);
@@ -143,12 +143,12 @@ fn of_an_occurrence_run_again_since_an_old_snapshot_was_put_back_it_is_told_that
 #[test]
 fn what_a_journal_gave_back_after_an_old_snapshot_is_told_as_it_ended() {
     let scene = scene(Journal::Kept, restore);
-    let said = ["It succeeded on", "Redis had lost this record; the journal of n1 gave it back."];
+    let said = ["It succeeded on", "Redis had lost this record; the journal of n1 restored it."];
     assert_says(&scene.redis, &["j", "--at", &scene.after.to_string()], &said);
 }
 
 #[test]
-fn of_an_occurrence_before_a_flush_the_loss_is_told_or_how_it_ended_if_a_journal_knew() {
+fn an_occurrence_before_a_flush_names_the_loss_or_its_end_if_a_journal_knew() {
     let gone = scene(Journal::Gone, flush);
     for at in [gone.before, gone.after] {
         let said = ["Nothing of it is kept since Redis lost data.", "its data was deleted", "so whether it ran is not known"];
@@ -156,12 +156,12 @@ fn of_an_occurrence_before_a_flush_the_loss_is_told_or_how_it_ended_if_a_journal
     }
     let known = scene(Journal::Kept, flush);
     for at in [known.before, known.after] {
-        assert_says(&known.redis, &["j", "--at", &at.to_string()], &["It succeeded on", "the journal of n1 gave it back."]);
+        assert_says(&known.redis, &["j", "--at", &at.to_string()], &["It succeeded on", "the journal of n1 restored it."]);
     }
 }
 
 #[test]
-fn a_job_that_went_with_the_data_is_told_to_be_gone_even_if_nothing_else_is_kept_of_it() {
+fn a_job_that_a_loss_took_is_explained_even_if_nothing_else_is_kept_of_it() {
     let redis = TestRedis::start();
     let eye = Eye::on(&redis);
     let node = Schedd::on(&redis).node("n1").jobs(QUICK).start();

@@ -1,0 +1,197 @@
+//! The life of a node while a run was to start: whether it ran, and what kept it from claiming.
+//!
+//! Invariant: a node of which nothing is known for that time counts as unknown, never as running.
+
+use std::time::Duration;
+
+use crate::domain::explain::facts::{Facts, GONE_AFTER, NodeFacts, RunFacts, Subject};
+use crate::domain::lane::Lane;
+use crate::domain::node_event::{Befell, NodeEvent};
+use crate::domain::time::UnixMillis;
+
+/// How long Redis keeps node events after the last of a node.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// The time in which a run was to start: from when it was ready to its first claim, or until now.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Window {
+    pub(super) from: UnixMillis,
+    pub(super) to: UnixMillis,
+}
+
+impl Window {
+    /// The window in which nodes could have started the subject; none if they had nothing to start.
+    pub(super) fn of(facts: &Facts) -> Option<Self> {
+        match &facts.subject {
+            Subject::Run(run) => Self::of_run(run, facts.now),
+            Subject::Stretch { run, .. } if run.reason.as_deref().is_some_and(|reason| reason != "missed") => None,
+            Subject::Stretch { at, run } => Some(Self { from: *at, to: run.finished_at.unwrap_or(facts.now) }),
+            Subject::Behind { run, .. } => Some(Self { from: run.run.due(), to: facts.now }),
+            Subject::Job { open, .. } => {
+                open.iter().filter(|run| run.is_owed(facts.now)).find_map(|run| Self::of_run(run, facts.now))
+            }
+            _ => None,
+        }
+    }
+
+    /// The window in which the life of nodes matters. For a run that waited for another run of its
+    /// job it begins at the due time, because what delayed the other run delayed this run too.
+    pub(super) fn of_nodes(facts: &Facts) -> Option<Self> {
+        let window = Self::of(facts)?;
+        Some(match &facts.subject {
+            Subject::Run(run) if run.first_start.is_some() && run.behind.is_some() && run.gate.is_none() => {
+                Self { from: run.run.due().min(window.from), ..window }
+            }
+            _ => window,
+        })
+    }
+
+    fn of_run(run: &RunFacts, now: UnixMillis) -> Option<Self> {
+        let due = run.run.due();
+        let is_skipped_missed = run.first_start.is_none() && run.reason.as_deref() == Some("missed") && run.state.is_final();
+        match run.first_start {
+            // A node claimed it and started nothing, so only the time since then matters.
+            Some(start) if run.is_back(now) => Some(Self { from: run.ready.unwrap_or(start).max(due), to: now }),
+            Some(start) => Some(Self { from: run.ready_at.max(due).min(start), to: start }),
+            None if is_skipped_missed => Some(Self { from: due, to: run.finished_at.unwrap_or(now) }),
+            None if run.is_owed(now) => Some(Self { from: run.ready.unwrap_or(due).max(due), to: now }),
+            None => None,
+        }
+    }
+
+    fn meets(self, event: &NodeEvent) -> bool {
+        event.from <= self.to && event.to.is_none_or(|to| to >= self.from)
+    }
+}
+
+/// The life of a node in a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Life {
+    /// The node ran, as far as is known.
+    Up,
+    /// The node was down: since when, if that is known, and when it started again.
+    Down(Option<UnixMillis>, Option<UnixMillis>),
+    /// Nothing is known.
+    Unknown,
+}
+
+/// The life of `node` in `window`. It is unknown if a data loss may have taken events of that time.
+pub(super) fn life(facts: &Facts, node: &NodeFacts, window: Window) -> Life {
+    let now = facts.now;
+    if facts.losses.iter().any(|loss| loss.concerns(window.from)) {
+        return Life::Unknown;
+    }
+    match life_at(node, window.from, now) {
+        Life::Up => went_down(node, window, now),
+        other => other,
+    }
+}
+
+/// When a node was last seen that is gone and did not stop in order.
+fn gone_since(node: &NodeFacts, now: UnixMillis) -> Option<UnixMillis> {
+    node.last_seen.filter(|seen| now.since(*seen) > GONE_AFTER)
+}
+
+fn is_start(event: &NodeEvent) -> bool {
+    matches!(event.what, Befell::Started { .. })
+}
+
+fn is_life(event: &NodeEvent) -> bool {
+    is_start(event) || event.what == Befell::Stopped
+}
+
+/// The life of `node` at `at`.
+fn life_at(node: &NodeFacts, at: UnixMillis, now: UnixMillis) -> Life {
+    let before = node.events.iter().rev().find(|event| event.from <= at && is_life(event));
+    let next = node.events.iter().find(|event| event.from > at && is_start(event));
+    let seen_before_next = next.and_then(|event| match event.what {
+        Befell::Started { seen_before } => seen_before,
+        _ => None,
+    });
+    let gone = gone_since(node, now).filter(|seen| at > *seen);
+    match before.map(|event| &event.what) {
+        Some(Befell::Stopped) => Life::Down(before.map(|event| event.from), next.map(|event| event.from)),
+        Some(_) => match (next, seen_before_next) {
+            // It died, and the next process of its name found when it had last been seen.
+            (Some(next), Some(seen)) if at > seen => Life::Down(Some(seen), Some(next.from)),
+            (None, _) if node.last_seen.is_none() || gone.is_some() => Life::Down(gone, None),
+            _ => Life::Up,
+        },
+        None => before_events(node, at, gone, next.map(|event| (event.from, seen_before_next))),
+    }
+}
+
+/// The life of `node` at `at`, if no start and no stop is known up to then. `next` is its next
+/// start, and when the node had last been seen before that.
+fn before_events(
+    node: &NodeFacts,
+    at: UnixMillis,
+    gone: Option<UnixMillis>,
+    next: Option<(UnixMillis, Option<UnixMillis>)>,
+) -> Life {
+    let first = node.events.iter().find(|event| event.from > at && is_life(event));
+    // A node that stops had run before; only its start is no longer on record.
+    if first.is_some_and(|event| event.what == Befell::Stopped) {
+        return Life::Up;
+    }
+    let was_there = node.events.iter().any(|event| event.from <= at);
+    let is_known = |start: UnixMillis| !was_there && !node.is_cut && start.since(at) < KEPT;
+    match (node.started_at, next) {
+        (Some(started), None) if started <= at && gone.is_some() => Life::Down(gone, None),
+        (Some(started), _) if started <= at => Life::Up,
+        (_, Some((next, Some(seen)))) if at > seen => Life::Down(Some(seen), Some(next)),
+        (_, Some((_, Some(_)))) if was_there => Life::Up,
+        (_, Some((next, None))) if is_known(next) => Life::Down(None, Some(next)),
+        (_, None) if first.is_none() && node.events.iter().any(|event| event.from > at) => Life::Up,
+        (Some(started), None) if is_known(started) => Life::Down(None, Some(started)),
+        _ => Life::Unknown,
+    }
+}
+
+/// The life in `window` of a node that ran when the window began.
+fn went_down(node: &NodeFacts, window: Window, now: UnixMillis) -> Life {
+    let is_within = |at: UnixMillis| window.from < at && at < window.to;
+    for event in &node.events {
+        let back = || node.events.iter().find(|next| next.from > event.from && is_start(next)).map(|next| next.from);
+        match event.what {
+            Befell::Stopped if is_within(event.from) => return Life::Down(Some(event.from), back()),
+            Befell::Started { seen_before: Some(seen) } if is_within(seen) => return Life::Down(Some(seen), Some(event.from)),
+            _ => {}
+        }
+    }
+    // It may have lived for a while after it was last seen.
+    match gone_since(node, now) {
+        Some(seen) if window.from <= seen && seen.saturating_add(GONE_AFTER) < window.to => Life::Down(Some(seen), None),
+        _ => Life::Up,
+    }
+}
+
+/// The events that kept a running node from claiming a run of `lane` within `window`. Each ends at
+/// the latest when the process of the node ended.
+pub(super) fn obstacles_of<'f>(
+    node: &'f NodeFacts,
+    window: Window,
+    lane: &'f Lane,
+    now: UnixMillis,
+) -> impl Iterator<Item = NodeEvent> + 'f {
+    let is_obstacle = move |event: &&NodeEvent| match &event.what {
+        Befell::RedisAway | Befell::ClaimsHeld | Befell::Held { .. } | Befell::Settling | Befell::NewServer => true,
+        Befell::QueuePaused { .. } | Befell::QueueFull { .. } | Befell::QueueRated { .. } => {
+            event.what.queue() == Some(lane.queue())
+        }
+        Befell::SlotsTaken { queue: taken } => taken == lane.queue(),
+        Befell::Started { .. } | Befell::Stopped | Befell::ClockStepped { .. } | Befell::FileRefused { .. } => false,
+    };
+    let closed = move |event: &NodeEvent| NodeEvent { to: event.to.or_else(|| process_end(node, event, now)), ..event.clone() };
+    node.events.iter().filter(is_obstacle).map(closed).filter(move |event| window.meets(event))
+}
+
+/// When the process ended that noted an event and never noted the end of the event.
+fn process_end(node: &NodeFacts, event: &NodeEvent, now: UnixMillis) -> Option<UnixMillis> {
+    let end = node.events.iter().filter(|other| other.from > event.from).find_map(|other| match other.what {
+        Befell::Started { seen_before } => Some(seen_before.unwrap_or(other.from)),
+        Befell::Stopped => Some(other.from),
+        _ => None,
+    });
+    end.or_else(|| gone_since(node, now)).map(|end| end.max(event.from))
+}

@@ -1,0 +1,207 @@
+//! Obstacles that kept nodes from claiming a ready run, as reasons for its late start.
+//!
+//! Invariant: a sentence names nodes together only for a time in which each had the obstacle.
+
+use super::node_life::{Life, Window, life, obstacles_of};
+use crate::domain::explain::facts::{Facts, ON_TIME, RunFacts};
+use crate::domain::explain::finding::{Finding, Part};
+use crate::domain::explain::words::{after, from_to, list};
+use crate::domain::node_event::{Befell, NodeEvent};
+use crate::domain::queue::QueueHold;
+use crate::domain::serving::{Serving, Unserved};
+use crate::domain::time::UnixMillis;
+
+/// How many obstacles of one kind are listed, if each node has its own.
+const LISTED: usize = 10;
+
+/// The kinds of obstacles, by the words of their node events, in the order of the sentences.
+const KINDS: [&str; 9] = [
+    "redis_away",
+    "new_server",
+    "settling",
+    "queue_paused",
+    "queue_full",
+    "queue_rated",
+    "slots_taken",
+    "claims_held",
+    Befell::HELD,
+];
+
+/// Kinds of obstacles that all nodes share.
+const SHARED: [&str; 5] = ["new_server", "settling", "queue_paused", "queue_full", "queue_rated"];
+
+/// Everything on record that kept nodes from claiming a ready run.
+#[derive(Debug, Default)]
+pub(super) struct Delay {
+    /// A time without a running node.
+    pub(super) no_node: Option<NoNode>,
+    /// Obstacles of nodes that ran.
+    pub(super) obstacles: Vec<Obstacle>,
+    /// Why no running node takes the lane of the run.
+    pub(super) unserved: Option<Unserved>,
+}
+
+/// A time without a running node.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NoNode {
+    /// When the last node went, if one ran when the run was due.
+    pub(super) since: Option<UnixMillis>,
+    /// When a node ran again.
+    pub(super) until: Option<UnixMillis>,
+}
+
+/// A time in which the same obstacle kept some nodes from claiming.
+#[derive(Debug, Clone)]
+pub(super) struct Obstacle {
+    /// The node event.
+    pub(super) what: Befell,
+    /// The nodes.
+    pub(super) nodes: Vec<String>,
+    /// When it began.
+    pub(super) from: UnixMillis,
+    /// When it ended; none if it lasts.
+    pub(super) to: Option<UnixMillis>,
+}
+
+impl Delay {
+    /// Why no node claimed a run while it was ready.
+    pub(super) fn of(facts: &Facts, run: &RunFacts) -> Self {
+        let mut delay = Self::default();
+        if let Some(window) = Window::of(facts).filter(|window| window.to.since(window.from) > ON_TIME) {
+            delay.no_node = NoNode::within(facts, run, window);
+            delay.obstacles = KINDS.iter().flat_map(|kind| Obstacle::of_kind(facts, run, window, kind)).collect();
+        }
+        if run.first_start.is_none() && !run.state.is_final() {
+            let there: Vec<Serving> = facts.nodes.iter().filter_map(|node| node.serving.clone()).collect();
+            delay.unserved = Unserved::of(&run.lane, &there);
+        }
+        delay
+    }
+
+    /// Why nodes did not claim the run that `run` waited for, which delayed `run` too.
+    pub(super) fn of_earlier_run(facts: &Facts, run: &RunFacts, window: Window) -> Self {
+        let obstacles = Obstacle::of_kind(facts, run, window, "redis_away");
+        Self { no_node: NoNode::within(facts, run, window), obstacles, unserved: None }
+    }
+
+    /// Findings for all of it.
+    pub(super) fn findings(&self, facts: &Facts, run: &RunFacts) -> Vec<Finding> {
+        let unserved = self.unserved.as_ref();
+        let unserved = unserved.map(|why| Part::Timing.finding("late_unserved", format!("No node takes it: {why}.")));
+        let obstacles = self.obstacles.iter().map(|obstacle| obstacle.finding(facts, run));
+        self.no_node.map(|no_node| no_node.finding(facts)).into_iter().chain(obstacles).chain(unserved).collect()
+    }
+}
+
+impl NoNode {
+    fn within(facts: &Facts, run: &RunFacts, window: Window) -> Option<Self> {
+        let lives: Vec<Life> = facts.nodes.iter().map(|node| life(facts, node, window)).collect();
+        let is_known = lives.iter().any(|life| *life != Life::Unknown);
+        if !is_known || lives.contains(&Life::Up) {
+            return None;
+        }
+        let stretches = || {
+            lives.iter().filter_map(|life| match life {
+                Life::Down(from, to) => Some((from.filter(|from| *from > window.from), *to)),
+                _ => None,
+            })
+        };
+        let since = stretches().filter_map(|(from, _)| from).max();
+        let until = stretches().filter_map(|(_, to)| to).min().filter(|to| *to <= window.to);
+        let is_nothing = since.is_some_and(|since| until.unwrap_or(window.to).since(since) <= ON_TIME);
+        // The node that claimed the run was running.
+        let is_refuted = run.first_start.is_some() && until.is_none();
+        (!is_nothing && !is_refuted).then_some(Self { since, until })
+    }
+
+    fn finding(self, facts: &Facts) -> Finding {
+        let time = match (self.since, self.until) {
+            (Some(since), Some(until)) => from_to(since, Some(until), &facts.zone),
+            (since, None) => after(" since ", since.map(|at| facts.shown(at))),
+            (None, until) => after(" until ", until.map(|at| facts.shown(at))),
+        };
+        Part::Timing.finding("late_no_node", format!("No node was running{time}."))
+    }
+}
+
+impl Obstacle {
+    /// The obstacles of one kind within `window`. If each node can have it alone: the time in which
+    /// all of them had it, or, without such a time, an obstacle for each.
+    fn of_kind(facts: &Facts, run: &RunFacts, window: Window, kind: &str) -> Vec<Self> {
+        let mut by_node: Vec<(String, Vec<NodeEvent>)> = Vec::new();
+        // An obstacle of a node that does not take the lane delays nothing.
+        for node in facts.nodes.iter().filter(|node| node.serving.as_ref().is_none_or(|serving| serving.takes(&run.lane))) {
+            let events = obstacles_of(node, window, &run.lane, facts.now);
+            let events: Vec<_> = events.filter(|event| event.what.word() == kind).collect();
+            if !events.is_empty() {
+                by_node.push((node.name.clone(), events));
+            }
+        }
+        let all = || by_node.iter().flat_map(|(_, events)| events);
+        let Some(last) = all().last() else { return Vec::new() };
+        let of_all = |from, to| {
+            vec![Self { what: last.what.clone(), nodes: by_node.iter().map(|(name, _)| name.clone()).collect(), from, to }]
+        };
+        // A slot was free between two such times.
+        let has_gaps = kind == "slots_taken" && by_node.iter().any(|(_, events)| events.len() > 1);
+        if SHARED.contains(&kind) || by_node.len() == 1 && !has_gaps {
+            let from = all().map(|event| event.from).fold(last.from, UnixMillis::min);
+            let to = all().map(|event| event.to).reduce(|one, other| one.zip(other).map(|(a, b)| a.max(b))).flatten();
+            return of_all(from, to);
+        }
+        let from = all().map(|event| event.from).fold(last.from, UnixMillis::max);
+        let to = all().filter_map(|event| event.to).min();
+        if by_node.iter().all(|(_, events)| events.len() == 1) && to.is_none_or(|to| from < to) {
+            return of_all(from, to);
+        }
+        let own = |(name, events): (String, Vec<NodeEvent>)| {
+            let nodes = vec![name];
+            events.into_iter().map(move |event| Self { what: event.what, nodes: nodes.clone(), from: event.from, to: event.to })
+        };
+        by_node.into_iter().flat_map(own).take(LISTED).collect()
+    }
+
+    fn finding(&self, facts: &Facts, run: &RunFacts) -> Finding {
+        let (nodes, time) = (list(&self.nodes), from_to(self.from, self.to, &facts.zone));
+        let queue = run.lane.queue();
+        let of_queue = |hold, detail: &str| format!("Queue {queue} was {}{time}.", queue_words(hold, detail));
+        let (code, text) = match &self.what {
+            Befell::RedisAway => ("late_redis", format!("Redis was out of reach of {nodes}{time}.")),
+            Befell::NewServer => (
+                "late_new_server",
+                format!(
+                    "Redis had been restarted or replaced, and nothing was started{time} while nodes checked whether data was missing."
+                ),
+            ),
+            Befell::Settling => ("late_settling", format!("Redis had lost data, and nothing was started{time}.")),
+            Befell::Held { .. } => ("late_held", format!("A limit of the node kept {nodes} from claiming{time}.")),
+            Befell::SlotsTaken { queue } => ("late_slots", format!("All slots of queue {queue} were taken on {nodes}{time}.")),
+            Befell::QueuePaused { by, .. } => ("late_queue", of_queue(QueueHold::Paused, by)),
+            Befell::QueueFull { limit: 0, .. } => ("late_queue", of_queue(QueueHold::Full, "")),
+            Befell::QueueFull { limit, .. } => ("late_queue", of_queue(QueueHold::Full, &limit.to_string())),
+            Befell::QueueRated { rate, .. } => ("late_queue", of_queue(QueueHold::Rate, rate)),
+            _ => ("late_keeper", format!("The keeper was not ready on {nodes}{time}.")),
+        };
+        Part::Timing.finding(code, text)
+    }
+
+    /// The condition of the queue, if this obstacle is one.
+    pub(super) fn hold(&self) -> Option<QueueHold> {
+        match self.what {
+            Befell::QueuePaused { .. } => Some(QueueHold::Paused),
+            Befell::QueueFull { .. } => Some(QueueHold::Full),
+            Befell::QueueRated { .. } => Some(QueueHold::Rate),
+            _ => None,
+        }
+    }
+}
+
+/// `paused by ana@host`, `full, at its limit of 3`; without the detail if that is empty.
+pub(super) fn queue_words(hold: QueueHold, detail: &str) -> String {
+    let (how, before) = match hold {
+        QueueHold::Paused => ("paused", " by "),
+        QueueHold::Full => ("full", ", at its limit of "),
+        QueueHold::Rate => ("at its rate limit", " of "),
+    };
+    format!("{how}{}", after(before, Some(detail).filter(|detail| !detail.is_empty())))
+}

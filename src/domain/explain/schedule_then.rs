@@ -1,0 +1,249 @@
+//! The schedule a job had at a past instant: the present one, a kept one, or one of the audit log.
+//!
+//! Invariant: a schedule is known only if no change may be missing from what is kept.
+
+use crate::domain::cron::CronExpr;
+use crate::domain::deed::Deed;
+use crate::domain::duration::parse_duration;
+use crate::domain::ids::JobName;
+use crate::domain::job::JobSpec;
+use crate::domain::schedule::{Schedule, Timetable};
+use crate::domain::shape::Shape;
+use crate::domain::time::UnixMillis;
+use crate::domain::zone::Zone;
+
+/// How many entries the audit log of a job keeps.
+const DEEDS_KEPT: usize = 100;
+
+/// The schedule of a job at an instant.
+#[derive(Debug, Clone)]
+pub enum ScheduleThen {
+    /// Its timetable.
+    Known(Box<Timetable>),
+    /// Not known any more.
+    Unknown,
+}
+
+/// A schedule version before the present one.
+#[derive(Debug, Clone)]
+pub struct PastSchedule {
+    /// The instant after which its occurrences begin.
+    pub from: UnixMillis,
+    /// Its last instant.
+    pub until: UnixMillis,
+    /// Its definition and timetable; none if it was too long to be kept, or cannot be read.
+    pub definition: Option<(JobSpec, Timetable)>,
+}
+
+impl PastSchedule {
+    /// True if it was in force at `at`. The time of a one-shot counts whenever it was set.
+    fn held_at(&self, at: UnixMillis) -> bool {
+        let is_instant = || self.definition.as_ref().is_some_and(|(_, table)| table.is_one_shot() && has(table, at));
+        at <= self.until && (self.from < at || is_instant())
+    }
+
+    /// True if it has the occurrences of this schedule, apart from where they begin.
+    fn is_same(&self, spec: &JobSpec, timetable: &Timetable) -> bool {
+        let counted = |spec: &JobSpec| {
+            let Shape { anchor, start, end, exclude, only_on, .. } = spec.shape.clone();
+            (spec.schedule.clone(), spec.dst, anchor, start, end, exclude, only_on)
+        };
+        let is_same =
+            |(old, table): &(JobSpec, Timetable)| counted(old) == counted(spec) && table.zone().name() == timetable.zone().name();
+        self.definition.as_ref().is_some_and(is_same)
+    }
+}
+
+/// The past schedule in force at `at`, if it is kept. None if the present schedule was in force,
+/// which is the case after `since`.
+pub(super) fn past_at(past: &[PastSchedule], since: UnixMillis, at: UnixMillis) -> Option<&(JobSpec, Timetable)> {
+    if since < at {
+        return None;
+    }
+    past.iter().rev().find(|one| one.held_at(at))?.definition.as_ref()
+}
+
+fn has(timetable: &Timetable, at: UnixMillis) -> bool {
+    timetable.latest_in(at, at) == Some(at)
+}
+
+impl ScheduleThen {
+    /// The schedule of `job` at `at`: a kept one, or else as far as the audit log says. `now` is
+    /// the present timetable, with its anchor and since when its occurrences count.
+    pub fn at(
+        past: &[PastSchedule],
+        deeds: &[Deed],
+        job: &JobName,
+        spec: &JobSpec,
+        now: &Timetable,
+        (anchor, since): (UnixMillis, UnixMillis),
+        at: UnixMillis,
+    ) -> Self {
+        if !(now.is_one_shot() && has(now, at))
+            && let Some((_, timetable)) = past_at(past, since, at)
+        {
+            return Self::Known(Box::new(timetable.clone()));
+        }
+        let change = deeds.iter().filter(|deed| deed.at > at).find_map(|deed| deed.schedules.as_ref());
+        // A one-shot may have been added after its time.
+        if since <= at || now.is_one_shot() && change.is_none() {
+            return Self::Known(Box::new(now.clone()));
+        }
+        let is_cut = deeds.len() >= DEEDS_KEPT && deeds.first().is_some_and(|deed| deed.at > at);
+        let is_older_job = deeds.iter().any(|deed| deed.what == Deed::ADDED && deed.at > at);
+        if is_cut || is_older_job {
+            return Self::Unknown;
+        }
+        let text = spec.schedule.text_with_zone(now.zone());
+        let known = match change {
+            Some((old, _)) if *old == text => Some(now.clone()),
+            Some((old, _)) => rebuilt(old, job, spec, anchor),
+            None => (since_before_resume(deeds, since) <= at).then(|| now.clone()),
+        };
+        known.map_or(Self::Unknown, |timetable| Self::Known(Box::new(timetable)))
+    }
+
+    /// True if `at` is one of its occurrences; none if not known.
+    pub fn is_occurrence(&self, at: UnixMillis) -> Option<bool> {
+        match self {
+            Self::Known(timetable) => Some(has(timetable, at)),
+            Self::Unknown => None,
+        }
+    }
+
+    /// How many of its occurrences lie within `[first, last]`; none if not known.
+    pub fn count_in(&self, first: UnixMillis, last: UnixMillis) -> Option<u64> {
+        match self {
+            Self::Known(timetable) => Some(timetable.count_in(first, last)),
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// When the present schedule came into force. A resume moves `since`, the start of its occurrences.
+pub(super) fn schedule_since(
+    past: &[PastSchedule],
+    deeds: &[Deed],
+    (spec, now): (&JobSpec, &Timetable),
+    since: UnixMillis,
+) -> UnixMillis {
+    let mut begins = since;
+    for one in past.iter().rev().take_while(|one| one.is_same(spec, now)) {
+        // The job had no schedule between the two.
+        if one.until < begins {
+            break;
+        }
+        begins = one.from.min(begins);
+    }
+    since_before_resume(deeds, begins)
+}
+
+/// The same, as far as the audit log says.
+fn since_before_resume(deeds: &[Deed], since: UnixMillis) -> UnixMillis {
+    if !deeds.iter().any(|deed| deed.what == Deed::RESUMED && deed.at == since) {
+        return since;
+    }
+    let begins = |deed: &&Deed| (deed.what == Deed::ADDED || deed.what == Deed::EDITED) && deed.at <= since;
+    deeds.iter().rev().find(begins).map_or(since, |deed| deed.at)
+}
+
+/// A timetable from the text of a schedule; none if the text does not say all of it.
+fn rebuilt(text: &str, job: &JobName, spec: &JobSpec, anchor: UnixMillis) -> Option<Timetable> {
+    if let Some(period) = text.strip_prefix("every ") {
+        return Some(Timetable::new(Schedule::Every(parse_duration(period).ok()?), Zone::utc(), anchor));
+    }
+    let (list, zone) = text.rsplit_once(" in ")?;
+    let zone = Zone::load(&zone.parse().ok()?).ok()?;
+    let list = list.split("; ").map(|one| one.parse::<CronExpr>().ok()).collect::<Option<Vec<_>>>()?;
+    Some(Timetable::new(Schedule::Cron(list).for_job(job, spec.dst), zone, anchor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::job::Action;
+    use std::time::Duration;
+
+    fn s(seconds: i64) -> UnixMillis {
+        UnixMillis::new(seconds * 1000).unwrap()
+    }
+
+    fn deed(what: &str, at: i64, schedules: Option<(&str, &str)>) -> Deed {
+        let schedules = schedules.map(|(old, new)| (old.to_owned(), new.to_owned()));
+        Deed { at: s(at), what: what.to_owned(), by: None, run: None, count: None, schedules, dues: None }
+    }
+
+    fn is_due(deeds: &[Deed], since: i64, at: i64) -> Option<bool> {
+        let spec = JobSpec::with_defaults(Schedule::Every(Duration::from_secs(3)), Action::Shell("true".to_owned()));
+        let now = Timetable::new(spec.schedule.clone(), Zone::utc(), s(0));
+        ScheduleThen::at(&[], deeds, &"j".parse().unwrap(), &spec, &now, (s(0), s(since)), s(at)).is_occurrence(s(at))
+    }
+
+    #[test]
+    fn a_job_that_became_a_one_shot_keeps_its_earlier_occurrences() {
+        let (job, at) = ("j".parse().unwrap(), s(100));
+        let spec = JobSpec::with_defaults(Schedule::At(at), Action::Shell("true".to_owned()));
+        let now = Timetable::new(spec.schedule.clone(), Zone::utc(), s(0));
+        let text = spec.schedule.text_with_zone(&Zone::utc());
+        let edited = [deed(Deed::ADDED, 1, None), deed(Deed::EDITED, 50, Some(("every 3s", &text)))];
+        let held =
+            |deeds: &[Deed], at| ScheduleThen::at(&[], deeds, &job, &spec, &now, (s(0), s(50)), s(at)).is_occurrence(s(at));
+        assert_eq!((held(&edited, 30), held(&edited, 31), held(&edited, 100)), (Some(true), Some(false), Some(true)));
+        // It was a one-shot from the start, and past when added.
+        assert_eq!(
+            ScheduleThen::at(&[], &[deed(Deed::ADDED, 200, None)], &job, &spec, &now, (s(0), s(200)), at).is_occurrence(at),
+            Some(true)
+        );
+    }
+
+    #[test]
+    fn a_resume_leaves_the_schedule_as_it_was() {
+        let deeds = [deed(Deed::ADDED, 1, None), deed(Deed::PAUSED, 50, None), deed(Deed::RESUMED, 60, None)];
+        assert_eq!(since_before_resume(&deeds, s(60)), s(1));
+        assert_eq!(since_before_resume(&deeds, s(55)), s(55));
+        assert_eq!((is_due(&deeds, 60, 30), is_due(&deeds, 60, 31)), (Some(true), Some(false)));
+    }
+
+    #[test]
+    fn a_change_names_the_schedule_before_it() {
+        let deeds = [deed(Deed::ADDED, 1, None), deed(Deed::EDITED, 60, Some(("every 2s", "every 3s")))];
+        assert_eq!(
+            (is_due(&deeds, 60, 32), is_due(&deeds, 60, 33), is_due(&deeds, 60, 63)),
+            (Some(true), Some(false), Some(true))
+        );
+        let deeds = [deed(Deed::ADDED, 1, None), deed(Deed::EDITED, 999, Some(("*/5 * * * * in UTC", "every 3s")))];
+        assert_eq!((is_due(&deeds, 999, 600), is_due(&deeds, 999, 660)), (Some(true), Some(false)));
+    }
+
+    #[test]
+    fn a_kept_schedule_answers_where_the_audit_log_cannot() {
+        let kept = |every: &str, (from, until): (i64, i64)| {
+            let schedule = Schedule::Every(parse_duration(every).unwrap());
+            let spec = JobSpec::with_defaults(schedule.clone(), Action::Shell("true".to_owned()));
+            let timetable = Timetable::new(schedule, Zone::utc(), s(0));
+            PastSchedule { from: s(from), until: s(until), definition: Some((spec, timetable)) }
+        };
+        let past = [kept("5s", (1, 40)), kept("3s", (40, 60)), PastSchedule { definition: None, ..kept("3s", (0, 1)) }];
+        let past = [past[2].clone(), past[0].clone(), past[1].clone()];
+        let spec = JobSpec::with_defaults(Schedule::Every(Duration::from_secs(3)), Action::Shell("true".to_owned()));
+        let now = Timetable::new(spec.schedule.clone(), Zone::utc(), s(0));
+        let is_due = |at: i64| {
+            let counted = (s(0), s(60));
+            ScheduleThen::at(&past, &[], &"j".parse().unwrap(), &spec, &now, counted, s(at)).is_occurrence(s(at))
+        };
+        assert_eq!([5, 6, 40, 45, 50, 60, 63].map(is_due), [true, false, true, true, false, true, true].map(Some));
+        assert_eq!(is_due(1), None);
+        // The schedule went on after a resume; before the edit it was another.
+        assert_eq!(schedule_since(&past, &[], (&spec, &now), s(60)), s(40));
+        assert_eq!(schedule_since(&past, &[], (&spec, &now), s(61)), s(61), "the job was gone in between");
+    }
+
+    #[test]
+    fn a_gap_in_the_audit_log_leaves_the_schedule_unknown() {
+        let anew = [deed(Deed::REMOVED, 50, None), deed(Deed::ADDED, 60, None)];
+        let odd = [deed(Deed::ADDED, 1, None), deed(Deed::EDITED, 60, Some(("5m after each run", "every 3s")))];
+        for deeds in [&anew[..], &odd, &[]] {
+            assert_eq!(is_due(deeds, 60, 30), None, "{deeds:?}");
+        }
+    }
+}
