@@ -2,12 +2,15 @@
 //!
 //! Invariant: a part of an id stands for a run only where it is merely looked at, and only if no other begins so.
 
+use anyhow::Context as _;
+
 use super::failure::Failure;
 use super::history::open_runs;
 use crate::domain::ids::{JobName, RunId};
 use crate::domain::source::SourceName;
 use crate::domain::time::UnixMillis;
 use crate::domain::zone::Zone;
+use crate::engine::Definition;
 use crate::store::{JobRecord, RunRecord, Store};
 
 /// How many names are looked through for near ones.
@@ -61,6 +64,12 @@ pub(super) async fn find_job(store: &Store, name: &JobName) -> Result<JobRecord,
         Some(job) => Ok(job),
         None => Err(no_such_job(store, name).await),
     }
+}
+
+/// The definition of a job, out of its record.
+pub(super) fn definition_of(record: JobRecord) -> Result<Definition, Failure> {
+    let name = record.name.clone();
+    Ok(Definition::of(record).with_context(|| format!("job {name} cannot be worked with"))?)
 }
 
 /// Which files a job is declared in, in words.

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use futures_util::StreamExt;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::low_level::emulate_default_handler;
@@ -28,6 +29,8 @@ const SHORTEST: Duration = Duration::from_millis(500);
 const LINES: u16 = 24;
 /// Lines around the jobs: when it was, an empty one, the headers, how many there are.
 const AROUND: usize = 4;
+/// The context of an error of the system about signals.
+const UNHEARD: &str = "signals cannot be waited for";
 
 /// The time between two tables, as it was given.
 pub(super) fn interval(text: &str) -> Result<Duration, Failure> {
@@ -43,11 +46,10 @@ pub(super) async fn watch(global: &Global, args: &List, interval: Duration, cons
     let wanted = Wanted::of(args)?;
     // Until there is a screen, signals do what they do to any program.
     let store = connect(global, console).await?;
-    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]);
-    let mut signals = signals.map_err(|error| unheard(&error))?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context(UNHEARD)?;
     let mut screen = console.can_be_drawn_on().then(|| Screen::open(console));
     if screen.is_some() {
-        signals.handle().add_signal(SIGTSTP).map_err(|error| unheard(&error))?;
+        signals.handle().add_signal(SIGTSTP).context(UNHEARD)?;
     }
     let mut sight = Sight::default();
     loop {
@@ -76,17 +78,13 @@ pub(super) async fn watch(global: &Global, args: &List, interval: Duration, cons
             screen.close(console);
             if signal == SIGTSTP {
                 // It stands still here until it is to go on.
-                emulate_default_handler(SIGTSTP).map_err(|error| unheard(&error))?;
+                emulate_default_handler(SIGTSTP).context(UNHEARD)?;
                 *screen = Screen::open(console);
                 continue;
             }
         }
         return Ok(u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX));
     }
-}
-
-fn unheard(error: &std::io::Error) -> Failure {
-    Failure::Failed(format!("signals cannot be waited for: {error}"))
 }
 
 /// Writes a table below those before.

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use anyhow::Context as _;
 use futures_util::StreamExt;
 use signal_hook::consts::SIGINT;
 use signal_hook_tokio::Signals;
@@ -84,9 +85,7 @@ struct Clock {
 
 impl Clock {
     fn new() -> Result<Self, Failure> {
-        let interrupts = Signals::new([SIGINT]);
-        let interrupts = interrupts.map_err(|error| Failure::Failed(format!("signals cannot be waited for: {error}")))?;
-        Ok(Self { interrupts })
+        Ok(Self { interrupts: Signals::new([SIGINT]).context("signals cannot be waited for")? })
     }
 
     async fn pause(&mut self, pause: Duration, console: &mut Console) -> Result<(), Stop> {

@@ -19,6 +19,7 @@ mod wishes;
 use std::io::{ErrorKind, IsTerminal};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use futures_util::StreamExt;
 use ratatui::crossterm::event::{self, Event};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -143,8 +144,7 @@ fn is_unicode() -> bool {
 
 /// Has signals told.
 fn listen(sender: &mpsc::Sender<News>) -> Result<(), Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])
-        .map_err(|error| Failure::Failed(format!("signals cannot be waited for: {error}")))?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("signals cannot be waited for")?;
     let sender = sender.clone();
     tokio::spawn(async move {
         while let Some(signal) = signals.next().await {
