@@ -10,7 +10,7 @@ use crate::domain::civil::{Date, days_in_month, weekday};
 
 /// A day told by its place in the month. Weekdays count from Sunday = 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Letter {
+pub(in crate::domain) enum Letter {
     /// `L`, or `L-3`: so many days before the last.
     Last { before: u8 },
     /// `LW`: the last from Monday to Friday.
@@ -91,6 +91,11 @@ impl DayRule {
         !self.day.letters.is_empty() || !self.weekday.letters.is_empty()
     }
 
+    /// Whether either field is enough: both are restricted.
+    pub(super) fn is_either(&self) -> bool {
+        !self.day.starred && !self.weekday.starred
+    }
+
     /// The days of the month around `date` that match, day 1 as bit 1: either field if both are restricted, else both.
     pub(super) fn days_around(&self, date: NaiveDate) -> u32 {
         let first = date.with_day(1).unwrap_or(date).weekday().num_days_from_sunday();
@@ -108,6 +113,6 @@ impl DayRule {
         };
         let by_day = marked(&self.day, |_, day| day);
         let by_weekday = marked(&self.weekday, Month::weekday);
-        if self.day.starred || self.weekday.starred { by_day & by_weekday } else { by_day | by_weekday }
+        if self.is_either() { by_day | by_weekday } else { by_day & by_weekday }
     }
 }

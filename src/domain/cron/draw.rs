@@ -10,6 +10,8 @@ pub(super) enum Draw<'a> {
     Of(&'a str),
     /// Nobody's yet: every number that could be drawn, to tell whether such a date exists at all.
     Each,
+    /// Nobody's, and none is drawn: what the values hold without any `H`.
+    Left,
 }
 
 /// The number drawn for the job `name` in `field`, to be taken modulo how many there are to choose from.

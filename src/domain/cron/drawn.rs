@@ -1,16 +1,14 @@
 //! An expression with the numbers its `H` stand for in their places, for people who want to see them.
 
 use super::draw::Draw;
-use super::field::{DAY, Field, HOUR, MINUTE, MONTH, SECOND, WEEKDAY, YEAR};
+use super::field::Field;
 use super::piece::Piece;
+use super::plan::Fields;
 
 /// `text`, a checked expression, as the job `name` reads it.
 pub(super) fn text_drawn_of(text: &str, name: &str) -> String {
-    const FIELDS: [&Field; 7] = [&SECOND, &MINUTE, &HOUR, &DAY, &MONTH, &WEEKDAY, &YEAR];
     let words = Piece { text, offset: 0 }.words();
-    // Five fields begin with the minute.
-    let fields = FIELDS.iter().skip(usize::from(words.len() < 6));
-    let told: Vec<String> = words.iter().zip(fields).map(|(word, field)| drawn(*word, field, name)).collect();
+    let told: Vec<String> = words.iter().zip(Fields::rules(words.len())).map(|(word, field)| drawn(*word, field, name)).collect();
     told.join(" ")
 }
 

@@ -1,5 +1,6 @@
 //! One field of a cron expression: its text to the values it stands for, by the rules of crontab(5) and its common additions.
 //!
+//! This is the one reader of fields: plans, descriptions and `schedctl` all take the values from here.
 //! Invariant: a field that is read means what crontab(5) says, or is refused by name and position; nothing is guessed.
 
 use super::days::Letter;
@@ -8,9 +9,11 @@ use super::piece::{Fault, Piece};
 use super::set::Set;
 
 /// The rules of one field.
-#[derive(Debug)]
-pub(super) struct Field {
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::domain) struct Field {
     pub(super) name: &'static str,
+    /// The word for one value.
+    pub(in crate::domain) unit: &'static str,
     pub(super) min: u16,
     pub(super) max: u16,
     /// After how many values it starts again; none = a range in it may not run backwards.
@@ -30,15 +33,24 @@ enum Kind {
 
 /// What a field stands for.
 #[derive(Debug, Default)]
-pub(super) struct Values {
+pub(in crate::domain) struct Values {
     /// As numbers; of years what is above 1970.
     pub(super) set: Set,
     /// As places in a month.
-    pub(super) letters: Vec<Letter>,
+    pub(in crate::domain) letters: Vec<Letter>,
     /// Begins with `*` (or is `?`): Debian's flag for the day rule and for jobs that follow real time.
-    pub(super) starred: bool,
-    /// Has an `H`.
-    pub(super) is_drawn: bool,
+    pub(in crate::domain) starred: bool,
+    /// Each `H`, also one whose number is in the set.
+    pub(in crate::domain) drawn: Vec<Drawn>,
+}
+
+/// One `H`.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::domain) struct Drawn {
+    /// The range it names, as in `H(0-29)`.
+    pub(in crate::domain) range: Option<(u16, u16)>,
+    /// Its step, as in `H/15`.
+    pub(in crate::domain) step: Option<u16>,
 }
 
 const NO_NAMES: &[&str] = &[];
@@ -46,19 +58,20 @@ const MONTHS: &[&str] = &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG"
 const WEEKDAYS: &[&str] = &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 const FIRST_YEAR: u16 = 1970;
 
-pub(super) const SECOND: Field = plain("second", 0, 59);
-pub(super) const MINUTE: Field = plain("minute", 0, 59);
-pub(super) const HOUR: Field = Field { wraps_after: Some(24), ..plain("hour", 0, 23) };
+pub(in crate::domain) static SECOND: Field = plain("second", 0, 59);
+pub(in crate::domain) static MINUTE: Field = plain("minute", 0, 59);
+pub(in crate::domain) static HOUR: Field = Field { wraps_after: Some(24), ..plain("hour", 0, 23) };
 /// `H` is drawn from the days each month has.
-pub(super) const DAY: Field = Field { drawn: Some((1, 28)), kind: Kind::Day, ..plain("day of month", 1, 31) };
-pub(super) const MONTH: Field = Field { wraps_after: Some(12), names: MONTHS, ..plain("month", 1, 12) };
+pub(in crate::domain) static DAY: Field =
+    Field { drawn: Some((1, 28)), kind: Kind::Day, unit: "day", ..plain("day of month", 1, 31) };
+pub(in crate::domain) static MONTH: Field = Field { wraps_after: Some(12), names: MONTHS, ..plain("month", 1, 12) };
 /// 0 and 7 are both Sunday; the set holds 0 to 6.
-pub(super) const WEEKDAY: Field =
+pub(in crate::domain) static WEEKDAY: Field =
     Field { wraps_after: Some(7), drawn: Some((0, 6)), names: WEEKDAYS, kind: Kind::Weekday, ..plain("weekday", 0, 7) };
-pub(super) const YEAR: Field = Field { drawn: None, ..plain("year", FIRST_YEAR, 2099) };
+pub(in crate::domain) static YEAR: Field = Field { drawn: None, ..plain("year", FIRST_YEAR, 2099) };
 
 const fn plain(name: &'static str, min: u16, max: u16) -> Field {
-    Field { name, min, max, wraps_after: None, drawn: Some((min, max)), names: NO_NAMES, kind: Kind::Plain }
+    Field { name, unit: name, min, max, wraps_after: None, drawn: Some((min, max)), names: NO_NAMES, kind: Kind::Plain }
 }
 
 impl Field {
@@ -75,10 +88,30 @@ impl Field {
     }
 
     /// Every value of the field.
-    pub(super) fn whole(&self) -> Values {
+    pub(in crate::domain) fn whole(&self) -> Values {
         let mut values = Values { starred: true, ..Values::default() };
         self.put(&mut values.set, (self.min, self.max), 1);
         values
+    }
+
+    /// How many values the field has.
+    pub(in crate::domain) fn count(&self) -> u16 {
+        self.wraps_after.unwrap_or(self.max - self.min + 1)
+    }
+
+    /// The numbers among `values`, in rising order.
+    pub(in crate::domain) fn numbers(&self, values: &Values) -> impl Iterator<Item = u16> {
+        values.set.iter().map(|value| value + self.base())
+    }
+
+    /// `value` within the field: that of a range may be past the field's end.
+    pub(in crate::domain) fn folded(&self, value: u16) -> u16 {
+        self.wraps_after.map_or(value, |period| (value - self.min) % period + self.min)
+    }
+
+    /// What the numbers of a set are counted from.
+    fn base(&self) -> u16 {
+        if self.min == FIRST_YEAR { FIRST_YEAR } else { 0 }
     }
 
     fn read_item(&self, item: Piece<'_>, draw: Draw<'_>, values: &mut Values) -> Result<(), Fault> {
@@ -96,9 +129,10 @@ impl Field {
         }
         let width = step.map(|step| self.read_step(step)).transpose()?;
         if let Some((first, last)) = self.read_drawn(base)? {
-            values.is_drawn = true;
+            values.drawn.push(Drawn { range: (base.text.len() > 1).then_some((first, last)), step: width });
             let places = (last - first + 1).min(width.unwrap_or(u16::MAX));
             match draw {
+                Draw::Left => {}
                 Draw::Each => self.put(&mut values.set, (first, last), 1),
                 Draw::Of(job) => {
                     let drawn = u16::try_from(draw::number(job, name) % u64::from(places)).unwrap_or(0);
@@ -115,9 +149,8 @@ impl Field {
 
     /// Puts each `step`-th value of a range, which may run on past the field's end.
     fn put(&self, set: &mut Set, (first, last): (u16, u16), step: u16) {
-        let base = if self.min == FIRST_YEAR { FIRST_YEAR } else { 0 };
         for value in (first..=last).step_by(usize::from(step)) {
-            set.insert(self.wraps_after.map_or(value, |period| (value - self.min) % period + self.min) - base);
+            set.insert(self.folded(value) - self.base());
         }
     }
 

@@ -28,6 +28,9 @@ use self::plan::Plan;
 use super::clock_changes::ClockChanges;
 use super::zone::Zone;
 
+pub(in crate::domain) use self::days::Letter;
+pub(in crate::domain) use self::field::{DAY, Drawn, Field, HOUR, MINUTE, MONTH, SECOND, Values, WEEKDAY, YEAR};
+pub(in crate::domain) use self::read::fields_of;
 pub use self::read::{LONGEST_EXPRESSION, period_of};
 pub(in crate::domain) use self::search::{Wall, first_from};
 #[cfg(test)]
@@ -77,6 +80,11 @@ impl CronExpr {
     /// Its text with the numbers the job `name` has in the places of `H`.
     pub fn text_for(&self, name: &str) -> String {
         if self.is_drawn() { drawn::text_drawn_of(&self.text, name) } else { self.text.to_string() }
+    }
+
+    /// The texts of its day of month and its weekday, if both are restricted: then either is enough, which surprises many.
+    pub fn either_day(&self) -> Option<(&str, &str)> {
+        read::day_texts(&self.text).filter(|_| self.plan.is_either_day())
     }
 
     /// Whether it is `@reboot`: at no time of any clock, once after each boot of a host.
